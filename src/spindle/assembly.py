@@ -1,0 +1,302 @@
+"""The composition root: Config → Session. The only module that knows every concrete class."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import msgspec
+
+from spindle import __version__
+from spindle.auth.credentials import sign_in
+from spindle.config.schema import Config
+from spindle.core.briefing import Briefing, BriefingOptions
+from spindle.core.live_thread import LiveThread, ModelOverrides
+from spindle.core.session import Session
+from spindle.core.stream import EventStream
+from spindle.core.workbench import Workbench
+from spindle.model.catalog import Catalog, ModelInfo
+from spindle.model.client import ModelClient
+from spindle.model.headers import Identity
+from spindle.model.provider import Provider
+from spindle.model.responses import ResponsesClient
+from spindle.policy.environment import child_environment
+from spindle.process.table import ProcessTable
+from spindle.prompt.instructions import choose_instructions
+from spindle.protocol.clock import Clock, SystemClock, iso_utc
+from spindle.protocol.events import SessionConfigured
+from spindle.protocol.request import TokenUsage
+from spindle.protocol.settings import ThreadSettings
+from spindle.thread.history import History
+from spindle.thread.rollout import RolloutWriter
+from spindle.thread.store import ThreadRef, ThreadStore
+from spindle.thread.view import initial_messages
+from spindle.tools.router import ToolSet, build_tools
+from spindle.workspace.git import git_facts
+from spindle.workspace.shell import user_shell
+
+
+class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which thread to open, and for whom."""
+
+    config: Config
+    source: str
+    """"exec", "cli", "vscode" or "mcp": what kind of front end asks."""
+    originator: str
+    ephemeral: bool = False
+    thread: str | None = None
+    """Id or name of a recorded thread to go on with."""
+    rollout_path: str | None = None
+    """The same, by its file."""
+    newest: bool = False
+    """Go on with the newest thread of this folder; a new one when there is none."""
+    any_folder: bool = False
+    fork: bool = False
+    """Branch off instead of going on."""
+    fork_at: str | None = None
+    """The response after which to branch; None = the end."""
+    base_instructions: str | None = None
+    user_instructions: str | None = None
+    legacy_interrupt_error: bool = False
+    replay: bool = False
+    """Tell the front end what was said before, in session_configured."""
+    client: ModelClient | None = None
+    """Talk to this model instead of the configured provider (the demo, tests)."""
+    clock: Clock = SystemClock()
+    stream: EventStream | None = None
+
+
+async def open_session(request: SessionRequest) -> Session:
+    """Open, resume or fork a thread. Raises a SpindleError when it cannot be done; then nothing was changed."""
+    config, clock = request.config, request.clock
+    catalog = Catalog.load(config.model_catalog_json)
+    store = ThreadStore(config.home, clock)
+    history, thread_id, warnings = _open_history(request, store)
+    model = config.model or history.model or catalog.default_slug
+    info = catalog.find(model)
+    if not info.known:
+        warnings.append(f"model {model} is not in the catalogue; general defaults are used for it")
+    if history.model not in (None, model):
+        warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
+    client, provider = (
+        (request.client, config.provider) if request.client else _model_client(request, thread_id, warnings)
+    )
+    # The connection opens while files are read below; the first request waits for it only as long as it must.
+    warming = asyncio.ensure_future(client.warm())
+    await asyncio.sleep(0)
+    settings = settings_from(config, model)
+    instructions = choose_instructions(
+        explicit=request.base_instructions,
+        recorded=history.base_instructions,
+        file_text=config.base_instructions,
+        template=info.model_messages.instructions_template if info.model_messages else None,
+        template_variables=info.model_messages.instructions_variables if info.model_messages else None,
+        model_text=info.base_instructions,
+        family=info.family,
+        personality=settings.personality,
+    )
+    if not history.meta:
+        history.append_meta(_session_meta(request, thread_id, instructions))
+    thread = LiveThread(
+        thread_id=thread_id,
+        history=history,
+        client=client,
+        provider=provider,
+        instructions=instructions,
+        tools=_tools(config, info),
+        catalog=catalog,
+        overrides=ModelOverrides(
+            context_window=config.model_context_window,
+            output_token_limit=config.tool_output_token_limit,
+            reasoning_summaries=config.model_supports_reasoning_summaries,
+        ),
+        model=model,
+        personality=settings.personality,
+        show_raw_reasoning=config.show_raw_agent_reasoning,
+        clock=clock,
+    )
+    _restore_usage(thread)
+    shell = user_shell()
+    environment = child_environment(os.environ, config.environment, secret_names=_secret_names(config))
+    return Session(
+        thread=thread,
+        settings=settings,
+        briefing=Briefing.for_history(_briefing_options(request, shell.name, environment), history.last_turn_context),
+        workbench=Workbench(
+            processes=ProcessTable(clock=clock, shell=shell, environment=environment, home=config.home),
+            environment=environment,
+            image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
+        ),
+        store=store,
+        configured=_configured(thread, settings, replay=request.replay),
+        warnings=(*config.warnings, *warnings),
+        max_samples=config.spindle.max_steps,
+        legacy_interrupt_error=request.legacy_interrupt_error,
+        stream=request.stream,
+        warming=warming,
+    )
+
+
+def settings_from(config: Config, model: str) -> ThreadSettings:
+    return ThreadSettings(
+        cwd=config.cwd,
+        model=model,
+        model_provider=config.provider.id,
+        approval_policy=config.approval_policy,
+        sandbox=config.sandbox,
+        effort=config.model_reasoning_effort,
+        summary=config.model_reasoning_summary,
+        verbosity=config.model_verbosity,
+        personality=config.personality or "pragmatic",
+        service_tier=config.service_tier,
+    )
+
+
+# ---- the record ------------------------------------------------------------------------------------
+
+
+def _open_history(request: SessionRequest, store: ThreadStore) -> tuple[History, str, list[str]]:
+    """The history to go on with, its thread id, and what to say about it."""
+    config, clock = request.config, request.clock
+    ref = _recorded(request, store)
+    if ref is None:
+        thread_id = clock.uuid7()
+        writer = None if request.ephemeral else RolloutWriter(store.new_path(thread_id), clock)
+        return History(writer), thread_id, []
+    if request.ephemeral:
+        data = store.read(ref)
+        return History.replay(data), data.thread_id, data.notices()
+    if request.fork:
+        who = {"cwd": config.cwd, "originator": request.originator, "source": request.source}
+        ref = store.fork(ref, up_to=request.fork_at, new_id=clock.uuid7(), meta=who | {"cli_version": __version__})
+    history, data = store.resume(ref)
+    return history, data.thread_id, data.notices()
+
+
+def _recorded(request: SessionRequest, store: ThreadStore) -> ThreadRef | None:
+    """The recorded thread that is meant, or None for a new one."""
+    if request.rollout_path is not None:
+        return ThreadRef(id="", path=request.rollout_path)
+    if request.thread is not None:
+        return store.get(request.thread)
+    if request.newest:
+        config = request.config
+        return store.latest(config.cwd, config.provider.id, include_other_cwds=request.any_folder)
+    return None
+
+
+def _session_meta(request: SessionRequest, thread_id: str, instructions: str) -> dict[str, Any]:
+    """The first line of a rollout; both generations of the reference read it."""
+    config = request.config
+    meta: dict[str, Any] = {
+        "id": thread_id,
+        "session_id": thread_id,
+        "timestamp": iso_utc(request.clock.now()),
+        "cwd": config.cwd,
+        "originator": request.originator,
+        "cli_version": __version__,
+        "source": request.source,
+        "model_provider": config.provider.id,
+        "base_instructions": {"text": instructions},
+    }
+    if (git := git_facts(config.cwd)) is not None:
+        meta["git"] = git.to_wire()
+    return {**meta, "spindle": {"version": __version__}}
+
+
+def _restore_usage(thread: LiveThread) -> None:
+    """A resumed thread goes on counting where it stopped."""
+    info = thread.history.token_info
+    if info is None:
+        return
+    try:
+        thread.total_usage = msgspec.convert(info.get("total_token_usage") or {}, TokenUsage)
+        thread.last_usage = msgspec.convert(info.get("last_token_usage") or {}, TokenUsage)
+    except msgspec.ValidationError:
+        pass  # written by somebody else in a shape of their own; counting starts anew
+
+
+# ---- the model and its tools -----------------------------------------------------------------------
+
+
+def _model_client(request: SessionRequest, thread_id: str, warnings: list[str]) -> tuple[ModelClient, Provider]:
+    config = request.config
+    signed_in = sign_in(
+        config.provider,
+        home=config.home,
+        is_exec=request.source == "exec",
+        forced_method=config.forced_login_method,
+    )
+    warnings += signed_in.warnings
+    identity = Identity(thread_id=thread_id, version=__version__, originator=request.originator)
+    limit = config.spindle.sse_event_max_bytes
+    client = ResponsesClient(
+        signed_in.provider, signed_in.credential, identity, request.clock, sse_event_max_bytes=limit
+    )
+    return client, signed_in.provider
+
+
+def _tools(config: Config, info: ModelInfo) -> ToolSet:
+    features = config.features
+    patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
+    live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)
+    return build_tools(
+        shell_type=info.shell_type,
+        patch_type=patch_type,
+        web_search=None if config.web_search == "disabled" else "live" if live else "cached",
+        shell_tool=features.get("shell_tool", True),
+        unified_exec=features.get("unified_exec", True),
+        request_rule=features.get("request_rule", True),
+        update_plan=config.update_plan,
+        request_user_input=features.get("collaboration_modes", True),
+        view_image=config.view_image,
+    )
+
+
+def _secret_names(config: Config) -> tuple[str, ...]:
+    """Variables that hold keys of ours; commands never inherit them."""
+    names = [config.provider.env_key, *config.provider.env_http_headers.values()]
+    for server in config.mcp_servers.values():
+        names += [server.bearer_token_env_var, *server.env_http_headers.values()]
+    return tuple(name for name in names if name)
+
+
+# ---- what the session says and is told -------------------------------------------------------------
+
+
+def _configured(thread: LiveThread, settings: ThreadSettings, *, replay: bool) -> SessionConfigured:
+    history = thread.history
+    return SessionConfigured(
+        session_id=thread.thread_id,
+        model=settings.model,
+        model_provider_id=settings.model_provider,
+        approval_policy=settings.approval_policy,
+        sandbox_policy=settings.sandbox.to_wire(),
+        cwd=settings.cwd,
+        reasoning_effort=settings.effort or thread.traits.default_effort,
+        forked_from_id=history.meta.get("forked_from_id"),
+        thread_name=history.name,
+        initial_messages=initial_messages(history.records) if replay and history.records else None,
+        rollout_path=history.writer.path if history.writer is not None else None,
+    )
+
+
+def _briefing_options(request: SessionRequest, shell_name: str, environment: dict[str, str]) -> BriefingOptions:
+    config = request.config
+    return BriefingOptions(
+        home=config.home,
+        shell_name=shell_name,
+        environment=environment,
+        doc_max_bytes=config.project_doc_max_bytes,
+        doc_fallback_names=config.project_doc_fallback_filenames,
+        root_markers=config.project_root_markers,
+        read_project_docs=config.trust_level == "trusted" or config.spindle.agents_md_untrusted,
+        include_permissions=config.include_permissions_instructions,
+        include_environment=config.include_environment_context,
+        include_skills=config.skills_include_instructions,
+        disabled_skills=config.disabled_skills,
+        developer_instructions=config.developer_instructions,
+        user_instructions=request.user_instructions,
+        extras=config.spindle.environment_extras,
+    )

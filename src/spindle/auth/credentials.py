@@ -1,0 +1,117 @@
+"""Which credential a provider gets. The stored OpenAI login goes to OpenAI and to providers that ask for it only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from spindle.auth.store import StoredLogin, read_login
+from spindle.errors import ModelError
+from spindle.model.credential import Credential, StaticCredential, credential_for
+from spindle.model.provider import CHATGPT_BASE_URL, OPENAI_BASE_URL, Provider
+
+SIGN_IN_HELP = (
+    "Not signed in: run `spindle login --with-api-key`, or set OPENAI_API_KEY, "
+    "or use a model on this computer with --oss."
+)
+
+
+class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A credential, and the provider as this way to sign in reaches it."""
+
+    provider: Provider
+    credential: Credential
+    warnings: list[str]
+
+
+class MissingCredential:
+    """Nobody has signed in. Says so when the first request is made, as a missing variable does."""
+
+    def __init__(self, message: str = SIGN_IN_HELP) -> None:
+        self._message = message
+
+    def authorization(self) -> dict[str, str]:
+        raise ModelError(self._message, "unauthorized")
+
+    async def refresh(self) -> bool:
+        return False
+
+    def secrets(self) -> list[str]:
+        return []
+
+
+class ChatGptCredential:
+    """The tokens of a ChatGPT sign-in, renewed when the server no longer takes them."""
+
+    def __init__(self, login: StoredLogin, home: str, environ: Mapping[str, str], token_url: str | None = None) -> None:
+        self._login = login
+        self._home = home
+        self._environ = environ
+        self._token_url = token_url
+
+    def authorization(self) -> dict[str, str]:
+        headers = {"authorization": f"Bearer {self._login.access_token}"}
+        if self._login.account_id:
+            headers["ChatGPT-Account-ID"] = self._login.account_id
+        return headers
+
+    async def refresh(self) -> bool:
+        from spindle.auth.refresh import renew_login  # only after a 401
+
+        renewed = await renew_login(self._login, self._home, self._environ, self._token_url)
+        if renewed is None:
+            return False
+        self._login = renewed
+        return True
+
+    def secrets(self) -> list[str]:
+        return self._login.secrets
+
+
+def sign_in(
+    provider: Provider,
+    *,
+    home: str,
+    environ: Mapping[str, str] | None = None,
+    is_exec: bool = False,
+    forced_method: str | None = None,
+    token_url: str | None = None,
+) -> SignedIn:
+    """The credential for `provider`; files are read only if it is entitled to the stored login.
+
+    `is_exec`: `CODEX_API_KEY` counts. `forced_method` is `forced_login_method` of the configuration.
+    `token_url` is where ChatGPT tokens are renewed.
+    """
+    env = os.environ if environ is None else environ
+    warnings: list[str] = []
+    entitled = provider.is_openai or provider.requires_openai_auth
+    if provider.env_key or provider.bearer_token or not entitled:
+        return SignedIn(provider=provider, credential=credential_for(provider, None, env), warnings=warnings)
+    stored: Credential | None = None
+    key = _key(env, "CODEX_API_KEY") if is_exec and provider.is_openai else ""
+    login = None if key else read_login(home, warnings)
+    if key:
+        stored = StaticCredential(key)
+    elif login is not None and login.uses_chatgpt:
+        if forced_method == "api":
+            stored = MissingCredential("Signed in with ChatGPT, but forced_login_method is api: " + SIGN_IN_HELP)
+        else:
+            stored = ChatGptCredential(login, home, env, token_url)
+            if provider.base_url == OPENAI_BASE_URL:
+                provider = msgspec.structs.replace(provider, base_url=CHATGPT_BASE_URL)
+    elif login is not None:
+        stored = StaticCredential(login.api_key)
+    elif provider.is_openai and (key := _key(env, "OPENAI_API_KEY")):
+        stored = StaticCredential(key)
+    if forced_method == "chatgpt" and isinstance(stored, StaticCredential):
+        stored = MissingCredential(
+            "An API key is set, but forced_login_method is chatgpt and nobody signed in that way."
+        )
+    credential = credential_for(provider, stored or MissingCredential(), env)
+    return SignedIn(provider=provider, credential=credential, warnings=warnings)
+
+
+def _key(env: Mapping[str, str], name: str) -> str:
+    return env.get(name, "").strip()

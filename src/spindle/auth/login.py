@@ -1,0 +1,73 @@
+"""The commands `login --with-api-key`, `login status` and `logout`. Each returns its exit code; people read stderr."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from spindle.auth.store import StoredLogin, auth_path, read_login, remove_login, write_raw
+from spindle.errors import SpindleError
+
+_MAX_KEY_CHARACTERS = 1 << 14
+
+
+def login_with_api_key(home: str, stdin: TextIO, err: TextIO) -> int:
+    """Store the key that stands on standard input, so that it is never part of a command line."""
+    if stdin.isatty():
+        print("Pipe the key in: printenv OPENAI_API_KEY | spindle login --with-api-key", file=err)
+        return 1
+    try:
+        key = stdin.read(_MAX_KEY_CHARACTERS + 1).strip()
+    except UnicodeDecodeError:
+        key = "\0"
+    if not key:
+        print("No API key provided via stdin.", file=err)
+        return 1
+    if len(key) > _MAX_KEY_CHARACTERS or not key.isascii() or not key.isprintable() or " " in key:
+        print("What was given on stdin is not an API key.", file=err)
+        return 1
+    try:
+        write_raw(home, {"auth_mode": "apikey", "OPENAI_API_KEY": key, "tokens": None, "last_refresh": None})
+    except SpindleError as error:
+        print(error, file=err)
+        return 1
+    print("Successfully logged in", file=err)
+    return 0
+
+
+def login_status(home: str, err: TextIO) -> int:
+    """0 and how, if somebody is signed in; 1 if not."""
+    warnings: list[str] = []
+    try:
+        login = read_login(home, warnings)
+    except SpindleError as error:
+        print(error, file=err)
+        return 1
+    for warning in warnings:
+        print(f"warning: {warning}", file=err)
+    if login is None:
+        print("Not logged in", file=err)
+        return 1
+    print(_describe(login), file=err)
+    return 0
+
+
+def logout(home: str, err: TextIO) -> int:
+    """Forget the stored login."""
+    try:
+        removed = remove_login(home)
+    except SpindleError as error:
+        print(error, file=err)
+        return 1
+    print(f"Successfully logged out: {auth_path(home)} is removed" if removed else "Not logged in", file=err)
+    return 0
+
+
+def masked(key: str) -> str:
+    """Enough of a key to recognise it, too little to use it."""
+    return f"{key[:8]}***{key[-5:]}" if len(key) > 20 else "***"
+
+
+def _describe(login: StoredLogin) -> str:
+    if login.uses_chatgpt or login.api_key is None:
+        return "Logged in using ChatGPT"
+    return f"Logged in using an API key - {masked(login.api_key)}"

@@ -1,0 +1,284 @@
+"""Files, environment and flags → `Config`. Read this first: the order of `load_config` is the order of precedence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spindle.config.keys import FEATURES, KEYS, PROFILE
+from spindle.config.kinds import Layer, Table, check_layer, dotted, resolve_path
+from spindle.config.policies import Policies, defaults_for, resolve_policies
+from spindle.config.project_layer import drop_forbidden, drop_loosening, project_layers
+from spindle.config.providers import build_providers, choose_provider
+from spindle.config.schema import Config, SpindleConfig
+from spindle.config.sources import merge, overrides_layer, read_layer, read_text, resolve_home
+from spindle.config.trust import Trust, find_trust
+from spindle.errors import ConfigError
+from spindle.model.provider import Provider
+from spindle.policy.environment import EnvironmentPolicy
+
+_MAX_UNKNOWN_KEYS = 10
+
+
+def load_config(
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    profile: str | None = None,
+    ignore_user_config: bool = False,
+    strict: bool = False,
+    headless: bool = False,
+    config: Mapping[str, Any] | None = None,
+    system_dir: str = "/etc/codex",
+) -> Config:
+    """Everything the user decided, for work in `cwd`.
+
+    `overrides` are the `-c` strings; `config` is the same from a client, already parsed; `flags` holds typed top-level
+    keys of the command line, and `add_dirs`. `headless`: nobody can answer, so approval is `never` and the sandbox
+    read-only unless said otherwise. `strict`: an unknown key is an error.
+    """
+    cwd = os.path.abspath(cwd)
+    home = resolve_home(env)
+    reader = _Reader(strict)
+    own: dict[str, Any] = {}
+    for path in (f"{system_dir}/config.toml", *(() if ignore_user_config else (f"{home}/config.toml",))):
+        if (layer := read_layer(path)) is not None:
+            reader.check(layer, KEYS)
+            merge(own, layer, reader.origins)
+
+    above = [overrides_layer(overrides, config or {}, cwd)]
+    flag_values = dict(flags or {})
+    extra_roots = [resolve_path(path, cwd) for path in flag_values.pop("add_dirs", ())]
+    above.append(Layer(label="command line", folder=cwd, values=flag_values))
+    for layer in above:
+        reader.check(layer, KEYS)
+    profile = profile or above[0].values.get("profile") or own.get("profile")
+    if profile:
+        above.insert(0, reader.profile(profile, home, own, above[0].values))
+
+    without_project = _merged(own, above, {})
+    trust = find_trust(cwd, without_project.get("projects", {}))
+    defaults = defaults_for(trust, headless=headless)
+    markers = without_project.get("project_root_markers", (".git",))
+    merged = _merged(own, (), {})
+    for layer in project_layers(cwd, home, trust, markers, reader.warnings):
+        drop_forbidden(layer, reader.warnings)
+        reader.check(layer, KEYS)
+        drop_loosening(layer, own, defaults, reader.warnings)
+        merge(merged, layer, reader.origins)
+    merged = _merged(merged, above, reader.origins)
+    merged["add_dirs"] = extra_roots
+
+    policies = resolve_policies(merged, defaults, system_dir, headless=headless, warnings=reader.warnings)
+    providers = build_providers(merged, reader.origins, env, reader.warnings)
+    provider_id = merged.get("model_provider") or "openai"
+    provider = choose_provider(provider_id, providers, reader.origins.get("model_provider", "default"))
+    if "instructions" in merged:
+        reader.warnings.append("`instructions` is ignored; use developer_instructions or an AGENTS.md file")
+    return _build(merged, home, cwd, trust, policies, provider, providers, reader)
+
+
+class _Reader:
+    """Checks layers and gathers what is to be said about them."""
+
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+        self.warnings: list[str] = []
+        self.origins: dict[str, str] = {}
+        self._unknown: dict[str, int] = {}
+
+    def check(self, layer: Layer, table: Table) -> None:
+        check_layer(layer, table, self._on_unknown)
+        if (count := self._unknown.get(layer.label, 0)) > _MAX_UNKNOWN_KEYS:
+            self.warnings.append(f"{layer.label}: {count - _MAX_UNKNOWN_KEYS} more unknown keys")
+
+    def _on_unknown(self, layer: Layer, path: tuple[str, ...], known: Mapping[str, Any]) -> None:
+        import difflib  # only when something is wrong
+
+        self._unknown[layer.label] = count = self._unknown.get(layer.label, 0) + 1
+        if count > _MAX_UNKNOWN_KEYS and not self.strict:
+            return
+        near = difflib.get_close_matches(path[-1], known, n=1)
+        hint = f"; did you mean {dotted((*path[:-1], near[0]))}?" if near else ""
+        message = f"{layer.place(path)}: unknown key {dotted(path)}{hint}"
+        if self.strict:
+            raise ConfigError(message)
+        self.warnings.append(message)
+
+    def profile(self, name: str, home: str, own: Mapping[str, Any], overrides: Mapping[str, Any]) -> Layer:
+        """The table `[profiles.NAME]`, else the file NAME.config.toml."""
+        table: dict[str, Any] = {}
+        for source in (own, overrides):
+            found = source.get("profiles", {}).get(name)
+            if isinstance(found, dict):
+                merge(table, Layer(label="", folder="", values=found), {})
+        if table:
+            return Layer(label=f"profile {name}", folder=home, values=table)
+        if "/" not in name and name.isprintable():
+            layer = read_layer(f"{home}/{name}.config.toml")
+            if layer is not None:
+                self.check(layer, PROFILE)
+                return layer
+        raise ConfigError(
+            f"profile {name!r} not found: there is neither a table [profiles.{dotted((name,))}] in {home}/config.toml "
+            f"nor a file {name!r}.config.toml in {home}"
+        )
+
+
+def _merged(base: Mapping[str, Any], layers: Sequence[Layer], origins: dict[str, str]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    merge(result, Layer(label="", folder="", values=dict(base)), {})
+    for layer in layers:
+        merge(result, layer, origins)
+    return result
+
+
+def _build(
+    merged: dict[str, Any],
+    home: str,
+    cwd: str,
+    trust: Trust,
+    policies: Policies,
+    provider: Provider,
+    providers: dict[str, Provider],
+    reader: _Reader,
+) -> Config:
+    """Keys that mean what they say are passed on by name; the others are worked out here."""
+    plain: dict[str, Any] = {
+        name: tuple(value) if isinstance(value := merged[name], list) else value
+        for name in Config.__struct_fields__
+        if name in merged
+    }
+    skills, agents, history = merged.get("skills", {}), merged.get("agents", {}), merged.get("history", {})
+    tools = merged.get("tools", {})
+    worked_out: dict[str, Any] = {
+        "home": home,
+        "cwd": cwd,
+        "provider": provider,
+        "providers": providers,
+        "trust_level": trust.level,
+        "warnings": reader.warnings,
+        "origins": reader.origins,
+        "model": merged.get("model") or None,
+        "base_instructions": _instructions(merged),
+        "compact_prompt": _compact_prompt(merged),
+        "approval_policy": policies.approval,
+        "sandbox": policies.sandbox,
+        "workspace_write": policies.workspace_write,
+        "allowed_approval_policies": policies.allowed_approval,
+        "allowed_sandbox_modes": policies.allowed_sandbox,
+        "environment": _environment(merged.get("shell_environment_policy", {})),
+        "skills_include_instructions": skills.get("include_instructions", True),
+        "disabled_skills": _disabled_skills(skills.get("config", ())),
+        "web_search": _web_search(merged, policies.sandbox.is_full_access),
+        "view_image": tools.get("view_image", True),
+        "update_plan": tools.get("update_plan", {}).get("enabled", True),
+        "features": _features(merged.get("features", {})),
+        "mcp_servers": _mcp_servers(merged, reader.origins),
+        "history_persistence": history.get("persistence", "save-all"),
+        "history_max_bytes": history.get("max_bytes"),
+        "log_dir": merged.get("log_dir") or f"{home}/log",
+        "agents_max_threads": agents.get("max_threads", 6),
+        "agents_max_depth": agents.get("max_depth", 1),
+        "tui": tui if isinstance(tui := merged.get("tui", {}), dict) else {},
+        "spindle": _spindle(merged.get("spindle", {})),
+    }
+    return Config(**{**plain, **worked_out})
+
+
+def _instructions(merged: Mapping[str, Any]) -> str | None:
+    for key in ("model_instructions_file", "experimental_instructions_file"):
+        if key in merged:
+            return _required_text(merged[key], key)
+    return None
+
+
+def _compact_prompt(merged: Mapping[str, Any]) -> str | None:
+    if prompt := merged.get("compact_prompt", "").strip():
+        return prompt
+    path = merged.get("experimental_compact_prompt_file")
+    return _required_text(path, "experimental_compact_prompt_file") if path else None
+
+
+def _required_text(path: str, key: str) -> str:
+    text = read_text(path, key)
+    if text is None:
+        raise ConfigError(f"{key}: there is no file {path!r}")
+    if not text.strip():
+        raise ConfigError(f"{key}: the file {path!r} is empty")
+    return text.strip()
+
+
+def _environment(table: Mapping[str, Any]) -> EnvironmentPolicy:
+    return EnvironmentPolicy(
+        inherit=table.get("inherit", "all"),
+        ignore_default_excludes=table.get("ignore_default_excludes", True),
+        exclude=tuple(table.get("exclude", ())),
+        set=dict(table.get("set", {})),
+        include_only=tuple(table.get("include_only", ())),
+    )
+
+
+def _disabled_skills(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The last entry about a skill decides."""
+    enabled = {entry.get("path") or entry.get("name"): entry.get("enabled", True) for entry in entries}
+    return tuple(skill for skill, on in enabled.items() if skill and not on)
+
+
+def _web_search(merged: Mapping[str, Any], is_full_access: bool) -> str:
+    """The key itself, else its old spellings, else cached (live where nothing is fenced in anyway)."""
+    if "web_search" in merged:
+        return merged["web_search"]
+    features = merged.get("features", {})
+    if features.get("web_search_cached"):
+        return "cached"
+    if features.get("web_search_request"):
+        return "live"
+    old = merged.get("tools", {}).get("web_search")
+    if isinstance(old, bool):
+        return "live" if old else "disabled"
+    return "live" if is_full_access else "cached"
+
+
+def _features(table: Mapping[str, Any]) -> dict[str, bool]:
+    return {name: table.get(name, default) for name, (_, default) in FEATURES.items()}
+
+
+def _mcp_servers(merged: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
+    tables = merged.get("mcp_servers")
+    if not tables:
+        return {}
+    from spindle.config.mcp_servers import build_mcp_servers  # only for those who have any
+
+    return build_mcp_servers(tables, origins)
+
+
+def _spindle(table: Mapping[str, Any]) -> SpindleConfig:
+    if not table:
+        return SpindleConfig()
+    sandbox, limits, context = table.get("sandbox", {}), table.get("limits", {}), table.get("context", {})
+    log = table.get("log", {})
+    found: dict[str, Any] = {
+        "jit_tools": table.get("jit_tools"),
+        "agents_md_untrusted": table.get("agents_md_untrusted"),
+        "environment_extras": table.get("environment_extras"),
+        "compact_keep": table.get("compact_keep"),
+        "compact_keep_tools": table.get("compact_keep_tools"),
+        "image_tool_output": table.get("image_tool_output"),
+        "context_mode": context.get("mode"),
+        "context_rule": context.get("rule"),
+        "sandbox_protected": sandbox.get("protected"),
+        "sandbox_backend": sandbox.get("backend"),
+        "sandbox_pids_max": sandbox.get("pids_max"),
+        "sandbox_memory_max": sandbox.get("memory_max"),
+        "max_steps": limits.get("max_steps"),
+        "turn_timeout_s": limits.get("turn_timeout_sec"),
+        "sse_event_max_bytes": limits.get("sse_event_max_bytes"),
+        "log_level": log.get("level"),
+        "log_file": log.get("file"),
+    }
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+    return SpindleConfig(**{name: value for name, value in given.items() if value is not None})

@@ -1,0 +1,85 @@
+"""`--oss`: which model server on this computer to use, and is it new enough. Only this part uses the network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from spindle.config.providers import OSS_PORTS
+from spindle.errors import ConfigError, SpindleError
+from spindle.model.http import HttpClient
+from spindle.model.provider import Provider
+from spindle.model.url import parse_url
+
+MIN_OLLAMA = (0, 13, 4)
+_PROBE_TIMEOUT_S = 3.0
+_MAX_ANSWER_BYTES = 1 << 20
+
+
+async def choose_oss_provider(
+    asked_for: str | None, configured: str | None, providers: Mapping[str, Provider], environ: Mapping[str, str]
+) -> Provider:
+    """`--local-provider`, else `oss_provider`, else the one that answers on its port."""
+    if chosen := asked_for or configured:
+        if chosen not in OSS_PORTS:
+            raise ConfigError(f"unknown local provider {chosen!r}; use one of {', '.join(OSS_PORTS)}")
+        return providers[chosen]
+    candidates = [providers[id] for id in OSS_PORTS]
+    answers = await asyncio.gather(*(_get(f"{found.base_url}/models", environ) for found in candidates))
+    for provider, (status, _) in zip(candidates, answers, strict=True):
+        if status is not None:
+            return provider
+    places = " or ".join(f"{provider.name} ({provider.base_url})" for provider in candidates)
+    raise ConfigError(f"--oss needs a model server on this computer, but none answers: start {places}")
+
+
+async def check_oss_server(provider: Provider, environ: Mapping[str, str]) -> None:
+    """Raise ConfigError unless the server answers, and speaks the Responses API as far as it tells its version."""
+    if provider.id != "ollama":
+        status, _ = await _get(f"{provider.base_url}/models", environ)
+        if status is None:
+            raise ConfigError(
+                f"{provider.name} does not answer at {provider.base_url}; start its server (0.3.39 or newer)"
+            )
+        return
+    status, answer = await _get(f"{provider.base_url.removesuffix('/v1')}/api/version", environ)
+    if status is None:
+        raise ConfigError(f"ollama does not answer at {provider.base_url}; start it with `ollama serve`")
+    version = _version(answer.get("version"))
+    # Builds from source call themselves 0.0.0.
+    if version is not None and (0, 0, 0) < version < MIN_OLLAMA:
+        found, needed = ".".join(map(str, version)), ".".join(map(str, MIN_OLLAMA))
+        raise ConfigError(f"ollama {found} is too old: the Responses API needs {needed} or newer")
+
+
+async def _get(url: str, environ: Mapping[str, str]) -> tuple[int | None, dict[str, Any]]:
+    """Status and JSON object of an answer; (None, {}) if nothing answers."""
+    http = HttpClient(environ=environ, connect_timeout_s=_PROBE_TIMEOUT_S)
+    try:
+        target = parse_url(url, "the local model server")
+        response = await http.request("GET", target, {"accept": "application/json"}, timeout_s=_PROBE_TIMEOUT_S)
+        content = await response.read(_MAX_ANSWER_BYTES, _PROBE_TIMEOUT_S)
+    except SpindleError:
+        return None, {}
+    finally:
+        await http.aclose()
+    try:
+        answer = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        answer = None
+    return response.status, answer if isinstance(answer, dict) else {}
+
+
+def _version(text: Any) -> tuple[int, int, int] | None:
+    """`0.13.4-rc1` → (0, 13, 4)."""
+    if not isinstance(text, str):
+        return None
+    parts = text.strip().removeprefix("v").split("-")[0].split("+")[0].split(".")
+    if not 1 <= len(parts) <= 4 or not all(part.isdecimal() for part in parts):
+        return None
+    numbers = [int(part) for part in parts[:3]]
+    numbers += [0] * (3 - len(numbers))
+    return numbers[0], numbers[1], numbers[2]

@@ -1,0 +1,84 @@
+"""The project's own `.codex/config.toml` files: read only where trusted, never able to weaken what the user set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spindle.config.keys import NOT_FOR_PROJECTS
+from spindle.config.kinds import Layer
+from spindle.config.sources import read_layer
+from spindle.config.trust import Trust
+from spindle.protocol.settings import SANDBOX_MODES
+from spindle.workspace.files import folders_between, is_regular, shown
+from spindle.workspace.git import find_root
+
+STRICT_TO_LOOSE = ("untrusted", "on-request", "on-failure", "never")
+"""Approval policies from the one that asks most to the one that asks never."""
+
+
+def project_layers(cwd: str, home: str, trust: Trust, root_markers: Sequence[str], warnings: list[str]) -> list[Layer]:
+    """The files from the project root down to `cwd`, outermost first. Those that are not trusted are not even read."""
+    here = os.path.realpath(cwd)
+    layers: list[Layer] = []
+    for folder in folders_between(find_root(here, root_markers) or here, here):
+        path = f"{folder}/.codex/config.toml"
+        if not is_regular(path) or os.path.realpath(f"{folder}/.codex") == os.path.realpath(home):
+            continue
+        if not trust.covers(folder):
+            warnings.append(f"{shown(path)} is ignored: {shown(folder)} is not a trusted project")
+        elif (layer := read_layer(path, is_project=True)) is not None:
+            layers.append(layer)
+    return layers
+
+
+def drop_forbidden(layer: Layer, warnings: list[str]) -> None:
+    """Take out the keys that no project file can set."""
+    for key in sorted(NOT_FOR_PROJECTS):
+        *tables, last = key.split(".")
+        values: Any = layer.values
+        for name in tables:
+            values = values.get(name)
+            if not isinstance(values, dict):
+                break
+        if isinstance(values, dict) and last in values:
+            place = layer.place((*tables, last))
+            del values[last]
+            warnings.append(f"{place}: {key} is ignored: a project file cannot set it")
+
+
+def drop_loosening(layer: Layer, users: Mapping[str, Any], defaults: tuple[str, str], warnings: list[str]) -> None:
+    """Take out sandbox and approval values that allow more than the user's own (or else default) ones."""
+    default_approval, default_sandbox = defaults
+    policy = layer.values.get("approval_policy")
+    own_policy = users.get("approval_policy", default_approval)
+    if policy is not None and _rank(policy) > _rank(own_policy):
+        _drop(layer, ("approval_policy",), layer.values, warnings)
+    mode = layer.values.get("sandbox_mode")
+    own_mode = users.get("sandbox_mode", default_sandbox)
+    if mode is not None and SANDBOX_MODES.index(mode) > SANDBOX_MODES.index(own_mode):
+        _drop(layer, ("sandbox_mode",), layer.values, warnings)
+    details = layer.values.get("sandbox_workspace_write")
+    if isinstance(details, dict):
+        own = users.get("sandbox_workspace_write", {})
+        looser = {
+            "network_access": lambda value: value and not own.get("network_access", False),
+            "exclude_tmpdir_env_var": lambda value: not value and own.get("exclude_tmpdir_env_var", False),
+            "exclude_slash_tmp": lambda value: not value and own.get("exclude_slash_tmp", False),
+            "writable_roots": lambda value: not set(value) <= set(own.get("writable_roots", ())),
+        }
+        for key, is_looser in looser.items():
+            if key in details and is_looser(details[key]):
+                _drop(layer, ("sandbox_workspace_write", key), details, warnings)
+
+
+def _rank(policy: Any) -> int:
+    # A `granular` table is read as on-request.
+    return STRICT_TO_LOOSE.index(policy if isinstance(policy, str) else "on-request")
+
+
+def _drop(layer: Layer, path: tuple[str, ...], values: dict[str, Any], warnings: list[str]) -> None:
+    place = layer.place(path)
+    del values[path[-1]]
+    warnings.append(f"{place}: {'.'.join(path)} is ignored: a project file cannot allow more than the user does")

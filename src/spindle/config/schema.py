@@ -1,0 +1,205 @@
+"""The configuration as the program uses it: typed, complete, frozen. How files become one is in `load`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from spindle.model.provider import Provider
+from spindle.policy.environment import EnvironmentPolicy
+from spindle.protocol.settings import ApprovalPolicy, Personality, SandboxPolicy
+
+TrustLevel = Literal["trusted", "untrusted"]
+WebSearch = Literal["disabled", "cached", "live"]
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """One `[mcp_servers.NAME]` table: a program to start, or an address to talk to."""
+
+    name: str
+    command: str | None = None
+    """The program of a stdio server."""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    """Variables set for the program."""
+    env_vars: tuple[str, ...] = ()
+    """Names of variables passed through to the program."""
+    cwd: str | None = None
+    url: str | None = None
+    """The address of a streamable HTTP server."""
+    bearer_token_env_var: str | None = None
+    http_headers: dict[str, str] = {}
+    env_http_headers: dict[str, str] = {}
+    enabled: bool = True
+    required: bool = False
+    """Whether a run cannot go on without it."""
+    startup_timeout_s: float = 10.0
+    tool_timeout_s: float = 60.0
+    enabled_tools: tuple[str, ...] | None = None
+    """Only these tools are offered; None = all."""
+    disabled_tools: tuple[str, ...] = ()
+    """These tools are never offered, whatever `enabled_tools` says."""
+    scopes: tuple[str, ...] = ()
+    default_tools_approval_mode: str | None = None
+    supports_parallel_tool_calls: bool = False
+
+
+class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The `[spindle]` table: settings the reference program does not have."""
+
+    jit_tools: bool | None = None
+    """Offer list_dir, grep_files and read_file; None = only to models not trained on a shell."""
+    agents_md_untrusted: bool = True
+    """Read AGENTS.md files of folders that are not trusted."""
+    environment_extras: tuple[str, ...] = ()
+    """Extra lines of the environment message: date, timezone."""
+    compact_keep: tuple[str, ...] = ()
+    """Facts that every compaction must keep."""
+    compact_keep_tools: bool | None = None
+    """Send the tool list with compaction requests; None = as the provider wants it."""
+    image_tool_output: str = "array"
+    """How images in tool outputs are sent: in the output itself (array), or in a message after it (message)."""
+    context_mode: str = "append_only"
+    context_rule: dict[str, Any] = {}
+    sandbox_protected: tuple[str, ...] | None = None
+    """Paths under every writable root that stay read-only; None = the built-in list."""
+    sandbox_backend: str = "auto"
+    sandbox_pids_max: int | None = None
+    sandbox_memory_max: int | str | None = None
+    max_steps: int = 0
+    """Most requests in one turn; 0 = no limit."""
+    turn_timeout_s: float = 0.0
+    """Longest time of one turn; 0 = no limit."""
+    sse_event_max_bytes: int = 67108864
+    """Largest single event accepted from a model server."""
+    log_level: str | None = None
+    log_file: str | None = None
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the user decided, by file, environment or flag."""
+
+    home: str
+    """Folder of the user's files (`CODEX_HOME`); it need not exist if the variable is not set."""
+    cwd: str
+    """The working folder the configuration was loaded for; absolute."""
+    provider: Provider
+    """The model provider in use."""
+    providers: dict[str, Provider] = {}
+    """All providers by id, the built-in ones included."""
+    trust_level: TrustLevel | None = None
+    """What the user said about the working folder; None = nothing."""
+    warnings: list[str] = []
+    """What the user should hear; each is one sentence."""
+    origins: dict[str, str] = {}
+    """Where each value was set: dotted key → file, `-c`, or `command line`."""
+
+    model: str | None = None
+    """The model's slug; None = the first of the catalogue."""
+    model_reasoning_effort: str | None = None
+    """How long the model thinks; None = the model's own default."""
+    model_reasoning_summary: str = "auto"
+    """How much of its thinking the model sums up."""
+    model_verbosity: str | None = None
+    """How much the model says, for models that can be told."""
+    model_context_window: int | None = None
+    """Tokens the model can take; None = from the catalogue."""
+    model_auto_compact_token_limit: int | None = None
+    """Tokens in use at which the thread is compacted; None = from the catalogue."""
+    model_supports_reasoning_summaries: bool | None = None
+    """Ask for reasoning summaries even if the catalogue does not know the model can give them."""
+    model_catalog_json: str | None = None
+    """A file that replaces the built-in catalogue of models."""
+    base_instructions: str | None = None
+    """Content of `model_instructions_file`; replaces the built-in base text."""
+    developer_instructions: str | None = None
+    """A message put before the conversation in the developer's name."""
+    compact_prompt: str | None = None
+    """Replaces the text that asks the model for a summary of the thread."""
+    personality: Personality | None = None
+    """The tone of the model; None = pragmatic."""
+    review_model: str | None = None
+    """The model of reviews; None = `model`."""
+    service_tier: str | None = None
+    """Sent with each request where set."""
+    tool_output_token_limit: int | None = None
+    """Tokens of one tool's output that the model is shown; None = from the catalogue."""
+
+    approval_policy: ApprovalPolicy = "on-request"
+    """When a person is asked before something runs."""
+    sandbox: SandboxPolicy = SandboxPolicy()
+    """What commands and patches can reach."""
+    workspace_write: SandboxPolicy = SandboxPolicy(mode="workspace-write")
+    """What a later switch to workspace-write means: the user's extra folders and network setting."""
+    allowed_approval_policies: tuple[str, ...] | None = None
+    """The administrator's limit, strictest first; None = no limit."""
+    allowed_sandbox_modes: tuple[str, ...] | None = None
+    """The administrator's limit, strictest first; None = no limit."""
+    environment: EnvironmentPolicy
+    """Which environment variables commands get."""
+    allow_login_shell: bool = True
+    """Whether commands may run in a login shell."""
+
+    project_doc_max_bytes: int = 32768
+    """Bytes of project documents (AGENTS.md) that are read; 0 = none."""
+    project_doc_fallback_filenames: tuple[str, ...] = ()
+    """Other names under which a folder may keep its AGENTS.md."""
+    project_root_markers: tuple[str, ...] = (".git",)
+    """Files or folders that mark the root of a project; none = only the working folder counts."""
+    include_permissions_instructions: bool = True
+    """Tell the model what it may do."""
+    include_environment_context: bool = True
+    """Tell the model about the working folder and shell."""
+    skills_include_instructions: bool = True
+    """Tell the model which skills there are."""
+    disabled_skills: tuple[str, ...] = ()
+    """Paths (of a SKILL.md or its folder) or names of skills that are switched off."""
+
+    web_search: WebSearch = "cached"
+    """The server's own web search: off, from its cache, or live."""
+    view_image: bool = True
+    """Offer the tool that shows an image file to the model."""
+    update_plan: bool = True
+    """Offer the tool with which the model keeps its plan."""
+    features: dict[str, bool] = {}
+    """Every feature flag with its value."""
+    mcp_servers: dict[str, McpServer] = {}
+    """Tool servers by name."""
+
+    notify: tuple[str, ...] = ()
+    """A program called after each turn with one JSON argument."""
+    history_persistence: Literal["save-all", "none"] = "save-all"
+    """Whether prompts are kept for recall in the interactive front end."""
+    history_max_bytes: int | None = None
+    """Size at which that record is trimmed."""
+    hide_agent_reasoning: bool = False
+    """Do not show the model's thinking."""
+    show_raw_agent_reasoning: bool = False
+    """Show the raw thinking of models that give it."""
+    file_opener: str = "vscode"
+    """The editor that file links open in."""
+    disable_paste_burst: bool = False
+    """Do not take fast typing for a paste."""
+    check_for_update_on_startup: bool = True
+    """Accepted; Spindle never looks for updates by itself."""
+    oss_provider: str | None = None
+    """The local server that `--oss` uses: ollama or lmstudio."""
+    chatgpt_base_url: str | None = None
+    """Address of the account service of the reference program; accepted, not used."""
+    forced_login_method: str | None = None
+    """The only way to sign in that is allowed: chatgpt or api."""
+    cli_auth_credentials_store: str = "file"
+    """Where credentials are kept; only files are supported, so `keyring` and `auto` use the file too."""
+    mcp_oauth_credentials_store: str = "auto"
+    """Where credentials of tool servers are kept."""
+    log_dir: str
+    """Folder of the log files."""
+    agents_max_threads: int = 6
+    """Most sub-agents at the same time."""
+    agents_max_depth: int = 1
+    """How deep sub-agents may start sub-agents."""
+    tui: dict[str, Any] = {}
+    """The `[tui]` table as it stands; the interactive front end reads it."""
+    spindle: SpindleConfig = SpindleConfig()
+    """Settings of our own."""

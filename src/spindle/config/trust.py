@@ -1,0 +1,42 @@
+"""Whether the user trusts a folder. Only the user's own files can say so; a repository cannot speak for itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from spindle.workspace.git import find_root
+
+
+class Trust(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user said: `level` is trusted, untrusted or None, about `folder` and what lies below it."""
+
+    level: Any = None
+    folder: str | None = None
+
+    def covers(self, folder: str) -> bool:
+        """Whether `folder` is the trusted one or lies below it."""
+        if self.level != "trusted" or self.folder is None:
+            return False
+        return folder == self.folder or folder.startswith(f"{self.folder.rstrip('/')}/")
+
+
+def find_trust(cwd: str, projects: Mapping[str, Any]) -> Trust:
+    """The entry for the real path of `cwd`, else for the root of the git working tree around it.
+
+    The root is the folder that holds `.git`. What a `.git` pointer file or its `commondir` names is not followed: a
+    prepared repository could name a trusted one there.
+    """
+    if not projects:
+        return Trust()
+    real = os.path.realpath(cwd)
+    for folder in (real, find_root(real)):
+        if folder is None:
+            continue
+        entry = projects.get(folder) or projects.get(f"{folder}/")
+        if isinstance(entry, dict) and (level := entry.get("trust_level")) is not None:
+            return Trust(level=level, folder=folder)
+    return Trust()

@@ -1,0 +1,73 @@
+"""How many tokens something costs, estimated by size; the server's own count corrects the sum after each response.
+
+No tokenizer: four bytes are a token, pictures cost a flat sum, encrypted reasoning counts by its hidden length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from spindle.protocol.items import Item, decode_json, encode_json, is_user_input
+
+BYTES_PER_TOKEN = 4
+IMAGE_TOKENS = 1_500
+BASELINE_TOKENS = 12_000
+"""What every request costs before anything is said; not counted when people are told how much is left."""
+_ENVELOPE_BYTES = 650
+
+
+def tokens_of_bytes(size: int) -> int:
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def estimate_tokens(item: Item | bytes) -> int:
+    """The estimate for one item, given as a mapping or as its JSON; any other JSON counts by its bytes."""
+    if isinstance(item, bytes):
+        if b'"input_image"' not in item and b'"encrypted_content"' not in item:
+            return tokens_of_bytes(len(item))
+        decoded = decode_json(item)
+        if not isinstance(decoded, dict):
+            return tokens_of_bytes(len(item))
+        item = decoded
+    hidden = item.get("encrypted_content")
+    if isinstance(hidden, str) and item.get("type") in ("reasoning", "compaction", "compaction_summary"):
+        return tokens_of_bytes(max(0, len(hidden) * 3 // 4 - _ENVELOPE_BYTES))
+    images = list(_image_urls(item))
+    size = len(encode_json(item)) - sum(len(url) for url in images)
+    return tokens_of_bytes(size) + IMAGE_TOKENS * len(images)
+
+
+def context_tokens(
+    items: Sequence[Item], *, last_total_tokens: int, counted: int, reasoning_included: bool, fixed_bytes: int = 0
+) -> int:
+    """Tokens now in context: the last response's total, plus what the server could not know yet.
+
+    `counted` is how many of `items` that response already covered. Reasoning older than the last user message is not
+    part of a server's total unless it said so. `fixed_bytes` is the base text and the tools; they count only while no
+    response has told us the real total.
+    """
+    total = last_total_tokens + sum(map(estimate_tokens, items[counted:]))
+    if last_total_tokens == 0:
+        return total + tokens_of_bytes(fixed_bytes)
+    if not reasoning_included:
+        last_user = max((i for i, item in enumerate(items[:counted]) if is_user_input(item)), default=0)
+        total += sum(estimate_tokens(item) for item in items[:last_user] if item.get("type") == "reasoning")
+    return total
+
+
+def percent_left(window_tokens: int, used_tokens: int) -> int:
+    """How much of the window is left, 0…100, as people are shown it. `window_tokens` is the effective window."""
+    room = window_tokens - BASELINE_TOKENS
+    if room <= 0:
+        return 0
+    left = room - max(0, used_tokens - BASELINE_TOKENS)
+    return max(0, min(100, (200 * left + room) // (2 * room)))
+
+
+def _image_urls(item: Item) -> Iterable[str]:
+    for field in ("content", "output"):
+        parts = item.get(field)
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict) and part.get("type") == "input_image":
+                url = part.get("image_url")
+                yield url if isinstance(url, str) else ""

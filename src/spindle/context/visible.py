@@ -1,0 +1,266 @@
+"""What a model is shown of a thread: the wire form of each item, and the pairing of calls with outputs.
+
+Pure over items. Which records survive compaction and rollback is decided by the record (`thread/`); how a request is
+put together from the result, by `prompt/`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from spindle.protocol.items import Item, Part, call_id_of, encode_json, is_call, is_output, output_for
+
+ABORTED = "aborted"
+"""The output of a call that never got one."""
+IMAGE_OMITTED = "[picture left out: this model reads text only]"
+
+_ID_PREFIX = {
+    "message": "msg_",
+    "reasoning": "rs_",
+    "function_call": "fc_",
+    "custom_tool_call": "ctc_",
+    "web_search_call": "ws_",
+    "compaction": "cmp_",
+}
+_TEXT_PARTS = ("input_text", "output_text")
+
+
+class Recorded(Protocol):
+    """A visible record of a thread: the item, and its JSON as recorded."""
+
+    @property
+    def item(self) -> Item: ...
+    @property
+    def raw(self) -> bytes: ...
+
+
+class Audience(Protocol):
+    """What the receiving side can take. `VisibleFold` is one."""
+
+    accepts_images: bool
+    keeps_raw_reasoning: bool
+    keeps_all_ids: bool
+
+
+class _Anyone:
+    accepts_images = True
+    keeps_raw_reasoning = False
+    keeps_all_ids = False
+
+
+_ANYONE = _Anyone()
+
+
+# ---- one item ----------------------------------------------------------------------------------------
+
+
+def to_wire(item: Item, audience: Audience = _ANYONE) -> Item | None:
+    """What is sent for `item`: the same object if it is already in wire form, None if it is never sent."""
+    shape = _SHAPES.get(item.get("type", ""))
+    wire = shape(item, audience) if shape else None
+    if wire is None:
+        return None
+    given = item.get("id")
+    if isinstance(given, str) and given:
+        prefix = _ID_PREFIX.get(wire["type"])
+        if (prefix is not None and given.startswith(prefix)) or (audience.keeps_all_ids and not is_output(wire)):
+            wire["id"] = given
+    return item if wire == item and list(wire) == list(item) else wire
+
+
+def _message(item: Item, audience: Audience) -> Item | None:
+    role, content = item.get("role"), item.get("content")
+    if role not in ("developer", "user", "assistant"):
+        return None
+    if isinstance(content, str):
+        content = [{"type": "output_text" if role == "assistant" else "input_text", "text": content}]
+    wire = {"type": "message", "role": role, "content": _parts(content or [], audience)}
+    if item.get("phase") is not None:
+        wire["phase"] = item["phase"]
+    return wire
+
+
+def _parts(parts: list[Any], audience: Audience) -> list[Any]:
+    """Text parts hold a type and a text; pictures only go where they can be seen; what we do not know stays."""
+    return [_part(part, audience) if isinstance(part, dict) else part for part in parts]
+
+
+def _part(part: Part, audience: Audience) -> Part:
+    kind = part.get("type")
+    if kind in _TEXT_PARTS and len(part) > 2:
+        return {"type": kind, "text": part.get("text", "")}
+    if kind == "input_image" and not audience.accepts_images:
+        return {"type": "input_text", "text": IMAGE_OMITTED}
+    return part
+
+
+def _reasoning(item: Item, audience: Audience) -> Item:
+    encrypted = item.get("encrypted_content")
+    raw = item.get("content") if audience.keeps_raw_reasoning and not encrypted else None
+    return {
+        "type": "reasoning",
+        "summary": item.get("summary") or [],
+        "content": raw or None,
+        "encrypted_content": encrypted,
+    }
+
+
+def _function_call(item: Item, audience: Audience) -> Item:
+    arguments = item.get("arguments", "")
+    if not isinstance(arguments, str):
+        arguments = encode_json(arguments).decode()
+    return {"type": "function_call", "name": item.get("name", ""), "arguments": arguments, "call_id": call_id_of(item)}
+
+
+def _custom_call(item: Item, audience: Audience) -> Item:
+    return {
+        "type": "custom_tool_call",
+        "status": item.get("status") or "completed",
+        "call_id": call_id_of(item),
+        "name": item.get("name", ""),
+        "input": item.get("input", ""),
+    }
+
+
+def _local_shell_call(item: Item, audience: Audience) -> Item:
+    return {
+        "type": "local_shell_call",
+        "call_id": call_id_of(item),
+        "status": item.get("status") or "completed",
+        "action": item.get("action"),
+    }
+
+
+def _output(item: Item, audience: Audience) -> Item:
+    output = item.get("output", "")
+    if isinstance(output, list):
+        output = _parts(output, audience)
+    return {"type": item["type"], "call_id": call_id_of(item), "output": output}
+
+
+def _web_search(item: Item, audience: Audience) -> Item:
+    wire = {"type": "web_search_call", "status": item.get("status") or "completed"}
+    if item.get("action") is not None:
+        wire["action"] = item["action"]
+    return wire
+
+
+def _compaction(item: Item, audience: Audience) -> Item:
+    return {"type": "compaction", "encrypted_content": item.get("encrypted_content")}
+
+
+_SHAPES: dict[str, Callable[[Item, Audience], Item | None]] = {
+    "message": _message,
+    "reasoning": _reasoning,
+    "function_call": _function_call,
+    "function_call_output": _output,
+    "custom_tool_call": _custom_call,
+    "custom_tool_call_output": _output,
+    "local_shell_call": _local_shell_call,
+    "web_search_call": _web_search,
+    "compaction": _compaction,
+    "compaction_summary": _compaction,
+}
+
+
+# ---- calls and outputs -------------------------------------------------------------------------------
+
+
+def pair_calls(items: Sequence[Item]) -> list[Item]:
+    """Each call followed by exactly one output: a missing one is made up, an output without its call is left out."""
+    return [items[step] if isinstance(step, int) else step for step in _pairing(items)]
+
+
+def _pairing(items: Sequence[Item]) -> list[int | Item]:
+    """The paired order: an index into `items`, or an output made up for the call before it."""
+    outputs: dict[tuple[str, str], deque[int]] = {}
+    for index, item in enumerate(items):
+        if is_output(item):
+            outputs.setdefault((item["type"], call_id_of(item)), deque()).append(index)
+    claimed: set[int] = set()
+    order: list[int | Item] = []
+    for index, item in enumerate(items):
+        if is_output(item):
+            if index in claimed:
+                order.append(index)
+            continue
+        order.append(index)
+        if not is_call(item):
+            continue
+        missing = output_for(item, ABORTED)
+        waiting = outputs.get((missing["type"], missing["call_id"]), deque())
+        while waiting and waiting[0] < index:
+            waiting.popleft()
+        if waiting:
+            claimed.add(waiting.popleft())
+        else:
+            order.append(missing)
+    return order
+
+
+# ---- the whole thread, incrementally -----------------------------------------------------------------
+
+
+class VisibleFold:
+    """The serialised input of a growing thread; each update costs only what is new.
+
+    While the generation stays the same, every answer is a prefix of the next one. So a call that a request showed as
+    aborted stays aborted, and an output that comes later is left out.
+    """
+
+    def __init__(
+        self, *, accepts_images: bool = True, keeps_raw_reasoning: bool = False, keeps_all_ids: bool = False
+    ) -> None:
+        self.accepts_images = accepts_images
+        self.keeps_raw_reasoning = keeps_raw_reasoning
+        """Send unencrypted reasoning back; for providers that produce it so."""
+        self.keeps_all_ids = keeps_all_ids
+        """Send every server id; for providers that store responses."""
+        self._generation: object = None
+        self._seen = 0
+        self._wire: list[bytes] = []
+
+    def address(self, *, accepts_images: bool, keeps_raw_reasoning: bool, keeps_all_ids: bool) -> None:
+        """Another model may take the thread over; what it can take decides anew about every item."""
+        if (accepts_images, keeps_raw_reasoning, keeps_all_ids) == (
+            self.accepts_images,
+            self.keeps_raw_reasoning,
+            self.keeps_all_ids,
+        ):
+            return
+        self.accepts_images, self.keeps_raw_reasoning, self.keeps_all_ids = (
+            accepts_images,
+            keeps_raw_reasoning,
+            keeps_all_ids,
+        )
+        self._restart()
+
+    def update(self, entries: Sequence[Recorded], generation: object) -> list[bytes]:
+        """The input for a request now. `generation` changes when earlier entries did."""
+        if generation != self._generation or len(entries) < self._seen:
+            self._generation = generation
+            self._restart()
+        new = entries[self._seen :]
+        if new:
+            self._take(new)
+            self._seen = len(entries)
+        return self._wire.copy()
+
+    def _restart(self) -> None:
+        self._seen = 0
+        self._wire = []
+
+    def _take(self, new: Sequence[Recorded]) -> None:
+        # Rollouts may hold anything; what has no proper type is of an unknown type.
+        new = [entry for entry in new if isinstance(entry.item.get("type"), str)]
+        # An output whose call came with an earlier update finds no call here, and that call was closed then.
+        for step in _pairing([entry.item for entry in new]):
+            if not isinstance(step, int):
+                self._wire.append(encode_json(step))
+                continue
+            entry = new[step]
+            wire = to_wire(entry.item, self)
+            if wire is not None:
+                self._wire.append(entry.raw if wire is entry.item else encode_json(wire))

@@ -1,0 +1,196 @@
+"""What the model is told before and with each input: what changed in its surroundings, the input, selected skills.
+
+Project documents and skills are read once per folder. A message is appended only when something differs from what
+the thread was last told, also across resume and fork.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from spindle.core.live_thread import LiveThread
+from spindle.policy.sandbox import writable_roots
+from spindle.prompt.agents import render_skills, skill_message, user_instructions
+from spindle.prompt.snapshot import (
+    ContextSnapshot,
+    context_changes,
+    initial_context,
+    snapshot_from_turn_context,
+    turn_context_payload,
+)
+from spindle.protocol.events import ItemCompleted, ItemStarted, Msg, UserMessage, Warning
+from spindle.protocol.items import Item
+from spindle.protocol.settings import ThreadSettings
+from spindle.tools.images import input_parts
+from spindle.workspace.agents_md import load_project_docs
+from spindle.workspace.git import find_root
+from spindle.workspace.skills import SkillSet, load_skills, select_skills, skill_text
+
+Emit = Callable[[Msg], None]
+
+
+class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's choices about what is told. Defaults as in the configuration's documentation."""
+
+    home: str
+    shell_name: str
+    environment: Mapping[str, str]
+    doc_max_bytes: int = 32_768
+    doc_fallback_names: tuple[str, ...] = ()
+    root_markers: tuple[str, ...] = (".git",)
+    read_project_docs: bool = True
+    include_permissions: bool = True
+    include_environment: bool = True
+    include_skills: bool = True
+    disabled_skills: tuple[str, ...] = ()
+    developer_instructions: str | None = None
+    user_instructions: str | None = None
+    """Given by the client instead of AGENTS.md."""
+    extras: tuple[str, ...] = ()
+    """Extra lines of the environment message: "date", "timezone"."""
+
+
+class Briefing:
+    """Keeps the snapshot last told to one thread, and what was read for its folder."""
+
+    def __init__(self, options: BriefingOptions, told: ContextSnapshot | None) -> None:
+        self._options = options
+        self._told = told
+        self._skills: dict[str, SkillSet] = {}
+        self._docs: dict[str, tuple[str | None, tuple[str, ...]]] = {}
+        self._warned: set[str] = set()
+
+    @classmethod
+    def for_history(cls, options: BriefingOptions, turn_context: dict[str, Any] | None) -> Briefing:
+        return cls(options, snapshot_from_turn_context(turn_context) if turn_context else None)
+
+    def forget_since(self, turn_context: dict[str, Any] | None) -> None:
+        """The thread was cut back: what was told after that point was not told."""
+        self._told = snapshot_from_turn_context(turn_context) if turn_context else None
+
+    def before_input(self, thread: LiveThread, settings: ThreadSettings, emit: Emit) -> ContextSnapshot:
+        """Append a message for each thing that is not as the thread was last told."""
+        snapshot = self._snapshot(settings, thread, emit)
+        told = self._told
+        thread.append_items(initial_context(snapshot) if told is None else context_changes(told, snapshot))
+        self._told = snapshot
+        return snapshot
+
+    def append_input(
+        self, thread: LiveThread, items: Sequence[dict[str, Any]], settings: ThreadSettings, turn_id: str, emit: Emit
+    ) -> None:
+        """The person's input, then the whole text of every skill it selects."""
+        made = input_parts(items, settings.cwd)
+        for text in made.warnings:
+            emit(Warning(message=text))
+        message: Item = {"type": "message", "role": "user", "content": made.parts}
+        said = _user_message(items)
+        thread.history.append_item(message)
+        thread.history.append_event(msgspec.to_builtins(said))
+        shown = {"type": "UserMessage", "id": "", "content": list(items)}
+        emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
+        emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
+        emit(said)
+        for skill in select_skills(items, self.skills(settings.cwd)):
+            try:
+                thread.history.append_item(skill_message(skill.name, skill.path, skill_text(skill)))
+            except (OSError, ValueError) as error:
+                emit(Warning(message=f"skill {skill.name} cannot be read: {error}"))
+
+    def turn_context(
+        self,
+        snapshot: ContextSnapshot,
+        thread: LiveThread,
+        settings: ThreadSettings,
+        turn_id: str,
+        output_schema: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        """The turn's line in the record."""
+        return turn_context_payload(
+            snapshot,
+            turn_id=turn_id,
+            effort=settings.effort,
+            summary=settings.summary,
+            output_schema=output_schema,
+            truncation=(thread.truncation.mode, thread.truncation.limit),
+        )
+
+    def skills(self, cwd: str, reload: bool = False) -> SkillSet:
+        if reload or cwd not in self._skills:
+            options = self._options
+            self._skills[cwd] = load_skills(
+                cwd, options.home, root_markers=options.root_markers, disabled=options.disabled_skills
+            )
+        return self._skills[cwd]
+
+    def _snapshot(self, settings: ThreadSettings, thread: LiveThread, emit: Emit) -> ContextSnapshot:
+        options = self._options
+        instructions, warnings = self._instructions(settings.cwd, thread)
+        for text in warnings:
+            if text not in self._warned:
+                self._warned.add(text)
+                emit(Warning(message=text))
+        date, zone = _today(thread.clock.now()) if options.extras else (None, None)
+        return ContextSnapshot(
+            cwd=settings.cwd,
+            shell=options.shell_name,
+            approval_policy=settings.approval_policy,
+            sandbox=settings.sandbox,
+            roots=writable_roots(settings.sandbox, settings.cwd, options.environment),
+            model=settings.model,
+            model_text=thread.model_text,
+            personality=settings.personality,
+            collaboration_mode=settings.collaboration_mode,
+            developer_instructions=options.developer_instructions,
+            user_instructions=instructions,
+            project_root=find_root(settings.cwd, options.root_markers) or settings.cwd,
+            current_date=date if "date" in options.extras else None,
+            timezone=zone if "timezone" in options.extras else None,
+            includes_permissions=options.include_permissions,
+            includes_environment=options.include_environment,
+        )
+
+    def _instructions(self, cwd: str, thread: LiveThread) -> tuple[str | None, tuple[str, ...]]:
+        """Documents and skills for a folder, read once."""
+        if cwd not in self._docs:
+            options = self._options
+            docs, warnings = options.user_instructions, []
+            if docs is None:
+                loaded = load_project_docs(
+                    cwd,
+                    options.home,
+                    max_bytes=options.doc_max_bytes,
+                    fallback_names=options.doc_fallback_names,
+                    root_markers=options.root_markers,
+                    include_project=options.read_project_docs,
+                )
+                docs, warnings = loaded.text, list(loaded.warnings)
+            section = render_skills(self.skills(cwd).skills, thread.window_tokens) if options.include_skills else None
+            if section is not None:
+                warnings += section.warnings
+            self._docs[cwd] = (user_instructions(docs, section.text if section else None), tuple(warnings))
+        return self._docs[cwd]
+
+
+def _user_message(items: Sequence[dict[str, Any]]) -> UserMessage:
+    """The input as people see it: the text, and which pictures came with it."""
+    texts = [item["text"] for item in items if item.get("type") == "text" and isinstance(item.get("text"), str)]
+    elements = [element for item in items for element in item.get("text_elements") or ()]
+    return UserMessage(
+        message="\n".join(texts),
+        images=[str(item.get("image_url") or item.get("url")) for item in items if item.get("type") == "image"],
+        local_images=[str(item.get("path")) for item in items if item.get("type") == "local_image"],
+        text_elements=elements,
+    )
+
+
+def _today(now: float) -> tuple[str, str]:
+    """Date and zone of the machine. Only for those who asked for them: they make the prefix differ from day to day."""
+    import time
+
+    local = time.localtime(now)
+    return time.strftime("%Y-%m-%d", local), os.environ.get("TZ") or local.tm_zone

@@ -1,0 +1,80 @@
+"""An engine: one queue pair, with or without a session behind it.
+
+`configure_session` opens a thread, or another one in its place; every other op goes to the open session. Several
+engines live in one process without knowing of each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from spindle.core.session import Session
+from spindle.core.stream import EventStream, Subscription
+from spindle.errors import SpindleError
+from spindle.protocol.events import Error, Event, Msg, ShutdownComplete
+from spindle.protocol.ops import ConfigureSession, Shutdown, Submission
+
+OpenSession = Callable[[ConfigureSession, EventStream], Awaitable[Session]]
+
+
+class Engine:
+    """Ops in, events out. `run` ends with a shutdown op."""
+
+    def __init__(self, open_session: OpenSession, *, wait_configure: bool = False) -> None:
+        self._open_session = open_session
+        self._wait_configure = wait_configure
+        self._stream = EventStream()
+        self._ops: asyncio.Queue[Submission] = asyncio.Queue()
+        self._session: Session | None = None
+        self._actor: asyncio.Task[None] | None = None
+
+    def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
+        return self._stream.subscribe(skip)
+
+    def submit(self, submission: Submission) -> None:
+        """Hand in an op. Never waits."""
+        self._ops.put_nowait(submission)
+
+    def reject(self, sub_id: str, message: str) -> None:
+        """Answer something that is no submission."""
+        self._stream.emit(Event(sub_id, Error(message=message)))
+
+    async def run(self) -> None:
+        """Handle ops until shutdown. Without `wait_configure` the session opens by itself from the configuration."""
+        try:
+            if not self._wait_configure:
+                await self._configure("", ConfigureSession())
+            while True:
+                submission = await self._ops.get()
+                if isinstance(submission.op, ConfigureSession):
+                    await self._configure(submission.id, submission.op)
+                elif isinstance(submission.op, Shutdown):
+                    await self._close()
+                    self._stream.emit(Event(submission.id, ShutdownComplete()))
+                    return
+                elif self._session is None:
+                    self.reject(submission.id, "no session: send configure_session first")
+                else:
+                    self._session.submit(submission)
+        finally:
+            await self._close()
+            self._stream.close()
+
+    async def _configure(self, sub_id: str, op: ConfigureSession) -> None:
+        """Open a session; what ran before is aborted first. When it cannot be opened there is none."""
+        await self._close()
+        try:
+            self._session = await self._open_session(op, self._stream)
+        except SpindleError as error:
+            self.reject(sub_id, str(error))
+            return
+        self._actor = asyncio.ensure_future(self._session.run(configured_by=sub_id))
+        # Its first event must be out before any answer of ours.
+        await asyncio.sleep(0)
+
+    async def _close(self) -> None:
+        actor, self._actor, self._session = self._actor, None, None
+        if actor is not None:
+            actor.cancel()
+            await asyncio.wait([actor])

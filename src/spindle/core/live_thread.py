@@ -1,0 +1,140 @@
+"""A thread in this process: its record, the model it talks to, and the parts of a request that never change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from spindle.context.visible import VisibleFold
+from spindle.model.catalog import Catalog
+from spindle.model.client import Completed, ModelClient
+from spindle.model.provider import Provider
+from spindle.prompt.build import ModelTraits, build_request
+from spindle.prompt.instructions import bundled_instructions
+from spindle.protocol.clock import Clock
+from spindle.protocol.events import Msg, TokenCount, usage_info
+from spindle.protocol.items import Item, encode_json
+from spindle.protocol.request import Request, TokenUsage
+from spindle.protocol.settings import ThreadSettings
+from spindle.thread.history import History
+from spindle.tools.router import ToolSet
+from spindle.tools.tool import Truncation
+
+
+class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user's configuration says instead of the catalogue."""
+
+    context_window: int | None = None
+    output_token_limit: int | None = None
+    reasoning_summaries: bool | None = None
+
+
+class LiveThread:
+    """What a turn extends. Owned by one session; `instructions` and `tools` keep their bytes for the thread's life."""
+
+    def __init__(
+        self,
+        *,
+        thread_id: str,
+        history: History,
+        client: ModelClient,
+        provider: Provider,
+        instructions: str,
+        tools: ToolSet,
+        catalog: Catalog,
+        overrides: ModelOverrides,
+        model: str,
+        personality: str,
+        show_raw_reasoning: bool,
+        clock: Clock,
+    ) -> None:
+        self.thread_id = thread_id
+        self.history = history
+        self.client = client
+        self.provider = provider
+        self.instructions = encode_json(instructions)
+        self.tools = tools
+        self.catalog = catalog
+        self._overrides = overrides
+        self._personality = personality
+        self.show_raw_reasoning = show_raw_reasoning
+        self.clock = clock
+        self.total_usage = TokenUsage()
+        self.last_usage = TokenUsage()
+        self.rate_limits: dict[str, Any] | None = None
+        self._fold = VisibleFold()
+        self.use_model(model)
+
+    def use_model(self, slug: str) -> None:
+        """Later requests go to this model. Base text and tools stay; what depends on the model follows it."""
+        info, overrides = self.catalog.find(slug), self._overrides
+        self.model_info = info
+        self.traits = ModelTraits(
+            slug=slug,
+            family=info.family,
+            supports_reasoning_summaries=overrides.reasoning_summaries or info.supports_reasoning_summaries,
+            default_effort=info.default_reasoning_level,
+            support_verbosity=info.support_verbosity,
+            default_verbosity=info.default_verbosity,
+            supports_parallel_tool_calls=info.supports_parallel_tool_calls,
+            accepts_images="image" in info.input_modalities,
+            keeps_raw_reasoning=not self.provider.is_openai,
+        )
+        policy = info.truncation_policy
+        limit = overrides.output_token_limit
+        self.truncation = (
+            Truncation(mode="tokens", limit=limit) if limit else Truncation(mode=policy.mode, limit=policy.limit)
+        )
+        window = overrides.context_window or info.context_window
+        self.window_tokens: int | None = window * info.effective_context_window_percent // 100 if window else None
+        self._fold.address(
+            accepts_images=self.traits.accepts_images,
+            keeps_raw_reasoning=self.traits.keeps_raw_reasoning,
+            keeps_all_ids=self.provider.is_azure,
+        )
+
+    @property
+    def model_text(self) -> str:
+        """The base text the current model would have had from the start."""
+        return bundled_instructions(self.traits.family, self._personality)
+
+    def append_items(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self.history.append_item(item)
+
+    def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
+        return build_request(
+            input=self._fold.update(self.history.entries, self.history.generation),
+            instructions=self.instructions,
+            tools=self.tools.specs_bytes,
+            traits=self.traits,
+            settings=settings,
+            thread_id=self.thread_id,
+            output_schema=output_schema,
+            store=self.provider.is_azure,
+        )
+
+    def note_completed(self, completed: Completed | None, emit: Callable[[Msg], None]) -> None:
+        """Book what a response cost, remember its place, and tell the front ends."""
+        if completed is None:
+            return
+        if completed.usage is not None:
+            self.last_usage = completed.usage
+            self.total_usage = self.total_usage + completed.usage
+        if completed.response_id:
+            self.history.append_bookmark(completed.response_id)
+        self.report_usage(emit)
+
+    def note_window_full(self, emit: Callable[[Msg], None]) -> None:
+        """The server said that the input does not fit: from now on the window counts as full."""
+        if self.window_tokens is None:
+            return
+        self.last_usage = TokenUsage(total_tokens=self.window_tokens)
+        self.report_usage(emit)
+
+    def report_usage(self, emit: Callable[[Msg], None]) -> None:
+        info = usage_info(self.total_usage, self.last_usage, self.window_tokens)
+        self.history.append_event({"type": "token_count", "info": info, "rate_limits": self.rate_limits})
+        emit(TokenCount(info=info, rate_limits=self.rate_limits))

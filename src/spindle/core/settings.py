@@ -1,0 +1,66 @@
+"""How an op changes the settings of a thread. Values are checked here, at the door."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from spindle.errors import ConfigError, SpindleError
+from spindle.protocol.ops import OverrideTurnContext, UserTurn
+from spindle.protocol.settings import (
+    APPROVAL_POLICIES,
+    PERSONALITIES,
+    SUMMARIES,
+    CollaborationMode,
+    SandboxPolicy,
+    ThreadSettings,
+)
+
+
+def apply_op(settings: ThreadSettings, op: UserTurn | OverrideTurnContext) -> ThreadSettings:
+    """The settings with what the op names replaced. Raises SpindleError for a value that cannot be."""
+    changes: dict[str, Any] = {}
+    if op.cwd is not None:
+        changes["cwd"] = _folder(op.cwd)
+    if op.approval_policy is not None:
+        changes["approval_policy"] = one_of("approval policy", op.approval_policy, APPROVAL_POLICIES)
+    if op.sandbox_policy is not None:
+        changes["sandbox"] = _sandbox(op.sandbox_policy, settings.sandbox)
+    if op.model is not None:
+        changes["model"] = op.model
+    if op.effort is not msgspec.UNSET:
+        changes["effort"] = op.effort
+    if op.summary is not None:
+        changes["summary"] = one_of("reasoning summary", op.summary, SUMMARIES)
+    if op.personality is not None:
+        changes["personality"] = one_of("personality", op.personality, PERSONALITIES)
+    if op.collaboration_mode is not None:
+        changes["collaboration_mode"] = CollaborationMode.from_wire(op.collaboration_mode)
+    return msgspec.structs.replace(settings, **changes) if changes else settings
+
+
+def one_of(what: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise SpindleError(f"unknown {what} {value!r}; use one of {', '.join(allowed)}")
+    return value
+
+
+def _folder(path: str) -> str:
+    if not os.path.isabs(path):
+        raise SpindleError(f"cwd must be an absolute path, not {path!r}")
+    real = os.path.realpath(path)
+    if not os.path.isdir(real):
+        raise SpindleError(f"cwd {path!r} is not a folder")
+    return real
+
+
+def _sandbox(value: Any, current: SandboxPolicy) -> SandboxPolicy:
+    """A bare mode name keeps the other values of the current policy."""
+    if isinstance(value, str):
+        return msgspec.structs.replace(current, mode=SandboxPolicy.from_wire(value).mode)
+    try:
+        return SandboxPolicy.from_wire(value)
+    except ConfigError as error:
+        raise SpindleError(str(error)) from error

@@ -1,0 +1,110 @@
+"""One event stream, many readers. Emitting never waits: a terminal event must get out even while a turn is cancelled.
+
+A reader that falls behind gets neighbouring deltas of one item merged, never dropped or put out of order; so its
+backlog is bounded by the number of finished things, not by the number of deltas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from spindle.protocol.events import AgentMessageContentDelta, Event, Msg, ReasoningContentDelta
+
+DELTAS = (AgentMessageContentDelta, ReasoningContentDelta)
+
+
+class Subscription:
+    """One reader's view of the stream. Iterate it; it ends when the stream is closed."""
+
+    def __init__(self, skip: tuple[type[Msg], ...]) -> None:
+        self._skip = skip
+        self._backlog: deque[Event] = deque()
+        self._closed = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def push(self, event: Event) -> None:
+        if isinstance(event.msg, self._skip):
+            return
+        backlog = self._backlog
+        if backlog and isinstance(event.msg, DELTAS):
+            merged = _merge(backlog[-1], event)
+            if merged is not None:
+                backlog[-1] = merged
+                return
+        backlog.append(event)
+        self._wake()
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._backlog:
+            if self._closed:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._backlog.popleft()
+
+    def take_ready(self) -> list[Event]:
+        """Everything that waits already; for readers that write in batches."""
+        ready = list(self._backlog)
+        self._backlog.clear()
+        return ready
+
+
+class EventStream:
+    """Fans every event out to all subscriptions, in order."""
+
+    def __init__(self) -> None:
+        self._subscriptions: list[Subscription] = []
+
+    def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
+        """A new reader; messages of the kinds in `skip` never enter its backlog."""
+        subscription = Subscription(skip)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def emit(self, event: Event) -> None:
+        for subscription in self._subscriptions:
+            subscription.push(event)
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.close()
+
+
+def _merge(earlier: Event, later: Event) -> Event | None:
+    """Both deltas as one, when they are neighbours of the same item."""
+    a, b = earlier.msg, later.msg
+    if isinstance(a, AgentMessageContentDelta) and isinstance(b, AgentMessageContentDelta) and a.item_id == b.item_id:
+        return Event(
+            later.id,
+            AgentMessageContentDelta(
+                thread_id=b.thread_id, turn_id=b.turn_id, item_id=b.item_id, delta=a.delta + b.delta
+            ),
+        )
+    if (
+        isinstance(a, ReasoningContentDelta)
+        and isinstance(b, ReasoningContentDelta)
+        and (a.item_id, a.summary_index) == (b.item_id, b.summary_index)
+    ):
+        return Event(
+            later.id,
+            ReasoningContentDelta(
+                thread_id=b.thread_id,
+                turn_id=b.turn_id,
+                item_id=b.item_id,
+                delta=a.delta + b.delta,
+                summary_index=b.summary_index,
+            ),
+        )
+    return None

@@ -1,0 +1,251 @@
+"""One turn: ask the model, run what it asks for, tell it, until it asks for nothing more. Read this first.
+
+`run_turn` is a plain coroutine over a live thread. It appends to the history, emits events, and returns the last
+message. It does not know who listens, how a person is asked, or where the thread is kept.
+
+Invariants: an item is recorded when the server has finished it, never while it streams; a retry starts from what is
+recorded, so nothing is doubled and no call runs twice; every call is answered, also when the turn is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from spindle.core.calls import CallRunner
+from spindle.core.live_thread import LiveThread
+from spindle.errors import ModelError, StreamDropped
+from spindle.model.client import (
+    Completed,
+    Created,
+    ItemAdded,
+    ItemDone,
+    RateLimits,
+    RawReasoningDelta,
+    SummaryDelta,
+    SummaryPartAdded,
+    TextDelta,
+    TurnState,
+)
+from spindle.model.retry import backoff_s
+from spindle.protocol.events import (
+    AgentMessage,
+    AgentMessageContentDelta,
+    AgentReasoning,
+    AgentReasoningRawContent,
+    AgentReasoningSectionBreak,
+    ItemCompleted,
+    ItemStarted,
+    Msg,
+    ReasoningContentDelta,
+    ReasoningRawContentDelta,
+    StreamError,
+    WebSearchBegin,
+    WebSearchEnd,
+)
+from spindle.protocol.items import Item, is_call, item_text
+from spindle.protocol.settings import ThreadSettings
+from spindle.tools.tool import ToolContext
+
+Emit = Callable[[Msg], None]
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What one turn is run with."""
+
+    turn_id: str
+    settings: ThreadSettings
+    output_schema: dict[str, object] | None
+    absorb_input: Callable[[], bool]
+    """Append input that arrived meanwhile; true when there was any."""
+    make_context: Callable[[str], ToolContext]
+    """The context for one call, by its id."""
+    max_samples: int = 0
+    """Stop after so many requests; 0 = no limit."""
+
+
+class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a turn ended well."""
+
+    last_message: str | None
+    response_id: str | None
+
+
+class Sample(msgspec.Struct, kw_only=True):
+    """One request and its answer."""
+
+    last_message: str | None = None
+    had_calls: bool = False
+    completed: Completed | None = None
+
+    @property
+    def wants_more(self) -> bool:
+        """The model made calls, or said that it has not finished."""
+        return self.had_calls or (self.completed is not None and self.completed.end_turn is False)
+
+
+async def run_turn(thread: LiveThread, turn: Turn, emit: Emit) -> TurnOutcome:
+    """Extend `thread` from the input just appended to the final message. Raises ModelError when the model cannot."""
+    turn_state = TurnState()
+    last_message: str | None = None
+    samples = 0
+    while True:
+        turn.absorb_input()
+        sample = await ask(thread, turn, turn_state, emit)
+        samples += 1
+        last_message = sample.last_message or last_message
+        if turn.max_samples and samples >= turn.max_samples and sample.wants_more:
+            raise ModelError(f"stopped after {samples} model requests (spindle.limits.max_steps)")
+        if not sample.wants_more and not turn.absorb_input():
+            completed = sample.completed
+            return TurnOutcome(last_message=last_message, response_id=completed.response_id if completed else None)
+
+
+async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit) -> Sample:
+    """One sample with its retries: calls are run as they arrive, and their outputs are recorded before we return."""
+    attempt = 0
+    sample = Sample()
+    while True:
+        calls = CallRunner(
+            thread.tools,
+            turn.make_context,
+            emit=emit,
+            clock=thread.clock,
+            truncation=thread.truncation,
+            allow_parallel=thread.traits.supports_parallel_tool_calls,
+        )
+        try:
+            dropped = await read_answer(thread, turn, turn_state, sample, calls, emit)
+            thread.append_items(await calls.finish())
+            if dropped is None:
+                break
+            attempt += 1
+            await wait_before_retry(thread, dropped, attempt, emit)
+        except asyncio.CancelledError:
+            # The record must be whole before the terminal event: every call is answered.
+            thread.append_items(await calls.abort())
+            raise
+        except ModelError:
+            thread.append_items(await calls.finish())
+            raise
+    thread.note_completed(sample.completed, emit)
+    return sample
+
+
+async def wait_before_retry(thread: LiveThread, dropped: StreamDropped, attempt: int, emit: Emit) -> None:
+    """Announce the retry and wait: as long as the server asked for, else with growing, jittered pauses."""
+    limit = thread.provider.stream_retries
+    if attempt > limit:
+        raise ModelError(dropped.final, dropped.info)
+    emit(
+        StreamError(
+            message=f"Reconnecting... {attempt}/{limit} ({dropped})",
+            codex_error_info=dropped.info,
+            additional_details=str(dropped),
+        )
+    )
+    delay = dropped.delay_s if dropped.delay_s is not None else backoff_s(attempt, thread.clock)
+    await asyncio.sleep(delay)
+
+
+async def read_answer(
+    thread: LiveThread, turn: Turn, turn_state: TurnState, sample: Sample, calls: CallRunner, emit: Emit
+) -> StreamDropped | None:
+    """Read one stream to its end. A dropped stream is returned, not raised: what it finished is kept."""
+    request = thread.build_request(turn.settings, turn.output_schema)
+    thread_id, turn_id = thread.thread_id, turn.turn_id
+    # Closed on every way out, so that a cancelled turn leaves no half-read connection behind.
+    async with aclosing(thread.client.stream(request, turn_state)) as events:
+        try:
+            async for event in events:
+                match event:
+                    case TextDelta(item_id=item_id, delta=delta):
+                        emit(
+                            AgentMessageContentDelta(thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta)
+                        )
+                    case ItemDone(item=item, item_id=item_id):
+                        record_item(thread, turn, item, item_id, sample, emit)
+                        if is_call(item):
+                            sample.had_calls = True
+                            calls.start(item)
+                    case SummaryDelta(item_id=item_id, delta=delta, summary_index=index):
+                        emit(
+                            ReasoningContentDelta(
+                                thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta, summary_index=index
+                            )
+                        )
+                    case ItemAdded(item=item, item_id=item_id):
+                        announce_item(thread, turn, item, item_id, emit)
+                    case SummaryPartAdded(item_id=item_id, summary_index=index):
+                        emit(AgentReasoningSectionBreak(item_id=item_id, summary_index=index))
+                    case RawReasoningDelta(item_id=item_id, delta=delta, content_index=index):
+                        if thread.show_raw_reasoning:
+                            emit(
+                                ReasoningRawContentDelta(
+                                    thread_id=thread_id,
+                                    turn_id=turn_id,
+                                    item_id=item_id,
+                                    delta=delta,
+                                    content_index=index,
+                                )
+                            )
+                    case RateLimits(snapshot=snapshot):
+                        thread.rate_limits = snapshot
+                    case Completed():
+                        sample.completed = event
+                    case Created():
+                        pass
+        except StreamDropped as dropped:
+            return dropped
+    return None
+
+
+def announce_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, emit: Emit) -> None:
+    """An item begins to stream: show it, record nothing."""
+    if item.get("type") == "web_search_call":
+        emit(WebSearchBegin(call_id=item_id))
+    elif (shown := shown_item(item, item_id)) is not None:
+        emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=shown))
+
+
+def record_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, sample: Sample, emit: Emit) -> None:
+    """A finished item: its event line, then the item itself; and tell the front ends."""
+    kind = item.get("type")
+    shown = shown_item(item, item_id)
+    if kind == "message":
+        text = item_text(item)
+        sample.last_message = text
+        thread.history.append_event({"type": "agent_message", "message": text})
+        emit(AgentMessage(message=text))
+    elif kind == "reasoning" and shown is not None:
+        for text in shown["summary_text"]:
+            thread.history.append_event({"type": "agent_reasoning", "text": text})
+            emit(AgentReasoning(text=text))
+        if thread.show_raw_reasoning:
+            for text in shown["raw_content"]:
+                emit(AgentReasoningRawContent(text=text))
+    elif kind == "web_search_call":
+        action = item.get("action") or {}
+        query = action.get("query") or action.get("url") or ""
+        emit(WebSearchEnd(call_id=item_id, query=query, action=action))
+    thread.history.append_item(item)
+    if shown is not None:
+        emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=shown))
+
+
+def shown_item(item: Item, item_id: str) -> dict[str, Any] | None:
+    """The item as people see it, or None for those that tools show by events of their own."""
+    match item.get("type"):
+        case "message":
+            content = [{"type": "Text", "text": item_text(item)}]
+            return {"type": "AgentMessage", "id": item_id, "content": content, "phase": item.get("phase")}
+        case "reasoning":
+            summary = [part.get("text", "") for part in item.get("summary") or ()]
+            raw = [part.get("text", "") for part in item.get("content") or ()]
+            return {"type": "Reasoning", "id": item_id, "summary_text": summary, "raw_content": raw}
+        case _:
+            return None

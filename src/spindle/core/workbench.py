@@ -1,0 +1,54 @@
+"""What the tools of one session work with: its processes, the environment of children, and the context of each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from spindle.core.approvals import CallApprovals
+from spindle.core.live_thread import LiveThread
+from spindle.patch.diff import TurnDiffTracker
+from spindle.process.table import ProcessTable
+from spindle.protocol.events import Msg
+from spindle.protocol.settings import ThreadSettings
+from spindle.tools.tool import ToolContext
+
+
+class Workbench:
+    """Owned by one session, closed with it."""
+
+    def __init__(self, *, processes: ProcessTable, environment: Mapping[str, str], image_as_message: bool) -> None:
+        self.processes = processes
+        self.environment = environment
+        self._image_as_message = image_as_message
+        self._diff = TurnDiffTracker()
+
+    def new_turn(self) -> None:
+        """A turn's diff begins empty."""
+        self._diff = TurnDiffTracker()
+
+    def tool_context(
+        self,
+        thread: LiveThread,
+        *,
+        call_id: str,
+        turn_id: str,
+        settings: ThreadSettings,
+        emit: Callable[[Msg], None],
+        approvals: CallApprovals,
+    ) -> ToolContext:
+        return ToolContext(
+            call_id=call_id,
+            turn_id=turn_id,
+            thread_id=thread.thread_id,
+            settings=settings,
+            clock=thread.clock,
+            emit=emit,
+            truncation=thread.truncation,
+            accepts_images=thread.traits.accepts_images,
+            freeform_patch=thread.tools.has_freeform_patch,
+            image_as_message=self._image_as_message,
+            processes=self.processes,
+            permit_command=approvals.permit_command,
+            permit_patch=approvals.permit_patch,
+            diff=self._diff,
+        )

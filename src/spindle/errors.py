@@ -1,0 +1,92 @@
+"""The whole error tree. No formatting for people beyond the message itself, no HTTP.
+
+    SpindleError                 every failure we foresee; str(error) is one sentence a person can use
+    ├── UsageError               the command line cannot be used; exit code 2
+    ├── ConfigError              the user's configuration cannot be used; exit code 1
+    ├── ThreadError              a recorded thread cannot be used
+    │   ├── ThreadNotFound       no such thread
+    │   └── ThreadLocked         another process is writing it
+    ├── ModelError               the model cannot answer; asking again would not help
+    │   └── ImageRejected        the server cannot read an image we sent
+    ├── StreamDropped            the answer broke off; asking again is safe
+    ├── ToolError                tell the model, go on with the turn
+    │   └── Rejected             policy or a person said no
+    ├── PatchError               a patch cannot be read, or does not fit the files
+    └── SandboxUnavailable       no sandbox can be started here; nothing was run
+
+Anything else that is raised is a bug of ours.
+"""
+
+from __future__ import annotations
+
+ErrorInfo = str | dict[str, dict[str, int | None]]
+"""The machine-readable kind of a failed turn, e.g. "bad_request" or {"response_stream_disconnected": {"http_status_code": 502}}."""
+
+
+class SpindleError(Exception):
+    """Every failure we foresee. `str(error)` is one sentence a person can use."""
+
+
+class UsageError(SpindleError):
+    """The command line cannot be used. Exit code 2."""
+
+
+class ConfigError(SpindleError):
+    """The user's configuration cannot be used. Shown as is; exit code 1."""
+
+
+class ThreadError(SpindleError):
+    """A recorded thread cannot be used."""
+
+
+class ThreadNotFound(ThreadError):
+    """There is no such thread."""
+
+
+class ThreadLocked(ThreadError):
+    """Another process is writing this thread."""
+
+
+class ModelError(SpindleError):
+    """The model cannot answer, and asking again would not help."""
+
+    def __init__(self, message: str, info: ErrorInfo = "other") -> None:
+        super().__init__(message)
+        self.info = info
+
+
+class ImageRejected(ModelError):
+    """The server cannot read an image we sent; without that image, asking again may help."""
+
+
+class StreamDropped(SpindleError):
+    """The answer broke off; asking again is safe. `delay_s` is what the server asked us to wait."""
+
+    def __init__(
+        self, message: str, *, delay_s: float | None = None, info: ErrorInfo = "other", final: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.delay_s = delay_s
+        self.info = info
+        self.final = final or message
+        """What to say when the retries are used up."""
+
+
+class ToolError(SpindleError):
+    """Tell the model; the turn goes on."""
+
+
+class Rejected(ToolError):
+    """Policy or a person said no. `by_user` when a person did: then no begin event is shown."""
+
+    def __init__(self, message: str, *, by_user: bool = False) -> None:
+        super().__init__(message)
+        self.by_user = by_user
+
+
+class PatchError(SpindleError):
+    """A patch cannot be read, or does not fit the files."""
+
+
+class SandboxUnavailable(SpindleError):
+    """No sandbox can be started here; nothing was run."""

@@ -1,0 +1,134 @@
+"""The command line: finds the subcommand, loads its front end, and turns errors into sentences and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from spindle.errors import SpindleError, UsageError
+from spindle.frontends.options import FLAG, Option, Parsed, help_lines, parse
+
+HELP = Option(("-h", "--help"), FLAG, "show this help")
+
+COMMANDS = {
+    "exec": "run one prompt without a UI and exit (also: exec resume, exec fork)",
+    "proto": "speak protocol v1 over stdio",
+    "threads": "list recorded threads",
+    "archive": "put a thread away",
+    "unarchive": "bring an archived thread back",
+    "delete": "delete a thread for good",
+    "apply-patch": "apply a patch in the *** Begin Patch format",
+    "login": "store an API key (login --with-api-key, login status)",
+    "logout": "forget the stored login",
+    "debug": "debug prompt-input [PROMPT]: print the request that would be sent",
+    "demo": "see it work: offline, with a practice model",
+}
+ALIASES = {"e": "exec"}
+
+Runner = Callable[[Parsed, list[str]], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Foreseen errors become one sentence on stderr; nothing else is caught."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return dispatch(arguments)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except SpindleError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def dispatch(arguments: list[str]) -> int:
+    if arguments and arguments[0] in ("apply-patch", "--codex-run-as-apply-patch"):
+        return _apply_patch(arguments[1:])
+    from spindle.frontends.launch import COMMON  # after apply-patch, which needs no configuration
+
+    name = _command_of(arguments, COMMON)
+    if name is None:
+        if set(arguments) & {"-h", "--help"} or not arguments:
+            print_help(None, COMMON)
+            return 0 if arguments else 2
+        parse(arguments, (*COMMON, HELP))  # names a bad option, if that is what is wrong
+        raise UsageError(f"unknown command {_first_word(arguments)!r}; commands: {', '.join(COMMANDS)}")
+    options, run = _front_end(name)
+    table = (*COMMON, *options, HELP)
+    parsed = parse(arguments, table)
+    if parsed.flag("help"):
+        print_help(name, table)
+        return 0
+    return run(parsed, parsed.words[1:])
+
+
+def _command_of(arguments: list[str], common: Sequence[Option]) -> str | None:
+    """The subcommand: the first word that is neither an option nor the value of one."""
+    takes_value = {name for option in common if option.kind != FLAG for name in option.names}
+    skip = False
+    for index, token in enumerate(arguments):
+        if skip:
+            skip = False
+        elif token in takes_value:
+            skip = True
+        elif not token.startswith("-"):
+            name = ALIASES.get(token, token)
+            if name in COMMANDS:
+                arguments[index] = name
+                return name
+            return None
+    return None
+
+
+def _first_word(arguments: list[str]) -> str:
+    return next((token for token in arguments if not token.startswith("-")), "")
+
+
+def _front_end(name: str) -> tuple[Sequence[Option], Runner]:
+    """Each front end is loaded only when it is asked for: start-up is a product feature."""
+    if name == "exec":
+        from spindle.frontends.exec import command as exec_command
+
+        return exec_command.OPTIONS, exec_command.run
+    if name == "proto":
+        from spindle.frontends.proto import command as proto_command
+
+        return proto_command.OPTIONS, proto_command.run
+    if name == "demo":
+        from spindle.frontends.demo import command as demo_command
+
+        return demo_command.OPTIONS, demo_command.run
+    if name in ("threads", "archive", "unarchive", "delete"):
+        from spindle.frontends import threads
+
+        return threads.OPTIONS, lambda parsed, words: threads.run(name, parsed, words)
+    if name in ("login", "logout"):
+        from spindle.frontends import login
+
+        return login.OPTIONS, lambda parsed, words: login.run(name, parsed, words)
+    from spindle.frontends import debug
+
+    return debug.OPTIONS, debug.run
+
+
+def _apply_patch(arguments: list[str]) -> int:
+    from spindle.frontends import apply_patch
+
+    return apply_patch.main(arguments, sys.stdin, sys.stdout, sys.stderr)
+
+
+def print_help(name: str | None, options: Sequence[Option]) -> None:
+    if name is None:
+        print("Spindle, a coding agent for your terminal.\n\nUsage: spindle [OPTIONS] COMMAND [ARGS]\n\nCommands:")
+        width = max(map(len, COMMANDS))
+        print("\n".join(f"  {command:<{width}}  {text}" for command, text in COMMANDS.items()))
+    else:
+        print(f"spindle {name}: {COMMANDS[name]}\n\nUsage: spindle {name} [OPTIONS] [ARGS]")
+    print("\nOptions:")
+    print("\n".join(help_lines(options)))
+    if name is None:
+        print(
+            "  -V, --version                       show the version\n\n`spindle COMMAND --help` shows a command's own."
+        )

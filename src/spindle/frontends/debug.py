@@ -1,0 +1,40 @@
+"""`spindle debug prompt-input [PROMPT]`: print exactly the request body that would be sent, and send nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from spindle.assembly import SessionRequest, open_session
+from spindle.errors import UsageError
+from spindle.frontends.launch import config_from, image_items
+from spindle.frontends.options import Option, Parsed
+from spindle.model.scripted import ScriptedModel, says
+from spindle.protocol.events import TERMINAL
+from spindle.protocol.ops import Shutdown, Submission, UserTurn
+
+OPTIONS: tuple[Option, ...] = ()
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    if not words or words[0] != "prompt-input" or len(words) > 2:
+        raise UsageError("usage: spindle debug prompt-input [PROMPT]")
+    items = [*image_items(parsed.many("image")), {"type": "text", "text": words[1] if len(words) > 1 else ""}]
+    model = ScriptedModel([says("")])
+    config = config_from(parsed, headless=True)
+    request = SessionRequest(config=config, source="exec", originator="codex_exec", ephemeral=True, client=model)
+    asyncio.run(_one_turn(request, UserTurn(items=items)))
+    sys.stdout.buffer.write(model.requests[0].encode() + b"\n")
+    return 0
+
+
+async def _one_turn(request: SessionRequest, turn: UserTurn) -> None:
+    session = await open_session(request)
+    events = session.subscribe()
+    actor = asyncio.ensure_future(session.run())
+    session.submit(Submission("0", turn))
+    async for event in events:
+        if isinstance(event.msg, TERMINAL):
+            break
+    session.submit(Submission("", Shutdown()))
+    await actor

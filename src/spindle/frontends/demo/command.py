@@ -1,0 +1,115 @@
+"""`spindle demo`: no account, no network. A scratch repository, a failing test, and a practice model that mends it.
+
+Everything but the model is real: the loop, the tools, the sandbox, the patch, the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from spindle import __version__
+from spindle.assembly import SessionRequest, open_session
+from spindle.config.load import load_config
+from spindle.frontends.demo.story import FILES, PROMPT, practice_model
+from spindle.frontends.options import FLAG, Option, Parsed
+from spindle.frontends.transcript import Transcript
+from spindle.process.sandbox import problem
+from spindle.protocol.events import AgentMessageContentDelta, Error, ExecCommandEnd, TaskComplete, TurnAborted
+from spindle.protocol.ops import Shutdown, Submission, UserTurn
+
+OPTIONS = (
+    Option(("--fast",), FLAG, "do not pause between the steps"),
+    Option(("--keep",), FLAG, "keep the scratch repository"),
+)
+
+PACE_S = 0.35
+SHOWN_OUTPUT_LINES = 14
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    # Only the demo makes a scratch folder.
+    import shutil
+    import tempfile
+
+    scratch = os.path.realpath(tempfile.mkdtemp(prefix="spindle-demo-"))
+    try:
+        return asyncio.run(play(scratch, 0.0 if parsed.flag("fast") else PACE_S, keep=parsed.flag("keep")))
+    finally:
+        if not parsed.flag("keep"):
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
+    """Set the scene, run one turn, and say what was real. Exit code 0 only if the tests really pass at the end."""
+    project, home = f"{scratch}/textstats", f"{scratch}/home"
+    set_scene(project, home)
+    config = load_config(
+        cwd=project,
+        env={**os.environ, "CODEX_HOME": home},
+        flags={"model": "gpt-5.2-codex", "sandbox_mode": "workspace-write"},
+        headless=True,
+    )
+    say("Spindle demo: a practice model answers from a script; the loop, tools, sandbox and patch are real.")
+    say(f"sandbox: {await problem() or 'bubblewrap'}, workspace-write, no network")
+    say(f"scratch repository: {project}\n")
+    model = practice_model(sys.executable, pace_s)
+    request = SessionRequest(config=config, source="exec", originator="codex_exec", client=model)
+    session = await open_session(request)
+    events = session.subscribe(skip=(AgentMessageContentDelta,))
+    actor = asyncio.ensure_future(session.run())
+    transcript = Transcript(
+        version=__version__,
+        color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
+        summary=session.settings.summary,
+        max_output_lines=SHOWN_OUTPUT_LINES,
+    )
+    session.submit(Submission("demo", UserTurn(items=[{"type": "text", "text": PROMPT}])))
+    results: dict[str, int] = {}
+    failed = False
+    async for event in events:
+        say(transcript.translate(event.msg), end="")
+        match event.msg:
+            case ExecCommandEnd(call_id=call_id, exit_code=code):
+                results[call_id] = code
+            case Error() | TurnAborted():
+                failed = True
+            case _:
+                pass
+        if isinstance(event.msg, TaskComplete | TurnAborted):
+            break
+    session.submit(Submission("", Shutdown()))
+    await actor
+    mended = not failed and results.get("test-1", 0) != 0 and results.get("test-2") == 0
+    say("\n" + closing_words(mended, project if keep else None))
+    return 0 if mended else 1
+
+
+def set_scene(project: str, home: str) -> None:
+    """A git repository with a bug in it, and a home of its own: the user's files are not touched."""
+    import subprocess
+
+    os.makedirs(project)
+    os.makedirs(home, mode=0o700)
+    for name, content in FILES.items():
+        with open(f"{project}/{name}", "w", encoding="utf-8") as file:
+            file.write(content)
+    try:
+        subprocess.run(["git", "init", "-q", project], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        os.makedirs(f"{project}/.git")  # no git here: the folder alone marks the project's root
+
+
+def closing_words(mended: bool, kept: str | None) -> str:
+    if not mended:
+        return "The demo did not end as it should: the tests do not pass. `spindle demo --keep` leaves everything in place."
+    where = f" It is still there: {kept}" if kept else " (--keep would have left it in place.)"
+    return (
+        "The test failed before and passes now, in a scratch repository." + where + "\n"
+        'Next: `spindle exec "your request"` in a repository of yours, with OPENAI_API_KEY set, or with --oss and Ollama.'
+    )
+
+
+def say(text: str, end: str = "\n") -> None:
+    print(text, end=end, flush=True)

@@ -1,0 +1,108 @@
+"""The practice model's part: a small bug, and what a good agent does about it. The answers it gets are real."""
+
+from __future__ import annotations
+
+from spindle.model.scripted import ScriptedModel, calls, patches, says, thinks
+from spindle.protocol.items import decode_json
+from spindle.protocol.request import Request
+
+PROMPT = "The tests of textstats.py fail. Find out why, fix it, and show me that they pass."
+
+FILES = {
+    "README.md": "# textstats\n\nCounts words and finds the most common ones.\n",
+    "textstats.py": '''\
+"""Small statistics about a text."""
+
+
+def words(text):
+    """The words of a text, in lower case, without punctuation."""
+    return [word.strip(".,;:!?").lower() for word in text.split(" ")]
+
+
+def most_common(text, count=3):
+    """The most common words; of equally common ones the alphabetically first."""
+    seen = {}
+    for word in words(text):
+        seen[word] = seen.get(word, 0) + 1
+    return sorted(seen, key=lambda word: (-seen[word], word))[:count]
+''',
+    "test_textstats.py": """\
+import unittest
+
+from textstats import most_common, words
+
+
+class WordsTest(unittest.TestCase):
+    def test_punctuation_is_left_out(self):
+        self.assertEqual(words("Stop. Go!"), ["stop", "go"])
+
+    def test_line_ends_separate_words_too(self):
+        self.assertEqual(words("one two\\nthree"), ["one", "two", "three"])
+
+
+class MostCommonTest(unittest.TestCase):
+    def test_the_most_common_come_first(self):
+        self.assertEqual(most_common("b a\\nb c a b"), ["b", "a", "c"])
+
+
+if __name__ == "__main__":
+    unittest.main()
+""",
+}
+
+PATCH = """\
+*** Begin Patch
+*** Update File: textstats.py
+@@ def words(text):
+     \"\"\"The words of a text, in lower case, without punctuation.\"\"\"
+-    return [word.strip(".,;:!?").lower() for word in text.split(" ")]
++    return [word.strip(".,;:!?").lower() for word in text.split()]
+*** End Patch
+"""
+
+STEPS = ("Run the failing tests", "Fix the cause in textstats.py", "Run the tests again")
+
+
+def practice_model(python: str, pace_s: float) -> ScriptedModel:
+    """The script. `python` runs the tests; `pace_s` is how long the model seems to think."""
+    test = f"{python} -B -m unittest -q 2>&1"
+
+    def plan(done: int, call_id: str):
+        states = ["completed"] * done + ["in_progress"] * (done < len(STEPS)) + ["pending"] * len(STEPS)
+        steps = [{"step": step, "status": state} for step, state in zip(STEPS, states, strict=False)]
+        return calls("update_plan", {"plan": steps}, call_id)
+
+    return ScriptedModel(
+        thinks("**Looking around**", delay_s=pace_s),
+        [calls("exec_command", {"cmd": "ls"}, "look"), calls("exec_command", {"cmd": "cat textstats.py"}, "read")],
+        [thinks("**Reproducing the failure first**", delay_s=pace_s), plan(0, "plan-1")],
+        calls("exec_command", {"cmd": test}, "test-1", delay_s=pace_s),
+        [
+            thinks("**split(' ') keeps line ends inside words; split() separates at any white space**", delay_s=pace_s),
+            plan(1, "plan-2"),
+        ],
+        patches(PATCH, "fix", delay_s=pace_s),
+        calls("exec_command", {"cmd": test}, "test-2", delay_s=pace_s),
+        plan(3, "plan-3"),
+        _report,
+    )
+
+
+def _report(request: Request):
+    """What the model says at the end depends on what the tests really printed."""
+    output = _output_of(request, "test-2")
+    if "Process exited with code 0" not in output:
+        return says("The tests still fail after my change. This is what they print:\n\n" + output)
+    return says(
+        "The tests pass now.\n\n"
+        '`words()` split only at blanks, so "two\\nthree" stayed one word. It now splits at any white space '
+        "(textstats.py:6). I ran the whole test file before and after the change."
+    )
+
+
+def _output_of(request: Request, call_id: str) -> str:
+    for raw in request.input:
+        item = decode_json(raw)
+        if item.get("type") == "function_call_output" and item.get("call_id") == call_id:
+            return str(item["output"])
+    return ""

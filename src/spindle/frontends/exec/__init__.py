@@ -1,0 +1,1 @@
+"""`spindle exec`: one turn without a UI."""

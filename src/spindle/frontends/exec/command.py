@@ -1,0 +1,291 @@
+"""`spindle exec`: parse, assemble, translate, exit code.
+
+Exit codes: 0 the turn completed · 1 it failed, was interrupted, or could not be set up · 2 bad arguments ·
+130 a second Ctrl-C · 143 SIGTERM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+import msgspec
+
+from spindle import __version__
+from spindle.assembly import SessionRequest, open_session
+from spindle.core.session import Session
+from spindle.errors import ConfigError, SpindleError, UsageError
+from spindle.frontends.exec.jsonl import JsonlTranslator, encode_line
+from spindle.frontends.launch import config_from, image_items, is_inside_repository, use_local_server
+from spindle.frontends.options import FLAG, VALUE, Option, Parsed
+from spindle.frontends.transcript import Transcript
+from spindle.protocol.events import (
+    AgentMessageContentDelta,
+    Error,
+    ExecCommandOutputDelta,
+    Msg,
+    ReasoningContentDelta,
+    TaskComplete,
+    TurnAborted,
+)
+from spindle.protocol.ops import Interrupt, Shutdown, Submission, UserTurn
+
+OPTIONS = (
+    Option(("--json", "--experimental-json"), FLAG, "print events as JSON lines on stdout"),
+    Option(("-o", "--output-last-message"), VALUE, "write the last message of the agent to this file", "FILE"),
+    Option(("--output-schema",), VALUE, "JSON Schema file that the final answer must follow", "FILE"),
+    Option(("--color",), VALUE, "colours on stderr", "WHEN", ("always", "never", "auto")),
+    Option(("--skip-git-repo-check",), FLAG, "run outside a git repository"),
+    Option(("--ephemeral",), FLAG, "record nothing"),
+    Option(("--ignore-user-config",), FLAG, "do not read config.toml of the home"),
+    Option(("--ignore-rules",), FLAG, "do not read .rules files"),
+    Option(("--last",), FLAG, "with resume or fork: the newest thread of this folder"),
+    Option(("--all",), FLAG, "with --last: of any folder"),
+    Option(("--at",), VALUE, "with fork: branch after the response with this id", "RESPONSE_ID"),
+    Option(("--thread-source",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
+    Option(("--cyber-access-program",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
+)
+
+MAX_PROMPT_BYTES = 1 << 20
+UNSHOWN: tuple[type[Msg], ...] = (AgentMessageContentDelta, ReasoningContentDelta, ExecCommandOutputDelta)
+
+
+class ExecArgs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line asks for."""
+
+    action: str
+    """"run", "resume" or "fork"."""
+    thread: str | None
+    """Id or name; None = a new thread, or with `last` the newest."""
+    last: bool
+    prompt: str | None
+    options: Parsed
+
+
+def read_args(parsed: Parsed, words: list[str]) -> ExecArgs:
+    """Sort the positional words: [resume|fork [ID]] [PROMPT]."""
+    action = words[0] if words and words[0] in ("resume", "fork") else "run"
+    rest = words[1:] if action != "run" else list(words)
+    last = parsed.flag("last")
+    thread = rest.pop(0) if action != "run" and not last and rest else None
+    if action == "fork" and thread is None and not last:
+        raise UsageError("`exec fork` needs a thread id or name, or --last")
+    if action == "resume" and thread is None and not last:
+        raise UsageError("`exec resume` needs a thread id or name, or --last")
+    if len(rest) > 1:
+        raise UsageError(f"unexpected argument {rest[1]!r}; put the prompt into quotes")
+    return ExecArgs(action=action, thread=thread, last=last, prompt=rest[0] if rest else None, options=parsed)
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    """Run one prompt and give the exit code."""
+    args = read_args(parsed, words)
+    prompt = read_prompt(args)
+    schema = read_schema(parsed.value("output_schema"))
+    config = config_from(parsed, headless=True)
+    bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
+    if not (
+        parsed.flag("skip_git_repo_check")
+        or bypass
+        or config.trust_level == "trusted"
+        or is_inside_repository(config.cwd)
+    ):
+        raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
+    request = SessionRequest(
+        config=config,
+        source="exec",
+        originator="codex_exec",
+        ephemeral=parsed.flag("ephemeral"),
+        thread=args.thread,
+        newest=args.last,
+        any_folder=parsed.flag("all"),
+        fork=args.action == "fork",
+        fork_at=parsed.value("at"),
+    )
+    turn = UserTurn(
+        items=[*image_items(parsed.many("image")), {"type": "text", "text": prompt}],
+        final_output_json_schema=schema,
+    )
+    return asyncio.run(drive(request, turn, args))
+
+
+def read_prompt(args: ExecArgs) -> str:
+    """The prompt from the argument, from stdin, or from both."""
+    given = args.prompt
+    if given is not None and given != "-":
+        piped = "" if args.action != "run" else _piped_input()
+        return f"{given}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else given
+    if sys.stdin is None or (given is None and sys.stdin.isatty()):
+        raise SpindleError("no prompt: give it as an argument, or pipe it in")
+    print("Reading prompt from stdin...", file=sys.stderr)
+    text = _decode(sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1))
+    if not text.strip():
+        raise SpindleError("No prompt provided via stdin.")
+    return text
+
+
+def _piped_input() -> str:
+    """What is piped in beside a prompt argument; a terminal, or nothing, counts as empty."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    try:
+        return _decode(sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)).rstrip("\n")
+    except OSError:
+        return ""
+
+
+def _decode(data: bytes) -> str:
+    if len(data) > MAX_PROMPT_BYTES:
+        raise SpindleError(
+            "the prompt on stdin is longer than 1 MiB; put the text into a file in the workspace and name the file"
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpindleError(f"the prompt on stdin is not UTF-8 text (byte {error.start})") from error
+
+
+def read_schema(path: str | None) -> dict[str, object] | None:
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            schema = msgspec.json.decode(file.read())
+    except OSError as error:
+        raise ConfigError(f"cannot read the output schema {path}: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the output schema {path} is not JSON: {error}") from error
+    if not isinstance(schema, dict):
+        raise ConfigError(f"the output schema {path} must be a JSON object")
+    return schema
+
+
+async def drive(request: SessionRequest, turn: UserTurn, args: ExecArgs) -> int:
+    """Open the thread, run the turn, print what happens, and leave nothing running."""
+    config = await use_local_server(request.config, args.options)
+    session = await open_session(msgspec.structs.replace(request, config=config))
+    printer = JsonPrinter(session, request) if args.options.flag("json") else TextPrinter(session, request, args)
+    events = session.subscribe(skip=UNSHOWN)
+    actor = asyncio.ensure_future(session.run())
+    signals = Signals(session)
+    session.submit(Submission("0", turn))
+    failed, last_message = False, None
+    async for event in events:
+        if signals.caught is None or not printer.is_json:
+            printer.show(event.msg)
+        if isinstance(event.msg, Error):
+            failed = True
+        if isinstance(event.msg, TaskComplete):
+            last_message = event.msg.last_agent_message
+            break
+        if isinstance(event.msg, TurnAborted):
+            failed = True
+            break
+    code = signals.exit_code if signals.caught is not None else int(failed)
+    write_last_message(args.options.value("output_last_message"), last_message)
+    printer.finish(last_message)
+    session.submit(Submission("", Shutdown()))
+    await actor
+    leave(code)
+    return code
+
+
+def leave(code: int) -> None:
+    """End the process at once: everything is flushed and closed, and tearing the interpreter down takes longer."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        code = code or 1
+    os._exit(code)
+
+
+def write_last_message(path: str | None, message: str | None) -> None:
+    if path is None:
+        return
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(message or "")
+    except OSError as error:
+        print(f"warning: cannot write the last message to {path}: {error.strerror}", file=sys.stderr)
+        return
+    if message is None:
+        print(f"warning: there is no last message; {path} is empty", file=sys.stderr)
+
+
+class Signals:
+    """Ctrl-C and SIGTERM stop the turn; the thread stays resumable. A second Ctrl-C does not wait."""
+
+    def __init__(self, session: Session) -> None:
+        self.caught: int | None = None
+        self._session = session
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._stop, number)
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.caught == signal.SIGINT else 128 + (self.caught or 0)
+
+    def _stop(self, number: int) -> None:
+        if self.caught is not None:
+            self._session.kill_processes()
+            os._exit(130)
+        self.caught = number
+        self._session.submit(Submission("", Interrupt()))
+
+
+class JsonPrinter:
+    """JSON lines on stdout, nothing else."""
+
+    is_json = True
+
+    def __init__(self, session: Session, request: SessionRequest) -> None:
+        self._translator = JsonlTranslator(hide_reasoning=request.config.hide_agent_reasoning)
+        self._translator.set_usage(msgspec.to_builtins(session.thread.total_usage))
+
+    def show(self, msg: Msg) -> None:
+        lines = self._translator.translate(msg)
+        if lines:
+            write_out(b"".join(map(encode_line, lines)))
+
+    def finish(self, last_message: str | None) -> None:
+        pass
+
+
+class TextPrinter:
+    """Progress on stderr; the final message alone on stdout."""
+
+    is_json = False
+
+    def __init__(self, session: Session, request: SessionRequest, args: ExecArgs) -> None:
+        when = args.options.value("color") or "auto"
+        color = when == "always" or (when == "auto" and sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
+        self._translator = Transcript(
+            version=__version__,
+            color=color,
+            summary=session.settings.summary,
+            hide_reasoning=request.config.hide_agent_reasoning,
+        )
+        self._translator.set_usage(msgspec.to_builtins(session.thread.total_usage))
+
+    def show(self, msg: Msg) -> None:
+        text = self._translator.translate(msg)
+        if text:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+    def finish(self, last_message: str | None) -> None:
+        if last_message is not None:
+            write_out(last_message.encode("utf-8", "replace") + b"\n")
+
+
+def write_out(data: bytes) -> None:
+    """Write to stdout at once. A reader that went away ends the run like a closed pipe ends any filter."""
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,153 @@
+"""What all front ends share of starting up: the common options, and the way from them to a Config."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from spindle.config.load import load_config
+from spindle.config.schema import Config
+from spindle.config.sources import resolve_home
+from spindle.errors import UsageError
+from spindle.frontends.options import FLAG, LIST, VALUE, VARIADIC, Option, Parsed
+from spindle.protocol.ops import ConfigureSession
+from spindle.protocol.settings import APPROVAL_POLICIES, SANDBOX_MODES, SandboxPolicy
+from spindle.workspace.git import find_root
+
+OSS_MODELS = {"ollama": "gpt-oss:20b", "lmstudio": "openai/gpt-oss-20b"}
+
+COMMON = (
+    Option(("-c", "--config"), LIST, "override one setting; VALUE is TOML, else a plain string", "KEY=VALUE"),
+    Option(("--enable",), LIST, "switch a feature on", "FEATURE"),
+    Option(("--disable",), LIST, "switch a feature off", "FEATURE"),
+    Option(("-m", "--model"), VALUE, "the model", "MODEL"),
+    Option(("-p", "--profile"), VALUE, "use [profiles.NAME] or NAME.config.toml", "NAME"),
+    Option(("-i", "--image"), VARIADIC, "attach pictures to the prompt (`--` ends the list)", "FILE..."),
+    Option(("-s", "--sandbox"), VALUE, "what commands may do", "MODE", SANDBOX_MODES),
+    Option(("-a", "--ask-for-approval"), VALUE, "when to ask (interactive only)", "POLICY", APPROVAL_POLICIES),
+    Option(("--full-auto",), FLAG, "short for -a on-request -s workspace-write"),
+    Option(
+        ("--dangerously-bypass-approvals-and-sandbox", "--yolo"),
+        FLAG,
+        "no approvals and no sandbox; only inside a container or VM of your own",
+    ),
+    Option(("-C", "--cd"), VALUE, "work in this folder", "DIR"),
+    Option(("--add-dir",), LIST, "one more folder that may be written", "DIR"),
+    Option(("--search",), FLAG, "live web search"),
+    Option(("--oss",), FLAG, "a model on this machine (Ollama or LM Studio)"),
+    Option(("--local-provider",), VALUE, "which one", "NAME", ("ollama", "lmstudio")),
+    Option(("--no-alt-screen",), FLAG, "stay in the normal screen (interactive only)"),
+    Option(("--strict-config",), FLAG, "an unknown configuration key is an error"),
+)
+
+
+def config_from(
+    parsed: Parsed, *, headless: bool = False, cwd: str | None = None, config: dict[str, Any] | None = None
+) -> Config:
+    """Everything the user configured, for the folder the command line names; `config` is what a client adds."""
+    return load_config(
+        cwd=working_folder(cwd or parsed.value("cd")),
+        config=config,
+        env=os.environ,
+        overrides=[*parsed.many("config"), *_feature_overrides(parsed)],
+        flags=flags_from(parsed),
+        headless=headless,
+        profile=parsed.value("profile"),
+        ignore_user_config=parsed.flag("ignore_user_config"),
+        strict=parsed.flag("strict_config"),
+    )
+
+
+async def use_local_server(config: Config, parsed: Parsed) -> Config:
+    """With --oss: a model server on this machine and, unless one is named, its usual model."""
+    asked_for = parsed.value("local_provider")
+    if not parsed.flag("oss") and asked_for is None:
+        return config
+    # Only --oss asks servers before the first request.
+    from spindle.config.oss import check_oss_server, choose_oss_provider
+
+    provider = await choose_oss_provider(asked_for, config.oss_provider, config.providers, os.environ)
+    await check_oss_server(provider, os.environ)
+    model = parsed.value("model") or OSS_MODELS[provider.id]
+    return msgspec.structs.replace(config, provider=provider, model=model)
+
+
+def working_folder(given: str | None) -> str:
+    try:
+        cwd = os.path.realpath(given or os.getcwd())
+    except FileNotFoundError as error:
+        raise UsageError("the current folder no longer exists; use -C DIR") from error
+    if not os.path.isdir(cwd):
+        raise UsageError(f"{given}: no such folder (-C)")
+    return cwd
+
+
+def flags_from(parsed: Parsed) -> dict[str, Any]:
+    """Command-line flags as configuration keys; these beat every file."""
+    flags: dict[str, Any] = {}
+    if (model := parsed.value("model")) is not None:
+        flags["model"] = model
+    bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
+    if bypass and (parsed.value("ask_for_approval") or parsed.flag("full_auto")):
+        raise UsageError("--dangerously-bypass-approvals-and-sandbox does not go with -a or --full-auto")
+    if parsed.flag("full_auto"):
+        flags |= {"approval_policy": "on-request", "sandbox_mode": "workspace-write"}
+    if (sandbox := parsed.value("sandbox")) is not None:
+        flags["sandbox_mode"] = sandbox
+    if (policy := parsed.value("ask_for_approval")) is not None:
+        flags["approval_policy"] = policy
+    if bypass:
+        flags |= {"approval_policy": "never", "sandbox_mode": "danger-full-access"}
+    if parsed.flag("search"):
+        flags["web_search"] = "live"
+    if folders := parsed.many("add_dir"):
+        flags["add_dirs"] = [os.path.abspath(folder) for folder in folders]
+    return flags
+
+
+def _feature_overrides(parsed: Parsed) -> list[str]:
+    return [f"features.{name}=true" for name in parsed.many("enable")] + [
+        f"features.{name}=false" for name in parsed.many("disable")
+    ]
+
+
+def is_inside_repository(cwd: str) -> bool:
+    return find_root(cwd, (".git",)) is not None
+
+
+def image_items(paths: list[str]) -> list[dict[str, Any]]:
+    return [{"type": "local_image", "path": os.path.abspath(path)} for path in paths]
+
+
+def home_from() -> str:
+    """The home of the user's files, for commands that need nothing else of the configuration."""
+    return resolve_home(os.environ)
+
+
+def config_for_op(config: Config, op: ConfigureSession, parsed: Parsed) -> Config:
+    """The configuration for a session that a client asks for; a field it leaves out keeps the user's value."""
+    given: dict[str, Any] = dict(op.config or {})
+    if op.provider is not None:
+        provider_id = str(op.provider.get("name") or "client")
+        if provider_id not in config.providers:
+            table = {key: value for key, value in op.provider.items() if value is not None}
+            given["model_providers"] = {provider_id: table}
+        given["model_provider"] = provider_id
+    sandbox = SandboxPolicy.from_wire(op.sandbox_policy) if op.sandbox_policy is not None else None
+    wanted = {
+        "model": op.model,
+        "model_provider": op.model_provider,
+        "approval_policy": op.approval_policy,
+        "sandbox_mode": sandbox.mode if sandbox is not None else None,
+        "model_reasoning_effort": op.effort or op.model_reasoning_effort,
+        "model_reasoning_summary": op.summary or op.model_reasoning_summary,
+        "personality": op.personality,
+        "developer_instructions": op.developer_instructions,
+    }
+    given |= {key: value for key, value in wanted.items() if value is not None}
+    if not given and op.cwd is None:
+        return config
+    loaded = config_from(parsed, cwd=op.cwd or config.cwd, config=given)
+    return msgspec.structs.replace(loaded, sandbox=sandbox) if sandbox is not None else loaded

@@ -1,0 +1,1 @@
+"""`spindle proto`: the engine's own queue pair as newline-delimited JSON (protocol v1)."""

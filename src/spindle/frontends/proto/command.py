@@ -1,0 +1,111 @@
+"""`spindle proto`: ops in on stdin, events out on stdout, one JSON object per line. A codec and little else."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from spindle.assembly import SessionRequest, open_session
+from spindle.config.schema import Config
+from spindle.core.engine import Engine
+from spindle.core.session import Session
+from spindle.core.stream import EventStream, Subscription
+from spindle.frontends.launch import config_for_op, config_from
+from spindle.frontends.options import FLAG, Option, Parsed
+from spindle.protocol.events import AgentMessageContentDelta, Event, ReasoningContentDelta, encode_event
+from spindle.protocol.items import encode_json
+from spindle.protocol.ops import BadSubmission, ConfigureSession, Shutdown, Submission, decode_submission
+
+OPTIONS = (
+    Option(("--wait-configure",), FLAG, "open no session before configure_session"),
+    Option(("--legacy-interrupt-error",), FLAG, 'send an "interrupted" error before turn_aborted'),
+)
+
+MAX_LINE_BYTES = 64 << 20
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    config = config_from(parsed)
+    return asyncio.run(serve(config, parsed))
+
+
+async def serve(config: Config, parsed: Parsed) -> int:
+    """Run one engine over stdio until shutdown or the end of input."""
+
+    async def open_for(op: ConfigureSession, stream: EventStream) -> Session:
+        return await open_session(
+            SessionRequest(
+                config=config_for_op(config, op, parsed),
+                source="cli",
+                originator="codex_cli_rs",
+                thread=op.resume_id,
+                rollout_path=op.resume_path,
+                base_instructions=op.base_instructions,
+                user_instructions=op.user_instructions,
+                replay=True,
+                legacy_interrupt_error=parsed.flag("legacy_interrupt_error"),
+                stream=stream,
+            )
+        )
+
+    engine = Engine(open_for, wait_configure=parsed.flag("wait_configure"))
+    writer = asyncio.ensure_future(write_events(engine.subscribe()))
+    actor = asyncio.ensure_future(engine.run())
+    reader = asyncio.ensure_future(read_ops(engine))
+    await asyncio.wait([actor])
+    await writer
+    reader.cancel()
+    await asyncio.wait([reader])
+    return 0
+
+
+async def read_ops(engine: Engine) -> None:
+    """Each line of stdin is a submission; the end of input is a shutdown."""
+    lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    while True:
+        try:
+            line = await lines.readline()
+        except ValueError:
+            engine.reject("", f"a line is longer than {MAX_LINE_BYTES >> 20} MiB")
+            continue
+        if not line:
+            engine.submit(Submission("", Shutdown()))
+            return
+        if not line.strip():
+            continue
+        try:
+            engine.submit(decode_submission(line))
+        except BadSubmission as error:
+            engine.reject(error.id, str(error))
+
+
+async def write_events(events: Subscription) -> None:
+    """Every event as a line, flushed at once. A reader that stops reading holds up only this task."""
+    loop = asyncio.get_running_loop()
+    async for event in events:
+        batch = [event, *events.take_ready()]
+        lines = b"".join(line + b"\n" for ready in batch for line in event_lines(ready))
+        try:
+            await loop.run_in_executor(None, write_all, lines)
+        except BrokenPipeError:
+            return
+
+
+def write_all(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def event_lines(event: Event) -> list[bytes]:
+    """The event's line, and for deltas the twin that older clients read."""
+    lines = [encode_event(event)]
+    match event.msg:
+        case AgentMessageContentDelta(delta=delta):
+            lines.append(encode_json({"id": event.id, "msg": {"type": "agent_message_delta", "delta": delta}}))
+        case ReasoningContentDelta(delta=delta):
+            lines.append(encode_json({"id": event.id, "msg": {"type": "agent_reasoning_delta", "delta": delta}}))
+        case _:
+            pass
+    return lines

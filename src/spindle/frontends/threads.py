@@ -1,0 +1,84 @@
+"""`spindle threads`, `archive`, `unarchive`, `delete`: the recorded threads of the home."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import msgspec
+
+from spindle.errors import UsageError
+from spindle.frontends.launch import home_from
+from spindle.frontends.options import FLAG, VALUE, Option, Parsed
+from spindle.frontends.transcript import printable
+from spindle.protocol.clock import SystemClock
+from spindle.thread.store import ThreadPage, ThreadStore, ThreadSummary
+
+OPTIONS = (
+    Option(("--all",), FLAG, "threads of every folder, not only of this one"),
+    Option(("--archived",), FLAG, "archived threads"),
+    Option(("--find",), VALUE, "only threads whose name or text has these words", "WORDS"),
+    Option(("--limit",), VALUE, "how many (default 25)", "N"),
+    Option(("--json",), FLAG, "print JSON lines"),
+)
+
+
+def run(name: str, parsed: Parsed, words: list[str]) -> int:
+    store = ThreadStore(home_from(), SystemClock())
+    if name == "threads":
+        if words:
+            raise UsageError(f"unexpected argument {words[0]!r}")
+        return show_list(store, parsed)
+    if len(words) != 1:
+        raise UsageError(f"usage: spindle {name} THREAD (an id or a name)")
+    ref = store.get(words[0])
+    match name:
+        case "archive":
+            print(f"archived {ref.id}: {store.archive(ref.id).path}")
+        case "unarchive":
+            print(f"restored {ref.id}: {store.unarchive(ref.id).path}")
+        case _:
+            store.delete(ref.id)
+            print(f"deleted {ref.id}")
+    return 0
+
+
+def show_list(store: ThreadStore, parsed: Parsed) -> int:
+    page = store.list(
+        limit=_limit(parsed.value("limit")),
+        sort_key="updated_at",
+        archived=parsed.flag("archived"),
+        cwd=None if parsed.flag("all") else os.path.realpath(parsed.value("cd") or os.getcwd()),
+        search=parsed.value("find"),
+    )
+    if parsed.flag("json"):
+        for thread in page.threads:
+            sys.stdout.buffer.write(msgspec.json.encode(thread) + b"\n")
+        return 0
+    _print_table(page, parsed)
+    return 0
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return 25
+    if not text.isdigit() or not 1 <= int(text) <= 1000:
+        raise UsageError(f"--limit takes a number from 1 to 1000, not {text!r}")
+    return int(text)
+
+
+def _print_table(page: ThreadPage, parsed: Parsed) -> None:
+    if not page.threads:
+        print("no threads" if parsed.flag("all") else "no threads in this folder (--all shows those of others)")
+        return
+    for thread in page.threads:
+        print(_row(thread))
+    if page.next_cursor is not None:
+        print(f"… and more; --limit {len(page.threads) * 2} shows twice as many")
+
+
+def _row(thread: ThreadSummary) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
+    words = " ".join((thread.name or thread.preview).split())
+    return f"{thread.id}  {when}  {printable(words)[:72]}"

@@ -1,0 +1,162 @@
+"""What is known about each model: its window, its habits, which tools it was trained on.
+
+The bundled table is `catalog.json`; a user's file of the same shape replaces it. Texts for the model are `prompt`'s.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from spindle.errors import ConfigError
+
+LEVEL_DESCRIPTIONS = {
+    "none": "No thinking before the answer",
+    "minimal": "As little thinking as possible",
+    "low": "Quick answers for simple tasks",
+    "medium": "A balance of speed and depth for everyday work",
+    "high": "More depth for hard problems",
+    "xhigh": "The greatest depth, for the hardest problems",
+}
+
+
+class ReasoningLevel(msgspec.Struct, frozen=True):
+    """One reasoning effort a model offers."""
+
+    effort: str
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.description:
+            msgspec.structs.force_setattr(self, "description", LEVEL_DESCRIPTIONS.get(self.effort, self.effort))
+
+
+class TruncationPolicy(msgspec.Struct, frozen=True):
+    """How much of a tool's output the model is shown; a token is four bytes."""
+
+    mode: str = "bytes"
+    limit: int = 10_000
+
+
+class ModelMessages(msgspec.Struct, frozen=True):
+    """A base text with a place for the personality, as some catalogues carry it."""
+
+    instructions_template: str | None = None
+    instructions_variables: dict[str, str | None] | None = None
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the catalogue. Unknown fields of a file are ignored."""
+
+    slug: str
+    display_name: str = ""
+    description: str | None = None
+    family: str = ""
+    """Which base text fits: "codex", "gpt", "small" or "default". Told from the slug when not given."""
+    default_reasoning_level: str | None = None
+    supported_reasoning_levels: tuple[ReasoningLevel, ...] = ()
+    shell_type: str = "default"
+    visibility: str = "hide"
+    supported_in_api: bool = True
+    priority: int = 99
+    """Lower comes first in lists."""
+    upgrade: str | dict[str, object] | None = None
+    base_instructions: str | None = None
+    model_messages: ModelMessages | None = None
+    supports_reasoning_summaries: bool = False
+    support_verbosity: bool = False
+    default_verbosity: str | None = None
+    apply_patch_tool_type: str | None = None
+    truncation_policy: TruncationPolicy = TruncationPolicy()
+    supports_parallel_tool_calls: bool = False
+    context_window: int | None = 272_000
+    auto_compact_token_limit: int | None = None
+    effective_context_window_percent: int = 95
+    experimental_supported_tools: tuple[str, ...] = ()
+    input_modalities: tuple[str, ...] = ("text", "image")
+    known: bool = True
+    """False when the catalogue has no row for the slug and the fallback stands in."""
+
+    def __post_init__(self) -> None:
+        if not self.family:
+            msgspec.structs.force_setattr(self, "family", family_of(self.slug))
+        if not self.display_name:
+            msgspec.structs.force_setattr(self, "display_name", self.slug)
+
+    @property
+    def usable_window(self) -> int | None:
+        """The window as clients are told of it: a little is kept back."""
+        if self.context_window is None:
+            return None
+        return self.context_window * self.effective_context_window_percent // 100
+
+    @property
+    def compact_limit(self) -> int | None:
+        """From this many tokens in context on, a thread is compacted."""
+        if self.auto_compact_token_limit is not None:
+            return self.auto_compact_token_limit
+        return None if self.context_window is None else self.context_window * 9 // 10
+
+    @property
+    def sees_images(self) -> bool:
+        return "image" in self.input_modalities
+
+
+def family_of(slug: str) -> str:
+    """The kind of base text that fits a model, by its name."""
+    name = slug.rpartition("/")[2].lower()
+    if name.startswith("gpt-oss"):
+        return "small"
+    if "codex" in name:
+        return "codex"
+    if name.startswith("gpt-") or (name.startswith("o") and name[1:2].isdigit()):
+        return "gpt"
+    return "default"
+
+
+class _CatalogFile(msgspec.Struct):
+    models: list[ModelInfo]
+
+
+class Catalog:
+    """The rows, and how a slug finds its own."""
+
+    def __init__(self, models: list[ModelInfo]) -> None:
+        self.models = sorted(models, key=lambda model: model.priority)
+
+    @classmethod
+    def load(cls, path: str | None = None) -> Catalog:
+        """The bundled catalogue, or the file that `model_catalog_json` names. Raises `ConfigError`."""
+        source = path or f"{os.path.dirname(__file__)}/catalog.json"
+        try:
+            with open(source, "rb") as file:
+                models = msgspec.json.decode(file.read(), type=_CatalogFile).models
+        except OSError as error:
+            raise ConfigError(f"cannot read the model catalogue {source}: {error.strerror or error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{source} is not a model catalogue: {error}") from error
+        if not models:
+            raise ConfigError(f"{source} is not a model catalogue: it lists no models")
+        return cls(models)
+
+    @property
+    def listed(self) -> list[ModelInfo]:
+        """Those a person is offered, best first."""
+        return [model for model in self.models if model.visibility == "list"]
+
+    @property
+    def default_slug(self) -> str:
+        return (self.listed or self.models)[0].slug
+
+    def find(self, slug: str) -> ModelInfo:
+        """The row for `slug`: the same name, else the longest one it begins with, else a cautious fallback."""
+        best: ModelInfo | None = None
+        for model in self.models:
+            if model.slug == slug:
+                return model
+            if slug.startswith(model.slug) and (best is None or len(model.slug) > len(best.slug)):
+                best = model
+        if best is None:
+            return ModelInfo(slug=slug, apply_patch_tool_type="function", known=False)
+        return msgspec.structs.replace(best, slug=slug, display_name=slug)

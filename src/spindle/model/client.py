@@ -1,0 +1,123 @@
+"""What a model is to the rest of the program: a request goes in, a stream of events comes out.
+
+Holds the interface and its event types. How a provider is reached stands in `responses`; a model that follows a
+script, in `scripted`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+import msgspec
+
+from spindle.protocol.items import Item
+from spindle.protocol.request import Request, TokenUsage
+
+
+class Created(msgspec.Struct, frozen=True):
+    """The server took the request up. First event of a response, where the server sends it."""
+
+    response_id: str | None = None
+
+
+class ItemAdded(msgspec.Struct, frozen=True):
+    """An item began. `item_id` ties it to its deltas and to its `ItemDone`, also when the server gave no id."""
+
+    item: Item
+    item_id: str = ""
+
+
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of the assistant's text."""
+
+    item_id: str
+    delta: str
+
+
+class SummaryPartAdded(msgspec.Struct, frozen=True, gc=False):
+    """A new section of a reasoning summary begins."""
+
+    item_id: str
+    summary_index: int = 0
+
+
+class SummaryDelta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of a reasoning summary."""
+
+    item_id: str
+    delta: str
+    summary_index: int = 0
+
+
+class RawReasoningDelta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of raw reasoning."""
+
+    item_id: str
+    delta: str
+    content_index: int = 0
+
+
+class ItemDone(msgspec.Struct, frozen=True):
+    """An item is final: what it says replaces what streamed. Comes once per item, in order."""
+
+    item: Item
+    item_id: str = ""
+
+
+class RateLimits(msgspec.Struct, frozen=True):
+    """How much of the account's allowance is used, as token_count messages carry it."""
+
+    snapshot: dict[str, Any]
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """The response ended well. Always the last event."""
+
+    response_id: str | None = None
+    usage: TokenUsage | None = None
+    end_turn: bool | None = None
+    """False when the model wants to be asked again at once."""
+    reasoning_included: bool = False
+    """The server's input count already holds the reasoning of earlier responses."""
+
+
+ModelEvent = (
+    Created
+    | ItemAdded
+    | TextDelta
+    | SummaryPartAdded
+    | SummaryDelta
+    | RawReasoningDelta
+    | ItemDone
+    | RateLimits
+    | Completed
+)
+
+
+class TurnState:
+    """The server's routing token. One per turn: given by a reply, sent back on the turn's later requests."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str | None = None) -> None:
+        self.value = value
+
+
+class ModelClient(Protocol):
+    """A model. Every implementation keeps the contract that `stream` states."""
+
+    def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncIterator[ModelEvent]:
+        """Ask once.
+
+        Raises `StreamDropped` when asking again is safe, `ModelError` when it is not; yields each finished item once,
+        in order; yields nothing after an error or after `Completed`. Close it (`contextlib.aclosing`) if you leave
+        early.
+        """
+        ...
+
+    async def warm(self) -> None:
+        """Open the connection ahead of the first request. Never fails."""
+        ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,132 @@
+"""The headers of a request to a model server, and what we read from those of its answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from spindle.model.provider import Provider
+
+ORIGINATOR_VARIABLE = "CODEX_INTERNAL_ORIGINATOR_OVERRIDE"
+DEFAULT_ORIGINATOR = "codex_exec"
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks: the program, the front end, the thread."""
+
+    thread_id: str
+    version: str
+    originator: str = DEFAULT_ORIGINATOR
+    client: str | None = None
+    """`NAME; VERSION` of a client that introduced itself."""
+    subagent: str | None = None
+    """`review`, `compact` or `collab_spawn` for a sub-session."""
+
+
+def originator_of(identity: Identity, environ: Mapping[str, str]) -> str:
+    return environ.get(ORIGINATOR_VARIABLE, "").strip() or identity.originator
+
+
+def user_agent(identity: Identity, environ: Mapping[str, str] | None = None) -> str:
+    """`ORIGINATOR/VERSION (OS VERSION; ARCH) TERMINAL (CLIENT; CLIENTVERSION)`."""
+    environ = os.environ if environ is None else environ
+    system = os.uname()
+    terminal = environ.get("TERM_PROGRAM") or environ.get("TERM") or "unknown"
+    if environ.get("TERM_PROGRAM") and environ.get("TERM_PROGRAM_VERSION"):
+        terminal += "/" + environ["TERM_PROGRAM_VERSION"]
+    text = (
+        f"{originator_of(identity, environ)}/{identity.version} "
+        f"({system.sysname} {system.release}; {system.machine}) {terminal}"
+    )
+    if identity.client:
+        text += f" ({identity.client})"
+    return "".join(sign if " " <= sign <= "~" else "_" for sign in text)
+
+
+def provider_headers(
+    provider: Provider, identity: Identity, environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What every request to the provider carries, but for the credential."""
+    environ = os.environ if environ is None else environ
+    headers = {"originator": originator_of(identity, environ), "user-agent": user_agent(identity, environ)}
+    if provider.is_openai:
+        headers["version"] = identity.version
+        for name, variable in (("OpenAI-Organization", "OPENAI_ORGANIZATION"), ("OpenAI-Project", "OPENAI_PROJECT")):
+            if value := environ.get(variable, "").strip():
+                headers[name] = value
+    return merged(headers, provider.http_headers, environment_headers(provider, environ))
+
+
+def environment_headers(provider: Provider, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The provider's headers that come from variables, where those are set and not blank."""
+    environ = os.environ if environ is None else environ
+    found = {name: environ.get(variable, "").strip() for name, variable in provider.env_http_headers.items()}
+    return {name: value for name, value in found.items() if value}
+
+
+def session_headers(identity: Identity) -> dict[str, str]:
+    """What ties a request to its thread. Four spellings, because servers of different ages read different ones."""
+    spellings = ("session_id", "session-id", "thread-id", "x-client-request-id")
+    headers: dict[str, str] = {name: identity.thread_id for name in spellings}  # noqa: C420  keeps the type of the keys
+    if identity.subagent:
+        headers["x-openai-subagent"] = identity.subagent
+    return headers
+
+
+def merged(*layers: Mapping[str, str]) -> dict[str, str]:
+    """One mapping of headers; later layers win, whatever the case of the names."""
+    result: dict[str, tuple[str, str]] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            result[name.lower()] = (name, value)
+    return dict(result.values())
+
+
+def rate_limits(headers: Mapping[str, str]) -> dict[str, Any] | None:
+    """The account's allowance as the answer's headers tell it; None when they do not."""
+    snapshot = {
+        "primary": _window(headers, "x-codex-primary"),
+        "secondary": _window(headers, "x-codex-secondary"),
+        "credits": _credits(headers),
+        "plan_type": None,
+    }
+    return snapshot if any(value is not None for value in snapshot.values()) else None
+
+
+def _window(headers: Mapping[str, str], prefix: str) -> dict[str, Any] | None:
+    used = _number(headers.get(f"{prefix}-used-percent"))
+    if used is None:
+        return None
+    return {
+        "used_percent": used,
+        "window_minutes": _whole(headers.get(f"{prefix}-window-minutes")),
+        "resets_at": _whole(headers.get(f"{prefix}-reset-at")),
+    }
+
+
+def _credits(headers: Mapping[str, str]) -> dict[str, Any] | None:
+    has, unlimited = headers.get("x-codex-credits-has-credits"), headers.get("x-codex-credits-unlimited")
+    if has is None or unlimited is None:
+        return None
+    balance = headers.get("x-codex-credits-balance", "").strip()
+    return {"has_credits": is_true(has), "unlimited": is_true(unlimited), "balance": balance or None}
+
+
+def is_true(value: str) -> bool:
+    return value.strip().lower() in ("true", "1")
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if abs(number) < 1e15 else None
+
+
+def _whole(text: str | None) -> int | None:
+    number = _number(text)
+    return None if number is None else int(number)

@@ -1,0 +1,66 @@
+"""A model server: where it is and how it wants to be asked. Plain data; keys are `credential`'s business."""
+
+from __future__ import annotations
+
+import msgspec
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+CHATGPT_BASE_URL = "https://chatgpt.com/backend-api/codex"
+
+RETRY_CAP = 100
+
+_AZURE_MARKS = (
+    "openai.azure.",
+    "cognitiveservices.azure.",
+    "aoai.azure.",
+    "azure-api.",
+    "azurefd.",
+    "windows.net/openai",
+)
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of `model_providers`, or a built-in one."""
+
+    id: str
+    name: str
+    base_url: str = OPENAI_BASE_URL
+    env_key: str | None = None
+    env_key_instructions: str | None = None
+    bearer_token: str | None = None
+    query_params: dict[str, str] = {}
+    http_headers: dict[str, str] = {}
+    env_http_headers: dict[str, str] = {}
+    """Header name to variable name; sent only while the variable is set and not blank."""
+    request_max_retries: int = 4
+    stream_max_retries: int = 5
+    stream_idle_timeout_ms: int = 300_000
+    requires_openai_auth: bool = False
+    image_tool_output: str = "array"
+    """"array" puts a tool's image into its output, "message" into a user message after it."""
+    ca_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
+
+    @property
+    def is_openai(self) -> bool:
+        """The built-in one; the only one that gets OpenAI's own headers."""
+        return self.id == "openai"
+
+    @property
+    def is_azure(self) -> bool:
+        """Azure keeps responses and wants the ids of items back."""
+        url = self.base_url.lower()
+        return self.name.lower() == "azure" or any(mark in url for mark in _AZURE_MARKS)
+
+    @property
+    def request_retries(self) -> int:
+        return max(0, min(self.request_max_retries, RETRY_CAP))
+
+    @property
+    def stream_retries(self) -> int:
+        return max(0, min(self.stream_max_retries, RETRY_CAP))
+
+    @property
+    def idle_timeout_s(self) -> float:
+        return self.stream_idle_timeout_ms / 1000

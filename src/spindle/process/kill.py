@@ -1,0 +1,255 @@
+"""End a command and everything that came of it, also what tried to get away.
+
+Three threads lead to a process: it is below the leader in the process tree; it is in the leader's session; or it
+carries the command's mark. The mark is inherited twice: as a variable, and as the value of a resource limit that no
+kernel of this century enforces, which a daemon keeps even when it empties its environment. As a "subreaper" this process
+becomes the parent of such daemons, so it need only look among its own descendants.
+On systems without /proc only the leader's process group can be reached.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+MARK_NAME = "SPINDLE_COMMAND_ID"
+
+_PR_SET_CHILD_SUBREAPER = 36
+_RLIMIT_LOCKS = 10
+_NUMBER_BITS = 20
+_MAX_PASSES = 50
+_PASS_PAUSE_S = 0.002
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Names one command of one table, or (number 0) all commands of the table."""
+
+    table: int
+    """Random, below 2**40."""
+    number: int = 0
+
+    @property
+    def text(self) -> str:
+        return f"{self.table:x}.{self.number or ''}"
+
+    @property
+    def limit(self) -> int:
+        return self.table << _NUMBER_BITS | self.number % (1 << _NUMBER_BITS)
+
+    def is_on(self, pid: int) -> bool:
+        value = _lock_limit(pid)
+        if value >> _NUMBER_BITS == self.table:
+            return not self.number or value == self.limit
+        end = b"\0" if self.number else b""
+        return f"\0{MARK_NAME}={self.text}".encode() + end in _environ(pid)
+
+
+class _State:
+    """What this process knows about its own children. One per process, like the kernel's flag it mirrors."""
+
+    subreaper: bool | None = None
+    leaders: set[int] = set()
+    """Leaders somebody waits for. Every other dead child that carries a mark is ours to reap."""
+    tables: set[int] = set()
+
+
+@contextmanager
+def marking(mark: Mark) -> Iterator[None]:
+    """Processes started inside carry `mark` as a resource limit."""
+    import resource  # small, but nothing needs it before the first command
+
+    _State.tables.add(mark.table)
+    try:
+        soft, hard = resource.getrlimit(_RLIMIT_LOCKS)
+        resource.setrlimit(_RLIMIT_LOCKS, (mark.limit, hard))
+    except (OSError, ValueError):
+        yield  # not Linux, or a hard limit is set: the variable must do
+        return
+    try:
+        yield
+    finally:
+        resource.setrlimit(_RLIMIT_LOCKS, (soft, hard))
+
+
+def become_subreaper() -> bool:
+    """Inherit orphans of our commands from now on; False where the system cannot do that."""
+    if _State.subreaper is None:
+        _State.subreaper = _call_prctl()
+    return _State.subreaper
+
+
+def note_leader(pid: int, *, is_over: bool = False) -> None:
+    """Somebody waits for this child; or does no longer."""
+    (_State.leaders.discard if is_over else _State.leaders.add)(pid)
+
+
+def signal_tree(leader: int, mark: Mark, number: int, *, skip_leader: bool = False) -> None:
+    """Send one signal to every process of the command."""
+    pids = members(leader, mark)
+    for pid in pids:
+        if not (skip_leader and pid == leader):
+            _send(pid, number)
+    if not pids and not skip_leader:
+        _send_group(leader, number)
+
+
+def kill_tree(leader: int, mark: Mark, *, leader_alive: bool = True) -> None:
+    """SIGKILL until nothing of the command is left. Bounded: about a tenth of a second against a fork bomb."""
+    if leader_alive:
+        _send_group(leader, signal.SIGKILL)
+        _send(leader, signal.SIGKILL)
+    for _ in range(_MAX_PASSES):
+        alive = [pid for pid in members(leader, mark) if not _is_zombie(pid)]
+        for pid in alive:
+            _send(pid, signal.SIGKILL)
+        # The leader is reaped by whoever started it; waiting for that here would wait for ourselves.
+        if not alive or alive == [leader]:
+            break
+        time.sleep(_PASS_PAUSE_S)
+    reap_orphans()
+
+
+def kill_leftovers(mark: Mark) -> None:
+    """End what finished commands left in the background."""
+    if members(0, mark):
+        kill_tree(0, mark, leader_alive=False)
+
+
+def members(leader: int, mark: Mark) -> list[int]:
+    """Every process that belongs to the command, the leader first."""
+    own = os.getpid()
+    tree = _descendants(own)
+    if not _State.subreaper:
+        tree |= {pid: 1 for pid in _all_pids() if pid not in tree and pid != own}
+    found: dict[int, None] = {}
+    for pid, parent in tree.items():  # parents come before their children
+        if pid == leader or parent in found or (leader and _session_of(pid) == leader) or mark.is_on(pid):
+            found[pid] = None
+    return sorted(found, key=lambda pid: pid != leader)
+
+
+def reap_orphans() -> None:
+    """Take the exit status of dead daemons of our commands; never of a child somebody else started."""
+    if not _State.subreaper:
+        return
+    for pid in _children(os.getpid()):
+        if pid in _State.leaders or _lock_limit(pid) >> _NUMBER_BITS not in _State.tables or not _is_zombie(pid):
+            continue
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            pass
+
+
+# ---- reading /proc -------------------------------------------------------------------------------------
+
+
+def _descendants(pid: int) -> dict[int, int]:
+    """Every process below `pid` with its parent, parents first."""
+    found: dict[int, int] = {}
+    queue = [pid]
+    for parent in queue:
+        for child in _children(parent):
+            if child not in found:
+                found[child] = parent
+                queue.append(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                children += map(int, file.read().split())
+    except FileNotFoundError:
+        if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+            return _children_by_scan(pid)
+    except OSError:
+        pass
+    return children
+
+
+def _children_by_scan(pid: int) -> list[int]:
+    """For kernels built without the list of children."""
+    return [other for other in _all_pids() if (fields := _stat(other)) and int(fields[1]) == pid]
+
+
+def _all_pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _stat(pid: int) -> list[bytes]:
+    """State, parent, group, session … of a process; empty when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def _session_of(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[3]) if fields else -1
+
+
+def _is_zombie(pid: int) -> bool:
+    fields = _stat(pid)
+    return not fields or fields[0] in (b"Z", b"X")
+
+
+def _lock_limit(pid: int) -> int:
+    """The soft limit that carries a mark; -1 if it is unlimited, or the process is gone."""
+    try:
+        with open(f"/proc/{pid}/limits", "rb") as file:
+            for line in file:
+                if line.startswith(b"Max file locks"):
+                    value = line.split()[3]
+                    return int(value) if value.isdigit() else -1
+    except OSError:
+        pass
+    return -1
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return b"\0" + file.read()
+    except OSError:
+        return b""
+
+
+def _send(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+        return True
+    except OSError:
+        return False
+
+
+def _send_group(leader: int, number: int) -> None:
+    try:
+        os.killpg(leader, number)
+    except OSError:
+        pass
+
+
+def _call_prctl() -> bool:
+    import sys
+
+    if sys.platform != "linux":
+        return False
+    import ctypes  # 9 ms; only when a command runs outside a sandbox, which has its own process namespace
+
+    try:
+        return ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    except (OSError, AttributeError):
+        return False

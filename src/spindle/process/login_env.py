@@ -1,0 +1,85 @@
+"""What the user's login shell sets up, learnt once instead of with every command.
+
+`bash -lc TEXT` reads the profile each time, which may take a fifth of a second. After one look at what the profile
+leaves behind, `bash -c TEXT` with that environment, and with the functions, options and variables read from a file
+in memory, gives the same result. When the profile leaves something that cannot be carried over this way (a
+trap, another working directory), or the shell is not bash, commands keep their `-lc`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+CAPTURE_LIMIT_S = 3.0
+
+_MARK = "spindle-login-environment"
+_PER_PROCESS = frozenset(("_", "SHLVL", "PWD", "OLDPWD", "BASH_ENV"))
+_SHELL_OWN = (
+    "BASH*|COLUMNS|COMP_*|COPROC*|DIRSTACK|EPOCH*|EUID|FUNCNAME|GROUPS|HISTCMD|HOSTNAME|HOSTTYPE|IFS|LINENO|LINES|"
+    "MACHTYPE|OPTARG|OPTERR|OPTIND|OSTYPE|PIPESTATUS|PPID|PS1|PS2|PS4|RANDOM|SECONDS|SHELL|SHELLOPTS|SRANDOM|TERM|UID|"
+    "PATH|PWD|OLDPWD|SHLVL|_|spindle_name"
+)
+_SCRIPT = f"""
+spindle_mark() {{ printf '\\0%s\\0' {_MARK}; }}
+spindle_mark; command env -0; spindle_mark; pwd; trap -p
+spindle_mark; shopt -p; set +o; umask -p
+for spindle_name in $(compgen -v); do
+  case $spindle_name in {_SHELL_OWN}) continue ;; esac
+  [[ ${{!spindle_name@a}} == *[xr]* ]] || declare -p "$spindle_name"
+done
+unset -f spindle_mark; printf '\\0%s\\0' {_MARK}; declare -f; alias -p
+printf '\\0%s\\0' {_MARK}
+"""
+_UNSETTABLE = (" login_shell", " restricted_shell")
+
+
+class LoginEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """What to give `bash -c` in place of a profile."""
+
+    env: dict[str, str]
+    setup: bytes
+    """Definitions to be read by the shell before the command."""
+
+
+def capture_argv(shell_path: str) -> list[str]:
+    """The command that prints what the profile leaves behind."""
+    return [shell_path, "-lc", _SCRIPT]
+
+
+def read_capture(output: bytes, cwd: str) -> LoginEnvironment | None:
+    """What `capture_argv` printed; None when a plain shell could not stand in for the login shell."""
+    # A profile may print things of its own before the first mark.
+    sections = output.split(b"\0" + _MARK.encode() + b"\0")
+    if len(sections) != 6:
+        return None
+    _, variables, place, options, definitions, _ = sections
+    if os.fsdecode(place).rstrip("\n") != os.path.realpath(cwd):
+        return None
+    env: dict[str, str] = {}
+    for entry in variables.split(b"\0"):
+        name, equals, value = os.fsdecode(entry).partition("=")
+        if equals and name not in _PER_PROCESS:
+            env[name] = value
+    settings = [
+        line for line in options.split(b"\n") if not line.endswith(tuple(name.encode() for name in _UNSETTABLE))
+    ]
+    return LoginEnvironment(env=env, setup=definitions + b"\n" + b"\n".join(settings) + b"\n")
+
+
+def setup_file(login: LoginEnvironment, original: Mapping[str, str]) -> int:
+    """A descriptor of a file in memory that `BASH_ENV` can name; the shell reads it before the command.
+
+    It forgets itself at once, so that scripts started by the command do not read it again.
+    """
+    fd = os.memfd_create("login-setup", os.MFD_CLOEXEC)
+    inherited = original.get("BASH_ENV")
+    forget = "unset BASH_ENV" if inherited is None else f"BASH_ENV={_quoted(inherited)}"
+    os.write(fd, f"{forget}\nexec {fd}<&-\n".encode("utf-8", "surrogateescape") + login.setup)
+    return fd
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

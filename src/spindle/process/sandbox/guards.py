@@ -1,0 +1,169 @@
+"""Keep protected names from being created below a writable root, without leaving litter there.
+
+A mount needs something to be mounted on. So for a protected name that does not exist an empty folder is made, bound
+read-only inside the sandbox, and removed when its last user is gone. Users in other processes are known by a shared
+lock on the folder itself, which a crash releases; a list in the agent's home lets the next run tidy up after a crash.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable
+
+from spindle.errors import SandboxUnavailable
+
+_MODE = 0o555
+
+
+class _Guard:
+    __slots__ = ("fd", "users")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.users = 1
+
+
+class Guards:
+    """The placeholders this process holds. `register` is a file below the agent's home."""
+
+    def __init__(self, register: str) -> None:
+        self._register = register
+        self._held: dict[str, _Guard] = {}
+        self._listed: set[str] = set()
+        self._recovered = False
+
+    def hold(self, paths: Iterable[str]) -> list[str]:
+        """Make a placeholder of each path that does not exist; returns those now held, to be released once."""
+        if not self._recovered:
+            self._recovered = True
+            self._recover()
+        held: list[str] = []
+        try:
+            for path in paths:
+                if self._hold_one(path):
+                    held.append(path)
+        except BaseException:
+            self.release(held)
+            raise
+        self._list(held)
+        return held
+
+    def release(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            guard = self._held[path]
+            guard.users -= 1
+            if guard.users == 0:
+                del self._held[path]
+                _remove_if_unused(path, guard.fd)
+
+    def close(self) -> None:
+        """Nothing is held any more: the list is not needed."""
+        if not self._held and self._listed:
+            self._listed.clear()
+            try:
+                os.unlink(self._register)
+            except OSError:
+                pass
+
+    def _hold_one(self, path: str) -> bool:
+        if path in self._held:
+            self._held[path].users += 1
+            return True
+        for _ in range(8):
+            if not _make(path) and not _is_placeholder(path):
+                return False
+            fd = _lock(path)
+            if fd is not None:
+                self._held[path] = _Guard(fd)
+                return True
+            # Another process removed it between our two steps.
+        raise SandboxUnavailable(f"cannot protect {path}: it keeps appearing and disappearing; nothing was run")
+
+    def _list(self, paths: list[str]) -> None:
+        """One path per line; never shortened, because an entry that is gone does no harm.
+
+        Best effort: without the list only a crash leaves empty folders behind.
+        """
+        if self._listed.issuperset(paths):
+            return
+        self._listed.update(path for path in paths if "\n" not in path)
+        folder = os.path.dirname(self._register)
+        try:
+            if not os.path.isdir(folder):
+                os.mkdir(folder, 0o700)
+            fd = os.open(self._register, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with open(fd, "wb") as file:
+                file.write(b"".join(os.fsencode(path) + b"\n" for path in sorted(self._listed)))
+        except OSError:
+            pass
+
+    def _recover(self) -> None:
+        """Remove what a run that crashed has left; a list of a process that still lives is left alone."""
+        folder = os.path.dirname(self._register)
+        try:
+            names = [name for name in os.listdir(folder) if name.startswith("guards-")]
+        except OSError:
+            return
+        for name in names:
+            pid = name.removeprefix("guards-")
+            if not pid.isdigit() or os.path.exists(f"/proc/{pid}") or int(pid) == os.getpid():
+                continue
+            listed = f"{folder}/{name}"
+            try:
+                with open(listed, "rb") as file:
+                    paths = [os.fsdecode(line) for line in file.read().splitlines()]
+                os.unlink(listed)
+            except OSError:
+                continue
+            for path in paths:
+                fd = _lock(path) if _is_placeholder(path) else None
+                if fd is not None:
+                    _remove_if_unused(path, fd)
+
+
+def _make(path: str) -> bool:
+    """False when there is something already, or when nobody of our rights could create it anyway."""
+    try:
+        os.mkdir(path, _MODE)
+        os.chmod(path, _MODE)  # whatever the umask is: the mode is how others know a placeholder
+        return True
+    except OSError:
+        return False
+
+
+def _is_placeholder(path: str) -> bool:
+    """Is this what `_make` makes: an empty folder of our mode? Held by another process, or left by a crash."""
+    try:
+        status = os.lstat(path)
+        return status.st_mode == 0o040000 | _MODE and not os.listdir(path)
+    except OSError:
+        return False
+
+
+def _lock(path: str) -> int | None:
+    """A shared lock on the folder that is now at `path`; None if it went away meanwhile."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), os.lstat(path)):
+            return fd
+    except OSError:
+        pass
+    os.close(fd)
+    return None
+
+
+def _remove_if_unused(path: str, fd: int) -> None:
+    """Removing it under another sandbox would lift that one's protection, so only the last user does."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), os.lstat(path)):
+            os.rmdir(path)
+    except OSError:
+        pass  # in use elsewhere, or a person put something into it
+    finally:
+        os.close(fd)

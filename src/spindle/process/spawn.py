@@ -1,0 +1,232 @@
+"""Start one program and follow it to its end on the event loop.
+
+A program is over when its leader has exited and its output has ended or been silent for a moment: a child left in the
+background that still holds the pipe cannot keep us waiting. `preexec_fn` is never used: it is unsafe with threads
+and costs the fast spawn. Whether something may run, and inside what, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from spindle.process import kill, pty
+
+_CHUNK = 256 * 1024
+_PIPE_SIZE = 1024 * 1024
+_F_SETPIPE_SZ = 1031
+_SILENCE_S = 0.05
+_DRAIN_LIMIT_S = 0.5
+_DRAIN_READS = 64
+_GRACE_S = 0.05
+_KILL_WAIT_S = 1.0
+
+
+class SpawnSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What to start. `argv` already holds the sandbox launcher, if there is one."""
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    mark: kill.Mark
+    """By which whatever the command leaves behind can be found."""
+    tty: bool = False
+    sandboxed: bool = False
+    """The leader is a launcher whose death ends the whole command."""
+    pass_fds: tuple[int, ...] = ()
+
+
+class Running:
+    """A started program. `returncode` is set, and `finished` done, when it is over; 128+n after signal n."""
+
+    def __init__(
+        self, spec: SpawnSpec, popen: subprocess.Popen[bytes], fd: int, on_output: Callable[[bytes], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._spec = spec
+        self._popen = popen
+        self._fd = fd
+        self._on_output = on_output
+        self._silence: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+        self._pidfd = -1
+        self._killed = False
+        self.pid = popen.pid
+        kill.note_leader(self.pid)
+        self.tty = spec.tty
+        self.exit_code: int | None = None
+        """Known a moment before `finished`, while the last output is still being read."""
+        self.finished: asyncio.Future[int] = self._loop.create_future()
+        self._loop.add_reader(fd, self._readable)
+        self._watch_exit()
+
+    # ---- the end of the leader ---------------------------------------------------------------------
+
+    def _watch_exit(self) -> None:
+        try:
+            self._pidfd = os.pidfd_open(self.pid)  # pyright: ignore[reportAttributeAccessIssue]
+        except (AttributeError, OSError):
+            self._watch_exit_in_a_thread()
+            return
+        self._loop.add_reader(self._pidfd, self._leader_exited)
+
+    def _watch_exit_in_a_thread(self) -> None:
+        import threading  # already loaded by asyncio; named here because only old kernels and macOS need it
+
+        def wait() -> None:
+            self._popen.wait()
+            try:
+                self._loop.call_soon_threadsafe(self._leader_exited)
+            except RuntimeError:
+                pass  # the loop is closed; nobody is waiting any more
+
+        threading.Thread(target=wait, name=f"wait-{self.pid}", daemon=True).start()
+
+    def _leader_exited(self) -> None:
+        code = self._popen.poll()
+        if code is None:
+            return
+        kill.note_leader(self.pid, is_over=True)
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self.exit_code = code if code >= 0 else 128 - code
+        for _ in range(_DRAIN_READS):
+            if self._fd < 0 or not self._read_once():
+                break
+        if self._fd < 0 or self._killed:
+            self._finish()
+            return
+        self._deadline = self._loop.time() + _DRAIN_LIMIT_S
+        self._silence = self._loop.call_later(_SILENCE_S, self._finish)
+
+    def _finish(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+        self._close_output()
+        if not self.finished.done():
+            assert self.exit_code is not None
+            self.finished.set_result(self.exit_code)
+
+    # ---- output ------------------------------------------------------------------------------------
+
+    def _readable(self) -> None:
+        got_more = self._read_once()
+        if self.exit_code is None:
+            return
+        if self._fd < 0 or self._loop.time() >= self._deadline:
+            self._finish()
+        elif got_more and self._silence is not None:
+            self._silence.cancel()
+            self._silence = self._loop.call_later(_SILENCE_S, self._finish)
+
+    def _read_once(self) -> bool:
+        """Read what is there; False when nothing is, or when the output has ended (then the descriptor is closed)."""
+        try:
+            data = os.read(self._fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:  # a terminal whose last user is gone answers EIO
+            data = b""
+        if not data:
+            self._close_output()
+            return False
+        self._on_output(data)
+        return True
+
+    def _close_output(self) -> None:
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    # ---- what a caller may do ----------------------------------------------------------------------
+
+    async def write(self, data: bytes, timeout_s: float) -> bool:
+        """Type into the terminal; False when the program did not take all of it in time, or is over."""
+        deadline = self._loop.time() + timeout_s
+        while data:
+            if self._fd < 0:
+                return False
+            try:
+                data = data[os.write(self._fd, data) :]
+            except BlockingIOError:
+                if self._loop.time() >= deadline:
+                    return False
+                await asyncio.sleep(0.01)
+            except OSError:
+                return False
+        return True
+
+    async def stop(self, *, grace_s: float = _GRACE_S) -> int:
+        """End the program and everything it started: a chance to tidy up, then SIGKILL. Returns the exit code."""
+        if self.finished.done():
+            kill.kill_leftovers(self._spec.mark)
+            return self.finished.result()
+        self._killed = True
+        if self.exit_code is None and grace_s > 0:
+            kill.signal_tree(self.pid, self._spec.mark, signal.SIGTERM, skip_leader=self._spec.sandboxed)
+            await asyncio.wait((self.finished,), timeout=grace_s)
+        kill.kill_tree(self.pid, self._spec.mark, leader_alive=self.exit_code is None)
+        await asyncio.wait((self.finished,), timeout=_KILL_WAIT_S)
+        if not self.finished.done():
+            # Stuck in the kernel (dead network disk): not ours to wait for.
+            self.exit_code = 128 + signal.SIGKILL
+            self._finish()
+        return self.finished.result()
+
+
+def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
+    """Start the program; raises OSError when it cannot be executed. Standard output and error share one pipe."""
+    env = {**spec.env, kill.MARK_NAME: spec.mark.text}
+    if spec.tty:
+        return _start_on_terminal(spec, env, on_output)
+    read_end, write_end = os.pipe()
+    try:
+        try:
+            fcntl.fcntl(write_end, _F_SETPIPE_SZ, _PIPE_SIZE)
+        except OSError:
+            pass  # a small pipe only costs more reads
+        os.set_blocking(read_end, False)
+        popen = _popen(spec, list(spec.argv), env, subprocess.DEVNULL, write_end)
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    return Running(spec, popen, read_end, on_output)
+
+
+def _start_on_terminal(spec: SpawnSpec, env: dict[str, str], on_output: Callable[[bytes], None]) -> Running:
+    terminal = pty.open_terminal()
+    try:
+        argv = pty.with_controlling_terminal(spec.argv, terminal.path, sandboxed=spec.sandboxed)
+        popen = _popen(spec, argv, env, terminal.inner, terminal.inner)
+    except BaseException:
+        os.close(terminal.outer)
+        raise
+    finally:
+        os.close(terminal.inner)
+    return Running(spec, popen, terminal.outer, on_output)
+
+
+def _popen(spec: SpawnSpec, argv: list[str], env: dict[str, str], stdin: int, out: int) -> subprocess.Popen[bytes]:
+    with kill.marking(spec.mark):
+        return subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=out,
+            stderr=out,
+            cwd=spec.cwd,
+            env=env,
+            start_new_session=True,
+            close_fds=True,
+            pass_fds=spec.pass_fds,
+        )

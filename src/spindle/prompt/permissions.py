@@ -1,0 +1,68 @@
+"""The developer message that tells the model what it may reach and whom it may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from spindle.prompt.bundled import text
+from spindle.protocol.items import Item, developer_message, encode_json
+from spindle.protocol.settings import SandboxPolicy
+
+MAX_BYTES = 6 * 1024
+MAX_PREFIXES = 100
+PROTECTED = (".git", ".codex", ".agents", ".vscode/tasks.json", ".envrc", ".husky")
+"""What stays read-only below every writable root unless the user configured another list."""
+
+_OPEN, _CLOSE = "<permissions instructions>", "</permissions instructions>"
+
+
+def permissions_message(
+    sandbox: SandboxPolicy,
+    approval_policy: str,
+    roots: Sequence[str] = (),
+    *,
+    approved_prefixes: Iterable[Sequence[str]] = (),
+    protected: Sequence[str] = PROTECTED,
+) -> Item:
+    """`roots` are the writable roots in order; they are named only where the sandbox has such."""
+    fixed = [_sandbox_part(sandbox, protected), text(f"approval_{approval_policy.replace('-', '_')}")]
+    roots_part = _roots_part(roots) if sandbox.mode == "workspace-write" else ""
+    if approval_policy == "on-request":
+        room = MAX_BYTES - len("\n".join((_OPEN, *fixed, roots_part, _CLOSE)).encode()) - 1
+        fixed[1] += _prefix_list(approved_prefixes, room)
+    parts = [_OPEN, *fixed, *([roots_part] if roots_part else []), _CLOSE]
+    return developer_message("\n".join(parts))
+
+
+def _sandbox_part(sandbox: SandboxPolicy, protected: Sequence[str]) -> str:
+    template = text(f"sandbox_{sandbox.mode.replace('-', '_')}")
+    return template.replace("{network}", "enabled" if sandbox.has_network else "restricted").replace(
+        "{protected}", _join_names(protected)
+    )
+
+
+def _roots_part(roots: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(roots))
+    if not unique:
+        return "There is no writable root."
+    if len(unique) == 1:
+        return f"The writable root is `{unique[0]}`."
+    return f"The writable roots are {_join_names(unique)}."
+
+
+def _join_names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _prefix_list(prefixes: Iterable[Sequence[str]], room: int) -> str:
+    """The approved prefixes, one JSON array per line, as many as the limit and the room allow."""
+    lines = sorted({encode_json(list(prefix)).decode() for prefix in prefixes})[:MAX_PREFIXES]
+    heading = "\n\n" + text("approved_prefixes") + "\n"
+    room -= len(heading.encode())
+    kept: list[str] = []
+    for line in lines:
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return heading + "\n".join(kept) if kept else ""

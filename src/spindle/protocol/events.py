@@ -1,0 +1,395 @@
+"""What a session tells the world: protocol v1's event messages. Front ends translate these and nothing else.
+
+Each struct says when it is sent. Unknown tags are read as `UnknownMsg` and written back unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from spindle.errors import ErrorInfo
+from spindle.protocol.items import encode_json
+from spindle.protocol.request import TokenUsage
+
+
+class Msg(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=False):
+    """Base of all event messages."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A message, and the id of the submission that caused it ("" when none did)."""
+
+    id: str
+    msg: Msg
+
+
+class UnknownMsg(Msg, kw_only=True, tag="unknown"):
+    """A message of a kind we do not know. Kept as it came."""
+
+    raw: dict[str, Any]
+
+
+# ---- session and turn ------------------------------------------------------------------------------
+
+
+class SessionConfigured(Msg, kw_only=True, tag="session_configured"):
+    """A thread is open. Comes before every other event of the session."""
+
+    session_id: str
+    model: str
+    model_provider_id: str
+    approval_policy: str
+    sandbox_policy: dict[str, Any]
+    cwd: str
+    reasoning_effort: str | None = None
+    forked_from_id: str | None = None
+    thread_name: str | None = None
+    history_log_id: int = 0
+    history_entry_count: int = 0
+    initial_messages: list[dict[str, Any]] | None = None
+    rollout_path: str | None = None
+
+
+class TaskStarted(Msg, kw_only=True, tag="task_started"):
+    """A turn began."""
+
+    turn_id: str
+    model_context_window: int | None
+    collaboration_mode_kind: str = "default"
+
+
+class TaskComplete(Msg, kw_only=True, tag="task_complete"):
+    """The turn is over; with an `error` before it, it failed. Always the last event of its turn."""
+
+    turn_id: str
+    last_agent_message: str | None
+    response_id: str | None = None
+
+
+class TurnAborted(Msg, kw_only=True, tag="turn_aborted"):
+    """The turn was stopped. Always the last event of its turn."""
+
+    turn_id: str
+    reason: str
+    """"interrupted" or "replaced"."""
+
+
+class Error(Msg, kw_only=True, tag="error"):
+    """A turn, or an op, failed."""
+
+    message: str
+    codex_error_info: ErrorInfo | None = None
+
+
+class Warning(Msg, kw_only=True, tag="warning"):
+    """Something a person should know; the work goes on."""
+
+    message: str
+
+
+class StreamError(Msg, kw_only=True, tag="stream_error"):
+    """The model's answer broke off and is asked for again."""
+
+    message: str
+    codex_error_info: ErrorInfo | None = None
+    additional_details: str | None = None
+
+
+class TokenCount(Msg, kw_only=True, tag="token_count"):
+    """After every response."""
+
+    info: dict[str, Any] | None
+    rate_limits: dict[str, Any] | None = None
+
+
+class ShutdownComplete(Msg, kw_only=True, tag="shutdown_complete"):
+    """Everything is flushed and closed. The last event of a session."""
+
+
+# ---- what is said ----------------------------------------------------------------------------------
+
+
+class UserMessage(Msg, kw_only=True, tag="user_message"):
+    """A person's input became part of the thread."""
+
+    message: str
+    images: list[str] = []
+    local_images: list[str] = []
+    text_elements: list[Any] = []
+
+
+class AgentMessageContentDelta(Msg, kw_only=True, tag="agent_message_content_delta"):
+    """A piece of the assistant's text, while it streams."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+class AgentMessage(Msg, kw_only=True, tag="agent_message"):
+    """A whole message of the assistant; replaces what streamed."""
+
+    message: str
+
+
+class ReasoningContentDelta(Msg, kw_only=True, tag="reasoning_content_delta"):
+    """A piece of a reasoning summary."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+    summary_index: int = 0
+
+
+class AgentReasoningSectionBreak(Msg, kw_only=True, tag="agent_reasoning_section_break"):
+    """A new section of the summary begins."""
+
+    item_id: str = ""
+    summary_index: int = 0
+
+
+class AgentReasoning(Msg, kw_only=True, tag="agent_reasoning"):
+    """A whole reasoning summary."""
+
+    text: str
+
+
+class ReasoningRawContentDelta(Msg, kw_only=True, tag="reasoning_raw_content_delta"):
+    """A piece of raw reasoning; only with show_raw_agent_reasoning."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+    content_index: int = 0
+
+
+class AgentReasoningRawContent(Msg, kw_only=True, tag="agent_reasoning_raw_content"):
+    """Raw reasoning as a whole; only with show_raw_agent_reasoning."""
+
+    text: str
+
+
+class ItemStarted(Msg, kw_only=True, tag="item_started"):
+    """A thread item appeared. `item` is tagged in PascalCase: UserMessage, AgentMessage, Reasoning, WebSearch."""
+
+    thread_id: str
+    turn_id: str
+    item: dict[str, Any]
+
+
+class ItemCompleted(Msg, kw_only=True, tag="item_completed"):
+    """A thread item is final."""
+
+    thread_id: str
+    turn_id: str
+    item: dict[str, Any]
+
+
+# ---- tools -----------------------------------------------------------------------------------------
+
+
+class ExecApprovalRequest(Msg, kw_only=True, tag="exec_approval_request"):
+    """The turn waits for a person's word about a command."""
+
+    call_id: str
+    turn_id: str
+    command: list[str]
+    cwd: str
+    reason: str | None = None
+    proposed_execpolicy_amendment: list[str] | None = None
+    parsed_cmd: list[dict[str, Any]] = []
+
+
+class ApplyPatchApprovalRequest(Msg, kw_only=True, tag="apply_patch_approval_request"):
+    """The turn waits for a person's word about a patch."""
+
+    call_id: str
+    turn_id: str
+    changes: dict[str, Any]
+    reason: str | None = None
+    grant_root: str | None = None
+
+
+class ExecCommandBegin(Msg, kw_only=True, tag="exec_command_begin"):
+    """A command is about to run."""
+
+    call_id: str
+    turn_id: str
+    command: list[str]
+    cwd: str
+    parsed_cmd: list[dict[str, Any]]
+    source: str = "agent"
+    process_id: str | None = None
+    interaction_input: str | None = None
+
+
+class ExecCommandOutputDelta(Msg, kw_only=True, tag="exec_command_output_delta"):
+    """Output of a running command; `chunk` travels as base64. At most 1 MiB of it per command."""
+
+    call_id: str
+    stream: str
+    chunk: bytes
+
+
+class TerminalInteraction(Msg, kw_only=True, tag="terminal_interaction"):
+    """Text was typed into a running command."""
+
+    call_id: str
+    process_id: str
+    stdin: str
+
+
+class Duration(msgspec.Struct, frozen=True):
+    secs: int
+    nanos: int
+
+    @classmethod
+    def of(cls, seconds: float) -> Duration:
+        nanos = max(0, int(seconds * 1e9))
+        return cls(nanos // 1_000_000_000, nanos % 1_000_000_000)
+
+
+class ExecCommandEnd(Msg, kw_only=True, tag="exec_command_end"):
+    """A command is over. exit_code -1 when it never ran; then the output says why."""
+
+    call_id: str
+    turn_id: str
+    command: list[str]
+    cwd: str
+    parsed_cmd: list[dict[str, Any]]
+    source: str = "agent"
+    process_id: str | None = None
+    interaction_input: str | None = None
+    stdout: str
+    stderr: str = ""
+    aggregated_output: str
+    exit_code: int
+    duration: Duration
+    formatted_output: str
+
+
+class PatchApplyBegin(Msg, kw_only=True, tag="patch_apply_begin"):
+    """A verified patch is about to be written. `changes` maps absolute paths to FileChange objects."""
+
+    call_id: str
+    turn_id: str
+    auto_approved: bool
+    changes: dict[str, Any]
+
+
+class PatchApplyEnd(Msg, kw_only=True, tag="patch_apply_end"):
+    """A patch was written, or failed half-way."""
+
+    call_id: str
+    turn_id: str
+    stdout: str
+    stderr: str
+    success: bool
+    changes: dict[str, Any]
+
+
+class TurnDiff(Msg, kw_only=True, tag="turn_diff"):
+    """Everything the turn's patches changed so far, as one git-style diff."""
+
+    unified_diff: str
+
+
+class PlanUpdate(Msg, kw_only=True, tag="plan_update"):
+    """The model's checklist changed."""
+
+    plan: list[dict[str, str]]
+    explanation: str | None = None
+
+
+class ViewImageToolCall(Msg, kw_only=True, tag="view_image_tool_call"):
+    """The model looks at a local picture."""
+
+    call_id: str
+    path: str
+
+
+class WebSearchBegin(Msg, kw_only=True, tag="web_search_begin"):
+    """The server searches the web."""
+
+    call_id: str
+
+
+class WebSearchEnd(Msg, kw_only=True, tag="web_search_end"):
+    """The server's search is over."""
+
+    call_id: str
+    query: str
+    action: dict[str, Any] | None = None
+
+
+# ---- answers to other ops --------------------------------------------------------------------------
+
+
+class ListSkillsResponse(Msg, kw_only=True, tag="list_skills_response"):
+    skills: list[dict[str, Any]]
+
+
+class ListModelsResponse(Msg, kw_only=True, tag="list_models_response"):
+    models: list[dict[str, Any]]
+
+
+class ThreadRolledBack(Msg, kw_only=True, tag="thread_rolled_back"):
+    num_turns: int
+
+
+class ThreadNameUpdated(Msg, kw_only=True, tag="thread_name_updated"):
+    thread_id: str
+    thread_name: str
+
+
+class ConversationPath(Msg, kw_only=True, tag="conversation_path"):
+    conversation_id: str
+    path: str | None
+
+
+TERMINAL = (TaskComplete, TurnAborted)
+"""Exactly one of these ends each turn."""
+
+_TAG_ALIASES = {"turn_started": "task_started", "turn_complete": "task_complete"}
+
+
+def _all_kinds(base: type[Msg]) -> dict[str, type[Msg]]:
+    return {kind.__struct_config__.tag: kind for kind in base.__subclasses__()}  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def decode_msg(raw: dict[str, Any]) -> Msg:
+    """Read a message that any generation wrote. What we do not know, or cannot read, is kept as `UnknownMsg`."""
+    tag = raw.get("type", "")
+    kind = _all_kinds(Msg).get(_TAG_ALIASES.get(tag, tag))
+    if kind is None or kind is UnknownMsg:
+        return UnknownMsg(raw=raw)
+    try:
+        return msgspec.convert({**raw, "type": _TAG_ALIASES.get(tag, tag)}, kind)
+    except msgspec.ValidationError:
+        return UnknownMsg(raw=raw)
+
+
+def msg_to_wire(msg: Msg) -> dict[str, Any]:
+    """The message as a mapping; an unknown one exactly as it came."""
+    return msg.raw if isinstance(msg, UnknownMsg) else msgspec.to_builtins(msg)
+
+
+def encode_event(event: Event) -> bytes:
+    """One line of protocol v1, without the newline."""
+    if isinstance(event.msg, UnknownMsg):
+        return encode_json({"id": event.id, "msg": event.msg.raw})
+    return encode_json(event)
+
+
+def usage_info(total: TokenUsage, last: TokenUsage, window: int | None) -> dict[str, Any]:
+    """The `info` of a token_count message."""
+    return {
+        "total_token_usage": msgspec.to_builtins(total),
+        "last_token_usage": msgspec.to_builtins(last),
+        "model_context_window": window,
+    }

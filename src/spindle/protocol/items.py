@@ -1,0 +1,98 @@
+"""Items of a thread, in the shape of the Responses API.
+
+The wire dict is the truth: an item is kept, replayed and recorded as the mapping that came in, unknown fields and
+unknown types included. The functions here make our own items and look into any item; none of them changes one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Item = dict[str, Any]
+Part = dict[str, Any]
+
+encode_json = msgspec.json.Encoder().encode
+"""Deterministic: compact, UTF-8, keys in the order they stand in the mapping."""
+decode_json = msgspec.json.Decoder().decode
+
+SENT_TYPES = frozenset(
+    (
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "local_shell_call",
+        "web_search_call",
+        "compaction",
+        "compaction_summary",
+    )
+)
+"""Item types a model server understands; any other type is recorded but not sent."""
+
+CALL_TYPES = frozenset(("function_call", "custom_tool_call", "local_shell_call"))
+OUTPUT_TYPES = frozenset(("function_call_output", "custom_tool_call_output"))
+
+CONTEXT_PREFIXES = (
+    "<environment_context>",
+    "<turn_aborted>",
+    "<user_shell_command>",
+    "<skill",
+    "# agents.md instructions for ",
+    "<user_instructions>",
+    "<user_action>",
+)
+"""How user-role messages begin that no person typed (compared in lower case)."""
+
+
+def message(role: str, *texts: str) -> Item:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text} for text in texts]}
+
+
+def user_message(*texts: str) -> Item:
+    return message("user", *texts)
+
+
+def developer_message(text: str) -> Item:
+    return message("developer", text)
+
+
+def assistant_message(text: str) -> Item:
+    return message("assistant", text)
+
+
+def output_for(call: Item, output: str | list[Part]) -> Item:
+    """The item that answers `call`, of the type that fits the call's."""
+    kind = "custom_tool_call_output" if call["type"] == "custom_tool_call" else "function_call_output"
+    return {"type": kind, "call_id": call_id_of(call), "output": output}
+
+
+def is_call(item: Item) -> bool:
+    return item.get("type") in CALL_TYPES
+
+
+def is_output(item: Item) -> bool:
+    return item.get("type") in OUTPUT_TYPES
+
+
+def call_id_of(item: Item) -> str:
+    return item.get("call_id") or item.get("id") or ""
+
+
+def item_text(item: Item) -> str:
+    """All text parts of a message, joined. A content that is a plain string counts as one part."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content or () if isinstance(part, dict))
+
+
+def is_user_input(item: Item) -> bool:
+    """True for a message a person wrote, false for context that the harness put into the user's role."""
+    if item.get("type") != "message" or item.get("role") != "user":
+        return False
+    return not item_text(item).lstrip()[:40].lower().startswith(CONTEXT_PREFIXES)

@@ -1,0 +1,177 @@
+"""What may be asked of a session. An op travels in a `Submission`, whose id the caller chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from spindle.errors import SpindleError
+from spindle.protocol.items import decode_json
+
+UNSET = msgspec.UNSET
+UnsetType = msgspec.UnsetType
+
+
+class BadSubmission(SpindleError):
+    """A line that is not a submission. `id` is the caller's, where one could be read."""
+
+    def __init__(self, message: str, id: str = "") -> None:
+        super().__init__(message)
+        self.id = id
+
+
+class Op(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all ops."""
+
+
+class ConfigureSession(Op, kw_only=True, tag="configure_session"):
+    """Open a thread, or another one in its place; aborts what runs."""
+
+    model: str | None = None
+    model_provider: str | None = None
+    provider: dict[str, Any] | None = None
+    """A whole provider table given inline (older clients)."""
+    cwd: str | None = None
+    approval_policy: str | None = None
+    sandbox_policy: Any = None
+    effort: str | None = None
+    summary: str | None = None
+    model_reasoning_effort: str | None = None
+    model_reasoning_summary: str | None = None
+    personality: str | None = None
+    base_instructions: str | None = None
+    developer_instructions: str | None = None
+    user_instructions: str | None = None
+    resume_path: str | None = None
+    resume_id: str | None = None
+    config: dict[str, Any] | None = None
+
+
+class UserTurn(Op, kw_only=True, tag="user_turn"):
+    """Start a turn. Every field but `items` may be missing: then the session's value holds. Given ones stay."""
+
+    items: list[dict[str, Any]]
+    cwd: str | None = None
+    approval_policy: str | None = None
+    sandbox_policy: Any = None
+    model: str | None = None
+    effort: str | UnsetType | None = UNSET
+    summary: str | None = None
+    final_output_json_schema: dict[str, Any] | None = None
+    collaboration_mode: Any = None
+    personality: str | None = None
+    last_response_id: str | None = None
+
+
+class UserInput(Op, kw_only=True, tag="user_input"):
+    """Start a turn with the session's settings; with mode "steer", feed the running one."""
+
+    items: list[dict[str, Any]]
+    final_output_json_schema: dict[str, Any] | None = None
+    mode: str = "replace"
+
+
+class OverrideTurnContext(Op, kw_only=True, tag="override_turn_context"):
+    """Change the settings of later turns. Nothing is recorded until one starts."""
+
+    cwd: str | None = None
+    approval_policy: str | None = None
+    sandbox_policy: Any = None
+    model: str | None = None
+    effort: str | UnsetType | None = UNSET
+    summary: str | None = None
+    collaboration_mode: Any = None
+    personality: str | None = None
+
+
+class Interrupt(Op, kw_only=True, tag="interrupt"):
+    """Stop the running turn; without one, nothing."""
+
+
+class ExecApproval(Op, kw_only=True, tag="exec_approval"):
+    """A person's answer about a command. `id` is the request's event id or its call id."""
+
+    id: str
+    decision: Any
+
+
+class PatchApproval(Op, kw_only=True, tag="patch_approval"):
+    """A person's answer about a patch."""
+
+    id: str
+    decision: Any
+
+
+class ListSkills(Op, kw_only=True, tag="list_skills"):
+    cwds: list[str] = []
+    force_reload: bool = False
+
+
+class ListModels(Op, kw_only=True, tag="list_models"):
+    pass
+
+
+class ThreadRollback(Op, kw_only=True, tag="thread_rollback"):
+    """Forget the last `num_turns` user turns."""
+
+    num_turns: int
+
+
+class SetThreadName(Op, kw_only=True, tag="set_thread_name"):
+    name: str
+
+
+class GetPath(Op, kw_only=True, tag="get_path"):
+    """Ask where the thread is recorded."""
+
+
+class Shutdown(Op, kw_only=True, tag="shutdown"):
+    """Abort, flush, answer `shutdown_complete`, and close the event stream."""
+
+
+OPS: dict[str, type[Op]] = {
+    kind.__struct_config__.tag: kind  # pyright: ignore[reportAttributeAccessIssue]
+    for kind in (
+        ConfigureSession,
+        UserTurn,
+        UserInput,
+        OverrideTurnContext,
+        Interrupt,
+        ExecApproval,
+        PatchApproval,
+        ListSkills,
+        ListModels,
+        ThreadRollback,
+        SetThreadName,
+        GetPath,
+        Shutdown,
+    )
+}
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """One op and the id under which its events come back."""
+
+    id: str
+    op: Op
+
+
+def decode_submission(line: bytes | str) -> Submission:
+    """Read one line of protocol v1. Unknown fields are ignored; an unknown op is a BadSubmission with its id."""
+    try:
+        value = decode_json(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadSubmission(f"not a JSON object: {error}") from error
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
+        raise BadSubmission('a submission is an object with a string "id" and an "op"')
+    sub_id, op = value["id"], value.get("op")
+    if not isinstance(op, dict) or not isinstance(op.get("type"), str):
+        raise BadSubmission('"op" must be an object with a "type"', sub_id)
+    kind = OPS.get(op["type"])
+    if kind is None:
+        raise BadSubmission(f"unknown op {op['type']!r}", sub_id)
+    try:
+        return Submission(sub_id, msgspec.convert(op, kind))
+    except msgspec.ValidationError as error:
+        raise BadSubmission(f"bad {op['type']} op: {error}", sub_id) from error

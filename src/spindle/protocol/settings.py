@@ -1,0 +1,110 @@
+"""Settings of a thread: frozen values that an op replaces as a whole."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from spindle.errors import ConfigError
+
+ApprovalPolicy = Literal["untrusted", "on-failure", "on-request", "never"]
+SandboxMode = Literal["read-only", "workspace-write", "danger-full-access", "external-sandbox"]
+Personality = Literal["friendly", "pragmatic", "none"]
+
+APPROVAL_POLICIES = ("untrusted", "on-failure", "on-request", "never")
+SANDBOX_MODES = ("read-only", "workspace-write", "danger-full-access")
+PERSONALITIES = ("friendly", "pragmatic", "none")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+SUMMARIES = ("auto", "concise", "detailed", "none")
+
+
+class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What commands and patches may reach."""
+
+    mode: SandboxMode = "read-only"
+    writable_roots: tuple[str, ...] = ()
+    """Extra folders beside the working directory; absolute. Only for workspace-write."""
+    network_access: bool = False
+    exclude_tmpdir_env_var: bool = False
+    exclude_slash_tmp: bool = False
+
+    @property
+    def is_full_access(self) -> bool:
+        return self.mode in ("danger-full-access", "external-sandbox")
+
+    @property
+    def has_network(self) -> bool:
+        return self.mode == "danger-full-access" or self.network_access
+
+    def to_wire(self) -> dict[str, Any]:
+        """The tagged form of protocol v1 and of the rollout."""
+        if self.mode == "workspace-write":
+            return {
+                "type": self.mode,
+                "writable_roots": list(self.writable_roots),
+                "network_access": self.network_access,
+                "exclude_tmpdir_env_var": self.exclude_tmpdir_env_var,
+                "exclude_slash_tmp": self.exclude_slash_tmp,
+            }
+        if self.mode == "external-sandbox":
+            return {"type": self.mode, "network_access": "enabled" if self.network_access else "restricted"}
+        return {"type": self.mode}
+
+    @classmethod
+    def from_wire(cls, value: Any) -> SandboxPolicy:
+        """Accepts a plain string, and the tag as `type` or (older clients) `mode`."""
+        if isinstance(value, str):
+            value = {"type": value}
+        if not isinstance(value, dict):
+            raise ConfigError(f"sandbox policy must be a string or an object, not {type(value).__name__}")
+        mode = value.get("type") or value.get("mode")
+        if mode not in (*SANDBOX_MODES, "external-sandbox"):
+            raise ConfigError(f"unknown sandbox mode {mode!r}; use one of {', '.join(SANDBOX_MODES)}")
+        roots = value.get("writable_roots") or ()
+        if not all(isinstance(root, str) for root in roots):
+            raise ConfigError("writable_roots must be a list of absolute paths")
+        return cls(
+            mode=mode,
+            writable_roots=tuple(roots),
+            network_access=value.get("network_access") in (True, "enabled"),
+            exclude_tmpdir_env_var=bool(value.get("exclude_tmpdir_env_var", False)),
+            exclude_slash_tmp=bool(value.get("exclude_slash_tmp", False)),
+        )
+
+
+class CollaborationMode(msgspec.Struct, frozen=True, kw_only=True):
+    """How the model works with the person: `default`, or `plan`."""
+
+    mode: str = "default"
+    developer_instructions: str | None = None
+    """Replaces the built-in text of the mode."""
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"mode": self.mode, "settings": {"developer_instructions": self.developer_instructions}}
+
+    @classmethod
+    def from_wire(cls, value: Any) -> CollaborationMode:
+        if not isinstance(value, dict):
+            return cls()
+        mode = value.get("mode", "default")
+        settings = value.get("settings") or {}
+        return cls(
+            mode="plan" if mode == "plan" else "default", developer_instructions=settings.get("developer_instructions")
+        )
+
+
+class ThreadSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The per-thread values that the model is told about or that shape a request."""
+
+    cwd: str
+    model: str
+    model_provider: str
+    approval_policy: ApprovalPolicy = "on-request"
+    sandbox: SandboxPolicy = SandboxPolicy()
+    effort: str | None = None
+    summary: str = "auto"
+    verbosity: str | None = None
+    personality: Personality = "pragmatic"
+    collaboration_mode: CollaborationMode = CollaborationMode()
+    service_tier: str | None = None

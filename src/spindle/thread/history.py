@@ -1,0 +1,350 @@
+"""The append-only record of one thread, and the list of items that results from it.
+
+Every append goes to the rollout file and is folded at once: items are added, a compaction replaces what stood before,
+a rollback drops the last turns, a bookmark leads back to an earlier state. Reading a file again is the same fold. What
+the model is shown of the items is computed in `context` and `prompt`; what people are shown, in `view`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from spindle.errors import ThreadError
+from spindle.protocol.items import Item, decode_json, encode_json, is_user_input, item_text
+from spindle.thread.rollout import Record, RolloutData, RolloutWriter, encode_payload, without_surrogates
+from spindle.thread.summary import rebuild_after_summary
+
+FOREIGN_METADATA = "internal_chat_message_metadata_passthrough"
+"""What the reference's current generation adds to items for its own server; never sent by us."""
+
+
+_Context = tuple[int, dict[str, Any]]
+"""Recorded settings, and the length of the folded list when they were recorded."""
+
+
+class Entry:
+    """One item of the folded list and its bytes as recorded."""
+
+    __slots__ = ("item", "raw")
+
+    def __init__(self, item: Item, raw: bytes) -> None:
+        self.item = item
+        self.raw = raw
+
+    @classmethod
+    def of(cls, item: Item) -> Entry:
+        try:
+            return cls(item, encode_json(item))
+        except UnicodeEncodeError:
+            item = without_surrogates(item)
+            return cls(item, encode_json(item))
+
+    @classmethod
+    def from_bytes(cls, raw: bytes) -> Entry | None:
+        """None when the bytes are no item."""
+        try:
+            item = decode_json(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        if not isinstance(item, dict):
+            return None
+        if FOREIGN_METADATA in item:
+            del item[FOREIGN_METADATA]
+            raw = encode_json(item)
+        return cls(item, raw)
+
+    def __repr__(self) -> str:
+        return f"Entry({self.raw[:80]!r})"
+
+
+class _Bookmark:
+    """The state after a response: how far two lists went, which may no longer be the current ones."""
+
+    __slots__ = ("contexts", "entries", "length", "told")
+
+    def __init__(self, entries: list[Entry], contexts: list[_Context]) -> None:
+        self.entries = entries
+        self.length = len(entries)
+        self.contexts = contexts
+        self.told = len(contexts)
+
+
+class _EventHead(msgspec.Struct):
+    """The fields of an event that the fold looks at."""
+
+    type: str
+    num_turns: Any = None
+    response_id: Any = None
+    info: msgspec.Raw = msgspec.Raw(b"null")
+    spindle_bookmark: Any = None
+
+
+class _Compacted(msgspec.Struct):
+    message: Any = None
+    replacement_history: list[msgspec.Raw] | None = None
+    spindle_bookmark: Any = None
+
+
+class _BookmarkLine(msgspec.Struct):
+    response_id: str
+
+
+_decode_event = msgspec.json.Decoder(_EventHead).decode
+_decode_compacted = msgspec.json.Decoder(_Compacted).decode
+_decode_bookmark = msgspec.json.Decoder(_BookmarkLine).decode
+_TURN_ENDS = ("task_complete", "turn_complete")
+
+
+class History:
+    """One thread. `entries` is the folded list: read it, never change it."""
+
+    def __init__(self, writer: RolloutWriter | None = None) -> None:
+        self.writer = writer
+        self.records: list[Record] = []
+        """Everything that was recorded, in order, whether or not there is a file."""
+        self.entries: list[Entry] = []
+        self.generation = 0
+        """Grows whenever `entries` was not just appended to: who follows it incrementally must start over."""
+        self.meta: dict[str, Any] = {}
+        self.name: str | None = None
+        self.token_info: dict[str, Any] | None = None
+        """The `info` of the last token_count that had one."""
+        # Like `entries`, these two are appended to or replaced, never cut in place: bookmarks hold on to them.
+        self._contexts: list[_Context] = []
+        self._turn_starts: list[int] = []
+        """Where in `entries` the person's turns begin."""
+        self._bookmarks: dict[str, _Bookmark] = {}
+        self._summaries: set[str] = set()
+
+    @classmethod
+    def replay(cls, data: RolloutData, writer: RolloutWriter | None = None) -> History:
+        """The history that a rollout file holds. `writer` goes on with the same file."""
+        history = cls(writer)
+        history.meta = data.meta
+        history.records = data.records
+        for record in data.records:
+            history._fold(record)
+        return history
+
+    # ---- what is known about the thread ----
+
+    @property
+    def thread_id(self) -> str | None:
+        return self.meta.get("id")
+
+    @property
+    def base_instructions(self) -> str | None:
+        """The base text the thread was started with."""
+        base = self.meta.get("base_instructions")
+        text = base.get("text") if isinstance(base, dict) else base
+        return text if isinstance(text, str) else None
+
+    @property
+    def last_turn_context(self) -> dict[str, Any] | None:
+        """The settings the model was last told, as far as the list still says so."""
+        return self._contexts[-1][1] if self._contexts else None
+
+    @property
+    def model(self) -> str | None:
+        """The model the thread was last recorded with."""
+        context = self.last_turn_context
+        return context.get("model") if context else None
+
+    @property
+    def user_turn_count(self) -> int:
+        return len(self._turn_starts)
+
+    def is_user_turn(self, item: Item) -> bool:
+        """A message that a person wrote: neither context nor the summary of a compaction."""
+        return is_user_input(item) and not self.is_summary(item)
+
+    def is_summary(self, item: Item) -> bool:
+        return bool(self._summaries) and item.get("role") == "user" and item_text(item) in self._summaries
+
+    def has_bookmark(self, response_id: str) -> bool:
+        return response_id in self._bookmarks
+
+    # ---- appending ----
+
+    def append_meta(self, payload: dict[str, Any]) -> None:
+        """The first record of a thread."""
+        self.meta = payload
+        if self.writer is not None:
+            self.writer.append("session_meta", payload)
+
+    def append_item(self, item: Item) -> Entry:
+        """Record a finished item. The first message of a person makes the rollout file."""
+        entry = Entry.of(item)
+        self._record("response_item", entry.raw)
+        self._fold_item(entry)
+        if self.writer is not None and self.writer.is_waiting and self._turn_starts:
+            self.writer.begin()
+        return entry
+
+    def append_event(self, payload: dict[str, Any]) -> None:
+        """Record an event message in its wire form."""
+        raw = encode_payload(payload)
+        self._record("event_msg", raw)
+        self._fold_event(raw)
+
+    def append_turn_context(self, payload: dict[str, Any]) -> None:
+        """Record the settings that the model was told for this turn."""
+        self._record("turn_context", encode_payload(payload))
+        self._contexts.append((len(self.entries), payload))
+
+    def append_compacted(self, message: str, replacement_history: list[Item]) -> None:
+        """From here on, `replacement_history` stands for everything before."""
+        entries = [Entry.of(item) for item in replacement_history]
+        self._record("compacted", _compacted_payload(message, entries))
+        self._replace(entries, message)
+
+    def append_rolled_back(self, num_turns: int) -> None:
+        """Drop the last `num_turns` turns of the person."""
+        self.append_event({"type": "thread_rolled_back", "num_turns": num_turns})
+
+    def append_bookmark(self, response_id: str) -> None:
+        """Remember the state after a response, so that a later turn can start from it."""
+        self._record("spindle_bookmark", encode_payload({"response_id": response_id, "items": len(self.entries)}))
+        self._fold_bookmark(response_id)
+
+    def append_extra(self, kind: str, payload: dict[str, Any]) -> None:
+        """A line of our own (`spindle_…`) that the fold ignores."""
+        self._record(kind, encode_payload(payload))
+
+    def cut_to_bookmark(self, response_id: str) -> int:
+        """Go back to the state after a response; gives the number of turns that were dropped.
+
+        One line does it: readers that know no bookmarks see a rollback, or a replaced history when the bookmark lies
+        on a branch that was left before.
+        """
+        mark = self._bookmarks.get(response_id)
+        if mark is None:
+            raise ThreadError(f"no response {response_id!r} is recorded in this thread")
+        shared = self._shared_length(mark)
+        dropped = sum(1 for start in self._turn_starts if start >= shared)
+        if shared == mark.length:
+            if mark.length == len(self.entries):
+                return 0
+            payload = {"type": "thread_rolled_back", "num_turns": dropped, "spindle_bookmark": response_id}
+            self._record("event_msg", encode_payload(payload))
+        else:
+            self._record("compacted", _compacted_payload("", mark.entries[: mark.length], response_id))
+        self._restore(mark)
+        return dropped
+
+    def close(self) -> None:
+        """Release the rollout file."""
+        if self.writer is not None:
+            self.writer.close()
+
+    def _record(self, kind: str, raw: bytes) -> None:
+        timestamp = "" if self.writer is None else self.writer.append(kind, raw)
+        self.records.append(Record(kind, raw, timestamp))
+
+    # ---- folding ----
+
+    def _fold(self, record: Record) -> None:
+        match record.kind:
+            case "response_item":
+                entry = Entry.from_bytes(record.raw)
+                if entry is not None:
+                    self._fold_item(entry)
+            case "event_msg":
+                self._fold_event(record.raw)
+            case "turn_context":
+                self._contexts.append((len(self.entries), record.payload))
+            case "compacted":
+                self._fold_compacted(record.raw)
+            case "spindle_bookmark":
+                try:
+                    self._fold_bookmark(_decode_bookmark(record.raw).response_id)
+                except msgspec.DecodeError:
+                    pass
+
+    def _fold_item(self, entry: Entry) -> None:
+        if entry.item.get("role") == "user" and self.is_user_turn(entry.item):
+            self._turn_starts.append(len(self.entries))
+        self.entries.append(entry)
+
+    def _fold_event(self, raw: bytes) -> None:
+        try:
+            event = _decode_event(raw)
+        except msgspec.DecodeError:
+            return
+        if event.type == "token_count":
+            info = decode_json(event.info)
+            self.token_info = info if isinstance(info, dict) else self.token_info
+        elif event.type == "thread_rolled_back":
+            mark = self._bookmarks.get(event.spindle_bookmark) if event.spindle_bookmark else None
+            if mark is not None:
+                self._restore(mark)
+            elif isinstance(event.num_turns, int):
+                self._roll_back(event.num_turns)
+        elif (
+            event.type in _TURN_ENDS and isinstance(event.response_id, str) and not self.has_bookmark(event.response_id)
+        ):
+            # Usually marked already, by the response's own line; a file without such lines is marked here.
+            self._fold_bookmark(event.response_id)
+
+    def _fold_bookmark(self, response_id: str) -> None:
+        self._bookmarks[response_id] = _Bookmark(self.entries, self._contexts)
+
+    def _fold_compacted(self, raw: bytes) -> None:
+        try:
+            compacted = _decode_compacted(raw)
+        except msgspec.DecodeError:
+            return
+        mark = self._bookmarks.get(compacted.spindle_bookmark) if compacted.spindle_bookmark else None
+        if mark is not None:
+            self._restore(mark)
+            return
+        message = compacted.message if isinstance(compacted.message, str) else ""
+        if compacted.replacement_history is None:
+            items = rebuild_after_summary((entry.item for entry in self.entries), message, self.is_summary)
+            entries = [Entry.of(item) for item in items]
+        else:
+            read = (Entry.from_bytes(bytes(part)) for part in compacted.replacement_history)
+            entries = [entry for entry in read if entry is not None]
+        self._replace(entries, message)
+
+    def _roll_back(self, num_turns: int) -> None:
+        if num_turns <= 0 or not self._turn_starts:
+            return
+        cut = self._turn_starts[-num_turns] if num_turns <= len(self._turn_starts) else self._turn_starts[0]
+        # A turn's settings are recorded beside its first message, while the messages that told the model about them
+        # stand before it and stay.
+        before = [context for context in self._contexts if context[0] < cut]
+        after = next(([(cut, payload)] for length, payload in self._contexts if length >= cut), [])
+        self._become(self.entries[:cut], before + after)
+
+    def _restore(self, mark: _Bookmark) -> None:
+        self._become(mark.entries[: mark.length], mark.contexts[: mark.told])
+
+    def _replace(self, entries: list[Entry], message: str) -> None:
+        if message:
+            self._summaries.add(message)
+        context = self.last_turn_context
+        self._become(entries, [] if context is None else [(0, context)])
+
+    def _become(self, entries: list[Entry], contexts: list[_Context]) -> None:
+        """Take over another folded list. The old one lives on as long as a bookmark leads to it."""
+        self.entries = entries
+        self.generation += 1
+        self._contexts = contexts
+        self._turn_starts = [index for index, entry in enumerate(entries) if self.is_user_turn(entry.item)]
+
+    def _shared_length(self, mark: _Bookmark) -> int:
+        """How far the current list and the bookmarked one hold the same entries."""
+        length = min(mark.length, len(self.entries))
+        # Lists are only ever copied from the front, so equal entries at one place mean equal entries before it.
+        while length and self.entries[length - 1] is not mark.entries[length - 1]:
+            length -= 1
+        return length
+
+
+def _compacted_payload(message: str, entries: list[Entry], bookmark: str | None = None) -> bytes:
+    items = b",".join(entry.raw for entry in entries)
+    tail = b"" if bookmark is None else b',"spindle_bookmark":' + encode_payload(bookmark)
+    return b'{"message":%s,"replacement_history":[%s]%s}' % (encode_payload(message), items, tail)

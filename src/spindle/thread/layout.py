@@ -1,0 +1,88 @@
+"""Where rollout files lie and what their names say: `sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl`, in local time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+PREFIX = "rollout-"
+TOP_FOLDERS = ("sessions", "archived_sessions")
+
+
+def file_name(thread_id: str, unix_s: float) -> str:
+    """`rollout-2026-11-15T18-16-43-ID.jsonl`, in local time."""
+    return f"{PREFIX}{time.strftime('%Y-%m-%dT%H-%M-%S', time.localtime(unix_s))}-{thread_id}.jsonl"
+
+
+def is_thread_id(text: str) -> bool:
+    """True for the 8-4-4-4-12 form of a UUID."""
+    if len(text) != 36 or text[8] != "-" or text[13] != "-" or text[18] != "-" or text[23] != "-":
+        return False
+    digits = text.replace("-", "")
+    return len(digits) == 32 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
+
+
+def is_rollout_name(name: str) -> bool:
+    return name.startswith(PREFIX) and name.endswith((".jsonl", ".jsonl.zst"))
+
+
+def thread_id_of(path: str) -> str | None:
+    """The thread id in a rollout file's name."""
+    name = os.path.basename(path).removesuffix(".zst").removesuffix(".jsonl")
+    return name[-36:].lower() if is_thread_id(name[-36:]) else None
+
+
+def name_time_of(path: str) -> str:
+    """The local time in a rollout file's name, `2026-11-15T18-16-43`; file names sort by it."""
+    return os.path.basename(path)[len(PREFIX) : len(PREFIX) + 19]
+
+
+def day_folder(name: str) -> str:
+    """`2026/11/15`, from a rollout file's name."""
+    return name_time_of(name)[:10].replace("-", "/")
+
+
+def top_folder(path: str) -> str:
+    """The highest folder that is ours alone: `sessions`, when `path` lies in one, else the file's own folder."""
+    folder = os.path.dirname(path)
+    current = folder
+    for _ in range(4):
+        if os.path.basename(current) in TOP_FOLDERS:
+            return current
+        current = os.path.dirname(current)
+    return folder
+
+
+def rollouts_in(folder: str) -> list[str]:
+    """The rollout files of one folder, newest first."""
+    try:
+        names = [name for name in os.listdir(folder) if is_rollout_name(name)]
+    except OSError:
+        return []
+    return [f"{folder}/{name}" for name in sorted(names, reverse=True)]
+
+
+def newest_first(sessions: str) -> Iterator[str]:
+    """All rollout files under `sessions`, newest first. Folders are read as they are needed."""
+    for year in _folders_descending(sessions):
+        for month in _folders_descending(year):
+            for day in _folders_descending(month):
+                yield from rollouts_in(day)
+
+
+def days_near(thread_id: str) -> list[str]:
+    """The folders of the day on which a (version 7) id was made, and of its neighbours."""
+    seconds = int(thread_id.replace("-", "")[:12], 16) / 1000
+    try:
+        return [time.strftime("%Y/%m/%d", time.localtime(seconds + shift)) for shift in (0, 86_400, -86_400)]
+    except (OverflowError, ValueError, OSError):
+        return []
+
+
+def _folders_descending(folder: str) -> list[str]:
+    try:
+        names = [name for name in os.listdir(folder) if name.isdigit()]
+    except OSError:
+        return []
+    return [f"{folder}/{name}" for name in sorted(names, reverse=True)]

@@ -1,0 +1,78 @@
+"""The names people gave to threads: `session_index.jsonl`, append only, the last line about a thread wins."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from spindle.errors import ThreadError
+from spindle.protocol.clock import Clock, iso_utc
+from spindle.thread import private_files
+from spindle.thread.rollout import encode_payload
+
+
+class _Line(msgspec.Struct):
+    id: str
+    thread_name: str
+    updated_at: str = ""
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+class ThreadNames:
+    """Reads the file anew for every question: other programs append to it too."""
+
+    def __init__(self, home: str, clock: Clock) -> None:
+        self.path = f"{home}/session_index.jsonl"
+        self._clock = clock
+
+    def all(self) -> dict[str, str]:
+        """Thread id → name; the thread named last comes last."""
+        names: dict[str, str] = {}
+        for line in self._lines():
+            try:
+                entry = _decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            names.pop(entry.id, None)
+            names[entry.id] = entry.thread_name
+        return names
+
+    def ids_for(self, name: str) -> list[str]:
+        """The threads of that name, the most recently named first."""
+        return [thread_id for thread_id, known in reversed(self.all().items()) if known == name]
+
+    def set(self, thread_id: str, name: str) -> None:
+        name = name.strip()
+        if not name:
+            raise ThreadError("a thread's name cannot be empty")
+        entry = {"id": thread_id, "thread_name": name, "updated_at": iso_utc(self._clock.now())}
+        try:
+            self._append(encode_payload(entry) + b"\n")
+        except OSError as error:
+            raise ThreadError(f"the name cannot be recorded in {self.path}: {error.strerror}") from error
+
+    def _append(self, line: bytes) -> None:
+        fd = private_files.open_private(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            private_files.wait_for_lock(fd)
+            private_files.append_line(fd, line)
+        finally:
+            os.close(fd)
+
+    def forget(self, thread_id: str) -> None:
+        """Remove every line about a thread that was deleted."""
+        lines = self._lines()
+        marker = thread_id.encode()
+        kept = [line for line in lines if marker not in line]
+        if len(kept) != len(lines):
+            private_files.replace_private(self.path, b"".join(line + b"\n" for line in kept))
+
+    def _lines(self) -> list[bytes]:
+        try:
+            with open(self.path, "rb") as file:
+                return [line for line in file.read().split(b"\n") if line]
+        except FileNotFoundError:
+            return []

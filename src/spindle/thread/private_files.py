@@ -1,0 +1,120 @@
+"""Files and folders that nobody but their owner may read, whatever the umask; advisory locks on them.
+
+Everything the agent records goes through here: a transcript holds whatever the person and their programs said.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+
+def make_private_folders(folder: str, top: str) -> None:
+    """Make `folder` and its parents up to and including `top`; a mode that is too open is repaired."""
+    missing = []
+    current = folder
+    while True:
+        missing.append(current)
+        if current == top or not current.startswith(top):
+            break
+        current = os.path.dirname(current)
+    os.makedirs(os.path.dirname(missing[-1]) or ".", FOLDER_MODE, exist_ok=True)
+    for path in reversed(missing):
+        try:
+            os.mkdir(path, FOLDER_MODE)
+        except FileExistsError:
+            pass
+        _close_to_others(path, FOLDER_MODE)
+
+
+def open_private(path: str, flags: int) -> int:
+    """Open or create a file of mode 0600."""
+    fd = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+    try:
+        if os.fstat(fd).st_mode & 0o777 != FILE_MODE:
+            os.fchmod(fd, FILE_MODE)
+    except PermissionError:
+        # Somebody else's file that we may still write: nothing to repair with our rights.
+        pass
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte. One `os.write` unless the kernel takes less."""
+    while data:
+        written = os.write(fd, data)
+        data = data[written:]
+
+
+def ends_inside_a_line(fd: int, size: int) -> bool:
+    """True when the last line of a file was cut off before its newline."""
+    return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+
+
+def append_line(fd: int, line: bytes) -> None:
+    """Append one line to a locked file; a torn last line is closed first, so that it swallows nothing."""
+    torn = ends_inside_a_line(fd, os.fstat(fd).st_size)
+    write_all(fd, b"\n" + line if torn else line)
+
+
+def try_lock(fd: int) -> bool:
+    """Take the exclusive lock if it is free. It goes with the descriptor, so a crash releases it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        # A file system without locks (some network mounts) must not keep anybody from working.
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
+
+
+def wait_for_lock(fd: int) -> None:
+    """Take the exclusive lock, waiting for holders that keep it only for one write."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except OSError:
+        pass
+
+
+def lock_holder(path: str) -> int | None:
+    """The process that holds the lock on `path`, where the system tells (Linux)."""
+    try:
+        status = os.stat(path)
+        wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+        with open("/proc/locks") as lines:
+            for line in lines:
+                fields = line.split()
+                if len(fields) >= 6 and fields[1] == "FLOCK" and fields[5] == wanted and int(fields[4]) > 0:
+                    return int(fields[4])
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def replace_private(path: str, data: bytes) -> None:
+    """Put `data` at `path` in one step: a reader sees the old text or the new one."""
+    path = os.path.realpath(path)
+    scratch = f"{path}.{os.getpid()}.new"
+    fd = open_private(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
+    try:
+        write_all(fd, data)
+    except BaseException:
+        os.unlink(scratch)
+        raise
+    finally:
+        os.close(fd)
+    os.replace(scratch, path)
+
+
+def _close_to_others(path: str, mode: int) -> None:
+    try:
+        if os.stat(path).st_mode & 0o777 != mode:
+            os.chmod(path, mode)
+    except OSError:
+        pass

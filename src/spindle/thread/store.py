@@ -1,0 +1,351 @@
+"""Where threads are kept under `$CODEX_HOME`: finding, listing, naming, archiving and forking them.
+
+The rollout files are the truth. Finding a thread, and the newest one of a folder, reads file names and the first lines
+only; lists and searches use the derived index.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from spindle.errors import ThreadError, ThreadNotFound
+from spindle.protocol.clock import Clock, iso_utc
+from spindle.thread import layout, private_files, view
+from spindle.thread.forking import records_up_to
+from spindle.thread.history import History
+from spindle.thread.names import ThreadNames
+from spindle.thread.rollout import RolloutData, RolloutWriter, encode_payload, format_line, parse_line, read_rollout
+
+HEAD_CHUNK = 1 << 16
+HEAD_LIMIT = 1 << 24
+"""How far into a file the first message of a person is looked for."""
+
+
+class ThreadRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded thread and its file."""
+
+    id: str
+    path: str
+    archived: bool = False
+
+
+class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a thread list."""
+
+    id: str
+    path: str
+    archived: bool
+    name: str | None
+    preview: str
+    cwd: str
+    model_provider: str | None
+    source: Any
+    created_at: float
+    """Unix seconds."""
+    updated_at: float
+    originator: str | None
+    cli_version: str | None
+    git: dict[str, Any] | None
+    forked_from_id: str | None
+    model: str | None
+    effort: str | None
+
+
+class ThreadPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a thread list. `backwards_cursor` leads back when given with the opposite direction."""
+
+    threads: list[ThreadSummary]
+    next_cursor: str | None
+    backwards_cursor: str | None
+
+
+class _Head(msgspec.Struct):
+    meta: dict[str, Any]
+    has_user_message: bool
+
+
+class ThreadStore:
+    """All threads under one home."""
+
+    def __init__(self, home: str, clock: Clock) -> None:
+        self.home = home
+        self.names = ThreadNames(home, clock)
+        self._clock = clock
+        self._sessions = f"{home}/sessions"
+        self._archive = f"{home}/archived_sessions"
+
+    # ---- one thread ----
+
+    def new_path(self, thread_id: str) -> str:
+        """Where a thread that starts now is recorded. Nothing is made yet."""
+        name = layout.file_name(thread_id, self._clock.now())
+        return f"{self._sessions}/{layout.day_folder(name)}/{name}"
+
+    def find(self, id_or_name: str) -> ThreadRef | None:
+        """A UUID is always an id; anything else is a name, and the thread named so last is meant."""
+        if layout.is_thread_id(id_or_name):
+            return self._find_id(id_or_name.lower())
+        for thread_id in self.names.ids_for(id_or_name):
+            ref = self._find_id(thread_id)
+            if ref is not None:
+                return ref
+        return None
+
+    def get(self, id_or_name: str) -> ThreadRef:
+        """Like `find`, but not finding it is an error."""
+        ref = self.find(id_or_name)
+        if ref is None:
+            raise ThreadNotFound(f"no rollout found for thread id {id_or_name}")
+        return ref
+
+    def latest(
+        self, cwd: str | None = None, provider: str | None = None, *, include_other_cwds: bool = False
+    ) -> ThreadRef | None:
+        """The newest thread, by file name, of this folder and provider in which a person said anything."""
+        wanted = None if cwd is None or include_other_cwds else os.path.realpath(cwd)
+        for path in layout.newest_first(self._sessions):
+            head = self._read_head(path)
+            if head is None or not head.has_user_message:
+                continue
+            if provider is not None and head.meta.get("model_provider") not in (provider, None):
+                continue
+            if wanted is None or os.path.realpath(str(head.meta.get("cwd") or "")) == wanted:
+                return ThreadRef(id=layout.thread_id_of(path) or head.meta["id"], path=path)
+        return None
+
+    def read(self, ref: ThreadRef) -> RolloutData:
+        """Everything recorded of a thread, with what a fork inherits from its parents."""
+        return read_rollout(ref.path, self._path_of)
+
+    def resume(self, ref: ThreadRef) -> tuple[History, RolloutData]:
+        """Go on with a thread in its own file. Raises ThreadLocked while another process writes it."""
+        # The lock comes first: what is read after it is complete and stays so.
+        writer = RolloutWriter.reopen(ref.path, self._clock)
+        try:
+            data = read_rollout(writer.path, self._path_of)
+            history = History.replay(data, writer)
+        except BaseException:
+            writer.close()
+            raise
+        history.name = self.names.all().get(data.thread_id)
+        return history, data
+
+    def fork(
+        self,
+        source: ThreadRef,
+        *,
+        up_to: str | int | None = None,
+        new_id: str | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> ThreadRef:
+        """A new thread in a new file that begins with a copy of `source`.
+
+        `up_to` is the response id to stop after, or the number of turns to keep. `meta` replaces fields of the
+        parent's meta (cwd, originator, cli_version, source, …).
+        """
+        data = self.read(source)
+        new_id = new_id or self._clock.uuid7()
+        now = iso_utc(self._clock.now())
+        changes = {"id": new_id, "session_id": new_id, "timestamp": now, "forked_from_id": data.thread_id}
+        own = {key: value for key, value in data.meta.items() if key not in _LATE_START_FIELDS}
+        lines = [format_line("session_meta", encode_payload({**own, **(meta or {}), **changes}), now)]
+        for record in records_up_to(data.records, up_to):
+            lines.append(format_line(record.kind, record.raw, record.timestamp or now))
+        path = self.new_path(new_id)
+        private_files.make_private_folders(os.path.dirname(path), self._sessions)
+        try:
+            private_files.replace_private(path, b"".join(lines))
+        except OSError as error:
+            raise ThreadError(f"the fork cannot be recorded at {path}: {error.strerror}") from error
+        return ThreadRef(id=new_id, path=path)
+
+    def set_name(self, thread_id: str, name: str) -> None:
+        self.names.set(thread_id, name)
+
+    def archive(self, thread_id: str) -> ThreadRef:
+        """Move a thread out of the list. Nothing is lost; `unarchive` brings it back."""
+        ref = self.get(thread_id)
+        if ref.archived:
+            return ref
+        private_files.make_private_folders(self._archive, self._archive)
+        return self._move(ref, f"{self._archive}/{os.path.basename(ref.path)}", archived=True)
+
+    def unarchive(self, thread_id: str) -> ThreadRef:
+        ref = self.get(thread_id)
+        if not ref.archived:
+            return ref
+        name = os.path.basename(ref.path)
+        folder = f"{self._sessions}/{layout.day_folder(name)}"
+        private_files.make_private_folders(folder, self._sessions)
+        return self._move(ref, f"{folder}/{name}", archived=False)
+
+    def delete(self, thread_id: str) -> None:
+        """Remove a thread's file and its names."""
+        ref = self.get(thread_id)
+        try:
+            os.unlink(ref.path)
+        except OSError as error:
+            raise ThreadError(f"thread {ref.id} cannot be deleted: {error.strerror}") from error
+        self.names.forget(ref.id)
+
+    def find_response_id(self, response_id: str) -> ThreadRef | None:
+        """The thread, newest first, that recorded a bookmark for this response."""
+        needle = b'"' + response_id.encode() + b'"'
+        for path, archived in self._all_files():
+            try:
+                with open(path, "rb") as file:
+                    if not path.endswith(".zst") and needle not in file.read():
+                        continue
+                history = History.replay(read_rollout(path, self._path_of))
+            except (OSError, ThreadError):
+                continue
+            if history.has_bookmark(response_id) and history.thread_id:
+                return ThreadRef(id=history.thread_id, path=path, archived=archived)
+        return None
+
+    # ---- many threads ----
+
+    def list(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int = 25,
+        sort_key: str = "created_at",
+        descending: bool = True,
+        archived: bool = False,
+        cwd: str | None = None,
+        providers: list[str] | None = None,
+        sources: list[str] | None = None,
+        search: str | None = None,
+    ) -> ThreadPage:
+        """Threads in which a person said something. `search` looks into names and everything that was said."""
+        if sort_key not in ("created_at", "updated_at"):
+            raise ThreadError(f"threads cannot be sorted by {sort_key!r}; use created_at or updated_at")
+        # The only use of SQLite, which is slow to import.
+        from spindle.thread.index import ThreadIndex
+
+        names = self.names.all()
+        found_by_name = [key for key, name in names.items() if search and search.lower() in name.lower()]
+        index = ThreadIndex(f"{self.home}/spindle/index.sqlite", lambda path: read_rollout(path, self._path_of))
+        rows = index.query(
+            list(self._all_files()),
+            sort_key=sort_key,
+            descending=descending,
+            archived=archived,
+            after=_read_cursor(cursor),
+            limit=limit + 1,
+            cwd=cwd,
+            providers=providers,
+            sources=sources,
+            search=search,
+            named=found_by_name,
+        )
+        page = rows[:limit]
+        threads = [
+            ThreadSummary(
+                id=row.id,
+                path=row.path,
+                archived=row.archived,
+                name=names.get(row.id),
+                preview=row.preview,
+                cwd=row.cwd,
+                model_provider=row.provider,
+                source=row.source,
+                created_at=row.created_at,
+                updated_at=row.updated_at,
+                **row.facts,
+            )
+            for row in page
+        ]
+        return ThreadPage(
+            threads=threads,
+            next_cursor=_cursor(threads[-1], sort_key) if len(rows) > limit and threads else None,
+            backwards_cursor=_cursor(threads[0], sort_key) if threads else None,
+        )
+
+    # ---- files ----
+
+    def _find_id(self, thread_id: str) -> ThreadRef | None:
+        likely = [path for day in layout.days_near(thread_id) for path in layout.rollouts_in(f"{self._sessions}/{day}")]
+        for path in likely:
+            if layout.thread_id_of(path) == thread_id:
+                return ThreadRef(id=thread_id, path=path)
+        for path, archived in self._all_files():
+            if layout.thread_id_of(path) == thread_id:
+                return ThreadRef(id=thread_id, path=path, archived=archived)
+        return None
+
+    def _path_of(self, thread_id: str) -> str | None:
+        ref = self._find_id(thread_id)
+        return ref.path if ref else None
+
+    def _all_files(self) -> Iterator[tuple[str, bool]]:
+        for path in layout.newest_first(self._sessions):
+            yield path, False
+        for path in layout.rollouts_in(self._archive):
+            yield path, True
+
+    def _read_head(self, path: str) -> _Head | None:
+        """The meta line, and whether a person said anything, from as little of the file as will do."""
+        if path.endswith(".zst"):
+            try:
+                data = read_rollout(path, self._path_of)
+            except ThreadError:
+                return None
+            return _Head(data.meta, view.preview(data.records) is not None)
+        meta: dict[str, Any] | None = None
+        for line in _first_lines(path):
+            record = parse_line(line)
+            if record is None:
+                continue
+            if record.kind == "session_meta":
+                meta = meta or record.payload
+            elif view.user_text(record) is not None:
+                return _Head(meta or {"id": layout.thread_id_of(path)}, True)
+        if meta is not None and isinstance(meta.get("forked_from_ordinal_exclusive"), int):
+            # Its messages so far are its parent's.
+            return _Head(meta, True)
+        return None if meta is None else _Head(meta, False)
+
+    def _move(self, ref: ThreadRef, path: str, *, archived: bool) -> ThreadRef:
+        try:
+            os.rename(ref.path, path)
+        except OSError as error:
+            raise ThreadError(f"thread {ref.id} cannot be moved to {path}: {error.strerror}") from error
+        return ThreadRef(id=ref.id, path=path, archived=archived)
+
+
+_LATE_START_FIELDS = ("forked_from_ordinal_exclusive", "history_mode", "history_base")
+"""Marks of files that are numbered or hold only their own lines; a fork made here holds everything, unnumbered."""
+
+
+def _first_lines(path: str) -> Iterator[bytes]:
+    rest = b""
+    read = 0
+    try:
+        with open(path, "rb") as file:
+            while read < HEAD_LIMIT and (chunk := file.read(HEAD_CHUNK)):
+                read += len(chunk)
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from lines
+    except OSError:
+        return
+    if rest:
+        yield rest
+
+
+def _cursor(thread: ThreadSummary, sort_key: str) -> str:
+    return encode_payload([getattr(thread, sort_key), thread.id]).hex()
+
+
+def _read_cursor(cursor: str | None) -> tuple[float, str] | None:
+    if cursor is None:
+        return None
+    try:
+        return msgspec.json.decode(bytes.fromhex(cursor), type=tuple[float, str])
+    except (ValueError, msgspec.DecodeError) as error:
+        raise ThreadError("this cursor was not made by this list") from error

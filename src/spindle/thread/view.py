@@ -1,0 +1,343 @@
+"""Records → what people see: the messages replayed on resume, previews, and a transcript by turns.
+
+Both generations of rollout files end up in the same form, protocol v1: legacy events are passed on, the items that the
+current generation records instead are translated, and a file that holds only model items is read from those. Turns
+that were rolled back are not shown; what a compaction replaced is, since it did happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from spindle.protocol.items import is_user_input, item_text
+from spindle.thread.rollout import Record
+
+Event = dict[str, Any]
+"""A message of protocol v1 in its wire form."""
+
+_ALIASES = {"turn_started": "task_started", "turn_complete": "task_complete"}
+_PASSED_ON = frozenset(
+    (
+        "task_started",
+        "user_message",
+        "agent_message",
+        "agent_reasoning",
+        "agent_reasoning_raw_content",
+        "token_count",
+        "context_compacted",
+        "entered_review_mode",
+        "exited_review_mode",
+        "turn_aborted",
+        "undo_completed",
+        "task_complete",
+        "warning",
+        "error",
+    )
+)
+
+
+class TurnView(msgspec.Struct, kw_only=True):
+    """One turn of a transcript. `items` are tagged in PascalCase, as in `item_completed`."""
+
+    id: str
+    status: str = "completed"
+    """"completed", "interrupted", or "in_progress" when the record ends inside it."""
+    started_at: str = ""
+    """The time of the line, `2026-11-15T18:16:43.951Z`; empty when unknown."""
+    completed_at: str = ""
+    items: list[dict[str, Any]] = []
+
+
+class _Shown:
+    """One thing a person saw: the events that said it, and the item it is in a transcript."""
+
+    __slots__ = ("events", "item", "timestamp")
+
+    def __init__(self, events: list[Event], item: dict[str, Any] | None, timestamp: str) -> None:
+        self.events = events
+        self.item = item
+        self.timestamp = timestamp
+
+
+def initial_messages(records: Iterable[Record]) -> list[Event]:
+    """The events to replay when a thread is resumed."""
+    return [event for shown in _all_shown(list(records)) for event in shown.events]
+
+
+def preview(records: Iterable[Record]) -> str | None:
+    """The first message a person wrote; None when there is none."""
+    for record in records:
+        text = user_text(record)
+        if text is not None:
+            return text
+    return None
+
+
+def user_text(record: Record) -> str | None:
+    """What a person wrote, if this record is about that."""
+    if record.kind == "response_item" and b'"user"' in record.raw:
+        item = record.payload
+        return item_text(item) if is_user_input(item) else None
+    if record.kind == "event_msg" and (b'"user_message"' in record.raw or b'"UserMessage"' in record.raw):
+        event = record.payload
+        if event.get("type") == "user_message":
+            return str(event.get("message") or "")
+        for shown in _translate(event):
+            if shown.events[0]["type"] == "user_message":
+                return shown.events[0]["message"]
+    return None
+
+
+def spoken_texts(records: Iterable[Record]) -> list[str]:
+    """Everything the person and the assistant said, for searching."""
+    texts = []
+    for event in initial_messages(records):
+        if event["type"] in ("user_message", "agent_message"):
+            texts.append(event["message"])
+    return texts
+
+
+def transcript(records: Iterable[Record]) -> list[TurnView]:
+    """The thread by turns. Items that carry no id of their own are numbered `item-1`, `item-2`, …"""
+    turns: list[TurnView] = []
+    open_turn: TurnView | None = None
+    count = 0
+    for shown in _all_shown(list(records)):
+        event = shown.events[0]
+        if event["type"] == "task_started":
+            open_turn = TurnView(
+                id=str(event.get("turn_id") or f"turn-{len(turns) + 1}"),
+                status="in_progress",
+                started_at=shown.timestamp,
+                items=[],
+            )
+            turns.append(open_turn)
+        elif event["type"] in ("task_complete", "turn_aborted"):
+            if open_turn is not None:
+                open_turn.status = "completed" if event["type"] == "task_complete" else "interrupted"
+                open_turn.completed_at = shown.timestamp
+            open_turn = None
+        elif shown.item is not None:
+            count += 1
+            if open_turn is None:
+                # A file without turn events: every message of the person begins a turn.
+                if shown.item["type"] == "UserMessage" or not turns:
+                    turns.append(TurnView(id=f"turn-{len(turns) + 1}", started_at=shown.timestamp, items=[]))
+                turns[-1].completed_at = shown.timestamp
+            (open_turn or turns[-1]).items.append({**shown.item, "id": shown.item.get("id") or f"item-{count}"})
+    return turns
+
+
+# ---- folding ---------------------------------------------------------------------------------------
+
+
+def _all_shown(records: list[Record]) -> list[_Shown]:
+    shown: list[_Shown] = []
+    marks: dict[str, tuple[list[_Shown], int]] = {}
+    for segment in _segments(records):
+        from_items = _kinds_without_events(segment)
+        for record in segment:
+            if record.kind == "response_item":
+                shown += _from_item(record, from_items)
+                continue
+            if record.kind not in ("event_msg", "compacted", "spindle_bookmark"):
+                continue
+            if record.kind == "compacted" and b'"spindle_bookmark"' not in record.raw[-200:]:
+                continue
+            payload = record.payload
+            mark = marks.get(str(payload.get("spindle_bookmark")))
+            if mark is not None:
+                # A new list, so that other bookmarks keep what they point to.
+                shown = mark[0][: mark[1]]
+            elif payload.get("type") == "thread_rolled_back":
+                shown = _without_last_turns(shown, payload.get("num_turns"))
+            elif record.kind == "event_msg":
+                shown += _translate(payload, record.timestamp)
+            if isinstance(payload.get("response_id"), str):
+                marks[payload["response_id"]] = (shown, len(shown))
+    return shown
+
+
+def _segments(records: list[Record]) -> list[list[Record]]:
+    """The records, cut before every message that a person wrote."""
+    segments: list[list[Record]] = [[]]
+    for record in records:
+        if record.kind == "response_item" and b'"user"' in record.raw and is_user_input(record.payload):
+            segments.append([])
+        segments[-1].append(record)
+    return segments
+
+
+def _kinds_without_events(segment: list[Record]) -> set[str]:
+    """What must be read from the model's items because no event of the segment says it."""
+    missing = {"user", "assistant", "reasoning"}
+    for record in segment:
+        if record.kind != "event_msg":
+            continue
+        for kind, signs in _SIGNS.items():
+            if kind in missing and any(sign in record.raw for sign in signs):
+                missing.discard(kind)
+    return missing
+
+
+_SIGNS = {
+    "user": (b'"type":"user_message"', b'"type":"UserMessage"', b'"type": "user_message"'),
+    "assistant": (b'"type":"agent_message"', b'"type":"AgentMessage"', b'"type":"Plan"', b'"type": "agent_message"'),
+    "reasoning": (b'"type":"agent_reasoning', b'"type":"Reasoning"', b'"type": "agent_reasoning'),
+}
+
+
+def _without_last_turns(shown: list[_Shown], num_turns: Any) -> list[_Shown]:
+    starts = [index for index, entry in enumerate(shown) if entry.events[0]["type"] == "user_message"]
+    if not isinstance(num_turns, int) or num_turns <= 0 or not starts:
+        return shown
+    cut = starts[-num_turns] if num_turns <= len(starts) else starts[0]
+    while cut and shown[cut - 1].events[0]["type"] == "task_started":
+        cut -= 1
+    return shown[:cut]
+
+
+# ---- one record ------------------------------------------------------------------------------------
+
+
+def _from_item(record: Record, wanted: set[str]) -> list[_Shown]:
+    if not wanted:
+        return []
+    item = record.payload
+    if item.get("type") == "reasoning" and "reasoning" in wanted:
+        parts = item.get("summary") or ()
+        texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
+        return [_reasoning(texts, [], item.get("id"), record.timestamp)] if texts else []
+    role = item.get("role")
+    if item.get("type") != "message" or role not in wanted:
+        return []
+    text = item_text(item)
+    if role == "user":
+        return [_user(text, [], [], [], None, record.timestamp)] if is_user_input(item) else []
+    return [_agent(text, item.get("id"), record.timestamp)] if text else []
+
+
+def _translate(event: Event, timestamp: str = "") -> list[_Shown]:
+    """A recorded event as what it showed; nothing for an event that showed nothing."""
+    kind = event.get("type")
+    kind = _ALIASES.get(str(kind), kind)
+    if kind == "item_completed":
+        item = event.get("item")
+        return _from_thread_item(item, event, timestamp) if isinstance(item, dict) else []
+    if kind not in _PASSED_ON:
+        return []
+    if kind == "user_message":
+        return [
+            _user(
+                str(event.get("message") or ""),
+                event.get("images") or [],
+                event.get("local_images") or [],
+                event.get("text_elements") or [],
+                None,
+                timestamp,
+            )
+        ]
+    if kind == "agent_message":
+        return [_agent(str(event.get("message") or ""), None, timestamp)]
+    if kind == "agent_reasoning":
+        return [_reasoning([str(event.get("text") or "")], [], None, timestamp)]
+    item = {"type": "ContextCompaction"} if kind == "context_compacted" else None
+    return [_Shown([{**event, "type": kind}], item, timestamp)]
+
+
+def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> list[_Shown]:
+    """An item of the current generation, said with the events of protocol v1."""
+    match item.get("type"):
+        case "UserMessage":
+            parts = [part for part in item.get("content") or () if isinstance(part, dict)]
+            texts = [part for part in parts if part.get("type") == "text"]
+            shown = _user(
+                "".join(str(part.get("text") or "") for part in texts),
+                [part.get("image_url") or part.get("url") for part in parts if part.get("type") == "image"],
+                [part.get("path") for part in parts if part.get("type") in ("local_image", "localImage")],
+                [element for part in texts for element in part.get("text_elements") or ()],
+                item.get("id"),
+                timestamp,
+            )
+            return [shown]
+        case "AgentMessage":
+            parts = [part for part in item.get("content") or () if isinstance(part, dict)]
+            return [_agent("".join(str(part.get("text") or "") for part in parts), item.get("id"), timestamp)]
+        case "Reasoning":
+            summary, raw = item.get("summary_text") or [], item.get("raw_content") or []
+            return [_reasoning(summary, raw, item.get("id"), timestamp)] if summary or raw else []
+        case "CommandExecution":
+            item = {**item, "cwd": str(item.get("cwd") or "").removeprefix("file://")}
+            return [_Shown([_command_end(item, event)], item, timestamp)]
+        case "FileChange":
+            return [_Shown([_patch_end(item, event)], item, timestamp)]
+        case "WebSearch":
+            end = {"type": "web_search_end", "call_id": item.get("id"), "query": item.get("query", "")}
+            return [_Shown([{**end, "action": item.get("action")}], item, timestamp)]
+        case "ContextCompaction":
+            return [_Shown([{"type": "context_compacted"}], item, timestamp)]
+        case "Plan":
+            return [_Shown([event], item, timestamp)]
+    return []
+
+
+def _user(
+    text: str, images: list[Any], local_images: list[Any], elements: list[Any], item_id: str | None, timestamp: str
+) -> _Shown:
+    event = {
+        "type": "user_message",
+        "message": text,
+        "images": images,
+        "local_images": local_images,
+        "text_elements": elements,
+    }
+    content: list[dict[str, Any]] = [{"type": "text", "text": text, "text_elements": elements}]
+    content += [{"type": "image", "image_url": url} for url in images]
+    content += [{"type": "local_image", "path": path} for path in local_images]
+    return _Shown([event], {"type": "UserMessage", "id": item_id, "content": content}, timestamp)
+
+
+def _agent(text: str, item_id: str | None, timestamp: str) -> _Shown:
+    item = {"type": "AgentMessage", "id": item_id, "content": [{"type": "Text", "text": text}]}
+    return _Shown([{"type": "agent_message", "message": text}], item, timestamp)
+
+
+def _reasoning(summary: list[str], raw: list[str], item_id: str | None, timestamp: str) -> _Shown:
+    events = [{"type": "agent_reasoning", "text": text} for text in summary]
+    events += [{"type": "agent_reasoning_raw_content", "text": text} for text in raw]
+    return _Shown(events, {"type": "Reasoning", "id": item_id, "summary_text": summary, "raw_content": raw}, timestamp)
+
+
+def _command_end(item: dict[str, Any], event: Event) -> Event:
+    output = item.get("aggregated_output") or ""
+    return {
+        "type": "exec_command_end",
+        "call_id": item.get("id"),
+        "turn_id": event.get("turn_id"),
+        "process_id": item.get("process_id"),
+        "command": item.get("command") or [],
+        "cwd": item["cwd"],
+        "parsed_cmd": item.get("parsed_cmd") or [],
+        "source": item.get("source") or "agent",
+        "stdout": output,
+        "stderr": "",
+        "aggregated_output": output,
+        "exit_code": -1 if item.get("exit_code") is None else item["exit_code"],
+        "duration": item.get("duration") or {"secs": 0, "nanos": 0},
+        "formatted_output": output,
+    }
+
+
+def _patch_end(item: dict[str, Any], event: Event) -> Event:
+    return {
+        "type": "patch_apply_end",
+        "call_id": item.get("id"),
+        "turn_id": event.get("turn_id"),
+        "stdout": item.get("stdout") or "",
+        "stderr": item.get("stderr") or "",
+        "success": item.get("status") == "completed",
+        "changes": item.get("changes") or {},
+    }

@@ -1,0 +1,220 @@
+"""What all shell tools share: parameters, leave to run, the events people see, and cutting output for the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from spindle.context.truncate import truncate_text
+from spindle.errors import Rejected, SandboxUnavailable, ToolError
+from spindle.patch.heredoc import BARE_PATCH_HINT, find_patch, is_bare_patch
+from spindle.policy.commands import parse_command
+from spindle.policy.sandbox import absolute
+from spindle.process.output import OutputRing, Taken
+from spindle.process.table import Command
+from spindle.protocol.events import (
+    Duration,
+    ExecCommandBegin,
+    ExecCommandEnd,
+    ExecCommandOutputDelta,
+    Warning,
+)
+from spindle.tools.apply_patch import apply_patch_text
+from spindle.tools.tool import ToolContext
+
+ESCALATED = "require_escalated"
+NEVER_RAN = -1
+_DELTA_BYTES = 1024 * 1024
+_DELTA_COUNT = 10_000
+
+_PERMISSION_PARAMETERS: dict[str, Any] = {
+    "sandbox_permissions": {
+        "type": "string",
+        "description": 'Where the command runs: "use_default", or "require_escalated" to ask the user to let it run '
+        "outside of the sandbox.",
+    },
+    "justification": {
+        "type": "string",
+        "description": "Only with require_escalated: one short question to the user saying why this is needed.",
+    },
+}
+_PREFIX_RULE: dict[str, Any] = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Only with require_escalated: the first words of the command, if the user may want to allow every "
+    'later command that begins with them, e.g. ["npm", "install"].',
+}
+
+
+def permission_parameters(request_rule: bool) -> dict[str, Any]:
+    """Parameters by which a call asks for more than the sandbox allows."""
+    return {**_PERMISSION_PARAMETERS, "prefix_rule": _PREFIX_RULE} if request_rule else dict(_PERMISSION_PARAMETERS)
+
+
+class PermissionArgs(msgspec.Struct, kw_only=True):
+    """The arguments that every shell tool takes."""
+
+    workdir: str | None = None
+    sandbox_permissions: str | None = None
+    with_escalated_permissions: bool | None = None
+    """How older prompts ask for it."""
+    justification: str | None = None
+    prefix_rule: list[str] | None = None
+
+    @property
+    def is_escalated(self) -> bool:
+        return self.sandbox_permissions == ESCALATED or bool(self.with_escalated_permissions)
+
+    def folder(self, ctx: ToolContext) -> str:
+        return os.path.normpath(absolute(self.workdir, ctx.settings.cwd)) if self.workdir else ctx.settings.cwd
+
+
+class Execution:
+    """One command of one call, as people see it: begin, output, end."""
+
+    def __init__(
+        self, ctx: ToolContext, argv: Sequence[str], cwd: str, *, source: str = "agent", process_id: str | None = None
+    ) -> None:
+        self._ctx = ctx
+        self._source = source
+        self._process_id = process_id
+        self._parsed = parse_command(argv)
+        self._bytes_left = _DELTA_BYTES
+        self._deltas_left = _DELTA_COUNT
+        self.argv = list(argv)
+        self.cwd = cwd
+
+    async def permit(self, args: PermissionArgs, *, tty: bool = False) -> Command:
+        """Leave to run, as the command to start. A refusal is shown to people, unless it is their own."""
+        ctx = self._ctx
+        try:
+            permit = await ctx.permit_command(
+                self.argv,
+                cwd=self.cwd,
+                escalated=args.is_escalated,
+                justification=args.justification,
+                prefix_rule=args.prefix_rule,
+            )
+        except Rejected as refusal:
+            if not refusal.by_user:
+                self.begin()
+                self.never_ran(str(refusal))
+            raise
+        return Command(
+            argv=self.argv,
+            cwd=self.cwd,
+            root=ctx.settings.cwd,
+            sandbox=ctx.settings.sandbox if permit.sandboxed else None,
+            tty=tty,
+        )
+
+    def begin(self) -> None:
+        self._ctx.emit(
+            ExecCommandBegin(
+                call_id=self._ctx.call_id,
+                turn_id=self._ctx.turn_id,
+                command=self.argv,
+                cwd=self.cwd,
+                parsed_cmd=self._parsed,
+                source=self._source,
+                process_id=self._process_id,
+            )
+        )
+
+    def output(self, data: bytes) -> None:
+        """Show output while it comes; a flood is shown only at the end."""
+        if self._bytes_left <= 0 or self._deltas_left <= 0:
+            return
+        data = data[: self._bytes_left]
+        self._bytes_left -= len(data)
+        self._deltas_left -= 1
+        self._ctx.emit(ExecCommandOutputDelta(call_id=self._ctx.call_id, stream="stdout", chunk=data))
+
+    def end(self, exit_code: int, output: OutputRing, duration_s: float) -> None:
+        policy = self._ctx.truncation
+        formatted, _ = cut_for_model(output.peek(), policy.mode, policy.limit)
+        self._emit_end(exit_code, _whole(output), formatted, duration_s)
+
+    def never_ran(self, reason: str) -> None:
+        self._emit_end(NEVER_RAN, reason, reason, 0.0)
+
+    def refuse_start(self, error: OSError | SandboxUnavailable) -> NoReturn:
+        """The command could not be started: tell people, then the model."""
+        if isinstance(error, SandboxUnavailable):
+            text = str(error)
+            if not self._ctx.processes.told_about_sandbox:
+                self._ctx.processes.told_about_sandbox = True
+                self._ctx.emit(Warning(message=text))
+        elif error.filename == self.cwd:
+            text = f"the working directory {self.cwd} does not exist or is not a folder"
+        else:
+            text = f"cannot run {self.argv[0]}: {error.strerror or error}"
+        self.never_ran(text)
+        raise ToolError(text) from error
+
+    def _emit_end(self, exit_code: int, text: str, formatted: str, duration_s: float) -> None:
+        self._ctx.emit(
+            ExecCommandEnd(
+                call_id=self._ctx.call_id,
+                turn_id=self._ctx.turn_id,
+                command=self.argv,
+                cwd=self.cwd,
+                parsed_cmd=self._parsed,
+                source=self._source,
+                process_id=self._process_id,
+                stdout=text,
+                aggregated_output=text,
+                exit_code=exit_code,
+                duration=Duration.of(duration_s),
+                formatted_output=formatted,
+            )
+        )
+
+
+async def apply_patch_instead(argv: Sequence[str], cwd: str, ctx: ToolContext) -> tuple[int, str] | None:
+    """If the command is really a patch: apply it, and answer the exit code and the text. None for any other command."""
+    found = find_patch(argv)
+    if found is None:
+        if is_bare_patch(argv):
+            raise ToolError(BARE_PATCH_HINT)
+        return None
+    patch, folder = found
+    try:
+        return 0, await apply_patch_text(patch, absolute(folder, cwd) if folder else cwd, ctx)
+    except Rejected:
+        raise
+    except ToolError as error:
+        return 1, str(error)
+
+
+def cut_for_model(output: Taken, mode: str, limit: int) -> tuple[str, bool]:
+    """The text within the limit, and whether anything is missing. What the ring dropped counts as cut."""
+    text = output.text()
+    cut, truncated = truncate_text(text, mode, limit)
+    if not output.dropped:
+        return cut, truncated
+    unit = "tokens" if mode == "tokens" else "chars"
+    if not truncated:
+        head, tail = output.head.decode("utf-8", "replace"), output.tail.decode("utf-8", "replace")
+        missing = -(-output.dropped // 4) if mode == "tokens" else output.dropped
+        return f"{head}…{missing} {unit} truncated…{tail}", True
+    # The marker counts what was cut from the text at hand; add what the text had lost before.
+    at = cut.rfind("…", 0, cut.rindex(f" {unit} truncated…"))
+    end = cut.index(" ", at)
+    removed = int(cut[at + 1 : end])
+    if mode == "tokens":
+        removed = -(-(output.total - 4 * limit) // 4)
+    else:
+        removed += output.dropped
+    return f"{cut[: at + 1]}{removed}{cut[end:]}", True
+
+
+def _whole(output: OutputRing) -> str:
+    taken = output.peek()
+    if not taken.dropped:
+        return taken.text()
+    head, tail = taken.head.decode("utf-8", "replace"), taken.tail.decode("utf-8", "replace")
+    return f"{head}\n… {taken.dropped} bytes are not shown …\n{tail}"

@@ -1,0 +1,174 @@
+"""Reading and writing single files where the folder tree may be hostile.
+
+`true_path` follows every link once; that path is what policy judges and people see. From then on no link is followed:
+each open walks from the root folder component by component, so a link put in place after the check makes the call
+fail and cannot redirect it. Only regular files are touched, and a file is replaced by rename, so the other names of a
+hard-linked file keep their old content. May this path be written at all? That is asked in `policy`, not here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_NO_SUCH_PLACE_FOR_A_TEMPORARY = (errno.EACCES, errno.EPERM)
+_NOT_REPLACEABLE = (errno.EBUSY, errno.EPERM, errno.EACCES)
+
+
+def true_path(path: str, cwd: str, *, keep_last_link: bool = False) -> str:
+    """The absolute path without links or dots that `path`, read from `cwd`, leads to now. It need not exist.
+
+    With `keep_last_link` a link is not followed when it is the last component: the way to name the link itself.
+    """
+    whole = os.path.normpath(path if path.startswith("/") else f"{cwd}/{path}")
+    if keep_last_link:
+        folder, name = os.path.split(whole)
+        return f"{os.path.realpath(folder).rstrip('/')}/{name}"
+    return os.path.realpath(whole)
+
+
+def read_file(path: str) -> bytes:
+    """All bytes of the regular file at a true path."""
+    with _parent(path) as (folder, name):
+        try:
+            # Non-blocking, so that a named pipe is refused and not waited for.
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                _require_regular(stat.S_IFLNK, path)
+            raise
+        try:
+            _require_regular(os.fstat(fd).st_mode, path)
+            with open(fd, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(fd)
+
+
+def write_file(path: str, content: bytes) -> int:
+    """Put `content` at a true path, making missing folders; the permission bits it has now are returned.
+
+    An existing file keeps its permissions and, where we may give it away, its owner.
+    """
+    with _parent(path, create=True) as (folder, name):
+        current = _status(name, folder)
+        if current is not None:
+            _require_regular(current.st_mode, path)
+        try:
+            return _replace(name, folder, content, current)
+        except _CannotReplace as problem:
+            # A file in a folder we may not write to, or one mounted on its own: only its content can be exchanged.
+            if current is None or current.st_nlink > 1:
+                raise problem.error from None
+            return _overwrite(name, folder, content, path)
+
+
+def remove_file(path: str) -> int:
+    """Unlink the regular file at a true path; the permission bits it had are returned."""
+    with _parent(path) as (folder, name):
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        _require_regular(mode, path)
+        os.unlink(name, dir_fd=folder)
+        return mode & 0o777
+
+
+class _CannotReplace(Exception):
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+
+@contextmanager
+def _parent(path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+    """The opened folder that holds `path`, and the name in it."""
+    parts = [part for part in path.split("/") if part]
+    if not path.startswith("/") or not parts or ".." in parts:
+        raise OSError(errno.EINVAL, "Not an absolute path of a file", path)
+    folder = os.open("/", _FOLDER)
+    try:
+        for part in parts[:-1]:
+            inner = _open_folder(part, folder, create=create)
+            os.close(folder)
+            folder = inner
+        yield folder, parts[-1]
+    finally:
+        os.close(folder)
+
+
+def _open_folder(name: str, folder: int, *, create: bool) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        if not create:
+            raise
+    try:
+        os.mkdir(name, dir_fd=folder)
+    except FileExistsError:
+        pass
+    return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _status(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _require_regular(mode: int, path: str) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if stat.S_ISLNK(mode):
+        raise OSError(errno.ELOOP, "It is a symbolic link", path)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "Not a regular file", path)
+
+
+def _replace(name: str, folder: int, content: bytes, current: os.stat_result | None) -> int:
+    """Write beside the file and rename over it: at no time is it half written."""
+    temporary = f".spindle-{os.urandom(8).hex()}.tmp"
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    except OSError as error:
+        if error.errno in _NO_SUCH_PLACE_FOR_A_TEMPORARY:
+            raise _CannotReplace(error) from error
+        raise
+    try:
+        with open(fd, "wb") as file:
+            if current is not None:
+                _copy_owner_and_mode(fd, current)
+            file.write(content)
+            mode = os.fstat(fd).st_mode & 0o777
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException as error:
+        os.unlink(temporary, dir_fd=folder)
+        if isinstance(error, OSError) and error.errno in _NOT_REPLACEABLE:
+            raise _CannotReplace(error) from error
+        raise
+    return mode
+
+
+def _copy_owner_and_mode(fd: int, current: os.stat_result) -> None:
+    made = os.fstat(fd)
+    if (made.st_uid, made.st_gid) != (current.st_uid, current.st_gid):
+        try:
+            os.fchown(fd, current.st_uid, current.st_gid)
+        except PermissionError:
+            pass
+    # Without the set-user-id bits: as the kernel does for a file that is written to.
+    os.fchmod(fd, current.st_mode & 0o777)
+
+
+def _overwrite(name: str, folder: int, content: bytes, path: str) -> int:
+    fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    with open(fd, "wb") as file:
+        now = os.fstat(fd)
+        _require_regular(now.st_mode, path)
+        if now.st_nlink > 1:
+            raise OSError(errno.EMLINK, "The file has other names", path)
+        file.write(content)
+        file.truncate()
+        return now.st_mode & 0o777

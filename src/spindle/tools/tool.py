@@ -1,0 +1,127 @@
+"""What a tool is, what it is handed, and what it answers. Read this before writing one.
+
+A tool turns one call of the model into a `ToolResult`. It reaches the person, the disk's fence and the machine only
+through the `ToolContext` it is handed. Raise `ToolError` to tell the model something; anything else is our bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from spindle.errors import ToolError
+from spindle.protocol.clock import Clock
+from spindle.protocol.events import Msg
+from spindle.protocol.items import Item, Part
+from spindle.protocol.settings import ThreadSettings
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One call as the model made it."""
+
+    item: Item
+    """The call item, verbatim."""
+    name: str
+    call_id: str
+    arguments: str
+    """JSON text of a function call, or the free text of a custom one."""
+
+    @property
+    def is_freeform(self) -> bool:
+        return self.item["type"] == "custom_tool_call"
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model reads. What people see went out as events while the tool ran."""
+
+    output: str | list[Part]
+    follow_up: list[Item] = []
+    """Messages to append after all outputs of this response (the seed-era form of an image)."""
+
+
+class Permit(msgspec.Struct, frozen=True, kw_only=True):
+    """Policy's (and perhaps a person's) leave to run one command or write one patch."""
+
+    sandboxed: bool = True
+    asked: bool = False
+    """A person was asked; a patch's begin event then says auto_approved = false."""
+
+
+class Truncation(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a tool's output a model wants to see."""
+
+    mode: str = "bytes"
+    """"bytes" or "tokens"; a token is four bytes."""
+    limit: int = 10_000
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a tool may use while it answers one call."""
+
+    call_id: str
+    turn_id: str
+    thread_id: str
+    settings: ThreadSettings
+    clock: Clock
+    emit: Callable[[Msg], None]
+    truncation: Truncation
+    accepts_images: bool
+    freeform_patch: bool
+    """The free-form patch tool is listed; chooses the text flavour of the one-shot shell tools."""
+    image_as_message: bool
+    processes: Any
+    """The session's `spindle.process.table.ProcessTable`."""
+    permit_command: Callable[..., Awaitable[Permit]]
+    """`await permit_command(argv, cwd=…, escalated=False, justification=None, prefix_rule=None)`; raises Rejected."""
+    permit_patch: Callable[..., Awaitable[Permit]]
+    """`await permit_patch(changes)` with absolute paths → FileChange; raises Rejected."""
+    diff: Any
+    """The turn's `spindle.patch.diff.TurnDiffTracker`."""
+
+
+class Tool(Protocol):
+    """An object with a name, a specification, and `run`."""
+
+    name: str
+    parallel: bool
+    """May run beside other parallel calls of the same response."""
+
+    def spec(self) -> dict[str, Any]:
+        """The entry of the request's tool list. The same bytes every time."""
+        ...
+
+    async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult: ...
+
+
+Args = TypeVar("Args", bound=msgspec.Struct)
+
+
+def parse_arguments(call: ToolCall, kind: type[Args]) -> Args:
+    """The call's JSON arguments as `kind`. Lax: integers may come as floats or digit strings."""
+    try:
+        value = msgspec.json.decode(call.arguments)
+        if not isinstance(value, dict):
+            raise ToolError(f"failed to parse function arguments: expected an object, got {type(value).__name__}")
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ToolError(f"failed to parse function arguments: {_rephrase(str(error))}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ToolError(f"failed to parse function arguments: {error}") from error
+
+
+def _rephrase(reason: str) -> str:
+    missing = "Object missing required field "
+    if reason.startswith(missing):
+        return "missing field " + reason[len(missing) :]
+    return reason
+
+
+def function_spec(name: str, description: str, properties: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
+    """A function entry; `properties` are put into alphabetical order so that the bytes never vary."""
+    parameters: dict[str, Any] = {"type": "object", "properties": dict(sorted(properties.items()))}
+    if required:
+        parameters["required"] = required
+    parameters["additionalProperties"] = False
+    return {"type": "function", "name": name, "description": description, "strict": False, "parameters": parameters}

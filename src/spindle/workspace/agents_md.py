@@ -1,0 +1,116 @@
+"""AGENTS.md: what the user and the project want the model to know. Finds and reads; rendering is the prompt's job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from spindle.workspace.files import folders_between, is_regular, read_regular, shown
+from spindle.workspace.git import find_root
+
+PROJECT_SEPARATOR = "\n\n--- project-doc ---\n\n"
+_NAMES = ("AGENTS.override.md", "AGENTS.md")
+# The user's own file has no budget; this only keeps a mistake from filling the memory.
+_GLOBAL_SANITY_BYTES = 16 << 20
+# Text direction overrides and zero-width characters: a person reading the file would not see what the model reads.
+_INVISIBLE = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\u2060\u2062\u2063\u2064"
+_TAG_CHARACTERS = range(0xE0000, 0xE0080)
+
+
+class ProjectDocs(msgspec.Struct, frozen=True, kw_only=True):
+    """The joined text, the files it came from in order, and what the user should hear about them."""
+
+    text: str | None = None
+    sources: list[str] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
+
+
+def load_project_docs(
+    cwd: str,
+    home: str,
+    *,
+    max_bytes: int = 32768,
+    fallback_names: Sequence[str] = (),
+    root_markers: Sequence[str] = (".git",),
+    include_project: bool = True,
+) -> ProjectDocs:
+    """The global file of `home`, then one file per folder from the project root down to `cwd`, within `max_bytes`."""
+    sources: list[str] = []
+    warnings: list[str] = []
+    parts: list[str] = []
+    if (own := _read_global(home, sources, warnings)) is not None:
+        parts.append(own)
+    if include_project and max_bytes > 0:
+        paths = _project_files(cwd, [*_NAMES, *fallback_names], root_markers)
+        if texts := _read_within(paths, max_bytes, sources, warnings):
+            parts.append("\n\n".join(texts))
+    return ProjectDocs(text=PROJECT_SEPARATOR.join(parts) or None, sources=sources, warnings=warnings)
+
+
+def _read_global(home: str, sources: list[str], warnings: list[str]) -> str | None:
+    for name in _NAMES:
+        path = f"{home}/{name}"
+        if not is_regular(path):
+            continue
+        try:
+            text = read_regular(path, _GLOBAL_SANITY_BYTES).decode("utf-8", "replace").strip()
+        except OSError as error:
+            warnings.append(_unreadable(path, error))
+            continue
+        if text:
+            sources.append(path)
+            warnings.extend(_invisible_text(path, text))
+            return text
+    return None
+
+
+def _project_files(cwd: str, names: Sequence[str], root_markers: Sequence[str]) -> list[str]:
+    """The first existing file of each folder, outermost folder first."""
+    here = os.path.realpath(cwd)
+    found: list[str] = []
+    for folder in folders_between(find_root(here, root_markers) or here, here):
+        for name in names:
+            if name and is_regular(path := f"{folder}/{name}"):
+                found.append(path)
+                break
+    return found
+
+
+def _read_within(paths: Sequence[str], budget: int, sources: list[str], warnings: list[str]) -> list[str]:
+    """Texts in order until the byte budget is used up; blank and unreadable files cost nothing."""
+    texts: list[str] = []
+    left = budget
+    for index, path in enumerate(paths):
+        if left <= 0:
+            ignored = ", ".join(map(shown, paths[index:]))
+            warnings.append(f"Project documents exceed project_doc_max_bytes ({budget}); not read: {ignored}")
+            break
+        try:
+            content = read_regular(path, left + 1)
+        except OSError as error:
+            warnings.append(_unreadable(path, error))
+            continue
+        text = content[:left].decode("utf-8", "replace")
+        if not text.strip():
+            continue
+        if len(content) > left:
+            warnings.append(f"{shown(path)} was cut after {left} bytes: project_doc_max_bytes is {budget}")
+        texts.append(text)
+        sources.append(path)
+        warnings.extend(_invisible_text(path, text))
+        left -= len(content[:left])
+    return texts
+
+
+def _invisible_text(path: str, text: str) -> list[str]:
+    if text.isascii() or not (
+        any(char in text for char in _INVISIBLE) or any(ord(char) in _TAG_CHARACTERS for char in text)
+    ):
+        return []
+    return [f"{shown(path)} contains invisible or direction-changing characters; check what it really says"]
+
+
+def _unreadable(path: str, error: OSError) -> str:
+    return f"{shown(path)} cannot be read and is left out: {error.strerror or error}"

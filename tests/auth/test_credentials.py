@@ -1,0 +1,233 @@
+"""Which credential goes to which server, and what is said when there is none."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.canned_server import CannedServer
+from spindle.auth.credentials import SignedIn, sign_in
+from spindle.errors import ConfigError, ModelError
+from spindle.model.provider import Provider
+
+OPENAI = Provider(id="openai", name="OpenAI", requires_openai_auth=True)
+OTHER = Provider(id="lab", name="Lab", base_url="http://lab/v1")
+
+
+def token(account: str | None, marker: str = "x") -> str:
+    """A token as the login service makes them: three parts, the middle one JSON."""
+    claims = {"https://api.openai.com/auth": {"chatgpt_account_id": account}} if account else {"m": marker}
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    return f"head.{payload}.{marker}"
+
+
+def store(home: Path, **data: Any) -> Path:
+    path = home / "auth.json"
+    path.write_text(json.dumps(data))
+    path.chmod(0o600)
+    return path
+
+
+def chatgpt(account: str = "acc-1", access: str = "access-1", **extra: Any) -> dict[str, Any]:
+    tokens = {"id_token": token(account), "access_token": access, "refresh_token": "refresh-1", **extra}
+    return {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": tokens, "last_refresh": "2026-01-01T00:00:00Z"}
+
+
+def sign(home: Path, provider: Provider = OPENAI, env: dict[str, str] | None = None, **options: Any) -> SignedIn:
+    return sign_in(provider, home=str(home), environ=env or {}, **options)
+
+
+def bearer(signed_in: SignedIn) -> str | None:
+    return signed_in.credential.authorization().get("authorization")
+
+
+@pytest.mark.parametrize(
+    ("stored", "env", "is_exec", "expected"),
+    [
+        ({"auth_mode": "apikey", "OPENAI_API_KEY": "stored"}, {}, False, "Bearer stored"),
+        ({"OPENAI_API_KEY": "stored"}, {"OPENAI_API_KEY": "variable"}, False, "Bearer stored"),
+        (None, {"OPENAI_API_KEY": " variable\n"}, False, "Bearer variable"),
+        ({"OPENAI_API_KEY": "stored"}, {"CODEX_API_KEY": "exec"}, True, "Bearer exec"),
+        ({"OPENAI_API_KEY": "stored"}, {"CODEX_API_KEY": "exec"}, False, "Bearer stored"),
+        ({"OPENAI_API_KEY": "stored"}, {"CODEX_API_KEY": " "}, True, "Bearer stored"),
+        ({"auth_mode": "apikey", **chatgpt(), "OPENAI_API_KEY": "k"} | {"auth_mode": "apikey"}, {}, False, "Bearer k"),
+        (chatgpt() | {"OPENAI_API_KEY": "k"}, {}, False, "Bearer access-1"),
+        (chatgpt() | {"OPENAI_API_KEY": "k", "auth_mode": None}, {}, False, "Bearer k"),
+        ({"OPENAI_API_KEY": None, "tokens": None}, {"OPENAI_API_KEY": "variable"}, False, "Bearer variable"),
+    ],
+)
+def test_the_built_in_provider_gets_the_first_key_there_is(
+    tmp_path: Path, stored: dict[str, Any] | None, env: dict[str, str], is_exec: bool, expected: str
+):
+    if stored is not None:
+        store(tmp_path, **stored)
+    signed_in = sign(tmp_path, env=env, is_exec=is_exec)
+    assert (bearer(signed_in), signed_in.warnings) == (expected, [])
+    assert expected.removeprefix("Bearer ") in signed_in.credential.secrets()
+
+
+@pytest.mark.parametrize(
+    ("provider", "env", "expected"),
+    [
+        (OTHER, {"OPENAI_API_KEY": "variable", "CODEX_API_KEY": "exec"}, None),
+        (Provider(id="lab", name="OpenAI", base_url="http://lab/v1"), {}, None),
+        (Provider(id="lab", name="Lab", base_url="http://lab/v1", bearer_token="literal"), {}, "Bearer literal"),
+        (Provider(id="lab", name="Lab", bearer_token="literal", env_key="K"), {"K": "named"}, "Bearer named"),
+        (Provider(id="lab", name="Lab", env_key="K", requires_openai_auth=True), {"K": "named"}, "Bearer named"),
+        (Provider(id="lab", name="Lab", requires_openai_auth=True), {"CODEX_API_KEY": "exec"}, "Bearer stored"),
+    ],
+)
+def test_other_providers_never_get_the_stored_login_unless_they_ask_for_it(
+    tmp_path: Path, provider: Provider, env: dict[str, str], expected: str | None
+):
+    store(tmp_path, auth_mode="apikey", OPENAI_API_KEY="stored")
+    assert bearer(sign(tmp_path, provider, env, is_exec=True)) == expected
+
+
+def test_a_provider_that_needs_no_login_does_not_even_read_the_file(tmp_path: Path):
+    (tmp_path / "auth.json").write_text("broken")
+    assert bearer(sign(tmp_path, OTHER)) is None
+
+
+@pytest.mark.parametrize("provider", [OPENAI, Provider(id="lab", name="Lab", requires_openai_auth=True)])
+def test_without_any_key_the_first_request_says_how_to_sign_in(tmp_path: Path, provider: Provider):
+    with pytest.raises(ModelError) as raised:
+        sign(tmp_path, provider).credential.authorization()
+    for way in ("spindle login --with-api-key", "OPENAI_API_KEY", "--oss"):
+        assert way in str(raised.value)
+    assert raised.value.info == "unauthorized"
+
+
+def test_a_missing_variable_is_named_when_a_request_is_made(tmp_path: Path):
+    provider = Provider(id="lab", name="Lab", env_key="LAB_KEY", env_key_instructions="Ask the lab.")
+    signed_in = sign(tmp_path, provider, {"LAB_KEY": " "})
+    with pytest.raises(ModelError, match=r"LAB_KEY.*Ask the lab\."):
+        signed_in.credential.authorization()
+
+
+@pytest.mark.parametrize(
+    ("base_url", "expected"),
+    [
+        ("https://api.openai.com/v1", "https://chatgpt.com/backend-api/codex"),
+        ("http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1"),
+    ],
+)
+def test_a_chatgpt_sign_in_has_its_own_address_and_names_the_account(tmp_path: Path, base_url: str, expected: str):
+    store(tmp_path, **chatgpt())
+    signed_in = sign(tmp_path, Provider(id="openai", name="OpenAI", base_url=base_url))
+    assert signed_in.provider.base_url == expected
+    assert signed_in.credential.authorization() == {"authorization": "Bearer access-1", "ChatGPT-Account-ID": "acc-1"}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "account"),
+    [
+        ({"account_id": "given"}, "given"),
+        ({"id_token": "x", "access_token": token("from-access")}, "from-access"),
+        ({"id_token": "a.!!!.b"}, None),
+        ({"id_token": f"a.{base64.urlsafe_b64encode(b'[1]').decode()}.b"}, None),
+        ({"id_token": token("a\r\nX-Evil: 1")}, None),
+    ],
+)
+def test_the_account_is_read_from_the_file_or_the_token(tmp_path: Path, tokens: dict[str, str], account: str | None):
+    store(tmp_path, **chatgpt(**tokens))
+    assert sign(tmp_path).credential.authorization().get("ChatGPT-Account-ID") == account
+
+
+@pytest.mark.parametrize(
+    ("forced", "stored", "message"),
+    [
+        ("api", chatgpt(), "forced_login_method is api"),
+        ("chatgpt", {"OPENAI_API_KEY": "k"}, "forced_login_method is chatgpt"),
+    ],
+)
+def test_a_way_to_sign_in_that_is_not_allowed_is_not_used(
+    tmp_path: Path, forced: str, stored: dict[str, Any], message: str
+):
+    store(tmp_path, **stored)
+    signed_in = sign(tmp_path, forced_method=forced)
+    assert signed_in.provider == OPENAI
+    with pytest.raises(ModelError, match=message):
+        signed_in.credential.authorization()
+
+
+def test_a_file_that_others_can_read_is_closed_to_them_with_a_warning(tmp_path: Path):
+    path = store(tmp_path, OPENAI_API_KEY="k")
+    path.chmod(0o644)
+    assert sign(tmp_path).warnings == [f"{path} could be read by others (mode 0644); it is now private (0600)"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert sign(tmp_path).warnings == []
+
+
+@pytest.mark.parametrize("content", [b"", b'{"OPENAI_API_KEY": "sk-secret', b"[]", b"\xff", b'"sk-secret"'])
+def test_a_damaged_file_is_an_error_that_does_not_quote_it(tmp_path: Path, content: bytes):
+    (tmp_path / "auth.json").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"auth\.json is damaged") as raised:
+        sign(tmp_path)
+    assert "sk-secret" not in str(raised.value) and raised.value.__cause__ is None
+
+
+# ---- renewing ------------------------------------------------------------------------------------
+
+
+async def test_tokens_are_renewed_and_written_back_with_everything_else_kept(tmp_path: Path):
+    path = store(tmp_path, **chatgpt(), custom="kept")
+    answer = {"access_token": "access-2", "refresh_token": "refresh-2", "id_token": token("acc-1", "new")}
+    async with CannedServer({"/oauth/token": (200, answer)}) as server:
+        credential = sign(tmp_path, token_url=f"{server.url}/oauth/token").credential
+        assert await credential.refresh()
+    (asked,) = server.requests
+    assert asked[1]["grant_type"] == "refresh_token" and asked[1]["refresh_token"] == "refresh-1"
+    assert credential.authorization() == {"authorization": "Bearer access-2", "ChatGPT-Account-ID": "acc-1"}
+    written = json.loads(path.read_text())
+    assert written["tokens"] == answer and written["custom"] == "kept"
+    assert written["last_refresh"] > "2026-01-01T00:00:00Z"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert {"access-2", "refresh-2"} <= set(credential.secrets())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(401, {"error": "refresh_token_reused"}), (200, {}), (200, {"access_token": 1}), (200, b"<html>"), (500, {})],
+)
+async def test_a_failed_renewal_changes_nothing(tmp_path: Path, answer: tuple[int, Any]):
+    path = store(tmp_path, **chatgpt())
+    before = path.read_bytes()
+    async with CannedServer({"/t": answer}) as server:
+        credential = sign(tmp_path, token_url=f"{server.url}/t").credential
+        assert not await credential.refresh()
+    assert bearer(sign(tmp_path)) == "Bearer access-1" and path.read_bytes() == before
+
+
+async def test_a_login_service_that_cannot_be_reached_is_a_failed_renewal(tmp_path: Path):
+    store(tmp_path, **chatgpt())
+    assert not await sign(tmp_path, token_url="http://127.0.0.1:9/t").credential.refresh()
+
+
+async def test_what_another_process_has_renewed_is_taken_over_without_asking(tmp_path: Path):
+    store(tmp_path, **chatgpt())
+    async with CannedServer({}) as server:
+        credential = sign(tmp_path, token_url=f"{server.url}/t").credential
+        store(tmp_path, **chatgpt(access="access-9"))
+        assert await credential.refresh()
+    assert (credential.authorization()["authorization"], server.requests) == ("Bearer access-9", [])
+
+
+async def test_the_login_of_another_account_is_not_taken_over(tmp_path: Path):
+    store(tmp_path, **chatgpt())
+    credential = sign(tmp_path, token_url="http://127.0.0.1:9/t").credential
+    store(tmp_path, **chatgpt(account="acc-2", access="access-9"))
+    assert not await credential.refresh()
+    assert credential.authorization()["ChatGPT-Account-ID"] == "acc-1"
+
+
+async def test_keys_are_not_renewed(tmp_path: Path):
+    store(tmp_path, OPENAI_API_KEY="k")
+    assert not await sign(tmp_path).credential.refresh()
+    os.unlink(tmp_path / "auth.json")
+    assert not await sign(tmp_path).credential.refresh()

@@ -1,0 +1,121 @@
+"""The commands that write, show and remove the stored login."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spindle.auth.login import login_status, login_with_api_key, logout
+
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """The loosest umask there is."""
+    old = os.umask(0)
+    yield
+    os.umask(old)
+
+
+def login(home: Path, key: str) -> tuple[int, str]:
+    err = io.StringIO()
+    return login_with_api_key(str(home), io.StringIO(key), err), err.getvalue()
+
+
+def status(home: Path) -> tuple[int, str]:
+    err = io.StringIO()
+    return login_status(str(home), err), err.getvalue()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_key_is_stored_for_its_owner_only_and_can_be_removed(tmp_path: Path, open_umask: None):
+    home = tmp_path / "new/home"
+    assert login(home, f"  {KEY}\n") == (0, "Successfully logged in\n")
+    assert (mode(home), mode(home / "auth.json")) == (0o700, 0o600)
+    assert json.loads((home / "auth.json").read_text()) == {
+        "auth_mode": "apikey",
+        "OPENAI_API_KEY": KEY,
+        "tokens": None,
+        "last_refresh": None,
+    }
+    assert status(home) == (0, "Logged in using an API key - sk-proj-***vwxyz\n")
+    err = io.StringIO()
+    assert logout(str(home), err) == 0 and os.listdir(home) == []
+    assert logout(str(home), err) == 0 and err.getvalue().endswith("Not logged in\n")
+    assert status(home) == (1, "Not logged in\n")
+
+
+def test_a_second_login_replaces_the_first_and_repairs_modes(tmp_path: Path):
+    (tmp_path / "auth.json").write_text("damaged")
+    tmp_path.chmod(0o755)
+    assert login(tmp_path, KEY)[0] == 0
+    assert (mode(tmp_path), mode(tmp_path / "auth.json")) == (0o700, 0o600)
+    assert os.listdir(tmp_path) == ["auth.json"]
+
+
+def test_a_planted_link_is_replaced_not_followed(tmp_path: Path):
+    (tmp_path / "home").mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "home/auth.json").symlink_to(victim)
+    assert login(tmp_path / "home", KEY)[0] == 0
+    assert victim.read_text() == "precious" and not (tmp_path / "home/auth.json").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "No API key provided via stdin.\n"),
+        (" \n", "No API key provided via stdin.\n"),
+        ("two words", "What was given on stdin is not an API key.\n"),
+        ("a\nb", "What was given on stdin is not an API key.\n"),
+        ("kéy", "What was given on stdin is not an API key.\n"),
+        ("x" * 20000, "What was given on stdin is not an API key.\n"),
+    ],
+)
+def test_what_is_not_a_key_is_not_stored(tmp_path: Path, given: str, said: str):
+    assert login(tmp_path, given) == (1, said)
+    assert os.listdir(tmp_path) == []
+
+
+def test_bytes_that_are_not_text_are_not_a_key(tmp_path: Path):
+    err = io.StringIO()
+    stdin = io.TextIOWrapper(io.BytesIO(b"\xff\xfe"), encoding="utf-8")
+    assert login_with_api_key(str(tmp_path), stdin, err) == 1
+
+
+def test_a_terminal_is_asked_to_pipe_the_key(tmp_path: Path):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    err = io.StringIO()
+    assert login_with_api_key(str(tmp_path), Terminal(), err) == 1
+    assert "| spindle login --with-api-key" in err.getvalue()
+
+
+def test_status_shows_little_of_a_short_key_and_nothing_of_tokens(tmp_path: Path):
+    login(tmp_path, "short-key")
+    assert status(tmp_path) == (0, "Logged in using an API key - ***\n")
+    (tmp_path / "auth.json").write_text(json.dumps({"tokens": {"access_token": "secret"}}))
+    (tmp_path / "auth.json").chmod(0o640)
+    code, said = status(tmp_path)
+    assert code == 0 and said.endswith("Logged in using ChatGPT\n") and "secret" not in said
+    assert said.startswith("warning: ") and "mode 0640" in said
+
+
+def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path: Path):
+    (tmp_path / "file").touch()
+    code, said = login(tmp_path / "file/home", KEY)
+    assert code == 1 and said.count("\n") == 1 and KEY not in said
+    assert status(tmp_path / "file/home") == (1, "Not logged in\n")

@@ -1,0 +1,78 @@
+"""Fixtures every part of the suite may use. Fixtures of one area live in that area's own conftest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fake_server import FakeServer
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """An empty git repository the agent may write to."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    """A running model server without a script; see `fake_server`."""
+    with FakeServer() as running:
+        yield running
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: FakeServer) -> Path:
+    """A `CODEX_HOME` whose default provider is `server`."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "config.toml").write_text(
+        f"""
+model = "gpt-5.2-codex"
+model_provider = "fake"
+
+[model_providers.fake]
+name = "fake"
+base_url = "{server.base_url}"
+wire_api = "responses"
+env_key = "FAKE_API_KEY"
+request_max_retries = 1
+stream_max_retries = 1
+stream_idle_timeout_ms = 20000
+"""
+    )
+    return folder
+
+
+@pytest.fixture
+def environment(home: Path) -> dict[str, str]:
+    """The environment of a child process: nothing of the user's accounts, and no way to another machine."""
+    private = ("OPENAI_", "CODEX_", "SPINDLE_")
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(private)}
+    if "PYTHONPATH" in kept:
+        # Children run in other folders.
+        kept["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry) for entry in kept["PYTHONPATH"].split(os.pathsep))
+    dead = "http://127.0.0.1:9"
+    return {
+        **{name: value for name, value in kept.items() if not name.lower().endswith("_proxy")},
+        "CODEX_HOME": str(home),
+        "FAKE_API_KEY": "test-key",
+        "HTTP_PROXY": dead,
+        "HTTPS_PROXY": dead,
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
+
+
+@pytest.fixture(scope="session")
+def spindle_cmd() -> list[str]:
+    """The installed command of the environment the tests run in, else this source tree by `python -m`."""
+    installed = Path(sys.executable).parent / "spindle"
+    return [str(installed)] if installed.exists() else [sys.executable, "-m", "spindle"]

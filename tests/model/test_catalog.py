@@ -1,0 +1,109 @@
+"""Which row of the catalogue a slug finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spindle.errors import ConfigError
+from spindle.model.catalog import Catalog, ModelInfo, TruncationPolicy
+
+TOKENS, BYTES = TruncationPolicy("tokens", 10_000), TruncationPolicy("bytes", 10_000)
+
+ROWS = [
+    # slug, shell, patch, parallel, reasoning, verbosity, window, truncation, family
+    ("gpt-5.2-codex", "shell_command", "freeform", True, True, None, 272_000, TOKENS, "codex"),
+    ("gpt-5.1-codex-max", "shell_command", "freeform", False, True, None, 272_000, TOKENS, "codex"),
+    ("gpt-5.1-codex", "shell_command", "freeform", False, True, None, 272_000, TOKENS, "codex"),
+    ("gpt-5.1-codex-mini", "shell_command", "freeform", False, True, None, 272_000, TOKENS, "codex"),
+    ("gpt-5-codex", "shell_command", "freeform", False, True, None, 272_000, TOKENS, "codex"),
+    ("codex-next", "shell_command", "freeform", False, True, None, 272_000, TOKENS, "codex"),
+    ("gpt-5.2", "shell_command", "freeform", True, True, "low", 272_000, BYTES, "gpt"),
+    ("gpt-5.1", "shell_command", "freeform", True, True, "low", 272_000, BYTES, "gpt"),
+    ("gpt-5.5", "unified_exec", "freeform", True, True, "low", 272_000, TOKENS, "gpt"),
+    ("gpt-5", "default", None, False, True, None, 272_000, BYTES, "gpt"),
+    ("gpt-5-2025-08-07", "default", None, False, True, None, 272_000, BYTES, "gpt"),
+    ("o3", "default", None, False, True, None, 200_000, BYTES, "gpt"),
+    ("o4-mini", "default", None, False, True, None, 200_000, BYTES, "gpt"),
+    ("codex-mini-latest", "local", None, False, True, None, 200_000, BYTES, "codex"),
+    ("gpt-4.1", "default", None, False, False, None, 1_047_576, BYTES, "gpt"),
+    ("gpt-4o", "default", None, False, False, None, 128_000, BYTES, "gpt"),
+    ("gpt-oss:20b", "default", "function", False, False, None, 96_000, BYTES, "small"),
+    ("openai/gpt-oss-20b", "default", "function", False, False, None, 96_000, BYTES, "small"),
+    ("qwen3-coder", "default", "function", False, False, None, 272_000, BYTES, "default"),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_a_slug_finds_its_row(row: tuple) -> None:
+    found = Catalog.load().find(row[0])
+    assert row == (
+        found.slug,
+        found.shell_type,
+        found.apply_patch_tool_type,
+        found.supports_parallel_tool_calls,
+        found.supports_reasoning_summaries,
+        found.default_verbosity,
+        found.context_window,
+        found.truncation_policy,
+        found.family,
+    )
+
+
+def test_the_default_is_the_first_one_listed() -> None:
+    catalog = Catalog.load()
+    assert catalog.default_slug == "gpt-5.2-codex"
+    assert [model.visibility for model in catalog.listed] == ["list"] * len(catalog.listed)
+
+
+def test_every_listed_row_can_be_shown() -> None:
+    for model in Catalog.load().listed:
+        assert model.display_name and model.description
+        efforts = [level.effort for level in model.supported_reasoning_levels]
+        assert model.default_reasoning_level in efforts
+        assert all(level.description for level in model.supported_reasoning_levels)
+
+
+def test_an_unknown_slug_gets_the_fallback_and_is_marked() -> None:
+    found = Catalog.load().find("my-model")
+    assert found == ModelInfo(slug="my-model", apply_patch_tool_type="function", known=False)
+    assert Catalog.load().find("gpt-5.2-codex-2026").known
+
+
+def test_a_part_of_the_window_is_kept_back() -> None:
+    found = Catalog.load().find("gpt-5.2-codex")
+    assert (found.usable_window, found.compact_limit) == (258_400, 244_800)
+    assert ModelInfo(slug="x", auto_compact_token_limit=7).compact_limit == 7
+    assert ModelInfo(slug="x", context_window=None).usable_window is None
+
+
+def test_a_users_file_replaces_the_bundled_one(tmp_path: Path) -> None:
+    path = tmp_path / "models.json"
+    path.write_text(
+        '{"models":[{"slug":"lab-1","visibility":"list","novel_field":[1],"base_instructions":"Be brief."}]}'
+    )
+    catalog = Catalog.load(str(path))
+    assert (catalog.default_slug, catalog.find("lab-1b").base_instructions) == ("lab-1", "Be brief.")
+    assert not catalog.find("gpt-5.2-codex").known
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"{nonsense", "is not a model catalogue"),
+        (b'{"models":[]}', "it lists no models"),
+        (b'{"models":[{"slug":1}]}', "is not a model catalogue: .*slug"),
+        (b"\xff\xfe", "is not a model catalogue"),
+    ],
+)
+def test_an_unusable_file_is_named_with_the_reason(tmp_path: Path, content: bytes, complaint: str) -> None:
+    path = tmp_path / "models.json"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=complaint):
+        Catalog.load(str(path))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read the model catalogue .*gone.json"):
+        Catalog.load(str(tmp_path / "gone.json"))

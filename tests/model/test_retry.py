@@ -1,0 +1,56 @@
+"""How long to wait before asking again."""
+
+from __future__ import annotations
+
+import pytest
+
+from spindle.model.retry import backoff_s, parse_retry_after, parse_try_again
+from spindle.protocol.clock import FixedClock
+
+NOW = 1_800_000_000.0  # 2027-01-15 08:00:00 UTC
+
+
+@pytest.mark.parametrize(("attempt", "middle"), [(1, 0.2), (2, 0.4), (3, 0.8), (5, 3.2), (30, 60.0), (100, 60.0)])
+def test_the_wait_doubles_with_a_tenth_of_jitter_and_a_ceiling(attempt: int, middle: float) -> None:
+    clock = FixedClock()
+    waits = [backoff_s(attempt, clock) for _ in range(200)]
+    assert middle * 0.9 <= min(waits) < middle * 0.93
+    assert middle * 1.07 < max(waits) <= middle * 1.1
+
+
+@pytest.mark.parametrize(
+    ("header", "wait"),
+    [
+        ("3", 3.0),
+        (" 0.5 ", 0.5),
+        ("-4", 0.0),
+        ("99999", 3600.0),
+        ("Fri, 15 Jan 2027 08:00:30 GMT", 30.0),
+        ("Friday, 15-Jan-27 08:00:30 GMT", 30.0),
+        ("Fri Jan 15 08:00:30 2027", 30.0),
+        ("Fri, 15 Jan 2027 07:00:00 GMT", 0.0),
+        ("soon", None),
+        ("nan", None),
+        ("inf", 3600.0),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_retry_after_holds_seconds_or_a_date(header: str | None, wait: float | None) -> None:
+    assert parse_retry_after(header, NOW) == wait
+
+
+@pytest.mark.parametrize(
+    ("message", "wait"),
+    [
+        ("Rate limit. Please try again in 1.5s.", 1.5),
+        ("Try again in 250ms", 0.25),
+        ("please try again in 20 seconds", 20.0),
+        ("try again in 1 second", 1.0),
+        ("try again in 1e9s", None),
+        ("try again later", None),
+        ("try again in 5 minutes", None),
+    ],
+)
+def test_a_wait_is_read_from_the_servers_sentence(message: str, wait: float | None) -> None:
+    assert parse_try_again(message) == wait

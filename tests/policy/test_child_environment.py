@@ -1,0 +1,69 @@
+"""What a command finds in its environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from spindle.policy.environment import FIXED, EnvironmentPolicy, child_environment
+
+PARENT = {
+    "HOME": "/h",
+    "PATH": "/bin",
+    "FOO": "1",
+    "FAKE_TOKEN": "t",
+    "my_key": "k",
+    "OPENAI_API_KEY": "o",
+    "CODEX_API_KEY": "c",
+    "ACME_KEY": "a",
+    "LD_PRELOAD": "evil.so",
+    "LD_AUDIT": "evil.so",
+    "LD_LIBRARY_PATH": "/lib",
+    "DYLD_INSERT_LIBRARIES": "evil",
+    "PAGER": "less",
+}
+
+
+def own(policy: EnvironmentPolicy, secrets: tuple[str, ...] = ("ACME_KEY",)) -> dict[str, str]:
+    """Without the variables that are always set."""
+    made = child_environment(PARENT, policy, secret_names=secrets)
+    return {name: value for name, value in made.items() if name not in FIXED}
+
+
+def test_everything_but_the_agents_keys_and_loader_tricks_is_inherited() -> None:
+    assert own(EnvironmentPolicy()) == {
+        "HOME": "/h",
+        "PATH": "/bin",
+        "FOO": "1",
+        "FAKE_TOKEN": "t",
+        "my_key": "k",
+        "LD_LIBRARY_PATH": "/lib",
+    }
+
+
+def test_fixed_variables_win_over_everything() -> None:
+    made = child_environment(PARENT, EnvironmentPolicy(set={"TERM": "xterm"}))
+    assert {name: made[name] for name in FIXED} == FIXED
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [
+        (EnvironmentPolicy(inherit="none"), {}),
+        (EnvironmentPolicy(inherit="core"), {"HOME": "/h", "PATH": "/bin"}),
+        (EnvironmentPolicy(inherit="none", set={"A": "b"}), {"A": "b"}),
+        (EnvironmentPolicy(inherit="core", exclude=("h*",)), {"PATH": "/bin"}),
+        (EnvironmentPolicy(include_only=("P?TH",)), {"PATH": "/bin"}),
+        (EnvironmentPolicy(include_only=("ACME*",)), {"ACME_KEY": "a"}),
+        (EnvironmentPolicy(inherit="none", set={"OPENAI_API_KEY": "mine"}), {"OPENAI_API_KEY": "mine"}),
+        (
+            EnvironmentPolicy(ignore_default_excludes=False),
+            {"HOME": "/h", "PATH": "/bin", "FOO": "1", "LD_LIBRARY_PATH": "/lib"},
+        ),
+    ],
+)
+def test_the_steps_of_the_policy(policy: EnvironmentPolicy, left: dict[str, str]) -> None:
+    assert own(policy) == left
+
+
+def test_children_without_network_are_told_so() -> None:
+    assert child_environment({}, EnvironmentPolicy(), network=False) == {**FIXED, "CODEX_SANDBOX_NETWORK_DISABLED": "1"}

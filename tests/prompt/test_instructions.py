@@ -1,0 +1,90 @@
+"""Which base text a thread gets, and what our own texts say."""
+
+from __future__ import annotations
+
+import pytest
+
+from spindle.prompt.instructions import FAMILIES, bundled_instructions, choose_instructions, family_of, personality_text
+from spindle.protocol.settings import PERSONALITIES
+
+
+def test_the_strongest_source_of_a_base_text_wins():
+    sources = {
+        "explicit": "given",
+        "recorded": "in the rollout",
+        "file_text": "the user's file",
+        "template": "from {{ personality }}.",
+        "model_text": "the model's",
+    }
+    chosen = []
+    while sources:
+        chosen.append(choose_instructions(**sources, template_variables={"personality_pragmatic": "dry"}))
+        sources.pop(next(iter(sources)))
+    assert chosen == ["given", "in the rollout", "the user's file", "from dry.", "the model's"]
+    assert choose_instructions(family="codex") == bundled_instructions("codex")
+
+
+@pytest.mark.parametrize(("personality", "text"), [("friendly", "F"), ("pragmatic", "D"), ("none", "")])
+def test_a_template_takes_the_models_own_words_for_a_personality(personality, text):
+    variables = {"personality_default": "D", "personality_friendly": "F", "personality_pragmatic": None}
+    chosen = choose_instructions(template="<{{ personality }}>", template_variables=variables, personality=personality)
+    assert chosen == f"<{text}>"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("personality", PERSONALITIES)
+def test_a_bundled_text_carries_the_personality_and_no_placeholder(family, personality):
+    text = bundled_instructions(family, personality)
+    assert "{{" not in text and personality_text(personality) in text
+    assert (len(personality_text(personality)) == 0) == (personality == "none")
+
+
+def test_families_have_texts_of_their_own_and_of_fitting_size():
+    texts = {family: bundled_instructions(family, "none") for family in FAMILIES}
+    assert len(set(texts.values())) == len(FAMILIES)
+    sizes = {family: len(text.encode()) for family, text in texts.items()}
+    assert 6_000 <= sizes["codex"] <= 9_000 and 6_000 <= sizes["gpt"] <= 9_000
+    assert 3_500 <= sizes["default"] <= 6_000 and sizes["small"] <= 2_200
+
+
+TOPICS = [
+    "rg",
+    "apply_patch",
+    "update_plan",
+    "AGENTS.md",
+    "sandbox",
+    "git reset --hard",
+    "commit",
+    "data",
+    "path",
+    "test",
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_text_covers_the_topics(family):
+    text = bundled_instructions(family)
+    assert [topic for topic in TOPICS if topic not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("slug", "family"),
+    [
+        ("gpt-5.2-codex", "codex"),
+        ("codex-mini-latest", "codex"),
+        ("gpt-5.1", "gpt"),
+        ("gpt-4.1", "gpt"),
+        ("o4-mini", "gpt"),
+        ("gpt-oss:20b", "small"),
+        ("openai/gpt-oss-120b", "default"),
+        ("qwen2.5-coder-1.5b", "small"),
+        ("unheard-of-model", "default"),
+        ("grub", "default"),
+    ],
+)
+def test_the_family_is_read_from_the_slug(slug, family):
+    assert family_of(slug) == family
+
+
+def test_an_unknown_family_gets_the_default_text():
+    assert bundled_instructions("odd") == bundled_instructions("default")

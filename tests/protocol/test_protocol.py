@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+
+from spindle.protocol.clock import FixedClock, SystemClock, format_uuid7, iso_utc
+from spindle.protocol.events import (
+    AgentMessage,
+    Event,
+    ExecCommandOutputDelta,
+    TaskStarted,
+    UnknownMsg,
+    decode_msg,
+    encode_event,
+    msg_to_wire,
+)
+from spindle.protocol.items import is_user_input, output_for, user_message
+from spindle.protocol.ops import BadSubmission, Interrupt, Submission, UserTurn, decode_submission
+from spindle.protocol.quote import shell_join
+from spindle.protocol.request import Request
+from spindle.protocol.settings import SandboxPolicy
+
+
+def test_a_submission_is_read_and_unknown_fields_are_ignored() -> None:
+    line = b'{"id":"s1","op":{"type":"user_turn","items":[{"type":"text","text":"x"}],"model":"m","new":1}}'
+    assert decode_submission(line) == Submission("s1", UserTurn(items=[{"type": "text", "text": "x"}], model="m"))
+    assert decode_submission(b'{"id":"i","op":{"type":"interrupt"},"z":0}') == Submission("i", Interrupt())
+
+
+@pytest.mark.parametrize(
+    ("line", "sub_id", "part"),
+    [
+        (b"this is not json", "", "not a JSON object"),
+        (b'{"id": 5}', "", 'string "id"'),
+        (b'{"id":"a"}', "a", '"op" must be an object'),
+        (b'{"id":"a","op":{"type":"no_such_op"}}', "a", "unknown op 'no_such_op'"),
+        (b'{"id":"a","op":{"type":"user_turn"}}', "a", "bad user_turn op"),
+        (b'{"id":"a","op":{"type":"user_turn","items":"x"}}', "a", "bad user_turn op"),
+        (b"\xff\xfe", "", "not a JSON object"),
+    ],
+)
+def test_what_is_no_submission_is_refused_with_the_id_it_had(line: bytes, sub_id: str, part: str) -> None:
+    with pytest.raises(BadSubmission) as caught:
+        decode_submission(line)
+    assert caught.value.id == sub_id and part in str(caught.value)
+
+
+def test_unknown_messages_survive_a_round_trip_unchanged() -> None:
+    raw = {"type": "hologram", "depth": [1, {"a": None}]}
+    msg = decode_msg(raw)
+    assert msg == UnknownMsg(raw=raw) and msg_to_wire(msg) == raw
+    assert encode_event(Event("s", msg)) == b'{"id":"s","msg":{"type":"hologram","depth":[1,{"a":null}]}}'
+
+
+def test_both_generations_of_tags_are_read() -> None:
+    new = decode_msg({"type": "turn_started", "turn_id": "u", "model_context_window": 7})
+    assert new == TaskStarted(turn_id="u", model_context_window=7)
+    assert decode_msg(msg_to_wire(AgentMessage(message="x"))) == AgentMessage(message="x")
+
+
+def test_output_travels_as_base64() -> None:
+    event = Event("s", ExecCommandOutputDelta(call_id="c", stream="stdout", chunk=b"hi\xff"))
+    assert encode_event(event).endswith(b'"chunk":"aGn/"}}')
+
+
+@pytest.mark.parametrize(
+    ("wire", "policy"),
+    [
+        ("read-only", SandboxPolicy()),
+        ({"mode": "danger-full-access"}, SandboxPolicy(mode="danger-full-access")),
+        (
+            {"type": "workspace-write", "writable_roots": ["/x"], "network_access": True},
+            SandboxPolicy(mode="workspace-write", writable_roots=("/x",), network_access=True),
+        ),
+        (
+            {"type": "external-sandbox", "network_access": "enabled"},
+            SandboxPolicy(mode="external-sandbox", network_access=True),
+        ),
+    ],
+)
+def test_sandbox_policies_are_read_in_every_spelling_and_written_in_one(wire: object, policy: SandboxPolicy) -> None:
+    assert SandboxPolicy.from_wire(wire) == policy
+    assert SandboxPolicy.from_wire(policy.to_wire()) == policy
+
+
+def test_the_request_has_its_keys_in_the_fixed_order() -> None:
+    request = Request(
+        model="m",
+        instructions=b'"base"',
+        input=[b'{"a":1}', b'{"b":"\xc3\xa9"}'],
+        tools=b"[]",
+        reasoning={"effort": "low"},
+        include=("reasoning.encrypted_content",),
+        prompt_cache_key="t",
+        text={"verbosity": "low"},
+    )
+    assert request.encode() == (
+        b'{"model":"m","instructions":"base","input":[{"a":1},{"b":"\xc3\xa9"}],"tools":[],"tool_choice":"auto",'
+        b'"parallel_tool_calls":true,"reasoning":{"effort":"low"},"store":false,"stream":true,'
+        b'"include":["reasoning.encrypted_content"],"prompt_cache_key":"t","text":{"verbosity":"low"}}'
+    )
+
+
+def test_outputs_have_the_type_their_call_asks_for() -> None:
+    assert output_for({"type": "function_call", "call_id": "c"}, "x")["type"] == "function_call_output"
+    assert output_for({"type": "custom_tool_call", "call_id": "c"}, "x")["type"] == "custom_tool_call_output"
+    assert output_for({"type": "local_shell_call", "id": "l"}, "x") == {
+        "type": "function_call_output",
+        "call_id": "l",
+        "output": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("hello", True),
+        ("<environment_context>\n", False),
+        ("  # AGENTS.md instructions for /w\n", False),
+        ("<skill>\n", False),
+    ],
+)
+def test_context_in_the_users_role_is_not_a_persons_input(text: str, typed: bool) -> None:
+    assert is_user_input(user_message(text)) is typed
+
+
+def test_ids_are_version_7_and_sort_by_time() -> None:
+    early, late = format_uuid7(1, b"\xff" * 10), format_uuid7(2, b"\x00" * 10)
+    assert early < late and early[14] == "7" and early[19] in "89ab" and len(SystemClock().uuid7()) == 36
+    assert FixedClock().uuid7() == FixedClock().uuid7()
+
+
+def test_timestamps_have_milliseconds() -> None:
+    assert iso_utc(1_763_230_603.951) == "2025-11-15T18:16:43.951Z"
+
+
+def test_commands_are_shown_as_a_shell_would_need_them() -> None:
+    assert shell_join(["bash", "-lc", "echo $x", ""]) == "bash -lc 'echo $x' ''"

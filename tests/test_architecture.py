@@ -1,0 +1,241 @@
+"""The rules of docs/architecture.md that a machine can check.
+
+Which way imports go, that there are no cycles, what is loaded on the way to the first answer, how big modules are.
+`python tests/test_architecture.py` prints the size of every module.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from fake_server import FakeServer, Received, Turn, message, turn
+
+SOURCE = Path(__file__).parent.parent / "src" / "spindle"
+DOCS = Path(__file__).parent.parent / "docs"
+LAYERS = [
+    {"errors"},
+    {"protocol"},
+    {"thread", "policy", "patch", "context"},
+    {"prompt", "model", "process", "workspace", "mcp"},
+    {"tools"},
+    {"core", "config", "auth"},
+    {"assembly"},
+    {"frontends", "sdk"},
+    {"__main__"},
+]
+MODULE_LINES = 500
+KERNEL_LINES = 300
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of ours by dotted name."""
+    found: dict[str, Path] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports_of(name: str, *, everywhere: bool) -> Iterator[str]:
+    """The modules of ours that `name` imports; `everywhere` counts those inside functions and for types only too."""
+    tree = ast.parse(modules()[name].read_text())
+    for node in ast.walk(tree) if everywhere else loaded_at_import(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "spindle")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: write imports of our own modules in full"
+            base = node.module or ""
+            if base.split(".")[0] != "spindle":
+                continue
+            for alias in node.names:
+                deeper = f"{base}.{alias.name}"
+                yield deeper if deeper in modules() else base
+
+
+def loaded_at_import(tree: ast.Module) -> Iterator[ast.AST]:
+    """The statements that run when the module is imported."""
+    waiting: list[ast.AST] = [*tree.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+            continue
+        yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+def package_of(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "spindle"
+
+
+def layer_of(name: str) -> int:
+    package = package_of(name)
+    for number, packages in enumerate(LAYERS):
+        if package in packages:
+            return number
+    raise AssertionError(f"{name} is in no layer: give it one here and in docs/architecture.md")
+
+
+def front_end_of(name: str) -> str | None:
+    """The front end a module belongs to; what lies directly in `frontends` is shared by all."""
+    parts = name.split(".")
+    is_package = (SOURCE / "frontends" / parts[2]).is_dir() if len(parts) > 2 else False
+    return parts[2] if parts[:2] == ["spindle", "frontends"] and is_package else None
+
+
+def all_imports() -> list[tuple[str, str]]:
+    return [(name, target) for name in modules() for target in imports_of(name, everywhere=True)]
+
+
+def test_a_module_imports_only_lower_layers_and_its_own_package() -> None:
+    wrong = [
+        f"{name} imports {target}"
+        for name, target in all_imports()
+        # The version, in the package itself, is for everybody.
+        if target != "spindle" and package_of(name) != package_of(target) and layer_of(name) <= layer_of(target)
+    ]
+    assert wrong == []
+
+
+def test_front_ends_do_not_import_each_other() -> None:
+    wrong = [
+        f"{name} imports {target}"
+        for name, target in all_imports()
+        if (front_end := front_end_of(name)) is not None
+        and (target == "spindle.frontends.cli" or front_end_of(target) not in (None, front_end))
+    ]
+    assert wrong == []
+
+
+def test_imports_have_no_cycles() -> None:
+    graph = {
+        name: {target for target in imports_of(name, everywhere=False) if target != name} - parents(name)
+        for name in modules()
+    }
+    finished: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, "import cycle: " + " -> ".join((*path[path.index(name) :], name))
+        if name not in finished:
+            for target in sorted(graph.get(name, ())):
+                visit(target, (*path, name))
+            finished.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_the_architecture_page_draws_every_package() -> None:
+    drawn = set(re.findall(r"^[├└]── (\w+)(?:/|\.py) ", (DOCS / "architecture.md").read_text(), re.MULTILINE))
+    there = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert drawn == there
+
+
+def test_the_exec_page_names_every_option() -> None:
+    from spindle.frontends.exec import command as exec_command
+    from spindle.frontends.launch import COMMON
+
+    page = set(re.findall(r"--?[A-Za-z][a-z-]*", (DOCS / "exec.md").read_text()))
+    assert {name for option in (*COMMON, *exec_command.OPTIONS) for name in option.names} - page == set()
+
+
+def parents(name: str) -> set[str]:
+    """The packages around a module: Python imports them anyway, and ours hold only a docstring or the version."""
+    parts = name.split(".")
+    return {".".join(parts[:end]) for end in range(1, len(parts))}
+
+
+def test_modules_can_be_read_in_one_sitting() -> None:
+    sizes = {name: line_count(path) for name, path in modules().items()}
+    assert {name: size for name, size in sizes.items() if size > MODULE_LINES} == {}
+    kernel = {name: sizes[name] for name in ("spindle.core.turn", "spindle.core.session")}
+    assert {name: size for name, size in kernel.items() if size > KERNEL_LINES} == {}
+
+
+def line_count(path: Path) -> int:
+    return path.read_text().count("\n")
+
+
+# What is loaded on the way: Python itself reports each import on stderr when asked to.
+
+REPORTS_IMPORTS = {"PYTHONPROFILEIMPORTTIME": "1"}
+HEAVY = {
+    *("base64", "dataclasses", "datetime", "email", "hashlib", "html", "http", "inspect", "json", "logging.config"),
+    *("multiprocessing", "pathlib", "pickle", "random", "secrets", "shlex", "shutil", "sqlite3", "statistics"),
+    *("tempfile", "typing_extensions", "unittest", "urllib", "uuid", "xml", "zipfile", "difflib", "ctypes", "curses"),
+    *("PIL", "anyio", "h11", "httpx", "httpx2", "mcp", "openai", "prompt_toolkit", "pydantic", "requests", "rich"),
+    *("textual", "tomlkit", "tree_sitter", "websockets", "yaml", "pkg_resources", "setuptools"),
+}
+
+
+def reported_imports(stderr: str) -> set[str]:
+    lines = [line for line in stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip() for line in lines[1:]}
+
+
+def imported_by(code: str) -> set[str]:
+    """What a plain interpreter loads for these lines."""
+    environment = {**os.environ, **REPORTS_IMPORTS}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return reported_imports(done.stderr)
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_asking_for_the_version_loads_nothing_but_the_version(
+    spindle_cmd: list[str], environment: dict[str, str], flag: str
+) -> None:
+    done = subprocess.run(
+        [*spindle_cmd, flag], env={**environment, **REPORTS_IMPORTS}, capture_output=True, text=True, check=True
+    )
+    ours = {"spindle", "spindle.__main__", "__future__"}
+    # Started by `python -m`, the interpreter needs its own module runner first.
+    runner = imported_by("import runpy") if "-m" in spindle_cmd else set[str]()
+    assert reported_imports(done.stderr) - imported_by("pass") - runner - ours == set()
+    assert done.stdout.startswith("spindle ")
+
+
+def test_nothing_heavy_is_loaded_before_the_first_request(
+    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "stderr"
+    loaded: list[str] = []
+
+    def note_what_is_loaded(_: Received) -> Turn:
+        loaded.append(report.read_text())
+        return turn(message("done"))
+
+    server.script(note_what_is_loaded)
+    with report.open("w") as stderr:
+        done = subprocess.run(
+            [*spindle_cmd, "exec", "--json", "hello"],
+            cwd=workspace,
+            env={**environment, **REPORTS_IMPORTS},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            timeout=30,
+        )
+    assert done.returncode == 0, report.read_text()[-2000:]
+    # asyncio and the two libraries on the path bring modules of their own; those cost nothing more.
+    allowed = imported_by("import asyncio, msgspec, httptools, argparse, tomllib")
+    ours = reported_imports(loaded[0]) - allowed
+    assert {name for name in ours if name in HEAVY or name.split(".")[0] in HEAVY} == set()
+    assert "spindle.core.turn" in ours
+
+
+if __name__ == "__main__":
+    for name, path in sorted(modules().items(), key=lambda entry: -line_count(entry[1])):
+        print(f"{line_count(path):5} {name}")

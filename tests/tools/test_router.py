@@ -1,0 +1,189 @@
+"""Which tools a model sees, in which order, and who answers a call."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from spindle.protocol.items import decode_json
+from spindle.tools.router import ToolSet, Unsupported, build_tools
+from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, function_spec
+
+CODEX = {"shell_type": "shell_command", "patch_type": "freeform"}
+
+
+class Extra:
+    """A tool of somebody else, such as an MCP server's."""
+
+    parallel = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def spec(self) -> dict[str, Any]:
+        return function_spec(self.name, "extra", {}, [])
+
+    async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
+        return ToolResult(output="extra")
+
+
+def names(tools: ToolSet) -> list[str]:
+    return [spec.get("name", spec["type"]) for spec in tools.specs]
+
+
+def function_call(name: str, arguments: object = "{}") -> dict:
+    return {"type": "function_call", "name": name, "arguments": arguments, "call_id": "c1"}
+
+
+def custom_call(name: str) -> dict:
+    return {
+        "type": "custom_tool_call",
+        "name": name,
+        "input": "*** Begin Patch",
+        "call_id": "c2",
+        "status": "completed",
+    }
+
+
+def found(tools: ToolSet, item: dict) -> tuple[Tool, ToolCall]:
+    result = tools.find(item)
+    assert result is not None
+    return result
+
+
+def test_the_usual_tools_stand_in_fixed_order():
+    assert names(build_tools(**CODEX, extra=[Extra("mcp__b__x"), Extra("mcp__a__y")])) == [
+        "exec_command",
+        "write_stdin",
+        "update_plan",
+        "request_user_input",
+        "apply_patch",
+        "web_search",
+        "view_image",
+        "mcp__b__x",
+        "mcp__a__y",
+    ]
+
+
+def test_two_equal_sets_have_equal_bytes():
+    first, second = build_tools(**CODEX), build_tools(**CODEX)
+    assert first.specs_bytes == second.specs_bytes
+    assert decode_json(first.specs_bytes) == first.specs
+
+
+@pytest.mark.parametrize(
+    ("options", "shells"),
+    [
+        ({}, ["exec_command", "write_stdin"]),
+        ({"shell_type": "disabled"}, ["exec_command", "write_stdin"]),
+        ({"unified_exec": False}, ["shell"]),
+        ({"unified_exec": False, "shell_type": "shell_command"}, ["shell_command"]),
+        ({"unified_exec": False, "shell_type": "local"}, ["local_shell"]),
+        ({"unified_exec": False, "shell_type": "unified_exec"}, ["exec_command", "write_stdin"]),
+        ({"unified_exec": False, "shell_type": "disabled"}, []),
+        ({"shell_tool": False}, []),
+    ],
+)
+def test_the_shell_tool_follows_features_then_the_model(options, shells):
+    listed = names(build_tools(**options))
+    assert listed[: listed.index("update_plan")] == shells
+
+
+def test_parts_can_be_switched_off():
+    off = build_tools(
+        shell_tool=False,
+        update_plan=False,
+        request_user_input=False,
+        view_image=False,
+        web_search=None,
+        patch_type=None,
+    )
+    assert off.specs == [] and off.specs_bytes == b"[]"
+
+
+@pytest.mark.parametrize(("mode", "external"), [("cached", False), ("live", True)])
+def test_web_search_reaches_the_live_web_only_when_asked(mode, external):
+    assert {"type": "web_search", "external_web_access": external} in build_tools(web_search=mode).specs
+
+
+def test_the_patch_tool_comes_in_the_form_the_model_wants():
+    assert [s["type"] for s in build_tools(patch_type="freeform").specs if s.get("name") == "apply_patch"] == ["custom"]
+    assert [s["type"] for s in build_tools(patch_type="function").specs if s.get("name") == "apply_patch"] == [
+        "function"
+    ]
+    assert "apply_patch" not in names(build_tools())
+    assert [build_tools(patch_type=kind).has_freeform_patch for kind in ("freeform", "function", None)] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("request_rule", [True, False])
+def test_a_prefix_rule_can_be_given_only_with_the_feature(request_rule):
+    tools = build_tools(request_rule=request_rule)
+    assert ("prefix_rule" in tools.specs[0]["parameters"]["properties"]) is request_rule
+
+
+def test_every_function_is_described_closed_and_not_strict():
+    for spec in build_tools(patch_type="function").specs:
+        if spec["type"] != "function":
+            continue
+        parameters = spec["parameters"]
+        assert spec["strict"] is False and len(spec["description"]) > 30
+        assert parameters["additionalProperties"] is False and parameters.get("required") != []
+        assert list(parameters["properties"]) == sorted(parameters["properties"])
+
+
+@pytest.mark.parametrize("name", ["shell", "container.exec", "local_shell", "shell_command", "apply_patch"])
+def test_tools_of_old_prompts_are_answered_although_they_are_not_listed(name):
+    tools = build_tools()
+    assert name not in names(tools)
+    assert found(tools, function_call(name))[1].name == name
+
+
+def test_a_shell_that_is_switched_off_stays_off():
+    tools = build_tools(shell_tool=False)
+    assert [
+        tools.find(function_call(name)) for name in ("shell", "shell_command", "container.exec", "exec_command")
+    ] == [None] * 4
+
+
+def test_a_local_shell_call_speaks_the_words_of_the_shell_tool():
+    action = {"type": "exec", "command": ["ls"], "timeout_ms": 5, "working_directory": "/w", "env": None, "user": None}
+    item = {"type": "local_shell_call", "id": "lsh_1", "status": "completed", "action": action}
+    tool, call = found(build_tools(), item)
+    assert tool.name == "shell"
+    assert call == ToolCall(
+        item=item, name="local_shell", call_id="lsh_1", arguments='{"command":["ls"],"workdir":"/w","timeout_ms":5}'
+    )
+
+
+def test_arguments_reach_the_tool_verbatim():
+    raw = '{ "cmd" :\t"x" }'
+    assert found(build_tools(), function_call("exec_command", raw))[1].arguments == raw
+    assert found(build_tools(), function_call("exec_command", {"cmd": "x"}))[1].arguments == '{"cmd":"x"}'
+    assert found(build_tools(**CODEX), custom_call("apply_patch"))[1].arguments == "*** Begin Patch"
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        (function_call("no_such_tool"), "unsupported call: no_such_tool"),
+        (custom_call("no_such_tool"), "unsupported custom tool call: no_such_tool"),
+        (custom_call("exec_command"), "unsupported custom tool call: exec_command"),
+    ],
+)
+async def test_a_call_to_no_tool_is_answered_by_name(item, text):
+    tools = build_tools()
+    assert tools.find(item) is None
+    call, tool = tools.resolve(item)
+    with pytest.raises(Unsupported) as failure:
+        await tool.run(call, cast(ToolContext, None))
+    assert str(failure.value) == text
+
+
+async def test_extra_tools_are_found_by_name():
+    call, tool = build_tools(extra=[Extra("mcp__a__y")]).resolve(function_call("mcp__a__y"))
+    assert (await tool.run(call, cast(ToolContext, None))).output == "extra"

@@ -1,0 +1,171 @@
+"""The rule the prompt cache lives by: whatever happens, each input begins with the whole of the one before."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spindle.assembly import SessionRequest, open_session
+from spindle.config.load import load_config
+from spindle.core.session import Session
+from spindle.model.scripted import ScriptedModel, calls, drops, fails, item_of, says, thinks, waits
+from spindle.protocol.events import TERMINAL
+from spindle.protocol.ops import Interrupt, OverrideTurnContext, Shutdown, Submission, UserInput, UserTurn
+
+PLAN = {"plan": [{"step": "a", "status": "pending"}]}
+
+parts = st.lists(
+    st.sampled_from(
+        [
+            lambda n: thinks("hm"),
+            lambda n: says("note \u2028 é"),
+            lambda n: calls("update_plan", PLAN, f"p{n}"),
+            lambda n: calls("no_such_tool", {}, f"u{n}"),
+            lambda n: calls("exec_command", "{bad", f"b{n}"),
+            lambda n: item_of({"type": "hologram", "id": "h"}),
+            lambda n: item_of(
+                {"type": "function_call", "name": "x", "arguments": " {} ", "call_id": f"v{n}", "id": "odd"}
+            ),
+        ]
+    ),
+    min_size=1,
+    max_size=4,
+)
+samples = st.lists(st.tuples(parts, st.sampled_from(["ok", "drop", "fail"])), max_size=3)
+changes = st.sampled_from(
+    [
+        {"sandbox_policy": {"type": "read-only"}},
+        {"sandbox_policy": {"type": "workspace-write"}},
+        {"approval_policy": "untrusted"},
+        {"approval_policy": "never"},
+        {"model": "gpt-5.1"},
+        {"model": "gpt-5.2-codex"},
+        {"personality": "friendly"},
+        {"collaboration_mode": {"mode": "plan"}},
+        {"collaboration_mode": {"mode": "default"}},
+    ]
+)
+actions = st.one_of(
+    st.tuples(st.just("turn"), samples),
+    st.tuples(st.just("steer"), samples),
+    st.tuples(st.just("interrupt"), parts),
+    st.tuples(st.just("override"), changes),
+    st.tuples(st.just("resume"), st.booleans()),
+)
+
+
+class Machine:
+    """Runs actions against sessions of one growing thread and keeps every request ever sent."""
+
+    def __init__(self, home: str, cwd: str) -> None:
+        self.home, self.cwd = home, cwd
+        self.count = 0
+        self.sent: list[Any] = []
+        self.thread_id: str | None = None
+        self.session: Session
+        self.model: ScriptedModel
+
+    async def open(self, *, fork: bool = False) -> None:
+        self.model = ScriptedModel()
+        config = load_config(
+            cwd=self.cwd,
+            env={"CODEX_HOME": self.home, "HOME": self.home},
+            flags={"model": "gpt-5.2-codex", "sandbox_mode": "danger-full-access", "approval_policy": "never"},
+        )
+        self.session = await open_session(
+            SessionRequest(
+                config=config, source="exec", originator="t", client=self.model, thread=self.thread_id, fork=fork
+            )
+        )
+        self.thread_id = self.session.thread_id
+        self.events = self.session.subscribe()
+        self.actor = asyncio.ensure_future(self.session.run())
+
+    async def close(self) -> None:
+        self.session.submit(Submission("", Shutdown()))
+        await self.actor
+        self.sent += self.model.requests
+
+    def script(self, plan: Any) -> None:
+        for items, ending in plan:
+            self.count += 1
+            made = [make(f"{self.count}-{k}") for k, make in enumerate(items)]
+            if ending == "drop":
+                made.append(drops("half", retry_after_s=0))
+            elif ending == "fail":
+                made.append(fails("no"))
+            self.model.script(made)
+        self.model.script(says("end"), says("end"), says("end"))
+
+    async def wait(self, *kinds: Any) -> None:
+        async for event in self.events:
+            if isinstance(event.msg, kinds):
+                return
+
+    async def act(self, action: str, argument: Any) -> None:
+        prompt = [{"type": "text", "text": f"prompt {self.count}"}]
+        self.count += 1
+        sub = f"s{self.count}"
+        match action:
+            case "turn" | "steer":
+                self.model._responses.clear()
+                self.script(argument)
+                self.session.submit(Submission(sub, UserTurn(items=prompt)))
+                if action == "steer":
+                    self.session.submit(Submission(sub + "x", UserInput(items=prompt, mode="steer")))
+                await self.wait(*TERMINAL)
+            case "interrupt":
+                self.model._responses.clear()
+                made = [make(f"{self.count}-{k}") for k, make in enumerate(argument)]
+                self.model.script([*made, waits(30), says("never")])
+                self.session.submit(Submission(sub, UserTurn(items=prompt)))
+                while len(self.model.requests) == 0 or self.model._responses:
+                    await asyncio.sleep(0)
+                self.session.submit(Submission("", Interrupt()))
+                await self.wait(*TERMINAL)
+            case "override":
+                self.session.submit(Submission(sub, OverrideTurnContext(**argument)))
+            case "resume":
+                if self.session.thread.history.entries:
+                    await self.close()
+                    await self.open(fork=argument)
+
+
+async def play(script: list[tuple[str, Any]]) -> list[Any]:
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as cwd:
+        machine = Machine(home, cwd)
+        await machine.open()
+        for action, argument in script:
+            await asyncio.wait_for(machine.act(action, argument), 20)
+        await machine.close()
+        return machine.sent
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(actions, min_size=2, max_size=7))
+def test_each_input_begins_with_the_one_before_and_the_rest_never_changes(script: list[tuple[str, Any]]) -> None:
+    sent = asyncio.run(play(script))
+    for before, after in itertools.pairwise(sent):
+        assert after.input[: len(before.input)] == before.input
+        assert after.instructions == before.instructions and after.tools == before.tools
+
+
+def test_the_property_can_fail() -> None:
+    """The machine reaches retries, failures, interrupts, forks and settings changes."""
+    script = [
+        ("turn", [([lambda n: calls("update_plan", PLAN, n)], "drop"), ([lambda n: thinks("x")], "ok")]),
+        ("override", {"sandbox_policy": {"type": "read-only"}}),
+        ("interrupt", [lambda n: calls("update_plan", PLAN, n)]),
+        ("resume", True),
+        ("turn", [([lambda n: says("x")], "fail")]),
+    ]
+    sent = asyncio.run(play(script))
+    assert len(sent) >= 5
+    assert len({request.prompt_cache_key for request in sent}) == 2
+    assert any(b"<turn_aborted>" in raw for raw in sent[-1].input)
+    assert sum(b"<permissions instructions>" in raw for raw in sent[-1].input) >= 2

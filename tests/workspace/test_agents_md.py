@@ -1,0 +1,139 @@
+"""AGENTS.md files: which are read, in which order, how much of them, and what hostile ones can do."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle.workspace.agents_md import ProjectDocs, load_project_docs
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """`home`, and a project `repo` with folders `sub/deep`."""
+    for name in ("home", "repo/.git", "repo/sub/deep"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path
+
+
+def load(folders: Path, files: Mapping[str, str], cwd: str = "repo/sub/deep", **options: Any) -> ProjectDocs:
+    for name, text in files.items():
+        (folders / name).write_text(text)
+    return load_project_docs(str(folders / cwd), str(folders / "home"), **options)
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "text"),
+    [
+        ({}, {}, None),
+        ({"home/AGENTS.md": " \n global \n"}, {}, "global"),
+        ({"repo/AGENTS.md": "root\n"}, {}, "root\n"),
+        (
+            {"home/AGENTS.md": "G", "repo/AGENTS.md": "R", "repo/sub/AGENTS.md": "S", "repo/sub/deep/AGENTS.md": "D"},
+            {},
+            "G\n\n--- project-doc ---\n\nR\n\nS\n\nD",
+        ),
+        ({"home/AGENTS.md": "plain", "home/AGENTS.override.md": "override"}, {}, "override"),
+        ({"home/AGENTS.md": "plain", "home/AGENTS.override.md": " \n"}, {}, "plain"),
+        (
+            {"repo/AGENTS.md": "R", "repo/sub/AGENTS.md": "plain", "repo/sub/AGENTS.override.md": "over"},
+            {},
+            "R\n\nover",
+        ),
+        ({"repo/GUIDE.md": "guide", "repo/HELP.md": "help"}, {"fallback_names": ["HELP.md", "GUIDE.md"]}, "help"),
+        ({"repo/AGENTS.md": "R", "repo/GUIDE.md": "no"}, {"fallback_names": ["GUIDE.md"]}, "R"),
+        ({"repo/AGENTS.md": "  \n", "repo/sub/AGENTS.md": "S"}, {"max_bytes": 1}, "S"),
+        ({"home/AGENTS.md": "G", "repo/AGENTS.md": "R"}, {"max_bytes": 0}, "G"),
+        ({"home/AGENTS.md": "G", "repo/AGENTS.md": "R"}, {"include_project": False}, "G"),
+        ({"repo/AGENTS.md": "up", "repo/sub/deep/AGENTS.md": "here"}, {"root_markers": []}, "here"),
+        ({"AGENTS.md": "above", "repo/AGENTS.md": "R"}, {}, "R"),
+    ],
+)
+def test_the_text_is_the_global_file_and_one_file_per_folder(
+    folders: Path, files: dict[str, str], options: dict[str, Any], text: str | None
+):
+    docs = load(folders, files, **options)
+    assert (docs.text, docs.warnings) == (text, [])
+
+
+def test_without_a_project_root_only_the_working_folder_counts(folders: Path):
+    (folders / "plain/inner").mkdir(parents=True)
+    docs = load(folders, {"plain/AGENTS.md": "up", "plain/inner/AGENTS.md": "here"}, cwd="plain/inner")
+    assert docs.text == "here"
+
+
+def test_the_budget_is_shared_and_the_file_that_crosses_it_is_cut_at_the_byte(folders: Path):
+    docs = load(
+        folders, {"repo/AGENTS.md": "12345", "repo/sub/AGENTS.md": "aé", "repo/sub/deep/AGENTS.md": "z"}, max_bytes=7
+    )
+    root, sub, deep = (f"{folders}/repo/{name}AGENTS.md" for name in ("", "sub/", "sub/deep/"))
+    assert docs == ProjectDocs(
+        text="12345\n\na\ufffd",
+        sources=[root, sub],
+        warnings=[
+            f"{sub} was cut after 2 bytes: project_doc_max_bytes is 7",
+            f"Project documents exceed project_doc_max_bytes (7); not read: {deep}",
+        ],
+    )
+
+
+def test_a_file_of_ten_gigabytes_costs_no_more_than_the_budget(folders: Path):
+    with open(folders / "repo/AGENTS.md", "wb") as file:
+        file.write(b"start")
+        file.truncate(10 << 30)
+    docs = load(folders, {}, cwd="repo")
+    assert docs.text is not None and len(docs.text) == 32768 and docs.text.startswith("start")
+    assert "was cut after 32768 bytes" in docs.warnings[0]
+
+
+@pytest.fixture
+def ordinary_user() -> Iterator[None]:
+    """Root can read everything, so the test runs as nobody then."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+
+
+def test_a_file_without_read_permission_is_named_and_left_out(ordinary_user: None):
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(f"{folder}/.git")
+        os.makedirs(f"{folder}/sub")
+        (Path(folder) / "AGENTS.md").touch(mode=0o000)
+        (Path(folder) / "sub/AGENTS.md").write_text("S")
+        docs = load_project_docs(f"{folder}/sub", f"{folder}/home")
+    assert docs.text == "S"
+    assert docs.warnings == [f"{folder}/AGENTS.md cannot be read and is left out: Permission denied"]
+
+
+def test_what_is_not_a_file_is_passed_over_and_links_are_followed(folders: Path):
+    (folders / "repo/AGENTS.override.md").mkdir()
+    (folders / "repo/AGENTS.md").symlink_to(folders / "elsewhere.md")
+    (folders / "elsewhere.md").write_text("linked")
+    (folders / "repo/sub/AGENTS.override.md").symlink_to("nowhere")
+    os.mkfifo(folders / "repo/sub/AGENTS.md")
+    (folders / "repo/sub/deep/AGENTS.md").symlink_to("AGENTS.md")
+    assert load(folders, {}).text == "linked"
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\U000e0041"])
+def test_invisible_characters_are_pointed_out(folders: Path, hidden: str):
+    docs = load(folders, {"repo/AGENTS.md": f"be nice{hidden}", "repo/sub/AGENTS.md": "grüße 🎉 🇩🇪"})
+    message = "contains invisible or direction-changing characters; check what it really says"
+    assert docs.warnings == [f"{folders}/repo/AGENTS.md {message}"]
+
+
+def test_a_folder_name_with_control_characters_is_shown_escaped(folders: Path):
+    odd = folders / "repo/a\x1b[31m\nb"
+    odd.mkdir()
+    (odd / "AGENTS.md").write_text("x" * 20)
+    docs = load_project_docs(str(odd), str(folders / "home"), max_bytes=5)
+    assert docs.text == "xxxxx"
+    assert docs.warnings == [f"{str(odd / 'AGENTS.md')!r} was cut after 5 bytes: project_doc_max_bytes is 5"]
