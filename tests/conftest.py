@@ -63,6 +63,7 @@ def environment(home: Path) -> dict[str, str]:
     dead = "http://127.0.0.1:9"
     return {
         **{name: value for name, value in kept.items() if not name.lower().endswith("_proxy")},
+        "HOME": str(home.parent),  # no profile of the person who runs the tests
         "CODEX_HOME": str(home),
         "FAKE_API_KEY": "test-key",
         "HTTP_PROXY": dead,

@@ -104,6 +104,7 @@ async def open_session(request: SessionRequest) -> Session:
         client=client,
         provider=provider,
         instructions=instructions,
+        has_own_text=bool(request.base_instructions or config.base_instructions),
         tools=_tools(config, info),
         catalog=catalog,
         overrides=ModelOverrides(
@@ -122,7 +123,7 @@ async def open_session(request: SessionRequest) -> Session:
     return Session(
         thread=thread,
         settings=settings,
-        briefing=Briefing.for_history(_briefing_options(request, shell.name, environment), history.last_turn_context),
+        briefing=Briefing(_briefing_options(request, shell.name, environment), history.last_turn_context),
         workbench=Workbench(
             processes=ProcessTable(clock=clock, shell=shell, environment=environment, home=config.home),
             environment=environment,

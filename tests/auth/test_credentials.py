@@ -103,6 +103,12 @@ def test_without_any_key_the_first_request_says_how_to_sign_in(tmp_path: Path, p
     assert raised.value.info == "unauthorized"
 
 
+def test_the_key_in_the_environment_goes_to_the_built_in_provider_only(tmp_path: Path):
+    provider = Provider(id="lab", name="Lab", requires_openai_auth=True)
+    with pytest.raises(ModelError, match="Not signed in"):
+        sign(tmp_path, provider, {"OPENAI_API_KEY": "variable"}).credential.authorization()
+
+
 def test_a_missing_variable_is_named_when_a_request_is_made(tmp_path: Path):
     provider = Provider(id="lab", name="Lab", env_key="LAB_KEY", env_key_instructions="Ask the lab.")
     signed_in = sign(tmp_path, provider, {"LAB_KEY": " "})

@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 from config.throwaway import Setup
+from spindle.config.keys import KEYS
+from spindle.config.kinds import Table
 from spindle.errors import ConfigError
 
 
@@ -140,3 +143,22 @@ def test_control_characters_in_a_key_are_escaped(setup: Setup):
 def test_the_reserved_key_is_ignored_with_a_notice(setup: Setup):
     setup.user('instructions = "x"\n')
     assert setup.load().warnings == ["`instructions` is ignored; use developer_instructions or an AGENTS.md file"]
+
+
+def every_key(table: Table, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of every key we know, with `x` for names of the user's choice."""
+    for key, kind in table.keys.items():
+        yield (*path, key)
+        if isinstance(kind, Table) and key != "profiles":
+            yield from every_key(kind, (*path, key, *(("x",) if kind.each else ())))
+
+
+@pytest.mark.parametrize(
+    "value", ["1", "-1", "1.5", "true", '""', '"x"', "[]", "[1]", '["x"]', "{}", "{ x = 1 }", "2020-01-01"]
+)
+def test_no_value_of_any_key_makes_the_program_fail_otherwise(setup: Setup, value: str):
+    for path in every_key(KEYS):
+        try:
+            setup.load(f"{'.'.join(path)}={value}")
+        except ConfigError as error:
+            assert "\n" not in str(error)

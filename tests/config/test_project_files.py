@@ -155,6 +155,12 @@ def test_defaults_follow_trust(setup: Setup, level: str, cwd: str, expected: tup
     assert (headless.approval_policy, headless.sandbox.mode) == ("never", "read-only")
 
 
+def test_without_a_person_nobody_is_asked_whatever_the_files_say(setup: Setup):
+    setup.user('approval_policy = "on-request"\nsandbox_mode = "workspace-write"\n')
+    config = setup.load(headless=True)
+    assert (config.approval_policy, config.sandbox.mode) == ("never", "workspace-write")
+
+
 def test_the_entry_of_the_working_folder_beats_the_one_of_the_root(setup: Setup):
     setup.user(setup.trust() + setup.trust("repo/sub", "untrusted"))
     assert setup.load(cwd="repo/sub").trust_level == "untrusted"

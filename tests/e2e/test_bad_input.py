@@ -58,7 +58,9 @@ def test_a_value_of_the_wrong_type_is_named(cli: Cli, home: Path, server: FakeSe
 
 
 def test_an_unknown_provider_is_named_with_those_that_exist(cli: Cli, server: FakeServer) -> None:
-    refused(cli("exec", "-c", "model_provider=nowhere", "hi"), server, "Model provider", "nowhere", "not found", "openai")
+    refused(
+        cli("exec", "-c", "model_provider=nowhere", "hi"), server, "Model provider", "nowhere", "not found", "openai"
+    )
 
 
 def test_a_missing_home_that_was_asked_for_is_named(cli: Cli, server: FakeServer, tmp_path: Path) -> None:
@@ -97,8 +99,15 @@ def test_outside_a_repository_the_flag_is_named(cli: Cli, server: FakeServer, tm
     refused(cli("exec", "-C", str(plain), "hi"), server, "--skip-git-repo-check")
 
 
-def test_an_unreadable_agents_md_is_a_warning_and_the_run_goes_on(cli: Cli, server: FakeServer, workspace: Path) -> None:
-    (workspace / "AGENTS.md").symlink_to("AGENTS.md")  # refers to itself: exists, cannot be read
+def test_an_unreadable_agents_md_is_a_warning_and_the_run_goes_on(
+    cli: Cli, server: FakeServer, workspace: Path
+) -> None:
+    (workspace / "AGENTS.md").write_text("rules")
+    (workspace / "AGENTS.md").chmod(0)
+    if os.access(workspace / "AGENTS.md", os.R_OK):
+        # For root every mode is readable; a file of another system's memory is not, even for root.
+        (workspace / "AGENTS.md").unlink()
+        (workspace / "AGENTS.md").symlink_to("/proc/self/mem")
     server.script(turn(message("fine")))
     done = cli("exec", "hi")
     assert (done.returncode, done.stdout) == (0, b"fine\n")
@@ -151,6 +160,7 @@ def test_resume_of_an_unknown_id_names_it(cli: Cli, server: FakeServer) -> None:
         (["exec", "one", "two"], "two"),
         (["frobnicate"], "frobnicate"),
         (["exec", "fork"], "fork"),
+        (["exec", "--enable", "time_travel", "hi"], "time_travel"),
         (["exec", "--yolo", "--full-auto", "hi"], "--full-auto"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spindle.errors import ConfigError
-from spindle.model.catalog import Catalog, ModelInfo, TruncationPolicy
+from spindle.model.catalog import Catalog, ModelInfo, TruncationPolicy, family_of
 
 TOKENS, BYTES = TruncationPolicy("tokens", 10_000), TruncationPolicy("bytes", 10_000)
 
@@ -78,6 +78,13 @@ def test_a_part_of_the_window_is_kept_back() -> None:
     assert ModelInfo(slug="x", context_window=None).usable_window is None
 
 
+def test_the_longest_name_that_fits_wins_whatever_the_order() -> None:
+    names = ["lab", "lab-1", "lab-1-max", "lab-1-m"]
+    catalog = Catalog([ModelInfo(slug=name, description=name) for name in names])
+    found = catalog.find("lab-1-max-2026")
+    assert (found.description, found.slug, found.display_name) == ("lab-1-max", "lab-1-max-2026", "lab-1-max-2026")
+
+
 def test_a_users_file_replaces_the_bundled_one(tmp_path: Path) -> None:
     path = tmp_path / "models.json"
     path.write_text(
@@ -107,3 +114,22 @@ def test_an_unusable_file_is_named_with_the_reason(tmp_path: Path, content: byte
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read the model catalogue .*gone.json"):
         Catalog.load(str(tmp_path / "gone.json"))
+
+
+@pytest.mark.parametrize(
+    ("slug", "family"),
+    [
+        ("gpt-5.2-codex", "codex"),
+        ("codex-mini-latest", "codex"),
+        ("gpt-5.1", "gpt"),
+        ("gpt-4.1", "gpt"),
+        ("o4-mini", "gpt"),
+        ("gpt-oss:20b", "small"),
+        ("openai/gpt-oss-120b", "small"),
+        ("qwen2.5-coder-1.5b", "small"),
+        ("unheard-of-model", "default"),
+        ("grub", "default"),
+    ],
+)
+def test_the_family_is_read_from_the_name(slug: str, family: str) -> None:
+    assert family_of(slug) == family

@@ -360,6 +360,14 @@ def test_an_item_without_an_id_is_tied_to_its_deltas_and_left_as_it_is() -> None
     ]
 
 
+def test_a_delta_after_the_end_of_its_item_opens_another() -> None:
+    item = {"type": "message", "id": "msg_1"}
+    assert decode(added(item), done(item), text("late"))[2:] == [
+        ItemAdded({"type": "message", "role": "assistant", "id": "new-1", "content": []}, "new-1"),
+        TextDelta("new-1", "late"),
+    ]
+
+
 def test_items_that_overlap_keep_their_own_deltas() -> None:
     one, two = {"type": "message", "id": "msg_1"}, {"type": "message", "id": "msg_2"}
     events = decode(

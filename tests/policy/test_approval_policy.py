@@ -13,7 +13,12 @@ BUILD = ["bash", "-lc", "make"]
 
 
 def decide(
-    policy: ApprovalPolicy, mode: SandboxMode, *, argv: list[str] = BUILD, escalated: bool = False, available: bool = True
+    policy: ApprovalPolicy,
+    mode: SandboxMode,
+    *,
+    argv: list[str] = BUILD,
+    escalated: bool = False,
+    available: bool = True,
 ) -> Decision:
     sandbox = SandboxPolicy(mode=mode)
     return decide_command(argv, policy=policy, sandbox=sandbox, escalated=escalated, sandbox_available=available)
@@ -36,7 +41,9 @@ def test_untrusted_asks_for_whatever_is_not_known_safe() -> None:
     assert decide("untrusted", "workspace-write", argv=["ls"]) == Allow(sandboxed=True)
 
 
-@pytest.mark.parametrize(("policy", "name"), [("never", "Never"), ("on-failure", "OnFailure"), ("untrusted", "UnlessTrusted")])
+@pytest.mark.parametrize(
+    ("policy", "name"), [("never", "Never"), ("on-failure", "OnFailure"), ("untrusted", "UnlessTrusted")]
+)
 def test_leaving_the_sandbox_can_only_be_asked_for_on_request(policy: ApprovalPolicy, name: str) -> None:
     decision = decide(policy, "workspace-write", argv=["ls"], escalated=True)
     assert isinstance(decision, Refuse)

@@ -8,7 +8,8 @@ import pytest
 
 from spindle.policy.approval import Allow, Ask, Refuse, decide_command
 from spindle.policy.commands import is_dangerous, is_known_safe, parse_command
-from spindle.policy.words import join, split_script
+from spindle.policy.words import split_script
+from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
 WORKSPACE_WRITE = SandboxPolicy(mode="workspace-write")
@@ -159,7 +160,7 @@ def test_talking_about_destruction_is_not_destruction(script: str) -> None:
 def test_nesting_deeper_than_the_scan_counts_as_dangerous() -> None:
     script = "true"
     for _ in range(12):
-        script = join(["bash", "-c", script])
+        script = shell_join(["bash", "-c", script])
     assert is_dangerous(bash(script))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from process.fences import WORKSPACE_WRITE
 
+from process.fences import WORKSPACE_WRITE
 from spindle.process.table import Command, ProcessTable
 
 TIMED_OUT = 124
@@ -32,7 +32,9 @@ ZOO = {
     "leaves a child in the background": Animal(f"sleep {FOREVER} & echo on", 0, "on\n"),
     "leaves a child that holds another descriptor": Animal(f"exec 3>&1; sleep {FOREVER} >&3 & echo on", 0, "on\n"),
     "forks twice into a new session": Animal(f"(setsid sleep {FOREVER} &) ; echo on", 0, "on\n"),
-    "forks a daemon without environment": Animal(f"(env -i setsid sleep {FOREVER} >/dev/null 2>&1 &) ; echo on", 0, "on\n"),
+    "forks a daemon without environment": Animal(
+        f"(env -i setsid sleep {FOREVER} >/dev/null 2>&1 &) ; echo on", 0, "on\n"
+    ),
     "detaches with nohup and disown": Animal(f"nohup sleep {FOREVER} >/dev/null 2>&1 & disown; echo on", 0, "on\n"),
     "starts a coprocess": Animal(f"coproc sleep {FOREVER}; echo on", 0, "on\n"),
     "writes on in the background": Animal("(while :; do echo x; sleep 0.01; done) & echo lead", 0),

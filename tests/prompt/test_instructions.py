@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spindle.prompt.instructions import FAMILIES, bundled_instructions, choose_instructions, family_of, personality_text
+from spindle.prompt.instructions import FAMILIES, bundled_instructions, choose_instructions, personality_text
 from spindle.protocol.settings import PERSONALITIES
 
 
@@ -65,25 +65,6 @@ TOPICS = [
 def test_every_text_covers_the_topics(family):
     text = bundled_instructions(family)
     assert [topic for topic in TOPICS if topic not in text] == []
-
-
-@pytest.mark.parametrize(
-    ("slug", "family"),
-    [
-        ("gpt-5.2-codex", "codex"),
-        ("codex-mini-latest", "codex"),
-        ("gpt-5.1", "gpt"),
-        ("gpt-4.1", "gpt"),
-        ("o4-mini", "gpt"),
-        ("gpt-oss:20b", "small"),
-        ("openai/gpt-oss-120b", "default"),
-        ("qwen2.5-coder-1.5b", "small"),
-        ("unheard-of-model", "default"),
-        ("grub", "default"),
-    ],
-)
-def test_the_family_is_read_from_the_slug(slug, family):
-    assert family_of(slug) == family
 
 
 def test_an_unknown_family_gets_the_default_text():

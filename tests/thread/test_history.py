@@ -137,13 +137,15 @@ def test_a_fork_of_the_current_generation_begins_with_its_parents_lines(
 
 def test_a_fork_does_not_see_what_its_parent_did_later(place: Callable[[str], Path], store: ThreadStore, clock) -> None:
     parent = place("codex-0.166.0.jsonl")
-    place("codex-0.166.0-fork.jsonl")
+    path = place("codex-0.166.0-fork.jsonl")
+    path.write_bytes(path.read_bytes().split(b"\n", 1)[0] + b"\n")
     fork = next(ref for ref in store.list().threads if ref.forked_from_id)
     before = History.replay(store.read(store.get(fork.id)))
     writer = RolloutWriter.reopen(str(parent), clock)
     writer.append("response_item", user_message("later"))
     writer.close()
     assert state(History.replay(store.read(store.get(fork.id)))) == state(before)
+    assert texts(before)[-1] == "It lists two files."
 
 
 def test_a_fork_whose_parent_is_gone_says_so_and_keeps_its_own_lines(place: Callable[[str], Path], store) -> None:

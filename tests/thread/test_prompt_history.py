@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from pathlib import Path
@@ -51,6 +52,21 @@ def test_several_writers_lose_no_line(home: Path, clock: FixedClock) -> None:
     for writer in writers:
         writer.join()
     assert PromptHistory(str(home), clock).state()[1] == 200
+
+
+def test_a_writer_that_waited_writes_to_the_file_that_replaced_the_old_one(home: Path, clock: FixedClock) -> None:
+    path = home / "history.jsonl"
+    path.write_text("")
+    with path.open() as old:
+        fcntl.flock(old, fcntl.LOCK_EX)
+        waiting = threading.Thread(target=PromptHistory(str(home), clock).append, args=("t", "late"))
+        waiting.start()
+        waiting.join(0.1)
+        assert waiting.is_alive()
+        (home / "new").write_text("")
+        os.replace(home / "new", path)
+    waiting.join()
+    assert '"late"' in path.read_text()
 
 
 def test_a_torn_line_does_not_swallow_the_next(home: Path, clock: FixedClock) -> None:

@@ -13,6 +13,7 @@ from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import user_message
 from spindle.thread.history import History
 from spindle.thread.store import ThreadRef, ThreadStore
+from spindle.thread.view import transcript
 
 
 def said(store: ThreadStore, ref: ThreadRef) -> list[str]:
@@ -36,8 +37,10 @@ def test_a_thread_is_found_by_id_and_by_name(store: ThreadStore, record) -> None
     assert store.find("the build") == first
     store.set_name(second.id, "the build")
     assert store.find("the build") == second
-    store.set_name(second.id, "other")
+    store.set_name(first.id, "the build")
     assert store.find("the build") == first
+    store.set_name(first.id, "other")
+    assert store.find("the build") == second
     assert store.find("nobody") is None
 
 
@@ -97,7 +100,7 @@ def test_files_of_both_generations_are_latest_and_listed(place: Callable[[str], 
 
 def test_a_response_is_found_after_a_restart(store: ThreadStore, record) -> None:
     record.thread(("q", "a", "resp_1"))
-    ref = record.thread(("q", "a", "resp_2"), ("mentions resp_9", "a", "resp_3"))
+    ref = record.thread(("q", "a", "resp_2"), ("resp_9", "a", "resp_3"))
     assert store.find_response_id("resp_2") == ref
     assert store.find_response_id("resp_9") is None
 
@@ -284,6 +287,12 @@ def test_a_fork_of_the_first_turns_equals_a_rollback_of_the_others(store: Thread
         ]
 
 
+def test_a_fork_of_the_first_turns_ends_with_a_whole_turn(store: ThreadStore, record) -> None:
+    parent = record.thread(("q1", "a1", "r1"), ("q2", "a2", "r2"))
+    turns = transcript(store.read(store.fork(parent, up_to=1)).records)
+    assert [(turn.status, len(turn.items)) for turn in turns] == [("completed", 2)]
+
+
 def test_a_fork_counts_only_the_turns_that_are_left(store: ThreadStore, record) -> None:
     parent = record.thread(("q1", "a1", "r1"), ("q2", "a2", "r2"), ("q3", "a3", "r3"))
     history, _ = store.resume(parent)
@@ -294,6 +303,7 @@ def test_a_fork_counts_only_the_turns_that_are_left(store: ThreadStore, record) 
     record.turn(history, "q6", "a6", "r6")
     history.close()
     assert said(store, parent) == ["q1", "a1", "q4", "a4", "q6", "a6"]
+    assert said(store, store.fork(parent, up_to=3)) == ["q1", "a1", "q4", "a4", "q6", "a6"]
     assert said(store, store.fork(parent, up_to=2)) == ["q1", "a1", "q4", "a4"]
     assert said(store, store.fork(parent, up_to=1)) == ["q1", "a1"]
     assert said(store, store.fork(parent)) == ["q1", "a1", "q4", "a4", "q6", "a6"]

@@ -84,8 +84,9 @@ Opener = Callable[..., Any]
 
 
 @pytest.fixture
-async def start(tmp_path: Path, workspace: Path) -> AsyncIterator[Opener]:
+async def start(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Opener]:
     """Opens sessions on the workspace; each is closed at the end. Keyword arguments go to SessionRequest or flags."""
+    monkeypatch.setenv("HOME", str(tmp_path))  # no profile of the person who runs the tests
     drivers: list[Driver] = []
     home = tmp_path / "codex-home"
     home.mkdir(exist_ok=True)

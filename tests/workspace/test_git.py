@@ -86,7 +86,7 @@ def test_a_worktree_has_its_own_branch_and_shares_the_rest(repository: Path, tmp
 def test_a_prepared_head_gives_a_hash_or_nothing(repository: Path, head: str, expected: str | None):
     (repository / ".git/HEAD").write_text(head)
     (repository / ".git/refs/heads/loop").write_text("ref: refs/heads/loop\n")
-    (repository.parent / "secret").write_text("e" * 40)
+    (repository / "secret").write_text("e" * 40)
     facts = git_facts(str(repository))
     assert facts is not None and facts.commit_hash == expected
     assert facts.branch is None or facts.branch.isprintable()

@@ -195,7 +195,9 @@ def make_set(*skills: tuple[str, str]) -> SkillSet:
     ],
 )
 def test_mentions_select_enabled_skills_once_in_list_order(given: Any, selected: list[str]):
-    skills = make_set(("alpha", "/s/a"), ("beta", "/s/b"), ("twin", "/s/t1"), ("twin", "/s/t2"), ("HOME", "/s/h"))
+    skills = make_set(
+        ("alpha", "/s/a"), ("beta", "/s/b"), ("twin", "/s/t1"), ("twin", "/s/t2"), ("HOME", "/s/h"), ("home", "/s/h2")
+    )
     assert [skill.path for skill in select_skills(given, skills)] == selected
 
 

@@ -118,19 +118,28 @@ def _check_value(layer: Layer, value: Any, kind: Kind, path: tuple[str, ...]) ->
     # The exact type: a boolean is an integer to Python, but not to a person.
     if type(value) not in kind.types:
         raise _wrong_type(layer, path, value, kind.wanted)
-    is_word = str in kind.types and not hasattr(value, "keys")  # a table may stand in place of a word
-    if kind.choices and is_word and value not in kind.choices:
-        raise ConfigError(f"{layer.place(path)}: {dotted(path)} is {value!r}, but must be {kind.wanted}")
-    if kind.minimum is not None and value < kind.minimum:
-        raise ConfigError(f"{layer.place(path)}: {dotted(path)} is {value}, but must be {kind.wanted}")
     if kind.items is not None:
-        members = value.items() if isinstance(value, dict) else enumerate(value)
-        for name, member in members:
-            if not isinstance(member, kind.items):
-                inner = (*path, name) if isinstance(name, str) else path
-                raise _wrong_type(layer, inner, member, "a string" if isinstance(name, str) else kind.wanted)
-    if kind.is_path and any("\0" in text for text in ([value] if isinstance(value, str) else value)):
+        _check_members(layer, value, kind, path)
+    elif (kind.choices and _is_unknown_word(value, kind)) or (kind.minimum is not None and value < kind.minimum):
+        raise ConfigError(f"{layer.place(path)}: {dotted(path)} is {value!r}, but must be {kind.wanted}")
+    if kind.is_path and any("\0" in text for text in (value if kind.items else [value])):
         raise ConfigError(f"{layer.place(path)}: {dotted(path)} contains a NUL character")
+
+
+def _check_members(layer: Layer, value: Any, kind: Kind, path: tuple[str, ...]) -> None:
+    if type(value) is dict:
+        for name, member in value.items():
+            if type(member) is not kind.items:
+                raise _wrong_type(layer, (*path, name), member, "a string")
+        return
+    for member in value:
+        if type(member) is not kind.items:
+            raise _wrong_type(layer, path, member, kind.wanted)
+
+
+def _is_unknown_word(value: Any, kind: Kind) -> bool:
+    # A table in place of a word has a meaning of its own.
+    return type(value) is str and value not in kind.choices
 
 
 def _resolve(layer: Layer, value: Any) -> Any:

@@ -57,16 +57,13 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Briefing:
     """Keeps the snapshot last told to one thread, and what was read for its folder."""
 
-    def __init__(self, options: BriefingOptions, told: ContextSnapshot | None) -> None:
+    def __init__(self, options: BriefingOptions, turn_context: dict[str, Any] | None = None) -> None:
+        """`turn_context`: the last one recorded, when the thread is not new."""
         self._options = options
-        self._told = told
+        self._told = snapshot_from_turn_context(turn_context) if turn_context else None
         self._skills: dict[str, SkillSet] = {}
         self._docs: dict[str, tuple[str | None, tuple[str, ...]]] = {}
         self._warned: set[str] = set()
-
-    @classmethod
-    def for_history(cls, options: BriefingOptions, turn_context: dict[str, Any] | None) -> Briefing:
-        return cls(options, snapshot_from_turn_context(turn_context) if turn_context else None)
 
     def forget_since(self, turn_context: dict[str, Any] | None) -> None:
         """The thread was cut back: what was told after that point was not told."""
@@ -76,6 +73,8 @@ class Briefing:
         """Append a message for each thing that is not as the thread was last told."""
         snapshot = self._snapshot(settings, thread, emit)
         told = self._told
+        if told is not None and told.model is not None:
+            told = msgspec.structs.replace(told, model_text=thread.text_for(told.model))
         thread.append_items(initial_context(snapshot) if told is None else context_changes(told, snapshot))
         self._told = snapshot
         return snapshot
@@ -142,7 +141,7 @@ class Briefing:
             sandbox=settings.sandbox,
             roots=writable_roots(settings.sandbox, settings.cwd, options.environment),
             model=settings.model,
-            model_text=thread.model_text,
+            model_text=thread.text_for(settings.model),
             personality=settings.personality,
             collaboration_mode=settings.collaboration_mode,
             developer_instructions=options.developer_instructions,

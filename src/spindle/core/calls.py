@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from spindle.context.truncate import truncate_output
-from spindle.errors import SpindleError, ToolError
+from spindle.context.truncate import guard_limit, truncate_output
+from spindle.errors import SpindleError
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg, Warning
 from spindle.protocol.items import Item, output_for
-from spindle.tools.router import ToolSet, Unsupported
+from spindle.tools.router import ToolSet
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, Truncation
 
 ABORT_GRACE_S = 2.0
@@ -100,8 +100,8 @@ class CallRunner:
         return outputs + follow_ups
 
     def _guard(self) -> tuple[str, int]:
-        """Second guard at insertion: whatever a tool returned, history takes at most 1.2 times the model's policy."""
-        return self._truncation.mode, self._truncation.limit * 12 // 10
+        """Second guard at insertion: whatever a tool returned, history takes little more than the model's policy."""
+        return self._truncation.mode, guard_limit(self._truncation.limit)
 
     def _result(self, running: RunningCall) -> ToolResult:
         task = running.task
@@ -110,9 +110,7 @@ class CallRunner:
         error = task.exception()
         if error is None:
             return task.result()
-        if isinstance(error, ToolError):
-            return ToolResult(output=str(error))
-        if isinstance(error, Unsupported | SpindleError):
+        if isinstance(error, SpindleError):
             return ToolResult(output=str(error))
         # A bug of ours must not end the user's turn: the model hears of it and can try another way.
         self._emit(Warning(message=f"tool {running.call.name} failed: {type(error).__name__}: {error}"))

@@ -42,6 +42,7 @@ class LiveThread:
         client: ModelClient,
         provider: Provider,
         instructions: str,
+        has_own_text: bool,
         tools: ToolSet,
         catalog: Catalog,
         overrides: ModelOverrides,
@@ -55,6 +56,7 @@ class LiveThread:
         self.client = client
         self.provider = provider
         self.instructions = encode_json(instructions)
+        self._has_own_text = has_own_text
         self.tools = tools
         self.catalog = catalog
         self._overrides = overrides
@@ -95,10 +97,12 @@ class LiveThread:
             keeps_all_ids=self.provider.is_azure,
         )
 
-    @property
-    def model_text(self) -> str:
-        """The base text the current model would have had from the start."""
-        return bundled_instructions(self.traits.family, self._personality)
+    def text_for(self, slug: str) -> str | None:
+        """The base text a model would have had from the start; None where the user gave one for all models."""
+        if self._has_own_text:
+            return None
+        info = self.catalog.find(slug)
+        return info.base_instructions or bundled_instructions(info.family, self._personality)
 
     def append_items(self, items: Iterable[Item]) -> None:
         for item in items:

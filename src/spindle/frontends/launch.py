@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from spindle.config.keys import FEATURES, REFERENCE_FEATURES
 from spindle.config.load import load_config
 from spindle.config.schema import Config
 from spindle.config.sources import resolve_home
@@ -15,8 +16,6 @@ from spindle.frontends.options import FLAG, LIST, VALUE, VARIADIC, Option, Parse
 from spindle.protocol.ops import ConfigureSession
 from spindle.protocol.settings import APPROVAL_POLICIES, SANDBOX_MODES, SandboxPolicy
 from spindle.workspace.git import find_root
-
-OSS_MODELS = {"ollama": "gpt-oss:20b", "lmstudio": "openai/gpt-oss-20b"}
 
 COMMON = (
     Option(("-c", "--config"), LIST, "override one setting; VALUE is TOML, else a plain string", "KEY=VALUE"),
@@ -67,6 +66,7 @@ async def use_local_server(config: Config, parsed: Parsed) -> Config:
         return config
     # Only --oss asks servers before the first request.
     from spindle.config.oss import check_oss_server, choose_oss_provider
+    from spindle.config.providers import OSS_MODELS
 
     provider = await choose_oss_provider(asked_for, config.oss_provider, config.providers, os.environ)
     await check_oss_server(provider, os.environ)
@@ -108,6 +108,9 @@ def flags_from(parsed: Parsed) -> dict[str, Any]:
 
 
 def _feature_overrides(parsed: Parsed) -> list[str]:
+    for name in (*parsed.many("enable"), *parsed.many("disable")):
+        if name not in FEATURES and name not in REFERENCE_FEATURES:
+            raise UsageError(f"unknown feature {name!r}; features: {', '.join(FEATURES)}")
     return [f"features.{name}=true" for name in parsed.many("enable")] + [
         f"features.{name}=false" for name in parsed.many("disable")
     ]

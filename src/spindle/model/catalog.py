@@ -21,6 +21,10 @@ LEVEL_DESCRIPTIONS = {
 }
 
 
+SMALL_MODEL_BILLIONS = 24
+"""Models that name a size up to this many billion parameters get the short base text."""
+
+
 class ReasoningLevel(msgspec.Struct, frozen=True):
     """One reasoning effort a model offers."""
 
@@ -106,13 +110,23 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 def family_of(slug: str) -> str:
     """The kind of base text that fits a model, by its name."""
     name = slug.rpartition("/")[2].lower()
-    if name.startswith("gpt-oss"):
+    size = _size_in_billions(name)
+    if name.startswith("gpt-oss") or (size is not None and size <= SMALL_MODEL_BILLIONS):
         return "small"
     if "codex" in name:
         return "codex"
     if name.startswith("gpt-") or (name.startswith("o") and name[1:2].isdigit()):
         return "gpt"
     return "default"
+
+
+def _size_in_billions(name: str) -> float | None:
+    """The size in names like `llama3:8b`, `qwen2.5-coder-1.5b` or `gpt-oss:20b`."""
+    for word in name.replace(":", "-").replace("_", "-").split("-"):
+        digits = word.removesuffix("b")
+        if digits != word and digits.replace(".", "", 1).isdigit():
+            return float(digits)
+    return None
 
 
 class _CatalogFile(msgspec.Struct):

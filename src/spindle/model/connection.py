@@ -104,17 +104,19 @@ class Connection(asyncio.Protocol):
             self.transport.write(head)
             self.transport.write(body)
         unsent = self.transport.get_write_buffer_size()
+        deadline = self._loop.time() + timeout_s
         while not self._has_head:
             if self._failure is not None:
                 raise self._failure
             try:
-                await self._wait(self._loop.time() + timeout_s)
+                await self._wait(deadline)
             except TimedOut:
                 # A large body on a slow line: the server's time to answer starts when it has the whole question.
                 left = self.transport.get_write_buffer_size()
                 if left >= unsent:
                     raise
                 unsent = left
+                deadline = self._loop.time() + timeout_s
 
     async def read(self, deadline: float) -> bytes:
         """All body bytes that arrived; waits for some until `deadline` (loop time). b"" is the end."""
@@ -204,9 +206,6 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._has_body:
             return
-        self._head_bytes += len(name) + len(value)
-        if self._head_bytes > HEAD_MAX_BYTES:
-            raise ValueError("too many headers")
         key, text = name.decode("latin-1").lower(), value.decode("utf-8", "replace")
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
@@ -234,7 +233,6 @@ class Connection(asyncio.Protocol):
         if self._is_interim:
             self._is_interim = False
             self.headers = {}
-            self._head_bytes = 0
             return
         self._has_body = True
 

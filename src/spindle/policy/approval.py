@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from spindle.policy.commands import is_dangerous, is_known_safe, join
+from spindle.policy.commands import is_dangerous, is_known_safe
 from spindle.policy.sandbox import is_writable
+from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
 USER_REJECTED_COMMAND = "exec command rejected by user"
@@ -75,7 +76,7 @@ def decide_command(
         return Ask(reason="no sandbox is available here: the command would run unconfined", sandboxed_if_approved=False)
     if is_dangerous(argv):
         if policy == "never":
-            return Refuse(message=f"`{join(argv)}` rejected: blocked by policy")
+            return Refuse(message=f"`{shell_join(argv)}` rejected: blocked by policy")
         return Ask(reason="the command may destroy files or work", sandboxed_if_approved=confined)
     if policy == "untrusted":
         return Ask(sandboxed_if_approved=confined)

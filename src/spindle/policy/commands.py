@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from spindle.policy.danger import is_dangerous
-from spindle.policy.words import join, quote, script_of, split_script
+from spindle.policy.words import script_of, split_script
+from spindle.protocol.quote import shell_join
 
-__all__ = ["is_dangerous", "is_known_safe", "join", "parse_command", "quote", "split_command"]
+__all__ = ["is_dangerous", "is_known_safe", "parse_command", "split_command"]
 
 _SYSTEM_FOLDERS = frozenset(("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"))
 _ALWAYS_SAFE = frozenset(
@@ -119,7 +120,7 @@ _VALUE_FLAGS = {
 def parse_command(argv: Sequence[str]) -> list[dict[str, Any]]:
     """The `parsed_cmd` of events: what is read, listed or searched; one `unknown` entry if any part is unclear."""
     script = script_of(argv)
-    whole = script if script is not None else join(argv)
+    whole = script if script is not None else shell_join(argv)
     unknown = [{"type": "unknown", "cmd": whole}]
     parts = split_script(script) if script is not None else [("", list(argv))] if argv else None
     if parts is None:
@@ -138,7 +139,7 @@ def parse_command(argv: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _describe(words: list[str]) -> dict[str, Any] | None:
-    name, cmd = os.path.basename(words[0]), join(words)
+    name, cmd = os.path.basename(words[0]), shell_join(words)
     if name == "git" and words[1:2] == ["grep"]:
         name, words = "grep", words[1:]
     if name == "sed" and not _is_line_filter(words):

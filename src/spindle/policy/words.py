@@ -1,4 +1,4 @@
-"""Shell text as words: quoting them, and splitting the scripts that are nothing but plain words.
+"""Shell scripts that are nothing but plain words, split into those words.
 
 `split_script` understands only what it can be sure of. Whatever a shell could expand, redirect or run in another way
 makes it answer None, and the script then counts as one opaque command.
@@ -7,31 +7,18 @@ makes it answer None, and the script then counts as one opaque command.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 SHELLS = ("bash", "zsh", "sh")
 MAX_PARTS = 200
 
-_UNQUOTED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
-_PLAIN = _UNQUOTED | frozenset("*?[]~^!")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-*?[]~^!")
 _KEYWORDS = frozenset(
     (
         *("if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "in"),
         *("function", "select", "time", "coproc", "{", "}", "!", "[[", "]]"),
     )
 )
-
-
-def quote(word: str) -> str:
-    """`word` so that a shell reads it as one word."""
-    if word and _UNQUOTED.issuperset(word):
-        return word
-    return "'" + word.replace("'", "'\"'\"'") + "'"
-
-
-def join(words: Iterable[str]) -> str:
-    """A command line that a shell splits into exactly `words`."""
-    return " ".join(quote(word) for word in words)
 
 
 def script_of(argv: Sequence[str]) -> str | None:

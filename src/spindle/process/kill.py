@@ -2,8 +2,8 @@
 
 Three threads lead to a process: it is below the leader in the process tree; it is in the leader's session; or it
 carries the command's mark. The mark is inherited twice: as a variable, and as the value of a resource limit that no
-kernel of this century enforces, which a daemon keeps even when it empties its environment. As a "subreaper" this process
-becomes the parent of such daemons, so it need only look among its own descendants.
+kernel of this century enforces, which a daemon keeps even when it empties its environment. As a "subreaper" this
+process becomes the parent of such daemons, so it need only look among its own descendants.
 On systems without /proc only the leader's process group can be reached.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -88,27 +88,25 @@ def note_leader(pid: int, *, is_over: bool = False) -> None:
     (_State.leaders.discard if is_over else _State.leaders.add)(pid)
 
 
-def signal_tree(leader: int, mark: Mark, number: int, *, skip_leader: bool = False) -> None:
-    """Send one signal to every process of the command."""
-    pids = members(leader, mark)
-    for pid in pids:
-        if not (skip_leader and pid == leader):
-            _send(pid, number)
-    if not pids and not skip_leader:
-        _send_group(leader, number)
+def signal_tree(leaders: Collection[int], mark: Mark, number: int, *, spare: Collection[int] = ()) -> None:
+    """Send one signal to every process of the commands, except those to `spare`."""
+    for pid in {*leaders, *members(leaders, mark)}.difference(spare):
+        _send(pid, number)
 
 
-def kill_tree(leader: int, mark: Mark, *, leader_alive: bool = True) -> None:
-    """SIGKILL until nothing of the command is left. Bounded: about a tenth of a second against a fork bomb."""
-    if leader_alive:
+def kill_tree(leaders: Collection[int], mark: Mark) -> None:
+    """SIGKILL until nothing of the commands is left. Bounded: about a tenth of a second against a fork bomb.
+
+    `leaders` are those nobody has reaped yet; a number that was reaped may belong to someone else by now.
+    """
+    for leader in leaders:
         _send_group(leader, signal.SIGKILL)
         _send(leader, signal.SIGKILL)
     for _ in range(_MAX_PASSES):
-        alive = [pid for pid in members(leader, mark) if not _is_zombie(pid)]
+        alive = [pid for pid in members(leaders, mark) if not _is_zombie(pid)]
         for pid in alive:
             _send(pid, signal.SIGKILL)
-        # The leader is reaped by whoever started it; waiting for that here would wait for ourselves.
-        if not alive or alive == [leader]:
+        if not alive:
             break
         time.sleep(_PASS_PAUSE_S)
     reap_orphans()
@@ -116,21 +114,21 @@ def kill_tree(leader: int, mark: Mark, *, leader_alive: bool = True) -> None:
 
 def kill_leftovers(mark: Mark) -> None:
     """End what finished commands left in the background."""
-    if members(0, mark):
-        kill_tree(0, mark, leader_alive=False)
+    if members((), mark):
+        kill_tree((), mark)
 
 
-def members(leader: int, mark: Mark) -> list[int]:
-    """Every process that belongs to the command, the leader first."""
+def members(leaders: Collection[int], mark: Mark) -> list[int]:
+    """Every process that belongs to the commands."""
     own = os.getpid()
     tree = _descendants(own)
     if not _State.subreaper:
         tree |= {pid: 1 for pid in _all_pids() if pid not in tree and pid != own}
     found: dict[int, None] = {}
     for pid, parent in tree.items():  # parents come before their children
-        if pid == leader or parent in found or (leader and _session_of(pid) == leader) or mark.is_on(pid):
+        if pid in leaders or parent in found or mark.is_on(pid) or _session_of(pid) in leaders:
             found[pid] = None
-    return sorted(found, key=lambda pid: pid != leader)
+    return list(found)
 
 
 def reap_orphans() -> None:

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-CAPTURE_LIMIT_S = 3.0
+PATIENCE_S = 1.0
+"""How long a command waits for the capture before it reads the profile itself."""
+CAPTURE_BYTES = 1024 * 1024
 
 _MARK = "spindle-login-environment"
 _PER_PROCESS = frozenset(("_", "SHLVL", "PWD", "OLDPWD", "BASH_ENV"))

@@ -40,6 +40,8 @@ class SpawnSpec(msgspec.Struct, frozen=True, kw_only=True):
     sandboxed: bool = False
     """The leader is a launcher whose death ends the whole command."""
     pass_fds: tuple[int, ...] = ()
+    output_file: int | None = None
+    """A descriptor that takes standard output, for a program nobody listens to; its errors go nowhere."""
 
 
 class Running:
@@ -63,7 +65,8 @@ class Running:
         self.exit_code: int | None = None
         """Known a moment before `finished`, while the last output is still being read."""
         self.finished: asyncio.Future[int] = self._loop.create_future()
-        self._loop.add_reader(fd, self._readable)
+        if fd >= 0:
+            self._loop.add_reader(fd, self._readable)
         self._watch_exit()
 
     # ---- the end of the leader ---------------------------------------------------------------------
@@ -98,6 +101,8 @@ class Running:
             os.close(self._pidfd)
             self._pidfd = -1
         self.exit_code = code if code >= 0 else 128 - code
+        if self.finished.cancelled():
+            return
         for _ in range(_DRAIN_READS):
             if self._fd < 0 or not self._read_once():
                 break
@@ -165,22 +170,52 @@ class Running:
                 return False
         return True
 
-    async def stop(self, *, grace_s: float = _GRACE_S) -> int:
-        """End the program and everything it started: a chance to tidy up, then SIGKILL. Returns the exit code."""
+    @property
+    def is_left_alone(self) -> bool:
+        """It is nobody's command, so the end of the commands is not its end."""
+        return self._spec.output_file is not None and not self._spec.sandboxed
+
+    async def stop(self) -> int:
+        """End the program and everything it started. Returns the exit code."""
         if self.finished.done():
             kill.kill_leftovers(self._spec.mark)
-            return self.finished.result()
-        self._killed = True
-        if self.exit_code is None and grace_s > 0:
-            kill.signal_tree(self.pid, self._spec.mark, signal.SIGTERM, skip_leader=self._spec.sandboxed)
-            await asyncio.wait((self.finished,), timeout=grace_s)
-        kill.kill_tree(self.pid, self._spec.mark, leader_alive=self.exit_code is None)
-        await asyncio.wait((self.finished,), timeout=_KILL_WAIT_S)
+        else:
+            await stop_all([self], self._spec.mark)
+        return self.finished.result()
+
+    def abandon(self) -> None:
+        """Let it run to its own end, unwatched. Only for a program that has an output file."""
+        if self.finished.done():
+            return
+        kill.note_leader(self.pid, is_over=True)
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self._popen.returncode = 0  # nobody will ask; without it the interpreter complains about a child not waited for
+        self.finished.cancel()
+
+    def _give_up(self) -> None:
+        """It is stuck in the kernel (a dead network disk): not ours to wait for."""
         if not self.finished.done():
-            # Stuck in the kernel (dead network disk): not ours to wait for.
             self.exit_code = 128 + signal.SIGKILL
             self._finish()
-        return self.finished.result()
+
+
+async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:
+    """End several programs at once, with everything that carries `mark`: a chance to tidy up, then SIGKILL."""
+    leaders = {one.pid for one in running if one.exit_code is None}
+    launchers = {one.pid for one in running if one._spec.sandboxed}
+    ends = [one.finished for one in running]
+    for one in running:
+        one._killed = True
+    if leaders:
+        kill.signal_tree(leaders, mark, signal.SIGTERM, spare=launchers)
+        await asyncio.wait(ends, timeout=_GRACE_S)
+    kill.kill_tree({one.pid for one in running if one.exit_code is None}, mark)
+    await asyncio.wait(ends, timeout=_KILL_WAIT_S)
+    for one in running:
+        one._give_up()
 
 
 def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
@@ -188,6 +223,9 @@ def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
     env = {**spec.env, kill.MARK_NAME: spec.mark.text}
     if spec.tty:
         return _start_on_terminal(spec, env, on_output)
+    if spec.output_file is not None:
+        popen = _popen(spec, list(spec.argv), env, subprocess.DEVNULL, spec.output_file, subprocess.DEVNULL)
+        return Running(spec, popen, -1, on_output)
     read_end, write_end = os.pipe()
     try:
         try:
@@ -195,7 +233,7 @@ def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
         except OSError:
             pass  # a small pipe only costs more reads
         os.set_blocking(read_end, False)
-        popen = _popen(spec, list(spec.argv), env, subprocess.DEVNULL, write_end)
+        popen = _popen(spec, list(spec.argv), env, subprocess.DEVNULL, write_end, write_end)
     except BaseException:
         os.close(read_end)
         raise
@@ -208,7 +246,7 @@ def _start_on_terminal(spec: SpawnSpec, env: dict[str, str], on_output: Callable
     terminal = pty.open_terminal()
     try:
         argv = pty.with_controlling_terminal(spec.argv, terminal.path, sandboxed=spec.sandboxed)
-        popen = _popen(spec, argv, env, terminal.inner, terminal.inner)
+        popen = _popen(spec, argv, env, terminal.inner, terminal.inner, terminal.inner)
     except BaseException:
         os.close(terminal.outer)
         raise
@@ -217,13 +255,15 @@ def _start_on_terminal(spec: SpawnSpec, env: dict[str, str], on_output: Callable
     return Running(spec, popen, terminal.outer, on_output)
 
 
-def _popen(spec: SpawnSpec, argv: list[str], env: dict[str, str], stdin: int, out: int) -> subprocess.Popen[bytes]:
+def _popen(
+    spec: SpawnSpec, argv: list[str], env: dict[str, str], stdin: int, stdout: int, stderr: int
+) -> subprocess.Popen[bytes]:
     with kill.marking(spec.mark):
         return subprocess.Popen(
             argv,
             stdin=stdin,
-            stdout=out,
-            stderr=out,
+            stdout=stdout,
+            stderr=stderr,
             cwd=spec.cwd,
             env=env,
             start_new_session=True,

@@ -1,53 +1,30 @@
-"""The commands of one thread: started here, found here by their session id, and ended with the thread.
+"""The commands of one thread: found here by their session id, and ended with the thread.
 
-The one door through which a tool runs a program. It adds the environment, the sandbox and the bookkeeping; what is
-shown to the model or to people is the tools' business.
+The one door through which a tool runs a program. What is shown to the model or to people is the tools' business.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.errors import SandboxUnavailable
-from spindle.policy.environment import NETWORK_DISABLED
-from spindle.policy.sandbox import absolute
-from spindle.process import kill, login_env, sandbox, spawn
+from spindle.process.command import Command, ShellLike
 from spindle.process.output import OutputRing
-from spindle.process.sandbox import bubblewrap
 from spindle.protocol.clock import Clock
 from spindle.protocol.settings import SandboxPolicy
+
+if TYPE_CHECKING:
+    from spindle.process.launcher import Launcher
+    from spindle.process.spawn import Running
 
 MAX_LIVE = 64
 WARN_LIVE = 60
 PROTECTED_RECENT = 8
 TIMEOUT_EXIT_CODE = 124
 _FIRST_ID, _LAST_ID = 1000, 99_999
-
-
-class ShellLike(Protocol):
-    """The user's shell, as `spindle.workspace.shell` finds it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-
-
-class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One program to run."""
-
-    argv: Sequence[str]
-    cwd: str
-    root: str
-    """The turn's working directory: writable roots follow it, whatever `cwd` the model asked for."""
-    sandbox: SandboxPolicy | None
-    """None: outside of any sandbox, because a person or a rule said so."""
-    tty: bool = False
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +50,7 @@ class LiveProcess:
         """What was printed since the model last looked."""
         self.transcript = OutputRing()
         """What was printed since the start."""
-        self.running: spawn.Running
+        self.running: Running
 
     @property
     def exit_code(self) -> int | None:
@@ -93,11 +70,7 @@ class ProcessTable:
         self._environment = environment
         self._home = home
         self._live: dict[int, LiveProcess] = {}
-        self._running: set[spawn.Running] = set()
-        self._captures: dict[SandboxPolicy | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
-        self._count = 0
-        self._ran_outside = False
-        self._mark = int(clock.random() * (1 << 40))
+        self._launcher: Launcher | None = None
         self.shell = shell
         self.told_about_sandbox = False
         """The person knows that commands cannot be confined here; once is enough."""
@@ -202,81 +175,38 @@ class ProcessTable:
 
     async def sandbox_problem(self) -> str | None:
         """Why commands cannot be confined here, or None. Tried once per process."""
+        from spindle.process import sandbox  # with the first command, as in `_launch`
+
         return await sandbox.problem()
 
     async def warm(self, policy: SandboxPolicy, root: str) -> None:
         """Do in a quiet moment what the first command would have to wait for."""
-        if policy.is_full_access or await sandbox.problem() is None:
-            await self._login(Command(argv=self.shell_argv(":"), cwd=root, root=root, sandbox=policy))
+        command = Command(argv=self.shell_argv(":"), cwd=root, root=root, sandbox=policy)
+        await self._ready().warm(command)
 
     async def aclose(self) -> None:
         """Kill everything, daemons included. Commands end with their thread."""
-        for task in self._captures.values():
-            task.cancel()
-        await asyncio.gather(*self._captures.values(), return_exceptions=True)
-        await asyncio.gather(*(running.stop() for running in tuple(self._running)))
         self._live.clear()
-        if self._ran_outside:
-            kill.kill_leftovers(kill.Mark(self._mark))
-        bubblewrap.guards_of(self._home).close()
+        if self._launcher is not None:
+            await self._launcher.aclose()
+
+    def kill_all(self) -> None:
+        """Kill everything without waiting for anything. For a process that must end this instant."""
+        if self._launcher is not None:
+            self._launcher.kill_all()
 
     # ---- starting ----------------------------------------------------------------------------------
 
-    async def _launch(self, command: Command, on_output: Callable[[bytes], None]) -> spawn.Running:
-        login = await self._login(command)
-        return await self._spawn(command, on_output, login)
+    async def _launch(self, command: Command, on_output: Callable[[bytes], None]) -> Running:
+        return await self._ready().launch(command, on_output)
 
-    async def _spawn(
-        self, command: Command, on_output: Callable[[bytes], None], login: login_env.LoginEnvironment | None
-    ) -> spawn.Running:
-        policy = command.sandbox
-        env = dict(self._environment if login is None else login.env)
-        env["PWD"] = command.cwd
-        if policy is not None and not policy.is_full_access and not policy.has_network:
-            env[NETWORK_DISABLED] = "1"
-        argv = list(command.argv)
-        setup = -1
-        if login is not None:
-            argv[:2] = [self.shell.path, "-c"]
-            setup = login_env.setup_file(login, login.env)
-            env["BASH_ENV"] = f"/proc/self/fd/{setup}"
-        try:
-            check_startable(argv[0], command.cwd, env)
-            launch = await sandbox.plan(
-                argv, policy=policy, root=command.root, cwd=command.cwd, env=env, home=self._home, tty=command.tty
-            )
-            self._count += 1
-            try:
-                if not launch.sandboxed:
-                    self._ran_outside = True
-                    kill.become_subreaper()
-                running = spawn.start(
-                    spawn.SpawnSpec(
-                        argv=launch.argv,
-                        cwd=command.cwd,
-                        env=launch.env,
-                        mark=kill.Mark(self._mark, self._count),
-                        tty=command.tty,
-                        sandboxed=launch.sandboxed,
-                        pass_fds=() if setup < 0 else (setup,),
-                    ),
-                    on_output,
-                )
-            except BaseException:
-                launch.release()
-                raise
-        finally:
-            if setup >= 0:
-                os.close(setup)
-        self._running.add(running)
+    def _ready(self) -> Launcher:
+        if self._launcher is None:
+            from spindle.process.launcher import Launcher  # 4 ms that starting the agent need not pay
 
-        def over(_: asyncio.Future[int]) -> None:
-            self._running.discard(running)
-            launch.release()
-            kill.reap_orphans()
-
-        running.finished.add_done_callback(over)
-        return running
+            mark = 16 + int(self._clock.random() * ((1 << 40) - 16))  # the first few are reserved
+            self._launcher = Launcher(shell=self.shell, environment=self._environment, home=self._home, mark=mark)
+        return self._launcher
 
     async def _make_room(self) -> None:
         """Give up the least recently used session: one that has ended if there is one; never the newest few."""
@@ -285,57 +215,3 @@ class ProcessTable:
         old = list(self._live.values())[:-PROTECTED_RECENT]
         chosen = next((live for live in old if live.exit_code is not None), old[0])
         await self.stop(chosen)
-
-    # ---- the login shell ---------------------------------------------------------------------------
-
-    async def _login(self, command: Command) -> login_env.LoginEnvironment | None:
-        """What stands in for the profile, if `command` is a script for the user's login shell."""
-        argv = command.argv
-        if self.shell.name != "bash" or len(argv) != 3 or argv[1] != "-lc" or argv[0] not in (self.shell.path, "bash"):
-            return None
-        task = self._captures.get(command.sandbox)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._capture(command))
-            self._captures[command.sandbox] = task
-        return await asyncio.shield(task)
-
-    async def _capture(self, command: Command) -> login_env.LoginEnvironment | None:
-        """Runs where the command would run: a profile gets no more rights than what it prepares."""
-        if not hasattr(os, "memfd_create"):
-            return None
-        ring = OutputRing()
-        probe = Command(
-            argv=login_env.capture_argv(self.shell.path), cwd=command.root, root=command.root, sandbox=command.sandbox
-        )
-        try:
-            running = await self._spawn(probe, ring.add, None)
-        except (OSError, SandboxUnavailable):
-            return None  # the command itself will say what is wrong
-        try:
-            await asyncio.wait((running.finished,), timeout=login_env.CAPTURE_LIMIT_S)
-        finally:
-            if not running.finished.done():
-                await running.stop()
-        if running.finished.result() != 0 or ring.dropped:
-            return None
-        captured = login_env.read_capture(ring.value(), command.root)
-        if captured is not None:
-            captured.env.pop(kill.MARK_NAME, None)
-            captured.env.pop(NETWORK_DISABLED, None)
-        return captured
-
-
-def check_startable(program: str, cwd: str, env: Mapping[str, str]) -> None:
-    """Raise the OSError that starting would end in; a launcher would report it as a failure of its own."""
-    if not os.path.isdir(cwd):
-        raise FileNotFoundError(2, "No such file or directory", cwd)
-    if "/" in program:
-        candidates = [absolute(program, cwd)]
-    else:
-        candidates = [f"{absolute(folder, cwd)}/{program}" for folder in env.get("PATH", os.defpath).split(os.pathsep)]
-    for path in candidates:
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return
-    if any(os.path.exists(path) for path in candidates):
-        raise PermissionError(13, "Permission denied", program)
-    raise FileNotFoundError(2, "No such file or directory", program)

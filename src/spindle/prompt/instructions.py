@@ -11,8 +11,6 @@ from spindle.prompt.bundled import text
 
 PLACEHOLDER = "{{ personality }}"
 FAMILIES = ("codex", "gpt", "default", "small")
-SMALL_MODEL_BILLIONS = 24
-"""Models that name a size up to this many billion parameters get the short text."""
 
 
 def choose_instructions(
@@ -45,30 +43,8 @@ def personality_text(personality: str) -> str:
     return text(f"personality_{personality}") if personality in ("friendly", "pragmatic") else ""
 
 
-def family_of(slug: str) -> str:
-    """Which bundled text suits a model, by its name."""
-    name = slug.rsplit("/", 1)[-1].lower()
-    size = _size_in_billions(name)
-    if size is not None:
-        return "small" if size <= SMALL_MODEL_BILLIONS else "default"
-    if "codex" in name:
-        return "codex"
-    if name.startswith(("gpt-4", "gpt-5", "o1", "o3", "o4")):
-        return "gpt"
-    return "default"
-
-
 def _variable(variables: Mapping[str, str | None], personality: str) -> str:
     if personality == "none":
         return ""
     chosen = variables.get(f"personality_{personality}")
     return chosen if chosen is not None else variables.get("personality_default") or ""
-
-
-def _size_in_billions(name: str) -> float | None:
-    """The size in names like `llama3:8b`, `qwen2.5-coder-1.5b` or `gpt-oss:20b`."""
-    for word in name.replace(":", "-").replace("_", "-").split("-"):
-        digits = word.removesuffix("b")
-        if digits != word and digits.replace(".", "", 1).isdigit():
-            return float(digits)
-    return None

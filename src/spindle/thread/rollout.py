@@ -107,10 +107,10 @@ class RolloutWriter:
         """A writer whose file does not exist yet: records wait in memory until `begin`."""
         self.path = path
         self.failed: str | None = None
+        """Why nothing is recorded any more: the file and the system's reason."""
         self._clock = clock
         self._fd: int | None = None
         self._waiting: list[bytes] | None = []
-        self._size = 0
         self._needs_newline = False
         self._ordinal: int | None = None
         """The next line's number, in a file of the generation that numbers its lines and refuses one that does not."""
@@ -135,10 +135,10 @@ class RolloutWriter:
             writer._fail(error)
             return writer
         writer._take_lock()
-        writer._size = os.fstat(writer._fd).st_size
+        size = os.fstat(writer._fd).st_size
         # A torn last line stays as it is, a line of its own; ours begins on the next.
-        writer._needs_newline = private_files.ends_inside_a_line(writer._fd, writer._size)
-        last = _last_ordinal(writer._fd, writer._size)
+        writer._needs_newline = private_files.ends_inside_a_line(writer._fd, size)
+        last = _last_ordinal(writer._fd, size)
         writer._ordinal = None if last is None else last + 1
         return writer
 
@@ -190,28 +190,29 @@ class RolloutWriter:
             return
         if self._needs_newline:
             lines = b"\n" + lines
+        # Asked each time: a program that does not know our lock may have appended, and its lines must not be cut.
+        size = os.fstat(self._fd).st_size
         try:
             private_files.write_all(self._fd, lines)
         except OSError as error:
-            self._cut_back()
+            self._cut_back(size)
             self._fail(error)
             return
         self._needs_newline = False
-        self._size += len(lines)
         if self._ordinal is not None:
             self._ordinal += 1
 
-    def _cut_back(self) -> None:
+    def _cut_back(self, size: int) -> None:
         assert self._fd is not None
         try:
-            os.ftruncate(self._fd, self._size)
+            os.ftruncate(self._fd, size)
         except OSError:
             # The torn line then stays; readers skip it and the next writer starts a new line.
             pass
 
     def _fail(self, error: OSError) -> None:
         reason = error.strerror or str(error)
-        self.failed = f"This thread is not being recorded from here on: {self.path}: {reason}."
+        self.failed = f"{self.path}: {reason}"
         self.close()
 
     def _take_lock(self) -> None:

@@ -1,25 +1,14 @@
-"""The exec_command and write_stdin tools: commands that may outlive their call, and coming back to them."""
+"""The exec_command and write_stdin tools as the model sees them. What they do is in `sessions`."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
 
-from spindle.errors import SandboxUnavailable, ToolError
-from spindle.policy.commands import join
-from spindle.process.output import OutputRing
-from spindle.process.table import WARN_LIVE, LiveProcess
-from spindle.protocol.events import TerminalInteraction
+from spindle.tools.command_arguments import PermissionArgs, permission_parameters
 from spindle.tools.descriptions import description
-from spindle.tools.execution import Execution, PermissionArgs, apply_patch_instead, cut_for_model, permission_parameters
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
-
-DEFAULT_OUTPUT_TOKENS = 10_000
-_MIN_YIELD_MS, _MAX_YIELD_MS = 250, 30_000
-_MIN_POLL_MS = 5000
-_TYPE_LIMIT_S = 5.0
 
 _YIELD = "How long to wait for output, in milliseconds ({default} by default)."
 _MAX_TOKENS = {
@@ -68,43 +57,9 @@ class ExecCommand:
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         args = parse_arguments(call, ExecCommandArgs)
-        script = args.cmd if isinstance(args.cmd, str) else join(args.cmd)
-        argv = ctx.processes.shell_argv(script, login=args.login, shell=args.shell)
-        cwd = args.folder(ctx)
-        started = ctx.clock.monotonic()
-        patched = await apply_patch_instead(argv, cwd, ctx)
-        if patched is not None:
-            code, text = patched
-            ring = OutputRing()
-            ring.add(text.encode())
-            return _answer(ctx, started, f"Process exited with code {code}", ring, args.max_output_tokens)
-        session_id = ctx.processes.reserve_id()
-        shown = Execution(ctx, argv, cwd, source="unified_exec_startup", process_id=str(session_id))
-        command = await shown.permit(args, tty=args.tty)
-        shown.begin()
+        from spindle.tools import sessions  # what runs commands is loaded with the first one
 
-        def ended(live: LiveProcess) -> None:
-            # Comes also long after this call, when a session ends on its own.
-            assert live.ended is not None and live.exit_code is not None
-            shown.end(live.exit_code, live.transcript, live.ended - live.started)
-
-        started = ctx.clock.monotonic()
-        try:
-            live = await ctx.processes.start(
-                command, session_id=session_id, call_id=ctx.call_id, on_output=shown.output, on_exit=ended
-            )
-        except (OSError, SandboxUnavailable) as error:
-            shown.refuse_start(error)
-        except asyncio.CancelledError:
-            shown.never_ran("aborted by user before it started")
-            raise
-        try:
-            await live.wait(_clamp(args.yield_time_ms, _MIN_YIELD_MS) / 1000)
-        except asyncio.CancelledError:
-            # The model never learnt of this session, so nobody could come back to it.
-            await ctx.processes.stop(live)
-            raise
-        return _report(ctx, live, started, args.max_output_tokens)
+        return await sessions.run_command(args, ctx)
 
 
 class WriteStdin:
@@ -124,71 +79,6 @@ class WriteStdin:
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         args = parse_arguments(call, WriteStdinArgs)
-        session_id = int(args.session_id)
-        live: LiveProcess | None = ctx.processes.find(session_id)
-        if live is None:
-            raise ToolError(f"write_stdin failed: Unknown process id {session_id}")
-        started = ctx.clock.monotonic()
-        if args.chars:
-            await self._type(args.chars, live, ctx)
-        shortest = _MIN_YIELD_MS if args.chars else _MIN_POLL_MS
-        await live.wait(_clamp(args.yield_time_ms, shortest) / 1000)
-        return _report(ctx, live, started, args.max_output_tokens)
+        from spindle.tools import sessions  # what runs commands is loaded with the first one
 
-    async def _type(self, chars: str, live: LiveProcess, ctx: ToolContext) -> None:
-        if not live.command.tty:
-            raise ToolError(
-                "write_stdin failed: this session has no terminal and its input is closed; "
-                "rerun exec_command with tty=true to be able to type into it"
-            )
-        if live.exit_code is not None:
-            return  # it ended meanwhile; the report says how
-        ctx.emit(TerminalInteraction(call_id=live.call_id, process_id=str(live.id), stdin=chars))
-        if not await live.running.write(chars.encode(), _TYPE_LIMIT_S) and live.running.exit_code is None:
-            raise ToolError("write_stdin failed: the program does not read its input; not all characters were taken")
-
-
-def _clamp(milliseconds: float, shortest: float) -> float:
-    return min(max(milliseconds, shortest), _MAX_YIELD_MS)
-
-
-def _report(ctx: ToolContext, live: LiveProcess, started: float, max_tokens: float | None) -> ToolResult:
-    """What the session printed since the last look, and whether it goes on."""
-    if live.exit_code is not None:
-        ctx.processes.forget(live)
-        return _answer(ctx, started, f"Process exited with code {live.exit_code}", live.unread, max_tokens)
-    status = f"Process running with session ID {live.id}"
-    count = ctx.processes.live_count
-    warning = ""
-    if count >= WARN_LIVE:
-        warning = (
-            f"\n\nWarning: {count} sessions are open; beyond 64 the one not used for the longest time is ended. "
-            "End those you no longer need."
-        )
-    return _answer(ctx, started, status, live.unread, max_tokens, is_running=True, after=warning)
-
-
-def _answer(
-    ctx: ToolContext,
-    started: float,
-    status: str,
-    output: OutputRing,
-    max_tokens: float | None,
-    *,
-    is_running: bool = False,
-    after: str = "",
-) -> ToolResult:
-    taken = output.take(hold_partial=is_running)
-    policy = ctx.truncation
-    allowed = policy.limit if policy.mode == "tokens" else -(-policy.limit // 4)
-    wanted = DEFAULT_OUTPUT_TOKENS if max_tokens is None else max(0, int(max_tokens))
-    text, truncated = cut_for_model(taken, "tokens", min(wanted, allowed))
-    count = -(-taken.total // 4)
-    if truncated:
-        text = f"Warning: truncated output (original token count: {count})\nTotal output lines: {taken.lines}\n\n{text}"
-    chunk_id = f"{int(ctx.clock.random() * 0x1000000):06x}"
-    seconds = ctx.clock.monotonic() - started
-    return ToolResult(
-        output=f"Chunk ID: {chunk_id}\nWall time: {seconds:.4f} seconds\n{status}\n"
-        f"Original token count: {count}\nOutput:\n{text}{after}"
-    )
+        return await sessions.write_stdin(args, ctx)

@@ -1,20 +1,18 @@
-"""What all shell tools share: parameters, leave to run, the events people see, and cutting output for the model."""
+"""What all shell tools share: leave to run, the events people see, and cutting output for the model."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NoReturn
-
-import msgspec
+from typing import NoReturn
 
 from spindle.context.truncate import truncate_text
 from spindle.errors import Rejected, SandboxUnavailable, ToolError
 from spindle.patch.heredoc import BARE_PATCH_HINT, find_patch, is_bare_patch
 from spindle.policy.commands import parse_command
 from spindle.policy.sandbox import absolute
+from spindle.process.command import Command
 from spindle.process.output import OutputRing, Taken
-from spindle.process.table import Command
 from spindle.protocol.events import (
     Duration,
     ExecCommandBegin,
@@ -23,53 +21,12 @@ from spindle.protocol.events import (
     Warning,
 )
 from spindle.tools.apply_patch import apply_patch_text
+from spindle.tools.command_arguments import PermissionArgs
 from spindle.tools.tool import ToolContext
 
-ESCALATED = "require_escalated"
 NEVER_RAN = -1
 _DELTA_BYTES = 1024 * 1024
 _DELTA_COUNT = 10_000
-
-_PERMISSION_PARAMETERS: dict[str, Any] = {
-    "sandbox_permissions": {
-        "type": "string",
-        "description": 'Where the command runs: "use_default", or "require_escalated" to ask the user to let it run '
-        "outside of the sandbox.",
-    },
-    "justification": {
-        "type": "string",
-        "description": "Only with require_escalated: one short question to the user saying why this is needed.",
-    },
-}
-_PREFIX_RULE: dict[str, Any] = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "Only with require_escalated: the first words of the command, if the user may want to allow every "
-    'later command that begins with them, e.g. ["npm", "install"].',
-}
-
-
-def permission_parameters(request_rule: bool) -> dict[str, Any]:
-    """Parameters by which a call asks for more than the sandbox allows."""
-    return {**_PERMISSION_PARAMETERS, "prefix_rule": _PREFIX_RULE} if request_rule else dict(_PERMISSION_PARAMETERS)
-
-
-class PermissionArgs(msgspec.Struct, kw_only=True):
-    """The arguments that every shell tool takes."""
-
-    workdir: str | None = None
-    sandbox_permissions: str | None = None
-    with_escalated_permissions: bool | None = None
-    """How older prompts ask for it."""
-    justification: str | None = None
-    prefix_rule: list[str] | None = None
-
-    @property
-    def is_escalated(self) -> bool:
-        return self.sandbox_permissions == ESCALATED or bool(self.with_escalated_permissions)
-
-    def folder(self, ctx: ToolContext) -> str:
-        return os.path.normpath(absolute(self.workdir, ctx.settings.cwd)) if self.workdir else ctx.settings.cwd
 
 
 class Execution:
@@ -172,6 +129,11 @@ class Execution:
                 formatted_output=formatted,
             )
         )
+
+
+def folder_of(args: PermissionArgs, ctx: ToolContext) -> str:
+    """Where the command is to run."""
+    return os.path.normpath(absolute(args.workdir, ctx.settings.cwd)) if args.workdir else ctx.settings.cwd
 
 
 async def apply_patch_instead(argv: Sequence[str], cwd: str, ctx: ToolContext) -> tuple[int, str] | None:

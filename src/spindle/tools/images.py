@@ -70,6 +70,7 @@ def _local_image(path: str, number: int, warnings: list[str]) -> list[Part]:
     try:
         image = read_image(path)
     except ImageError as error:
+        warnings.append(f"the image {path} could not be attached: {error}")
         return [_text_part(f"The image at `{path}` could not be attached: {error}")]
     if image.warning:
         warnings.append(image.warning)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import agent_home, is_below, protected_paths, writable_roots
-from spindle.process import pty
+from spindle.process import kill, pty
 from spindle.process.sandbox.guards import Guards
 from spindle.process.sandbox.launch import Launch
 from spindle.protocol.settings import SandboxPolicy
@@ -28,6 +28,7 @@ _DEVICES = ("--dev", "/dev", "--proc", "/proc")
 _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--cap-drop", "ALL")
 _ENV_PROGRAMS = ("/usr/bin/env", "/bin/env")
 _PROBE_LIMIT_S = 5.0
+_PROBE_MARK = kill.Mark(1)
 
 
 class _Backend:
@@ -91,17 +92,23 @@ async def _try(argv: list[str]) -> str | None:
 
 def _run_bounded(argv: list[str]) -> subprocess.CompletedProcess[bytes] | None:
     try:
-        return subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={"PATH": "/usr/bin:/bin"},
-            timeout=_PROBE_LIMIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        with kill.marking(_PROBE_MARK):  # the launcher leaves a dead child behind, which somebody must reap
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={"PATH": "/usr/bin:/bin"},
+            )
+    except OSError:
         return None
+    with process:
+        try:
+            output, _ = process.communicate(timeout=_PROBE_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return None
+    return subprocess.CompletedProcess(argv, process.returncode, output)
 
 
 def _packaged_program() -> str:

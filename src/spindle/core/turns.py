@@ -1,0 +1,197 @@
+"""The turns of one session: at most one runs, each ends with exactly one terminal event.
+
+Starts, steers and stops them, and keeps the order of what is recorded around them. What a turn does is `turn.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from spindle.core.approvals import Approvals
+from spindle.core.briefing import Briefing
+from spindle.core.live_thread import LiveThread
+from spindle.core.stream import EventStream
+from spindle.core.turn import Emit, Turn, run_turn
+from spindle.core.workbench import Workbench
+from spindle.errors import ModelError, SpindleError
+from spindle.prompt.aborted import aborted_marker
+from spindle.protocol.events import Error, Event, Msg, TaskComplete, TaskStarted, TurnAborted, Warning
+from spindle.protocol.ops import Submission, UserInput, UserTurn
+from spindle.protocol.settings import ThreadSettings
+from spindle.tools.tool import ToolContext
+
+WARM_AFTER_S = 0.05
+"""When a turn is still waiting after this long, the time is used to get ready for its first command."""
+
+
+class RunningTurn:
+    """The turn that runs now. `reason` is what its terminal event says should somebody stop it."""
+
+    __slots__ = ("emit", "reason", "settings", "submission", "task", "turn_id")
+
+    def __init__(self, submission: Submission, turn_id: str, settings: ThreadSettings, emit: Emit) -> None:
+        self.submission = submission
+        self.turn_id = turn_id
+        self.settings = settings
+        self.emit = emit
+        self.reason = "interrupted"
+        self.task: asyncio.Task[None] | None = None
+
+
+class Turns:
+    """Owned by a session. Nothing else appends to the thread while a turn runs."""
+
+    def __init__(
+        self,
+        *,
+        thread: LiveThread,
+        briefing: Briefing,
+        workbench: Workbench,
+        stream: EventStream,
+        abort: Callable[[], None],
+        max_samples: int,
+        legacy_interrupt_error: bool,
+    ) -> None:
+        self._thread = thread
+        self._briefing = briefing
+        self._workbench = workbench
+        self._stream = stream
+        self._max_samples = max_samples
+        self._legacy_interrupt_error = legacy_interrupt_error
+        self._running: RunningTurn | None = None
+        self._steered: list[Submission] = []
+        self._closed = False
+        self._said_lost = False
+        self.approvals = Approvals(workbench.environment, workbench.processes.sandbox_problem, interrupt=abort)
+
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None
+
+    def start(self, submission: Submission, settings: ThreadSettings) -> None:
+        """Begin a turn; the one before must have ended."""
+        assert self._running is None
+        turn_id = submission.id or self._thread.clock.uuid7()
+        running = RunningTurn(submission, turn_id, settings, lambda msg: self._stream.emit(Event(submission.id, msg)))
+        self._running = running
+        running.task = asyncio.ensure_future(self._run(running))
+
+    def steer(self, submission: Submission) -> None:
+        """Feed the running turn; the input is appended before its next request."""
+        self._steered.append(submission)
+
+    async def stop(self, reason: str) -> None:
+        """End the running turn and wait until its terminal event is out."""
+        running = self._running
+        if running is None or running.task is None:
+            return
+        running.reason = reason
+        running.task.cancel()
+        await asyncio.wait([running.task])
+
+    async def close(self) -> None:
+        self._closed = True
+        await self.stop("interrupted")
+
+    # ---- one turn ------------------------------------------------------------------------------
+
+    async def _run(self, running: RunningTurn) -> None:
+        """One turn from its first event to its terminal one."""
+        emit, turn_id = running.emit, running.turn_id
+        warming = asyncio.ensure_future(self._warm_up(running.settings))
+        try:
+            terminal = await self._run_to_the_end(running)
+        except asyncio.CancelledError:
+            # Swallowed on purpose: this task has one more thing to say, and its owner only waits for its end.
+            self._thread.history.append_item(aborted_marker())
+            if self._legacy_interrupt_error and running.reason == "interrupted":
+                emit(Error(message="interrupted"))
+            terminal = TurnAborted(turn_id=turn_id, reason=running.reason)
+        except SpindleError as error:
+            info = error.info if isinstance(error, ModelError) else "other"
+            if info == "context_window_exceeded":
+                self._thread.note_window_full(emit)
+            emit(Error(message=str(error), codex_error_info=info))
+            terminal = TaskComplete(turn_id=turn_id, last_agent_message=None)
+        except Exception as error:  # our bug: the turn fails, the session and the record live on
+            emit(Error(message=f"internal error: {type(error).__name__}: {error}", codex_error_info="other"))
+            terminal = TaskComplete(turn_id=turn_id, last_agent_message=None)
+        warming.cancel()
+        self._thread.history.append_event(msgspec.to_builtins(terminal))
+        self._running = None
+        self._report_lost_record(emit)
+        emit(terminal)
+        # Input that was steered in the instant the turn ended starts a turn of its own.
+        if self._steered and not self._closed:
+            self.start(self._steered.pop(0), running.settings)
+
+    async def _run_to_the_end(self, running: RunningTurn) -> Msg:
+        emit, turn_id, settings = running.emit, running.turn_id, running.settings
+        self._begin(running)
+        turn = Turn(
+            turn_id=turn_id,
+            settings=settings,
+            output_schema=_input_op(running.submission).final_output_json_schema,
+            absorb_input=lambda: self._absorb(running),
+            make_context=lambda call_id: self._tool_context(call_id, running),
+            max_samples=self._max_samples,
+        )
+        outcome = await run_turn(self._thread, turn, emit)
+        return TaskComplete(turn_id=turn_id, last_agent_message=outcome.last_message, response_id=outcome.response_id)
+
+    def _begin(self, running: RunningTurn) -> None:
+        """Append what changed in the world, then the input; the order is the record's order."""
+        thread, settings, emit = self._thread, running.settings, running.emit
+        op = _input_op(running.submission)
+        thread.use_model(settings.model)
+        self._workbench.new_turn()
+        snapshot = self._briefing.before_input(thread, settings, emit)
+        started = TaskStarted(
+            turn_id=running.turn_id,
+            model_context_window=thread.window_tokens,
+            collaboration_mode_kind=settings.collaboration_mode.mode,
+        )
+        thread.history.append_event(msgspec.to_builtins(started))
+        emit(started)
+        self._briefing.append_input(thread, op.items, settings, running.turn_id, emit)
+        thread.history.append_turn_context(
+            self._briefing.turn_context(snapshot, thread, settings, running.turn_id, op.final_output_json_schema)
+        )
+
+    def _absorb(self, running: RunningTurn) -> bool:
+        """Append steered input; true when there was any."""
+        steered, self._steered = self._steered, []
+        for submission in steered:
+            items = _input_op(submission).items
+            self._briefing.append_input(self._thread, items, running.settings, running.turn_id, running.emit)
+        return bool(steered)
+
+    def _tool_context(self, call_id: str, running: RunningTurn) -> ToolContext:
+        settings, turn_id, emit = running.settings, running.turn_id, running.emit
+        approvals = self.approvals.for_call(
+            sub_id=running.submission.id, turn_id=turn_id, call_id=call_id, settings=settings, emit=emit
+        )
+        return self._workbench.tool_context(
+            self._thread, call_id=call_id, turn_id=turn_id, settings=settings, emit=emit, approvals=approvals
+        )
+
+    async def _warm_up(self, settings: ThreadSettings) -> None:
+        """Try the sandbox while the model thinks. No more than that: a profile must not run without need."""
+        await asyncio.sleep(WARM_AFTER_S)
+        if not settings.sandbox.is_full_access:
+            await self._workbench.processes.sandbox_problem()
+
+    def _report_lost_record(self, emit: Emit) -> None:
+        """Say once that the thread is no longer being recorded."""
+        writer = self._thread.history.writer
+        if writer is not None and writer.failed and not self._said_lost:
+            self._said_lost = True
+            emit(Warning(message=f"this thread is not being recorded: {writer.failed}"))
+
+
+def _input_op(submission: Submission) -> UserTurn | UserInput:
+    assert isinstance(submission.op, UserTurn | UserInput)
+    return submission.op

@@ -1,0 +1,202 @@
+"""How a command gets started: the user's environment, the sandbox around it, and the process itself.
+
+Loaded with the first command of a process, so that starting the agent does not pay for it. Which commands are alive
+and who may come back to them is `table`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+
+from spindle.errors import SandboxUnavailable
+from spindle.policy.environment import NETWORK_DISABLED
+from spindle.policy.sandbox import absolute
+from spindle.process import kill, login_env, sandbox, spawn
+from spindle.process.command import Command, ShellLike
+from spindle.process.sandbox import bubblewrap
+from spindle.protocol.settings import SandboxPolicy
+
+_PROFILE_MARK = kill.Mark(2)
+"""Keeps a profile, and an agent it may start, apart from commands that are killed with the thread."""
+
+
+class Launcher:
+    """Starts commands of one thread and can end all of them."""
+
+    def __init__(self, *, shell: ShellLike, environment: Mapping[str, str], home: str, mark: int) -> None:
+        self._shell = shell
+        self._environment = environment
+        self._home = home
+        self._mark = mark
+        self._running: dict[spawn.Running, Callable[[], None]] = {}
+        """What runs, and how to take away what its sandbox needed."""
+        self._captures: dict[SandboxPolicy | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
+        self._slow: set[SandboxPolicy | None] = set()
+        """Where the profile takes so long that commands no longer wait for the capture."""
+        self._count = 0
+        self._ran_outside = False
+
+    async def launch(self, command: Command, on_output: Callable[[bytes], None]) -> spawn.Running:
+        """Start it. Raises OSError when it cannot be executed, SandboxUnavailable when it cannot be confined."""
+        return await self._spawn(command, on_output, await self._login(command))
+
+    async def warm(self, command: Command) -> None:
+        """Do in a quiet moment what `command` would have to wait for."""
+        if command.sandbox is None or command.sandbox.is_full_access or await sandbox.problem() is None:
+            await self._login(command)
+
+    async def aclose(self) -> None:
+        """Kill everything that was started, daemons included."""
+        for task in self._captures.values():
+            task.cancel()
+        await asyncio.gather(*self._captures.values(), return_exceptions=True)
+        everything = kill.Mark(self._mark)
+        if running := [one for one in self._running if not one.is_left_alone]:
+            await spawn.stop_all(running, everything)
+        elif self._ran_outside:
+            kill.kill_leftovers(everything)
+        bubblewrap.guards_of(self._home).close()
+
+    def kill_all(self) -> None:
+        """The same without waiting for anything: this process is about to end."""
+        for task in self._captures.values():
+            task.cancel()
+        leaders = {one.pid for one in self._running if one.exit_code is None and not one.is_left_alone}
+        kill.kill_tree(leaders, kill.Mark(self._mark))
+        for running in tuple(self._running):
+            self._running.pop(running)()
+        bubblewrap.guards_of(self._home).close()
+
+    async def _spawn(
+        self,
+        command: Command,
+        on_output: Callable[[bytes], None],
+        login: login_env.LoginEnvironment | None,
+        *,
+        mark: kill.Mark | None = None,
+        output_file: int | None = None,
+    ) -> spawn.Running:
+        policy = command.sandbox
+        env = dict(self._environment if login is None else login.env)
+        env["PWD"] = command.cwd
+        if policy is not None and not policy.is_full_access and not policy.has_network:
+            env[NETWORK_DISABLED] = "1"
+        argv = list(command.argv)
+        setup = -1
+        if login is not None:
+            argv[:2] = [self._shell.path, "-c"]
+            setup = login_env.setup_file(login, login.env)
+            env["BASH_ENV"] = f"/proc/self/fd/{setup}"
+        try:
+            check_startable(argv[0], command.cwd, env)
+            launch = await sandbox.plan(
+                argv, policy=policy, root=command.root, cwd=command.cwd, env=env, home=self._home, tty=command.tty
+            )
+            self._count += 1
+            spec = spawn.SpawnSpec(
+                argv=launch.argv,
+                cwd=command.cwd,
+                env=launch.env,
+                mark=mark or kill.Mark(self._mark, self._count),
+                tty=command.tty,
+                sandboxed=launch.sandboxed,
+                pass_fds=() if setup < 0 else (setup,),
+                output_file=output_file,
+            )
+            return self._start(spec, on_output, launch.release)
+        finally:
+            if setup >= 0:
+                os.close(setup)
+
+    def _start(
+        self, spec: spawn.SpawnSpec, on_output: Callable[[bytes], None], release: Callable[[], None]
+    ) -> spawn.Running:
+        """Start it and keep the books: what runs, and what to take away when it is over."""
+        if not spec.sandboxed:
+            self._ran_outside = True
+            kill.become_subreaper()
+        try:
+            running = spawn.start(spec, on_output)
+        except BaseException:
+            release()
+            raise
+        self._running[running] = release
+
+        def over(_: asyncio.Future[int]) -> None:
+            if self._running.pop(running, None) is not None:
+                release()
+            kill.reap_orphans()
+
+        running.finished.add_done_callback(over)
+        return running
+
+    # ---- the login shell ---------------------------------------------------------------------------
+
+    async def _login(self, command: Command) -> login_env.LoginEnvironment | None:
+        """What stands in for the profile, if `command` is a script for the user's login shell."""
+        argv, shell = command.argv, self._shell
+        if shell.name != "bash" or len(argv) != 3 or argv[1] != "-lc" or argv[0] not in (shell.path, "bash"):
+            return None
+        fence = None if command.sandbox is not None and command.sandbox.is_full_access else command.sandbox
+        task = self._captures.get(fence)
+        if task is None:
+            task = self._captures[fence] = asyncio.get_running_loop().create_task(self._capture(command))
+        if not task.done() and fence not in self._slow:
+            await asyncio.wait((task,), timeout=login_env.PATIENCE_S)
+        if task.done():
+            return task.result()
+        self._slow.add(fence)  # this command reads the profile itself, and so do others until the task is done
+        return None
+
+    async def _capture(self, command: Command) -> login_env.LoginEnvironment | None:
+        """Runs where the command would run: a profile gets no more rights than what it prepares.
+
+        Outside of a sandbox it is never killed: a profile stopped half-way leaves its lock files behind, and the
+        user's next login would wait for them.
+        """
+        if not hasattr(os, "memfd_create"):
+            return None
+        is_confined = command.sandbox is not None and not command.sandbox.is_full_access
+        argv = login_env.capture_argv(self._shell.path)
+        probe = Command(argv=argv, cwd=command.root, root=command.root, sandbox=command.sandbox)
+        printed = os.memfd_create("login-capture", os.MFD_CLOEXEC)
+        try:
+            running = await self._spawn(
+                probe, lambda _: None, None, mark=None if is_confined else _PROFILE_MARK, output_file=printed
+            )
+            try:
+                code = await asyncio.shield(running.finished)
+            except asyncio.CancelledError:
+                if not is_confined:
+                    running.abandon()
+                raise
+            output = os.pread(printed, login_env.CAPTURE_BYTES + 1, 0)
+        except (OSError, SandboxUnavailable):
+            return None  # the command itself will say what is wrong
+        finally:
+            os.close(printed)
+        if code != 0 or len(output) > login_env.CAPTURE_BYTES:
+            return None
+        captured = login_env.read_capture(output, command.root)
+        if captured is not None:
+            captured.env.pop(kill.MARK_NAME, None)
+            captured.env.pop(NETWORK_DISABLED, None)
+        return captured
+
+
+def check_startable(program: str, cwd: str, env: Mapping[str, str]) -> None:
+    """Raise the OSError that starting would end in; a launcher would report it as a failure of its own."""
+    if not os.path.isdir(cwd):
+        raise FileNotFoundError(2, "No such file or directory", cwd)
+    if "/" in program:
+        candidates = [absolute(program, cwd)]
+    else:
+        candidates = [f"{absolute(folder, cwd)}/{program}" for folder in env.get("PATH", os.defpath).split(os.pathsep)]
+    for path in candidates:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return
+    if any(os.path.exists(path) for path in candidates):
+        raise PermissionError(13, "Permission denied", program)
+    raise FileNotFoundError(2, "No such file or directory", program)

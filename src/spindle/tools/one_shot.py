@@ -1,0 +1,68 @@
+"""What the one-shot shell tools do: run a command, wait for its end, answer with its output."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from spindle.errors import SandboxUnavailable, ToolError
+from spindle.process.output import Taken
+from spindle.process.table import Finished
+from spindle.protocol.items import encode_json
+from spindle.protocol.quote import shell_join
+from spindle.tools.execution import Execution, apply_patch_instead, cut_for_model, folder_of
+from spindle.tools.shell import ShellArgs, ShellCommandArgs
+from spindle.tools.tool import ToolContext, ToolResult
+
+
+async def run_script(args: ShellCommandArgs, ctx: ToolContext) -> ToolResult:
+    """Run a script in the user's shell."""
+    script = args.command if isinstance(args.command, str) else shell_join(args.command)
+    return await run(ctx.processes.shell_argv(script, login=args.login), args, ctx, as_json=False)
+
+
+async def run(argv: Sequence[str], args: ShellArgs, ctx: ToolContext, *, as_json: bool) -> ToolResult:
+    """Run `argv` to its end or its time limit, and answer in text or in JSON."""
+    cwd = folder_of(args, ctx)
+    if not argv:
+        raise ToolError("failed to parse function arguments: `command` is empty")
+    started = ctx.clock.monotonic()
+    patched = await apply_patch_instead(argv, cwd, ctx)
+    if patched is not None:
+        code, text = patched
+        taken = Taken(text.encode(), b"", len(text), text.count("\n"), 0)
+        return _answer(ctx, code, ctx.clock.monotonic() - started, taken, as_json=as_json)
+    shown = Execution(ctx, argv, cwd)
+    command = await shown.permit(args)
+    shown.begin()
+    ended = False
+
+    def end(finished: Finished) -> None:
+        nonlocal ended
+        ended = True
+        shown.end(finished.exit_code, finished.output, finished.duration_s)
+
+    try:
+        finished = await ctx.processes.run(command, timeout_s=args.limit_s, on_output=shown.output, on_end=end)
+    except (OSError, SandboxUnavailable) as error:
+        shown.refuse_start(error)
+    except asyncio.CancelledError:
+        if not ended:
+            shown.never_ran("aborted by user before it started")
+        raise
+    taken = finished.output.peek()
+    if finished.timed_out:
+        notice = f"command timed out after {finished.duration_s * 1000:.0f} milliseconds\n".encode()
+        taken = Taken(notice + taken.head, taken.tail, taken.total + len(notice), taken.lines + 1, taken.dropped)
+    return _answer(ctx, finished.exit_code, finished.duration_s, taken, as_json=as_json)
+
+
+def _answer(ctx: ToolContext, exit_code: int, seconds: float, output: Taken, *, as_json: bool) -> ToolResult:
+    text, truncated = cut_for_model(output, ctx.truncation.mode, ctx.truncation.limit)
+    if as_json:
+        if truncated:
+            text = f"Total output lines: {output.lines}\n\n{text}"
+        metadata = {"exit_code": exit_code, "duration_seconds": round(seconds, 1)}
+        return ToolResult(output=encode_json({"output": text, "metadata": metadata}).decode())
+    lines = f"Total output lines: {output.lines}\n" if truncated else ""
+    return ToolResult(output=f"Exit code: {exit_code}\nWall time: {seconds:.1f} seconds\n{lines}Output:\n{text}")

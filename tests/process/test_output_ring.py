@@ -1,0 +1,41 @@
+"""Output of any length in constant memory."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spindle.process.output import OutputRing
+
+
+@given(chunks=st.lists(st.binary(max_size=40)), cap=st.integers(2, 30).map(lambda half: 2 * half))
+@settings(max_examples=200)
+def test_head_and_tail_are_exact_and_the_rest_is_counted(chunks: list[bytes], cap: int) -> None:
+    ring = OutputRing(cap)
+    for chunk in chunks:
+        ring.add(chunk)
+    whole, half = b"".join(chunks), cap // 2
+    assert ring.head == whole[:half]
+    assert ring.tail == (whole[half:] if len(whole) <= cap else whole[-half:])
+    assert ring.total == len(whole)
+    assert ring.dropped == max(0, len(whole) - cap)
+    assert ring.lines == len(whole.split(b"\n")) - whole.endswith(b"\n") - (not whole)
+
+
+@given(text=st.text(min_size=1), cut=st.integers(0, 20))
+@settings(max_examples=200)
+def test_a_character_is_never_torn_between_two_looks(text: str, cut: int) -> None:
+    data = text.encode()
+    ring = OutputRing()
+    ring.add(data[:cut])
+    first = ring.take(hold_partial=True).text()
+    ring.add(data[cut:])
+    assert first + ring.take().text() == text
+
+
+def test_memory_stays_flat_over_many_small_writes() -> None:
+    ring = OutputRing(1000)
+    for _ in range(10_000):
+        ring.add(b"x" * 99)
+    assert len(ring._tail) <= 1000
+    assert ring.total == 990_000

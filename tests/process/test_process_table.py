@@ -1,0 +1,189 @@
+"""Starting commands, coming back to them, and ending them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from process.fences import READ_ONLY, WORKSPACE_WRITE
+from spindle.process.table import MAX_LIVE, Command, LiveProcess, ProcessTable
+
+
+async def said(table: ProcessTable, command: Command) -> str:
+    finished = await table.run(command, timeout_s=20)
+    assert finished.exit_code == 0, finished.output.value()
+    return finished.output.peek().text()
+
+
+class Ends:
+    """Collects how sessions ended."""
+
+    def __init__(self) -> None:
+        self.codes: list[int | None] = []
+
+    def __call__(self, live: LiveProcess) -> None:
+        self.codes.append(live.exit_code)
+
+
+async def start(table: ProcessTable, command: Command, ends: Ends | None = None) -> LiveProcess:
+    return await table.start(
+        command, session_id=table.reserve_id(), call_id="c1", on_output=lambda _: None, on_exit=ends or Ends()
+    )
+
+
+async def test_both_streams_come_merged_in_order(table: ProcessTable, command: Callable[..., Command]) -> None:
+    assert await said(table, command("echo a; echo b >&2; echo c")) == "a\nb\nc\n"
+
+
+async def test_a_cancelled_command_is_gone_at_once_with_its_daemons(
+    table: ProcessTable, command: Callable[..., Command], survivors: Callable[[str], list[int]]
+) -> None:
+    await table.run(command("true"), timeout_s=10)
+    ended: list[int] = []
+    task = asyncio.create_task(
+        table.run(
+            command("(env -i setsid sleep 86399.25 &); trap '' TERM; sleep 86399.25"),
+            timeout_s=60,
+            on_end=lambda finished: ended.append(finished.exit_code),
+        )
+    )
+    await asyncio.sleep(0.3)
+    started = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - started < 1
+    assert ended == [128 + signal.SIGKILL]
+    assert survivors("86399.25") == []
+
+
+async def test_a_session_goes_on_takes_input_and_ends(table: ProcessTable, command: Callable[..., Command]) -> None:
+    ends = Ends()
+    live = await start(table, command("echo ready; read x; echo got-$x; exit 4", tty=True), ends)
+    assert await live.wait(0.3) is None
+    assert live.unread.take().text() == "ready\r\n"
+    assert table.find(live.id) is live
+    assert await live.running.write(b"hey\n", 1.0)
+    assert await live.wait(10) == 4
+    assert live.unread.take().text() == "hey\r\ngot-hey\r\n"
+    assert live.transcript.peek().text() == "ready\r\nhey\r\ngot-hey\r\n"
+    assert ends.codes == [4]
+
+
+@pytest.mark.parametrize("sandbox", [None, WORKSPACE_WRITE], ids=["bare", "confined"])
+async def test_ctrl_c_reaches_the_program_and_not_its_launcher(
+    sandbox: object, table: ProcessTable, command: Callable[..., Command]
+) -> None:
+    script = "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.05; done"
+    live = await start(table, command(script, sandbox, tty=True))
+    while b"ready" not in live.transcript.value():
+        await asyncio.sleep(0.02)
+    await live.running.write(b"\x03", 1.0)
+    assert await live.wait(10) == 7
+    assert "caught" in live.transcript.peek().text()
+
+
+async def test_session_ids_are_in_range_and_differ(table: ProcessTable) -> None:
+    ids = {table.reserve_id() for _ in range(50)}
+    assert len(ids) > 40
+    assert all(1000 <= number <= 99_999 for number in ids)
+
+
+async def test_the_least_recently_used_session_makes_room(table: ProcessTable, command: Callable[..., Command]) -> None:
+    sessions = [await start(table, command("sleep 60")) for _ in range(MAX_LIVE - 1)]
+    over = await start(table, command("true"))
+    await over.wait(10)
+    await start(table, command("sleep 60"))
+    assert table.find(over.id) is over, "among the eight newest, even an ended one stays"
+    assert table.find(sessions[0].id) is None
+    assert sessions[0].exit_code is not None
+    assert table.live_count == MAX_LIVE
+
+
+async def test_an_ended_session_makes_room_before_a_running_one(
+    table: ProcessTable, command: Callable[..., Command]
+) -> None:
+    first = await start(table, command("sleep 60"))
+    over = await start(table, command("true"))
+    await over.wait(10)
+    for _ in range(MAX_LIVE - 2):
+        await start(table, command("sleep 60"))
+    await start(table, command("sleep 60"))
+    assert (table.find(over.id), table.find(first.id)) == (None, first)
+
+
+async def test_closing_the_table_ends_every_session(
+    table: ProcessTable, command: Callable[..., Command], survivors: Callable[[str], list[int]]
+) -> None:
+    ends = Ends()
+    for sandbox in (None, READ_ONLY):
+        await start(table, command("sleep 86399.5", sandbox), ends)
+    await table.aclose()
+    assert survivors("86399.5") == []
+    assert len(ends.codes) == 2
+
+
+async def test_everything_can_be_killed_without_waiting(
+    table: ProcessTable, command: Callable[..., Command], folder: Path, survivors: Callable[[str], list[int]]
+) -> None:
+    for sandbox in (None, WORKSPACE_WRITE):
+        await start(table, command("trap '' TERM; (env -i setsid sleep 86399.375 &); sleep 86399.375", sandbox))
+    table.kill_all()
+    assert survivors("86399.375") == []
+    assert list(folder.iterdir()) == []
+
+
+async def test_eight_sleepers_sleep_together(table: ProcessTable, command: Callable[..., Command]) -> None:
+    await table.run(command("true"), timeout_s=10)
+    started = time.monotonic()
+    await asyncio.gather(*(table.run(command("sleep 0.5"), timeout_s=10) for _ in range(8)))
+    assert time.monotonic() - started < 2
+
+
+async def test_a_missing_program_or_folder_is_an_error_of_starting(
+    table: ProcessTable, folder: Path, command: Callable[..., Command]
+) -> None:
+    for sandbox in (None, READ_ONLY):
+        missing = Command(argv=["no-such-program"], cwd=str(folder), root=str(folder), sandbox=sandbox)
+        with pytest.raises(FileNotFoundError, match="no-such-program"):
+            await table.run(missing, timeout_s=10)
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            await table.run(command("true", sandbox, cwd=folder / "nowhere"), timeout_s=10)
+    (folder / "data").write_text("x")
+    plain = Command(argv=["./data"], cwd=str(folder), root=str(folder), sandbox=None)
+    with pytest.raises(PermissionError):
+        await table.run(plain, timeout_s=10)
+
+
+async def test_no_descriptor_of_ours_reaches_a_command(table: ProcessTable, command: Callable[..., Command]) -> None:
+    fd = os.open("/etc/passwd", os.O_RDONLY)
+    os.set_inheritable(fd, True)
+    try:
+        listed = await said(table, command("ls /proc/self/fd | wc -l"))
+    finally:
+        os.close(fd)
+    assert int(listed) == 4  # three streams, and the folder being listed
+
+
+async def test_nothing_is_leaked_by_many_commands(table: ProcessTable, command: Callable[..., Command]) -> None:
+    await table.run(command("true"), timeout_s=10)
+    before = len(os.listdir("/proc/self/fd"))
+    for sandbox in (None, WORKSPACE_WRITE, None, WORKSPACE_WRITE):
+        await table.run(command("true", sandbox), timeout_s=10)
+    await table.run(command("sleep 5", tty=True), timeout_s=0.1)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_dead_daemons_do_not_stay_as_zombies(table: ProcessTable, command: Callable[..., Command]) -> None:
+    await table.run(command("(setsid sleep 0.1 >/dev/null 2>&1 &)"), timeout_s=10)
+    await asyncio.sleep(0.3)
+    await table.run(command("true"), timeout_s=10)
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        children = file.read().split()
+    assert children == []

@@ -1,0 +1,239 @@
+"""What a confined command can and cannot reach, tried from inside."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from process.fences import READ_ONLY, WORKSPACE_WRITE
+from spindle.errors import SandboxUnavailable
+from spindle.process.sandbox import bubblewrap
+from spindle.process.table import Command, ProcessTable
+from spindle.protocol.settings import SandboxPolicy
+
+Build = Callable[..., Command]
+
+
+async def said(table: ProcessTable, command: Command) -> str:
+    return (await table.run(command, timeout_s=20)).output.peek().text()
+
+
+async def test_read_only_reads_everything_and_writes_nothing(
+    table: ProcessTable, command: Build, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("readable\n")
+    script = f"cat {tmp_path}/secret; echo x > here; echo x > /tmp/x-{os.getpid()}; echo x > /dev/null && echo null"
+    output = await said(table, command(script, READ_ONLY))
+    assert output.startswith("readable\n") and output.endswith("null\n")
+    assert output.count("Read-only file system") == 2
+    assert list(folder.iterdir()) == []
+
+
+async def test_workspace_write_stays_in_its_roots(
+    table: ProcessTable, command: Build, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "extra").mkdir()
+    policy = SandboxPolicy(
+        mode="workspace-write",
+        writable_roots=(str(tmp_path / "extra"),),
+        exclude_slash_tmp=True,
+        exclude_tmpdir_env_var=True,
+    )
+    script = "echo 1 > in; echo 2 > ../extra/in; echo 3 > ../out; ln -s ../out link; echo 4 > link; echo 5 > ../work-x"
+    await said(table, command(script, policy))
+    assert (folder / "in").read_text() == "1\n"
+    assert (tmp_path / "extra" / "in").read_text() == "2\n"
+    assert not (tmp_path / "out").exists() and not (tmp_path / "work-x").exists()
+
+
+async def test_the_working_directory_of_a_call_adds_no_root(
+    table: ProcessTable, command: Build, tmp_path: Path
+) -> None:
+    output = await said(table, command("echo x > y", WORKSPACE_WRITE, cwd=tmp_path))
+    assert "Read-only file system" in output
+    assert not (tmp_path / "y").exists()
+
+
+@pytest.mark.parametrize("name", [".git", ".codex", ".agents"])
+@pytest.mark.parametrize("exists", [True, False], ids=["existing", "absent"])
+async def test_protected_folders_cannot_be_written_created_or_moved(
+    name: str, exists: bool, table: ProcessTable, command: Build, folder: Path
+) -> None:
+    if exists:
+        (folder / name).mkdir()
+        (folder / name / "config").write_text("old")
+    script = f"echo new > {name}/config; mkdir -p {name}/x; mv {name} away; rm -rf {name}; chmod 777 {name}; echo end"
+    output = await said(table, command(script, WORKSPACE_WRITE))
+    assert output.endswith("end\n")
+    assert sorted(folder.iterdir()) == ([folder / name] if exists else [])
+    if exists:
+        assert [path.name for path in (folder / name).iterdir()] == ["config"]
+        assert (folder / name / "config").read_text() == "old"
+
+
+async def test_a_git_pointer_and_what_it_points_at_are_protected(
+    table: ProcessTable, command: Build, folder: Path
+) -> None:
+    (folder / "store").mkdir()
+    (folder / ".git").write_text("gitdir: store\n")
+    await said(table, command("echo x > .git; rm -f .git; echo x > store/hook; mv store away", WORKSPACE_WRITE))
+    assert (folder / ".git").read_text() == "gitdir: store\n"
+    assert list((folder / "store").iterdir()) == []
+
+
+async def test_the_agents_home_is_protected_below_a_root(table: ProcessTable, command: Build, tmp_path: Path) -> None:
+    policy = SandboxPolicy(mode="workspace-write", writable_roots=(str(tmp_path),), exclude_slash_tmp=True)
+    await said(table, command("echo x > ../home/config.toml; echo x > ../beside", policy))
+    assert not (tmp_path / "home" / "config.toml").exists()
+    assert (tmp_path / "beside").exists()
+
+
+async def test_placeholders_stay_while_another_command_needs_them(
+    table: ProcessTable, command: Build, folder: Path
+) -> None:
+    live = await table.start(
+        command("sleep 30", WORKSPACE_WRITE),
+        session_id=1,
+        call_id="c",
+        on_output=lambda _: None,
+        on_exit=lambda _: None,
+    )
+    await said(table, command("true", WORKSPACE_WRITE))
+    assert sorted(path.name for path in folder.iterdir()) == [".agents", ".codex", ".git"]
+    await table.stop(live)
+    assert list(folder.iterdir()) == []
+
+
+async def test_what_a_crash_left_is_removed_and_what_people_made_is_not(
+    table: ProcessTable, command: Build, folder: Path, tmp_path: Path
+) -> None:
+    left, filled, own = folder / ".git", folder / ".codex", folder / ".agents"
+    for path in (left, filled):
+        path.mkdir(mode=0o555)
+    (filled / "mine").write_text("x")
+    own.mkdir()
+    register = tmp_path / "home" / "spindle"
+    register.mkdir()
+    (register / "guards-999999999").write_text(f"{left}\n{filled}\n{own}\n")
+    await said(table, command("true", WORKSPACE_WRITE))
+    assert sorted(path.name for path in folder.iterdir()) == [".agents", ".codex"]
+    await table.aclose()
+    assert list(register.iterdir()) == []
+
+
+async def test_a_protected_link_is_refused_because_it_could_be_replaced(
+    table: ProcessTable, command: Build, folder: Path
+) -> None:
+    (folder / ".codex").symlink_to("elsewhere")
+    with pytest.raises(SandboxUnavailable, match=r"\.codex is a symbolic link.*read-only mode"):
+        await said(table, command("true", WORKSPACE_WRITE))
+    assert await said(table, command("echo ok", READ_ONLY)) == "ok\n"
+
+
+async def test_no_network_unless_the_policy_allows_it(table: ProcessTable, command: Build) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        script = f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo open; echo $CODEX_SANDBOX_NETWORK_DISABLED"
+        assert await said(table, command(script, WORKSPACE_WRITE)) == "1\n"
+        assert await said(table, command(script, READ_ONLY)) == "1\n"
+        open_policy = SandboxPolicy(mode="workspace-write", network_access=True)
+        assert await said(table, command(script, open_policy)) == "open\n\n"
+        assert await said(table, command(script, None)) == "open\n\n"
+
+
+async def test_other_processes_and_their_secrets_are_out_of_sight(table: ProcessTable, command: Build) -> None:
+    output = await said(
+        table, command(f"ls /proc/{os.getpid()} 2>&1 | head -1; kill -9 {os.getpid()}; id -u", READ_ONLY)
+    )
+    assert "No such file or directory" in output
+    assert output.endswith(f"{os.getuid()}\n")
+
+
+async def test_a_confined_command_has_no_rights_to_gain(table: ProcessTable, command: Build) -> None:
+    output = await said(
+        table, command("grep -E 'CapEff|NoNewPrivs' /proc/self/status; unshare -Ur true || echo no", READ_ONLY)
+    )
+    assert output.split()[:4] == ["CapEff:", "0000000000000000", "NoNewPrivs:", "1"]
+    assert output.endswith("no\n")
+
+
+async def test_background_children_end_with_a_confined_command(
+    table: ProcessTable, command: Build, survivors: Callable[[str], list[int]]
+) -> None:
+    await said(table, command("(env -i setsid sleep 86399.75 &); echo on", READ_ONLY))
+    assert survivors("86399.75") == []
+
+
+async def test_loader_variables_reach_the_command_and_not_its_launcher(
+    table: ProcessTable, child_env: dict[str, str], command: Build, folder: Path
+) -> None:
+    child_env["LD_LIBRARY_PATH"] = str(folder / "libs")
+    assert await said(table, command('echo "$LD_LIBRARY_PATH"', READ_ONLY)) == f"{folder}/libs\n"
+    launch = bubblewrap.launch(
+        ["true"], policy=READ_ONLY, root=str(folder), cwd=str(folder), env=child_env, home=str(folder), tty=False
+    )
+    assert "LD_LIBRARY_PATH" not in launch.env
+
+
+async def test_a_launcher_inside_a_root_cannot_be_replaced(table: ProcessTable, command: Build, folder: Path) -> None:
+    assert await table.sandbox_problem() is None
+    launcher = os.path.realpath(bubblewrap._Backend.program)
+    if launcher in bubblewrap.SYSTEM_PATHS:
+        pytest.skip("the system's launcher is in use")
+    top = "/" + launcher.split("/")[1]
+    policy = SandboxPolicy(mode="workspace-write", writable_roots=(top,), exclude_slash_tmp=True)
+    output = await said(table, command(f"echo x > {launcher}; rm -f {launcher}; echo end", policy))
+    assert output.count("Read-only file system") + output.count("Device or resource busy") == 2
+    assert os.path.getsize(launcher) > 10_000
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs to become another user")
+def test_an_ordinary_user_is_confined_too(tmp_path: Path) -> None:
+    """The same launcher arguments, as nobody: the rest of the suite runs as root where this test runs."""
+    work = tmp_path / "nobody"
+    work.mkdir()
+    os.chown(work, 65534, 65534)
+    for parent in (work, *work.parents):
+        if parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    (work / "home").mkdir()
+    os.chown(work / "home", 65534, 65534)
+    script = f"""
+import asyncio, os
+from spindle.process.table import Command, ProcessTable
+from spindle.protocol.clock import SystemClock
+from spindle.protocol.settings import SandboxPolicy
+from spindle.workspace.shell import Shell
+
+async def main():
+    table = ProcessTable(clock=SystemClock(), shell=Shell("bash", "/bin/bash"),
+                         environment={{"PATH": "/usr/bin:/bin", "HOME": "{work}"}}, home="{work}/home")
+    policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
+    command = Command(argv=table.shell_argv("id -u; echo x > in; echo x > ../out; mkdir .git"),
+                      cwd="{work}", root="{work}", sandbox=policy)
+    finished = await table.run(command, timeout_s=20)
+    print(finished.output.peek().text())
+    await table.aclose()
+
+asyncio.run(main())
+"""
+    source = Path(bubblewrap.__file__).parents[3]
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", script],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=work,
+    )
+    if "Permission denied" in done.stderr and not done.stdout:
+        pytest.skip("this interpreter cannot be read by other users")
+    assert done.stdout.startswith("65534\n"), done.stderr
+    assert "Read-only file system" in done.stdout and "File exists" in done.stdout
+    assert sorted(path.name for path in work.iterdir()) == ["home", "in"]
