@@ -20,7 +20,7 @@ Anything else that is raised is a bug of ours.
 from __future__ import annotations
 
 ErrorInfo = str | dict[str, dict[str, int | None]]
-"""The machine-readable kind of a failed turn, e.g. "bad_request" or {"response_stream_disconnected": {"http_status_code": 502}}."""
+"""What kind of failure, for machines: "bad_request", or {"response_stream_disconnected": {"http_status_code": 502}}."""
 
 
 class SpindleError(Exception):

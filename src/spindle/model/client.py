@@ -6,7 +6,7 @@ script, in `scripted`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 import msgspec
@@ -107,7 +107,7 @@ class TurnState:
 class ModelClient(Protocol):
     """A model. Every implementation keeps the contract that `stream` states."""
 
-    def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
         """Ask once.
 
         Raises `StreamDropped` when asking again is safe, `ModelError` when it is not; yields each finished item once,

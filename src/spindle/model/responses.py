@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -70,7 +70,7 @@ class ResponsesClient:
         tls = TlsFiles(ca_file=provider.ca_file, client_cert=provider.client_cert, client_key=provider.client_key)
         self._http = HttpClient(tls=tls, environ=environ, connect_timeout_s=connect_timeout_s)
 
-    async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
         idle_s = self._provider.idle_timeout_s
         loop = asyncio.get_running_loop()
         try:

@@ -9,7 +9,7 @@ Each step is one response, in order. A list of steps is one response with severa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -143,7 +143,7 @@ class ScriptedModel:
     def is_exhausted(self) -> bool:
         return not self._responses
 
-    async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
         self.requests.append(request)
         self.turn_states.append(turn_state.value if turn_state else None)
         number = len(self.requests)

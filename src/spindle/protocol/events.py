@@ -25,7 +25,7 @@ class Event(msgspec.Struct, frozen=True):
     msg: Msg
 
 
-class UnknownMsg(Msg, kw_only=True, tag="unknown"):
+class UnknownMsg(Msg, frozen=True, kw_only=True, tag="unknown"):
     """A message of a kind we do not know. Kept as it came."""
 
     raw: dict[str, Any]
@@ -34,7 +34,7 @@ class UnknownMsg(Msg, kw_only=True, tag="unknown"):
 # ---- session and turn ------------------------------------------------------------------------------
 
 
-class SessionConfigured(Msg, kw_only=True, tag="session_configured"):
+class SessionConfigured(Msg, frozen=True, kw_only=True, tag="session_configured"):
     """A thread is open. Comes before every other event of the session."""
 
     session_id: str
@@ -52,7 +52,7 @@ class SessionConfigured(Msg, kw_only=True, tag="session_configured"):
     rollout_path: str | None = None
 
 
-class TaskStarted(Msg, kw_only=True, tag="task_started"):
+class TaskStarted(Msg, frozen=True, kw_only=True, tag="task_started"):
     """A turn began."""
 
     turn_id: str
@@ -60,7 +60,7 @@ class TaskStarted(Msg, kw_only=True, tag="task_started"):
     collaboration_mode_kind: str = "default"
 
 
-class TaskComplete(Msg, kw_only=True, tag="task_complete"):
+class TaskComplete(Msg, frozen=True, kw_only=True, tag="task_complete"):
     """The turn is over; with an `error` before it, it failed. Always the last event of its turn."""
 
     turn_id: str
@@ -68,7 +68,7 @@ class TaskComplete(Msg, kw_only=True, tag="task_complete"):
     response_id: str | None = None
 
 
-class TurnAborted(Msg, kw_only=True, tag="turn_aborted"):
+class TurnAborted(Msg, frozen=True, kw_only=True, tag="turn_aborted"):
     """The turn was stopped. Always the last event of its turn."""
 
     turn_id: str
@@ -76,20 +76,20 @@ class TurnAborted(Msg, kw_only=True, tag="turn_aborted"):
     """"interrupted" or "replaced"."""
 
 
-class Error(Msg, kw_only=True, tag="error"):
+class Error(Msg, frozen=True, kw_only=True, tag="error"):
     """A turn, or an op, failed."""
 
     message: str
     codex_error_info: ErrorInfo | None = None
 
 
-class Warning(Msg, kw_only=True, tag="warning"):
+class Warning(Msg, frozen=True, kw_only=True, tag="warning"):
     """Something a person should know; the work goes on."""
 
     message: str
 
 
-class StreamError(Msg, kw_only=True, tag="stream_error"):
+class StreamError(Msg, frozen=True, kw_only=True, tag="stream_error"):
     """The model's answer broke off and is asked for again."""
 
     message: str
@@ -97,21 +97,21 @@ class StreamError(Msg, kw_only=True, tag="stream_error"):
     additional_details: str | None = None
 
 
-class TokenCount(Msg, kw_only=True, tag="token_count"):
+class TokenCount(Msg, frozen=True, kw_only=True, tag="token_count"):
     """After every response."""
 
     info: dict[str, Any] | None
     rate_limits: dict[str, Any] | None = None
 
 
-class ShutdownComplete(Msg, kw_only=True, tag="shutdown_complete"):
+class ShutdownComplete(Msg, frozen=True, kw_only=True, tag="shutdown_complete"):
     """Everything is flushed and closed. The last event of a session."""
 
 
 # ---- what is said ----------------------------------------------------------------------------------
 
 
-class UserMessage(Msg, kw_only=True, tag="user_message"):
+class UserMessage(Msg, frozen=True, kw_only=True, tag="user_message"):
     """A person's input became part of the thread."""
 
     message: str
@@ -120,7 +120,7 @@ class UserMessage(Msg, kw_only=True, tag="user_message"):
     text_elements: list[Any] = []
 
 
-class AgentMessageContentDelta(Msg, kw_only=True, tag="agent_message_content_delta"):
+class AgentMessageContentDelta(Msg, frozen=True, kw_only=True, tag="agent_message_content_delta"):
     """A piece of the assistant's text, while it streams."""
 
     thread_id: str
@@ -129,13 +129,13 @@ class AgentMessageContentDelta(Msg, kw_only=True, tag="agent_message_content_del
     delta: str
 
 
-class AgentMessage(Msg, kw_only=True, tag="agent_message"):
+class AgentMessage(Msg, frozen=True, kw_only=True, tag="agent_message"):
     """A whole message of the assistant; replaces what streamed."""
 
     message: str
 
 
-class ReasoningContentDelta(Msg, kw_only=True, tag="reasoning_content_delta"):
+class ReasoningContentDelta(Msg, frozen=True, kw_only=True, tag="reasoning_content_delta"):
     """A piece of a reasoning summary."""
 
     thread_id: str
@@ -145,20 +145,20 @@ class ReasoningContentDelta(Msg, kw_only=True, tag="reasoning_content_delta"):
     summary_index: int = 0
 
 
-class AgentReasoningSectionBreak(Msg, kw_only=True, tag="agent_reasoning_section_break"):
+class AgentReasoningSectionBreak(Msg, frozen=True, kw_only=True, tag="agent_reasoning_section_break"):
     """A new section of the summary begins."""
 
     item_id: str = ""
     summary_index: int = 0
 
 
-class AgentReasoning(Msg, kw_only=True, tag="agent_reasoning"):
+class AgentReasoning(Msg, frozen=True, kw_only=True, tag="agent_reasoning"):
     """A whole reasoning summary."""
 
     text: str
 
 
-class ReasoningRawContentDelta(Msg, kw_only=True, tag="reasoning_raw_content_delta"):
+class ReasoningRawContentDelta(Msg, frozen=True, kw_only=True, tag="reasoning_raw_content_delta"):
     """A piece of raw reasoning; only with show_raw_agent_reasoning."""
 
     thread_id: str
@@ -168,13 +168,13 @@ class ReasoningRawContentDelta(Msg, kw_only=True, tag="reasoning_raw_content_del
     content_index: int = 0
 
 
-class AgentReasoningRawContent(Msg, kw_only=True, tag="agent_reasoning_raw_content"):
+class AgentReasoningRawContent(Msg, frozen=True, kw_only=True, tag="agent_reasoning_raw_content"):
     """Raw reasoning as a whole; only with show_raw_agent_reasoning."""
 
     text: str
 
 
-class ItemStarted(Msg, kw_only=True, tag="item_started"):
+class ItemStarted(Msg, frozen=True, kw_only=True, tag="item_started"):
     """A thread item appeared. `item` is tagged in PascalCase: UserMessage, AgentMessage, Reasoning, WebSearch."""
 
     thread_id: str
@@ -182,7 +182,7 @@ class ItemStarted(Msg, kw_only=True, tag="item_started"):
     item: dict[str, Any]
 
 
-class ItemCompleted(Msg, kw_only=True, tag="item_completed"):
+class ItemCompleted(Msg, frozen=True, kw_only=True, tag="item_completed"):
     """A thread item is final."""
 
     thread_id: str
@@ -193,7 +193,7 @@ class ItemCompleted(Msg, kw_only=True, tag="item_completed"):
 # ---- tools -----------------------------------------------------------------------------------------
 
 
-class ExecApprovalRequest(Msg, kw_only=True, tag="exec_approval_request"):
+class ExecApprovalRequest(Msg, frozen=True, kw_only=True, tag="exec_approval_request"):
     """The turn waits for a person's word about a command."""
 
     call_id: str
@@ -205,7 +205,7 @@ class ExecApprovalRequest(Msg, kw_only=True, tag="exec_approval_request"):
     parsed_cmd: list[dict[str, Any]] = []
 
 
-class ApplyPatchApprovalRequest(Msg, kw_only=True, tag="apply_patch_approval_request"):
+class ApplyPatchApprovalRequest(Msg, frozen=True, kw_only=True, tag="apply_patch_approval_request"):
     """The turn waits for a person's word about a patch."""
 
     call_id: str
@@ -215,7 +215,7 @@ class ApplyPatchApprovalRequest(Msg, kw_only=True, tag="apply_patch_approval_req
     grant_root: str | None = None
 
 
-class ExecCommandBegin(Msg, kw_only=True, tag="exec_command_begin"):
+class ExecCommandBegin(Msg, frozen=True, kw_only=True, tag="exec_command_begin"):
     """A command is about to run."""
 
     call_id: str
@@ -228,7 +228,7 @@ class ExecCommandBegin(Msg, kw_only=True, tag="exec_command_begin"):
     interaction_input: str | None = None
 
 
-class ExecCommandOutputDelta(Msg, kw_only=True, tag="exec_command_output_delta"):
+class ExecCommandOutputDelta(Msg, frozen=True, kw_only=True, tag="exec_command_output_delta"):
     """Output of a running command; `chunk` travels as base64. At most 1 MiB of it per command."""
 
     call_id: str
@@ -236,7 +236,7 @@ class ExecCommandOutputDelta(Msg, kw_only=True, tag="exec_command_output_delta")
     chunk: bytes
 
 
-class TerminalInteraction(Msg, kw_only=True, tag="terminal_interaction"):
+class TerminalInteraction(Msg, frozen=True, kw_only=True, tag="terminal_interaction"):
     """Text was typed into a running command."""
 
     call_id: str
@@ -254,7 +254,7 @@ class Duration(msgspec.Struct, frozen=True):
         return cls(nanos // 1_000_000_000, nanos % 1_000_000_000)
 
 
-class ExecCommandEnd(Msg, kw_only=True, tag="exec_command_end"):
+class ExecCommandEnd(Msg, frozen=True, kw_only=True, tag="exec_command_end"):
     """A command is over. exit_code -1 when it never ran; then the output says why."""
 
     call_id: str
@@ -273,7 +273,7 @@ class ExecCommandEnd(Msg, kw_only=True, tag="exec_command_end"):
     formatted_output: str
 
 
-class PatchApplyBegin(Msg, kw_only=True, tag="patch_apply_begin"):
+class PatchApplyBegin(Msg, frozen=True, kw_only=True, tag="patch_apply_begin"):
     """A verified patch is about to be written. `changes` maps absolute paths to FileChange objects."""
 
     call_id: str
@@ -282,7 +282,7 @@ class PatchApplyBegin(Msg, kw_only=True, tag="patch_apply_begin"):
     changes: dict[str, Any]
 
 
-class PatchApplyEnd(Msg, kw_only=True, tag="patch_apply_end"):
+class PatchApplyEnd(Msg, frozen=True, kw_only=True, tag="patch_apply_end"):
     """A patch was written, or failed half-way."""
 
     call_id: str
@@ -293,33 +293,33 @@ class PatchApplyEnd(Msg, kw_only=True, tag="patch_apply_end"):
     changes: dict[str, Any]
 
 
-class TurnDiff(Msg, kw_only=True, tag="turn_diff"):
+class TurnDiff(Msg, frozen=True, kw_only=True, tag="turn_diff"):
     """Everything the turn's patches changed so far, as one git-style diff."""
 
     unified_diff: str
 
 
-class PlanUpdate(Msg, kw_only=True, tag="plan_update"):
+class PlanUpdate(Msg, frozen=True, kw_only=True, tag="plan_update"):
     """The model's checklist changed."""
 
     plan: list[dict[str, str]]
     explanation: str | None = None
 
 
-class ViewImageToolCall(Msg, kw_only=True, tag="view_image_tool_call"):
+class ViewImageToolCall(Msg, frozen=True, kw_only=True, tag="view_image_tool_call"):
     """The model looks at a local picture."""
 
     call_id: str
     path: str
 
 
-class WebSearchBegin(Msg, kw_only=True, tag="web_search_begin"):
+class WebSearchBegin(Msg, frozen=True, kw_only=True, tag="web_search_begin"):
     """The server searches the web."""
 
     call_id: str
 
 
-class WebSearchEnd(Msg, kw_only=True, tag="web_search_end"):
+class WebSearchEnd(Msg, frozen=True, kw_only=True, tag="web_search_end"):
     """The server's search is over."""
 
     call_id: str
@@ -330,24 +330,24 @@ class WebSearchEnd(Msg, kw_only=True, tag="web_search_end"):
 # ---- answers to other ops --------------------------------------------------------------------------
 
 
-class ListSkillsResponse(Msg, kw_only=True, tag="list_skills_response"):
+class ListSkillsResponse(Msg, frozen=True, kw_only=True, tag="list_skills_response"):
     skills: list[dict[str, Any]]
 
 
-class ListModelsResponse(Msg, kw_only=True, tag="list_models_response"):
+class ListModelsResponse(Msg, frozen=True, kw_only=True, tag="list_models_response"):
     models: list[dict[str, Any]]
 
 
-class ThreadRolledBack(Msg, kw_only=True, tag="thread_rolled_back"):
+class ThreadRolledBack(Msg, frozen=True, kw_only=True, tag="thread_rolled_back"):
     num_turns: int
 
 
-class ThreadNameUpdated(Msg, kw_only=True, tag="thread_name_updated"):
+class ThreadNameUpdated(Msg, frozen=True, kw_only=True, tag="thread_name_updated"):
     thread_id: str
     thread_name: str
 
 
-class ConversationPath(Msg, kw_only=True, tag="conversation_path"):
+class ConversationPath(Msg, frozen=True, kw_only=True, tag="conversation_path"):
     conversation_id: str
     path: str | None
 
@@ -359,17 +359,18 @@ _TAG_ALIASES = {"turn_started": "task_started", "turn_complete": "task_complete"
 
 
 def _all_kinds(base: type[Msg]) -> dict[str, type[Msg]]:
-    return {kind.__struct_config__.tag: kind for kind in base.__subclasses__()}  # pyright: ignore[reportAttributeAccessIssue]
+    return {str(kind.__struct_config__.tag): kind for kind in base.__subclasses__()}
 
 
 def decode_msg(raw: dict[str, Any]) -> Msg:
     """Read a message that any generation wrote. What we do not know, or cannot read, is kept as `UnknownMsg`."""
-    tag = raw.get("type", "")
-    kind = _all_kinds(Msg).get(_TAG_ALIASES.get(tag, tag))
+    tag = str(raw.get("type"))
+    tag = _TAG_ALIASES.get(tag, tag)
+    kind = _all_kinds(Msg).get(tag)
     if kind is None or kind is UnknownMsg:
         return UnknownMsg(raw=raw)
     try:
-        return msgspec.convert({**raw, "type": _TAG_ALIASES.get(tag, tag)}, kind)
+        return msgspec.convert({**raw, "type": tag}, kind)
     except msgspec.ValidationError:
         return UnknownMsg(raw=raw)
 

@@ -25,7 +25,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     """Base of all ops."""
 
 
-class ConfigureSession(Op, kw_only=True, tag="configure_session"):
+class ConfigureSession(Op, frozen=True, kw_only=True, tag="configure_session"):
     """Open a thread, or another one in its place; aborts what runs."""
 
     model: str | None = None
@@ -48,7 +48,7 @@ class ConfigureSession(Op, kw_only=True, tag="configure_session"):
     config: dict[str, Any] | None = None
 
 
-class UserTurn(Op, kw_only=True, tag="user_turn"):
+class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
     """Start a turn. Every field but `items` may be missing: then the session's value holds. Given ones stay."""
 
     items: list[dict[str, Any]]
@@ -64,7 +64,7 @@ class UserTurn(Op, kw_only=True, tag="user_turn"):
     last_response_id: str | None = None
 
 
-class UserInput(Op, kw_only=True, tag="user_input"):
+class UserInput(Op, frozen=True, kw_only=True, tag="user_input"):
     """Start a turn with the session's settings; with mode "steer", feed the running one."""
 
     items: list[dict[str, Any]]
@@ -72,7 +72,7 @@ class UserInput(Op, kw_only=True, tag="user_input"):
     mode: str = "replace"
 
 
-class OverrideTurnContext(Op, kw_only=True, tag="override_turn_context"):
+class OverrideTurnContext(Op, frozen=True, kw_only=True, tag="override_turn_context"):
     """Change the settings of later turns. Nothing is recorded until one starts."""
 
     cwd: str | None = None
@@ -85,53 +85,53 @@ class OverrideTurnContext(Op, kw_only=True, tag="override_turn_context"):
     personality: str | None = None
 
 
-class Interrupt(Op, kw_only=True, tag="interrupt"):
+class Interrupt(Op, frozen=True, kw_only=True, tag="interrupt"):
     """Stop the running turn; without one, nothing."""
 
 
-class ExecApproval(Op, kw_only=True, tag="exec_approval"):
+class ExecApproval(Op, frozen=True, kw_only=True, tag="exec_approval"):
     """A person's answer about a command. `id` is the request's event id or its call id."""
 
     id: str
     decision: Any
 
 
-class PatchApproval(Op, kw_only=True, tag="patch_approval"):
+class PatchApproval(Op, frozen=True, kw_only=True, tag="patch_approval"):
     """A person's answer about a patch."""
 
     id: str
     decision: Any
 
 
-class ListSkills(Op, kw_only=True, tag="list_skills"):
+class ListSkills(Op, frozen=True, kw_only=True, tag="list_skills"):
     cwds: list[str] = []
     force_reload: bool = False
 
 
-class ListModels(Op, kw_only=True, tag="list_models"):
+class ListModels(Op, frozen=True, kw_only=True, tag="list_models"):
     pass
 
 
-class ThreadRollback(Op, kw_only=True, tag="thread_rollback"):
+class ThreadRollback(Op, frozen=True, kw_only=True, tag="thread_rollback"):
     """Forget the last `num_turns` user turns."""
 
     num_turns: int
 
 
-class SetThreadName(Op, kw_only=True, tag="set_thread_name"):
+class SetThreadName(Op, frozen=True, kw_only=True, tag="set_thread_name"):
     name: str
 
 
-class GetPath(Op, kw_only=True, tag="get_path"):
+class GetPath(Op, frozen=True, kw_only=True, tag="get_path"):
     """Ask where the thread is recorded."""
 
 
-class Shutdown(Op, kw_only=True, tag="shutdown"):
+class Shutdown(Op, frozen=True, kw_only=True, tag="shutdown"):
     """Abort, flush, answer `shutdown_complete`, and close the event stream."""
 
 
 OPS: dict[str, type[Op]] = {
-    kind.__struct_config__.tag: kind  # pyright: ignore[reportAttributeAccessIssue]
+    str(kind.__struct_config__.tag): kind
     for kind in (
         ConfigureSession,
         UserTurn,

@@ -103,11 +103,11 @@ def set_scene(project: str, home: str) -> None:
 
 def closing_words(mended: bool, kept: str | None) -> str:
     if not mended:
-        return "The demo did not end as it should: the tests do not pass. `spindle demo --keep` leaves everything in place."
+        return "The demo did not end as it should: the tests do not pass. `spindle demo --keep` leaves all in place."
     where = f" It is still there: {kept}" if kept else " (--keep would have left it in place.)"
     return (
         "The test failed before and passes now, in a scratch repository." + where + "\n"
-        'Next: `spindle exec "your request"` in a repository of yours, with OPENAI_API_KEY set, or with --oss and Ollama.'
+        'Next: `spindle exec "your request"` in a repository of yours, with OPENAI_API_KEY set, or --oss and Ollama.'
     )
 
 
