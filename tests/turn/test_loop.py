@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+from spindle.errors import ImageRejected
 from spindle.model.scripted import calls, drops, fails, item_of, patches, says, thinks
 from spindle.protocol.events import (
     AgentMessage,
@@ -20,6 +21,12 @@ from spindle.protocol.events import (
     Warning,
 )
 from spindle.protocol.request import TokenUsage
+
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
+)
 
 
 def run(cmd: str, call_id: str, **arguments: Any) -> Any:
@@ -132,6 +139,22 @@ async def test_a_refusal_of_the_server_is_not_repeated(start: Any) -> None:
     driver = await start()
     msgs = await driver.turn("hi", fails("field-xyz is wrong"))
     assert len(driver.model.requests) == 1 and only(msgs, Error).message == "field-xyz is wrong"
+
+
+async def test_a_refused_picture_is_taken_out_once_and_the_turn_goes_on(start: Any, workspace: Path) -> None:
+    (workspace / "a.png").write_bytes(PNG)
+    driver = await start()
+    msgs = await driver.turn(
+        "look", calls("view_image", {"path": "a.png"}, "v1"), fails(ImageRejected("bad image data")), says("went on")
+    )
+    assert messages(msgs) == ["went on"] and only(msgs, Warning)
+    assert outputs(driver.inputs[1])["v1"][0]["type"] == "input_image"
+    assert (
+        outputs(driver.inputs[2])["v1"]
+        == "The model server refused this picture; it was taken out of the conversation."
+    )
+    msgs = await driver.turn("again", fails(ImageRejected("bad image data")))
+    assert only(msgs, Error).message == "bad image data"
 
 
 async def test_a_model_that_says_it_has_not_finished_is_asked_again(start: Any) -> None:

@@ -23,6 +23,9 @@ from spindle.tools.router import ToolSet
 from spindle.tools.tool import Truncation
 
 
+IMAGE_REFUSED = "The model server refused this picture; it was taken out of the conversation."
+
+
 class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's configuration says instead of the catalogue."""
 
@@ -107,6 +110,17 @@ class LiveThread:
     def append_items(self, items: Iterable[Item]) -> None:
         for item in items:
             self.history.append_item(item)
+
+    def drop_last_tool_image(self) -> bool:
+        """Replace the newest picture in a tool output by words; false when there is none. Costs the prompt cache."""
+        items = [entry.item for entry in self.history.entries]
+        for index in reversed(range(len(items))):
+            output = items[index].get("output")
+            if isinstance(output, list) and any(part.get("type") == "input_image" for part in output):
+                items[index] = {**items[index], "output": IMAGE_REFUSED}
+                self.history.append_compacted("", items)
+                return True
+        return False
 
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         return build_request(

@@ -18,7 +18,7 @@ import msgspec
 
 from spindle.core.calls import CallRunner
 from spindle.core.live_thread import LiveThread
-from spindle.errors import ModelError, StreamDropped
+from spindle.errors import ImageRejected, ModelError, StreamDropped
 from spindle.model.client import (
     Completed,
     Created,
@@ -44,6 +44,7 @@ from spindle.protocol.events import (
     ReasoningContentDelta,
     ReasoningRawContentDelta,
     StreamError,
+    Warning,
     WebSearchBegin,
     WebSearchEnd,
 )
@@ -108,6 +109,7 @@ async def run_turn(thread: LiveThread, turn: Turn, emit: Emit) -> TurnOutcome:
 async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit) -> Sample:
     """One sample with its retries: calls are run as they arrive, and their outputs are recorded before we return."""
     attempt = 0
+    may_drop_image = True
     sample = Sample()
     while True:
         calls = CallRunner(
@@ -129,6 +131,12 @@ async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit)
             # The record must be whole before the terminal event: every call is answered.
             thread.append_items(await calls.abort())
             raise
+        except ImageRejected as refused:
+            thread.append_items(await calls.finish())
+            if not (may_drop_image and thread.drop_last_tool_image()):
+                raise
+            may_drop_image = False
+            emit(Warning(message=f"the model cannot take the last picture; going on without it ({refused})"))
         except ModelError:
             thread.append_items(await calls.finish())
             raise
