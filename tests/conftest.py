@@ -12,6 +12,9 @@ import pytest
 
 from fake_server import FakeServer
 
+# Not below /tmp: that is a writable root of every sandbox, and while one runs it has a guard named .git in it.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/var/tmp")
+
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:

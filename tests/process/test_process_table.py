@@ -99,10 +99,12 @@ async def test_the_least_recently_used_session_makes_room(table: ProcessTable, c
     sessions = [await start(table, command("sleep 60")) for _ in range(MAX_LIVE - 1)]
     over = await start(table, command("true"))
     await over.wait(10)
+    table.find(sessions[0].id)
     await start(table, command("sleep 60"))
     assert table.find(over.id) is over, "among the eight newest, even an ended one stays"
-    assert table.find(sessions[0].id) is None
-    assert sessions[0].exit_code is not None
+    assert table.find(sessions[0].id) is sessions[0], "just used"
+    assert table.find(sessions[1].id) is None
+    assert sessions[1].exit_code is not None
     assert table.live_count == MAX_LIVE
 
 

@@ -188,9 +188,10 @@ async def test_a_launcher_inside_a_root_cannot_be_replaced(table: ProcessTable, 
         pytest.skip("the system's launcher is in use")
     top = "/" + launcher.split("/")[1]
     policy = SandboxPolicy(mode="workspace-write", writable_roots=(top,), exclude_slash_tmp=True)
-    output = await said(table, command(f"echo x > {launcher}; rm -f {launcher}; echo end", policy))
-    assert output.count("Read-only file system") + output.count("Device or resource busy") == 2
-    assert os.path.getsize(launcher) > 10_000
+    # Only asked, not tried: if this fails, the launcher must survive it.
+    folders = [launcher.rsplit("/", depth)[0] for depth in range(launcher.count("/") - 1)]
+    script = "for path in " + " ".join(folders) + '; do [ -w "$path" ] && echo "$path"; done; echo end'
+    assert await said(table, command(script, policy)) == "end\n"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs to become another user")

@@ -31,9 +31,9 @@ ZOO = {
     "counts an empty input": Animal("wc -c", 0, "0\n"),
     "leaves a child in the background": Animal(f"sleep {FOREVER} & echo on", 0, "on\n"),
     "leaves a child that holds another descriptor": Animal(f"exec 3>&1; sleep {FOREVER} >&3 & echo on", 0, "on\n"),
-    "forks twice into a new session": Animal(f"(setsid sleep {FOREVER} &) ; echo on", 0, "on\n"),
+    "forks twice into a new session": Animal(f"(setsid sleep {FOREVER} &) ; sleep 0.1; echo on", 0, "on\n"),
     "forks a daemon without environment": Animal(
-        f"(env -i setsid sleep {FOREVER} >/dev/null 2>&1 &) ; echo on", 0, "on\n"
+        f"(env -i setsid sleep {FOREVER} >/dev/null 2>&1 &) ; sleep 0.1; echo on", 0, "on\n"
     ),
     "detaches with nohup and disown": Animal(f"nohup sleep {FOREVER} >/dev/null 2>&1 & disown; echo on", 0, "on\n"),
     "starts a coprocess": Animal(f"coproc sleep {FOREVER}; echo on", 0, "on\n"),

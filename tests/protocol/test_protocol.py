@@ -13,7 +13,7 @@ from spindle.protocol.events import (
     encode_event,
     msg_to_wire,
 )
-from spindle.protocol.items import is_user_input, output_for, user_message
+from spindle.protocol.items import decode_json, is_user_input, output_for, user_message
 from spindle.protocol.ops import BadSubmission, Interrupt, Submission, UserTurn, decode_submission
 from spindle.protocol.quote import shell_join
 from spindle.protocol.request import Request
@@ -135,3 +135,11 @@ def test_timestamps_have_milliseconds() -> None:
 
 def test_commands_are_shown_as_a_shell_would_need_them() -> None:
     assert shell_join(["bash", "-lc", "echo $x", ""]) == "bash -lc 'echo $x' ''"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_a_request_of_any_length_is_the_json_it_should_be(count: int) -> None:
+    items = [b'{"n":%d}' % n for n in range(count)]
+    request = Request(model="m", instructions=b'"i"', input=items, tools=b"[1]", prompt_cache_key="t")
+    body = decode_json(request.encode())
+    assert (body["input"], body["tools"], body["instructions"]) == ([{"n": n} for n in range(count)], [1], "i")

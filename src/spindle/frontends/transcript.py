@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spindle.protocol.events import (
     Error,
     ExecCommandBegin,
@@ -25,6 +27,8 @@ from spindle.protocol.settings import SandboxPolicy
 
 RULE = "-" * 8
 MAX_OUTPUT_LINES = 20
+MAX_DIFF_LINES = 40
+DIFF_STYLES = {"+": "32", "-": "31", "@": "36"}
 MARKS = {"completed": "✓", "in_progress": "→", "pending": "•"}
 CHANGE_LETTERS = {"add": "A", "delete": "D", "update": "M"}
 
@@ -67,10 +71,8 @@ class Transcript:
                 return f"{self._paint('35', 'exec')}\n{shown} in {printable(cwd)}\n"
             case ExecCommandEnd():
                 return self._command_end(msg)
-            case PatchApplyEnd(changes=changes, success=success):
-                lines = [f"{CHANGE_LETTERS.get(change['type'], '?')} {path}" for path, change in changes.items()]
-                head = "file update" if success else "file update failed"
-                return self._block(head, "\n".join(lines) + ("" if success else f"\n{msg.stderr}"), "35")
+            case PatchApplyEnd():
+                return self._patch_end(msg)
             case PlanUpdate(plan=plan, explanation=why):
                 steps = [f"  {MARKS.get(step['status'], '•')} {step['step']}" for step in plan]
                 return self._block("plan update", "\n".join([*([why] if why else []), *steps]), "35")
@@ -123,6 +125,26 @@ class Transcript:
         body = "\n".join(lines).rstrip("\n")
         painted = self._paint("32" if msg.exit_code == 0 else "31", head)
         return f"{painted}\n{self._paint('2', body)}\n" if body else f"{painted}\n"
+
+    def _patch_end(self, msg: PatchApplyEnd) -> str:
+        """Each file with its letter and its diff."""
+        lines = [self._paint("35", "file update" if msg.success else "file update failed")]
+        for path, change in msg.changes.items():
+            target = f" -> {change['move_path']}" if change.get("move_path") else ""
+            lines.append(f"{CHANGE_LETTERS.get(change['type'], '?')} {printable(path + target)}")
+            lines += self._diff(change)
+        if not msg.success:
+            lines.append(printable(msg.stderr))
+        return "\n".join(lines) + "\n"
+
+    def _diff(self, change: dict[str, Any]) -> list[str]:
+        if change["type"] == "delete":
+            return []
+        text = change.get("unified_diff") or "\n".join(f"+{line}" for line in change.get("content", "").splitlines())
+        lines = printable(text).rstrip("\n").split("\n") if text else []
+        cut = len(lines) - MAX_DIFF_LINES
+        shown = [self._paint(DIFF_STYLES.get(line[:1], "2"), line) for line in lines[:MAX_DIFF_LINES]]
+        return [*shown, f"… {cut} more lines"] if cut > 0 else shown
 
     def _block(self, title: str, text: str, style: str) -> str:
         return f"{self._paint(style, title)}\n{printable(text)}\n"

@@ -53,8 +53,8 @@ class Launcher:
             task.cancel()
         await asyncio.gather(*self._captures.values(), return_exceptions=True)
         everything = kill.Mark(self._mark)
-        if running := [one for one in self._running if not one.is_left_alone]:
-            await spawn.stop_all(running, everything)
+        if self._running:
+            await spawn.stop_all(tuple(self._running), everything)
         elif self._ran_outside:
             kill.kill_leftovers(everything)
         bubblewrap.guards_of(self._home).close()

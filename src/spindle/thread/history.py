@@ -87,13 +87,27 @@ class _Compacted(msgspec.Struct):
     spindle_bookmark: Any = None
 
 
+class _KnownState(msgspec.Struct):
+    agents_md: dict[str, Any] | None = None
+
+
+class _WorldState(msgspec.Struct):
+    """How the reference's current generation records what it told: whole at first, later what changed."""
+
+    state: _KnownState
+    full: bool = False
+
+
 class _BookmarkLine(msgspec.Struct):
     response_id: str
 
 
 _decode_event = msgspec.json.Decoder(_EventHead).decode
 _decode_compacted = msgspec.json.Decoder(_Compacted).decode
+_decode_world_state = msgspec.json.Decoder(_WorldState).decode
 _decode_bookmark = msgspec.json.Decoder(_BookmarkLine).decode
+_KEEPS_WORLD_STATE = "root_turn_id"
+"""A field only the contexts of that generation have; theirs never hold the user's instructions."""
 _TURN_ENDS = ("task_complete", "turn_complete")
 
 
@@ -113,6 +127,7 @@ class History:
         """The `info` of the last token_count that had one."""
         # Like `entries`, these two are appended to or replaced, never cut in place: bookmarks hold on to them.
         self._contexts: list[_Context] = []
+        self._user_instructions: str | None = None
         self._turn_starts: list[int] = []
         """Where in `entries` the person's turns begin."""
         self._bookmarks: dict[str, _Bookmark] = {}
@@ -254,7 +269,9 @@ class History:
             case "event_msg":
                 self._fold_event(record.raw)
             case "turn_context":
-                self._contexts.append((len(self.entries), record.payload))
+                self._fold_context(record.payload)
+            case "world_state":
+                self._fold_world_state(record.raw)
             case "compacted":
                 self._fold_compacted(record.raw)
             case "spindle_bookmark":
@@ -287,6 +304,23 @@ class History:
         ):
             # Usually marked already, by the response's own line; a file without such lines is marked here.
             self._fold_bookmark(event.response_id)
+
+    def _fold_context(self, payload: dict[str, Any]) -> None:
+        """Complete a context of the reference's current generation, so that nothing it told is told again."""
+        if _KEEPS_WORLD_STATE not in payload:
+            self._user_instructions = payload.get("user_instructions")
+        elif self._user_instructions is not None:
+            payload = {"user_instructions": self._user_instructions, **payload}
+        self._contexts.append((len(self.entries), payload))
+
+    def _fold_world_state(self, raw: bytes) -> None:
+        try:
+            recorded = _decode_world_state(raw)
+        except msgspec.DecodeError:
+            return
+        told = recorded.state.agents_md or {}
+        if recorded.full or "text" in told:
+            self._user_instructions = told.get("text")
 
     def _fold_bookmark(self, response_id: str) -> None:
         self._bookmarks[response_id] = _Bookmark(self.entries, self._contexts)

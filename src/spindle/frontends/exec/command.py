@@ -170,7 +170,7 @@ async def drive(request: SessionRequest, turn: UserTurn, args: ExecArgs) -> int:
     events = session.subscribe(skip=UNSHOWN)
     actor = asyncio.ensure_future(session.run())
     signals = Signals(session)
-    session.submit(Submission("0", turn))
+    session.submit(Submission(request.clock.uuid7(), turn))
     failed, last_message = False, None
     async for event in events:
         if signals.caught is None or not printer.is_json:
