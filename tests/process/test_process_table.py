@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import spindle
 from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.process.table import MAX_LIVE, Command, LiveProcess, ProcessTable
 
@@ -141,6 +144,37 @@ async def test_everything_can_be_killed_without_waiting(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("mode", ["danger-full-access", "read-only"])
+def test_commands_die_with_an_agent_that_is_killed(
+    mode: str, tmp_path: Path, child_env: dict[str, str], survivors: Callable[[str], list[int]]
+) -> None:
+    script = f"""
+import asyncio, os, signal
+from spindle.process.table import Command, ProcessTable
+from spindle.protocol.clock import SystemClock
+from spindle.protocol.settings import SandboxPolicy
+from spindle.workspace.shell import Shell
+
+async def main():
+    shell = Shell("bash", "/bin/bash")
+    table = ProcessTable(clock=SystemClock(), shell=shell, environment=os.environ, home="{tmp_path}")
+    command = Command(argv=["sh", "-c", "setsid sleep 86399.625 & sleep 86399.625"], cwd="/", root="/",
+                      sandbox=SandboxPolicy(mode="{mode}"))
+    await table.start(command, session_id=1, call_id="c", on_output=print, on_exit=print)
+    await asyncio.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+    source = Path(spindle.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", script], env={**child_env, "PYTHONPATH": str(source)}, check=False)
+    assert done.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    while survivors("86399.625") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert survivors("86399.625") == []
+
+
 async def test_eight_sleepers_sleep_together(table: ProcessTable, command: Callable[..., Command]) -> None:
     await table.run(command("true"), timeout_s=10)
     started = time.monotonic()
@@ -182,10 +216,17 @@ async def test_nothing_is_leaked_by_many_commands(table: ProcessTable, command: 
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-async def test_dead_daemons_do_not_stay_as_zombies(table: ProcessTable, command: Callable[..., Command]) -> None:
-    await table.run(command("(setsid sleep 0.1 >/dev/null 2>&1 &)"), timeout_s=10)
-    await asyncio.sleep(0.3)
-    await table.run(command("true"), timeout_s=10)
+def dead_children() -> set[str]:
+    """Children of this process that nobody has waited for."""
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         children = file.read().split()
-    assert children == []
+    return {pid for pid in children if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"}
+
+
+async def test_dead_daemons_do_not_stay_as_zombies(table: ProcessTable, command: Callable[..., Command]) -> None:
+    before = dead_children()
+    await table.run(command("(setsid sleep 0.1 >/dev/null 2>&1 &)"), timeout_s=10)
+    await asyncio.sleep(0.3)
+    assert len(dead_children() - before) == 1
+    await table.run(command("true"), timeout_s=10)
+    assert dead_children() - before == set()

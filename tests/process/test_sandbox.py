@@ -68,7 +68,8 @@ async def test_protected_folders_cannot_be_written_created_or_moved(
     if exists:
         (folder / name).mkdir()
         (folder / name / "config").write_text("old")
-    script = f"echo new > {name}/config; mkdir -p {name}/x; mv {name} away; rm -rf {name}; chmod 777 {name}; echo end"
+    script = f"echo new > {name}/config; mkdir -p {name}/x; mv {name} away; rm -rf {name}; "
+    script += f"chmod 777 {name}; echo new > {name}/config; echo end"
     output = await said(table, command(script, WORKSPACE_WRITE))
     assert output.endswith("end\n")
     assert sorted(folder.iterdir()) == ([folder / name] if exists else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from process.fences import WORKSPACE_WRITE
 from spindle.process.table import Command, ProcessTable
 
 TIMED_OUT = 124
-FOREVER = "86399.125"
+FOREVER = f"8639{os.getpid()}.125"
 """How long the sleepers sleep: a word that tells them from everybody else's."""
 
 

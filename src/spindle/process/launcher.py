@@ -16,6 +16,7 @@ from spindle.policy.sandbox import absolute
 from spindle.process import kill, login_env, sandbox, spawn
 from spindle.process.command import Command, ShellLike
 from spindle.process.sandbox import bubblewrap
+from spindle.process.watchdog import Watchdog
 from spindle.protocol.settings import SandboxPolicy
 
 _PROFILE_MARK = kill.Mark(2)
@@ -36,7 +37,8 @@ class Launcher:
         self._slow: set[SandboxPolicy | None] = set()
         """Where the profile takes so long that commands no longer wait for the capture."""
         self._count = 0
-        self._ran_outside = False
+        self._watchdog: Watchdog | None = None
+        """There once a command ran outside of a sandbox."""
 
     async def launch(self, command: Command, on_output: Callable[[bytes], None]) -> spawn.Running:
         """Start it. Raises OSError when it cannot be executed, SandboxUnavailable when it cannot be confined."""
@@ -55,9 +57,9 @@ class Launcher:
         everything = kill.Mark(self._mark)
         if self._running:
             await spawn.stop_all(tuple(self._running), everything)
-        elif self._ran_outside:
+        elif self._watchdog is not None:
             kill.kill_leftovers(everything)
-        bubblewrap.guards_of(self._home).close()
+        self._tidy()
 
     def kill_all(self) -> None:
         """The same without waiting for anything: this process is about to end."""
@@ -67,7 +69,13 @@ class Launcher:
         kill.kill_tree(leaders, kill.Mark(self._mark))
         for running in tuple(self._running):
             self._running.pop(running)()
+        self._tidy()
+
+    def _tidy(self) -> None:
         bubblewrap.guards_of(self._home).close()
+        if self._watchdog is not None:
+            self._watchdog.close()
+            self._watchdog = None
 
     async def _spawn(
         self,
@@ -114,10 +122,10 @@ class Launcher:
         self, spec: spawn.SpawnSpec, on_output: Callable[[bytes], None], release: Callable[[], None]
     ) -> spawn.Running:
         """Start it and keep the books: what runs, and what to take away when it is over."""
-        if not spec.sandboxed:
-            self._ran_outside = True
-            kill.become_subreaper()
         try:
+            if not spec.sandboxed and self._watchdog is None:
+                kill.become_subreaper()
+                self._watchdog = Watchdog(kill.Mark(self._mark))
             running = spawn.start(spec, on_output)
         except BaseException:
             release()

@@ -1,0 +1,48 @@
+"""Ends unconfined commands when this process dies without a chance to do so itself.
+
+A confined command dies with its launcher. For the others a small shell waits on a pipe: the kernel closes our end
+however we die, and the shell then kills every process that carries the table's mark.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from spindle.process import kill
+
+_SCRIPT = """
+read -r _ && exit
+for found in $(grep -lzs "^$0" /proc/[0-9]*/environ); do
+  found=${found%/environ}
+  kill -9 "${found#/proc/}"
+done 2>/dev/null
+"""
+
+
+class Watchdog:
+    """Lives from the first unconfined command to the end of the thread."""
+
+    def __init__(self, mark: kill.Mark) -> None:
+        waited_on, self._ours = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _SCRIPT, f"{kill.MARK_NAME}={mark.text}"],
+                stdin=waited_on,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": "/usr/bin:/bin"},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(self._ours)
+            raise
+        finally:
+            os.close(waited_on)
+
+    def close(self) -> None:
+        """Not needed any more: everything it would end has ended."""
+        self._process.kill()
+        self._process.wait()
+        os.close(self._ours)
