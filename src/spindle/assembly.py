@@ -31,7 +31,6 @@ from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.thread.rollout import RolloutWriter
 from spindle.thread.store import ThreadRef, ThreadStore
-from spindle.thread.view import initial_messages
 from spindle.tools.router import ToolSet, build_tools
 from spindle.workspace.git import git_facts
 from spindle.workspace.shell import user_shell
@@ -278,9 +277,15 @@ def _configured(thread: LiveThread, settings: ThreadSettings, *, replay: bool) -
         reasoning_effort=settings.effort or thread.traits.default_effort,
         forked_from_id=history.meta.get("forked_from_id"),
         thread_name=history.name,
-        initial_messages=initial_messages(history.records) if replay and history.records else None,
+        initial_messages=_said_before(history) if replay and history.records else None,
         rollout_path=history.writer.path if history.writer is not None else None,
     )
+
+
+def _said_before(history: History) -> list[dict[str, Any]]:
+    from spindle.thread.view import initial_messages  # only front ends that show the past need it
+
+    return initial_messages(history.records)
 
 
 def _briefing_options(request: SessionRequest, shell_name: str, environment: dict[str, str]) -> BriefingOptions:

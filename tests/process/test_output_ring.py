@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.process.output import OutputRing
+from spindle.process.output import SMALL_PIECE, OutputRing
 
 
 @given(chunks=st.lists(st.binary(max_size=40)), cap=st.integers(2, 30).map(lambda half: 2 * half))
@@ -34,8 +34,19 @@ def test_a_character_is_never_torn_between_two_looks(text: str, cut: int) -> Non
 
 
 def test_memory_stays_flat_over_small_and_large_writes() -> None:
-    ring = OutputRing(1000)
-    for size in [99] * 10_000 + [100_000]:
+    ring = OutputRing(100_000)
+    for size in [1] * 20_000 + [99] * 10_000 + [70_000] * 20 + [99] * 2_000:
         ring.add(b"x" * size)
-        assert len(ring._head) + len(ring._tail) <= 1500
-    assert ring.total == 1_090_000
+        held = len(ring._head) + sum(map(len, ring._pieces))
+        assert held <= 100_000 + max(size, SMALL_PIECE, 70_000)
+        assert len(ring._pieces) <= 100_000 // SMALL_PIECE + 2
+    assert ring.total == 20_000 + 990_000 + 1_400_000 + 198_000
+
+
+def test_rings_of_one_stream_share_its_chunks() -> None:
+    chunk = b"y" * 8192
+    one, two = OutputRing(1000), OutputRing(1000)
+    for ring in (one, two):
+        ring.add(b"x" * 500)
+        ring.add(chunk)
+    assert one._pieces[0] is two._pieces[0] is chunk

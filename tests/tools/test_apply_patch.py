@@ -15,7 +15,8 @@ from spindle.patch.diff import TurnDiffTracker
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Msg, PatchApplyBegin, PatchApplyEnd, TurnDiff, Warning
 from spindle.protocol.settings import SandboxMode, SandboxPolicy, ThreadSettings
-from spindle.tools.apply_patch import GRAMMAR, ApplyPatch, apply_patch_text
+from spindle.tools.apply_patch import GRAMMAR, ApplyPatch
+from spindle.tools.patching import apply_patch_text
 from spindle.tools.tool import Permit, ToolCall, ToolContext, Truncation
 
 HEAD = "Exit code: 0\nWall time: 0.0 seconds\nOutput:\nSuccess. Updated the following files:\n"

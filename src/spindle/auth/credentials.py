@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.auth.store import StoredLogin, read_login
 from spindle.errors import ModelError
 from spindle.model.credential import Credential, StaticCredential, credential_for
 from spindle.model.provider import CHATGPT_BASE_URL, OPENAI_BASE_URL, Provider
@@ -16,6 +16,10 @@ SIGN_IN_HELP = (
     "Not signed in: run `spindle login --with-api-key`, or set OPENAI_API_KEY, "
     "or use a model on this computer with --oss."
 )
+
+
+if TYPE_CHECKING:
+    from spindle.auth.store import StoredLogin
 
 
 class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +95,8 @@ def sign_in(
         return SignedIn(provider=provider, credential=credential_for(provider, None, env), warnings=warnings)
     stored: Credential | None = None
     key = _key(env, "CODEX_API_KEY") if is_exec and provider.is_openai else ""
+    from spindle.auth.store import read_login  # only a provider that is entitled to the stored login needs it
+
     login = None if key else read_login(home, warnings)
     if key:
         stored = StaticCredential(key)

@@ -1,4 +1,7 @@
-"""May it run? Policy decides; where it says "ask", a person does. Holds the open questions and the session's grants."""
+"""May it run? Policy decides; where it says "ask", a person does. Holds the open questions and the session's grants.
+
+The rules themselves are imported when the first command or patch wants leave: the first request does not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from spindle.errors import Rejected
-from spindle.policy.approval import (
-    USER_REJECTED_COMMAND,
-    USER_REJECTED_PATCH,
-    Allow,
-    Ask,
-    Refuse,
-    decide_command,
-    decide_patch,
-)
-from spindle.policy.commands import parse_command
 from spindle.protocol.events import ApplyPatchApprovalRequest, ExecApprovalRequest, Msg
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import Permit
@@ -106,6 +99,9 @@ class CallApprovals:
         justification: str | None = None,
         prefix_rule: list[str] | None = None,
     ) -> Permit:
+        from spindle.policy.approval import USER_REJECTED_COMMAND, Allow, Ask, Refuse, decide_command
+        from spindle.policy.commands import parse_command
+
         settings = self._settings
         decision = decide_command(
             argv,
@@ -138,6 +134,8 @@ class CallApprovals:
         return Permit(sandboxed=sandboxed, asked=True)
 
     async def permit_patch(self, changes: dict[str, Any]) -> Permit:
+        from spindle.policy.approval import USER_REJECTED_PATCH, Allow, Ask, Refuse, decide_patch
+
         settings = self._settings
         paths = [path for target, change in changes.items() for path in (target, change.get("move_path")) if path]
         match decide_patch(

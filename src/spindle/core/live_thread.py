@@ -22,7 +22,6 @@ from spindle.thread.history import History
 from spindle.tools.router import ToolSet
 from spindle.tools.tool import Truncation
 
-
 IMAGE_REFUSED = "The model server refused this picture; it was taken out of the conversation."
 
 

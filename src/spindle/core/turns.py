@@ -179,8 +179,10 @@ class Turns:
         )
 
     async def _warm_up(self, settings: ThreadSettings) -> None:
-        """Try the sandbox while the model thinks. No more than that: a profile must not run without need."""
+        """Load what runs tools, and try the sandbox, while the model thinks. A profile must not run without need."""
         await asyncio.sleep(WARM_AFTER_S)
+        from spindle.tools import patching, sessions  # noqa: F401  kept out of the way of the first request
+
         if not settings.sandbox.is_full_access:
             await self._workbench.processes.sandbox_problem()
 

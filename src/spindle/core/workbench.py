@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from spindle.core.approvals import CallApprovals
 from spindle.core.live_thread import LiveThread
-from spindle.patch.diff import TurnDiffTracker
 from spindle.process.table import ProcessTable
 from spindle.protocol.events import Msg
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import ToolContext
+
+if TYPE_CHECKING:
+    from spindle.patch.diff import TurnDiffTracker
 
 
 class Workbench:
@@ -20,11 +23,11 @@ class Workbench:
         self.processes = processes
         self.environment = environment
         self._image_as_message = image_as_message
-        self._diff = TurnDiffTracker()
+        self._diff: TurnDiffTracker | None = None
 
     def new_turn(self) -> None:
         """A turn's diff begins empty."""
-        self._diff = TurnDiffTracker()
+        self._diff = None
 
     def tool_context(
         self,
@@ -36,6 +39,10 @@ class Workbench:
         emit: Callable[[Msg], None],
         approvals: CallApprovals,
     ) -> ToolContext:
+        if self._diff is None:
+            from spindle.patch.diff import TurnDiffTracker  # loaded with the first call
+
+            self._diff = TurnDiffTracker()
         return ToolContext(
             call_id=call_id,
             turn_id=turn_id,

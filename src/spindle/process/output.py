@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 OUTPUT_CAP = 1024 * 1024
+SMALL_PIECE = 4096
+"""Chunks below this size are gathered: a program that prints byte by byte must not cost an object per byte."""
 
 
 class OutputRing:
-    """The first and the last half of `cap` bytes of a stream, and how much there was in all."""
+    """The first and the last half of `cap` bytes of a stream, and how much there was in all.
 
-    __slots__ = ("_half", "_head", "_last", "_tail", "newlines", "total")
+    Large chunks are kept as they come, never copied: several rings that see the same stream share them.
+    """
 
-    def __init__(self, cap: int = OUTPUT_CAP) -> None:
+    __slots__ = ("_counts_lines", "_half", "_head", "_kept", "_last", "_pieces", "newlines", "total")
+
+    def __init__(self, cap: int = OUTPUT_CAP, *, counts_lines: bool = True) -> None:
         self._half = cap // 2
+        self._counts_lines = counts_lines
         self._head = bytearray()
-        self._tail = bytearray()
+        self._pieces: deque[bytes | bytearray] = deque()
+        self._kept = 0
+        """Bytes in the pieces behind the head."""
         self._last = 0x0A
         self.total = 0
         """Bytes ever added."""
@@ -23,21 +33,27 @@ class OutputRing:
         if not data:
             return
         self.total += len(data)
-        self.newlines += data.count(b"\n")
+        if self._counts_lines:
+            self.newlines += data.count(b"\n")
         self._last = data[-1]
         room = self._half - len(self._head)
         if room > 0:
             self._head += data[:room]
             data = data[room:]
-        if not data:
-            return
-        if len(data) >= self._half:
-            self._tail[:] = data[-self._half :]
-            return
-        self._tail += data
-        # Trimmed only now and then, so that many small chunks do not move half a megabyte each.
-        if len(self._tail) > 2 * self._half:
-            del self._tail[: -self._half]
+        if data:
+            self._add_behind(data)
+
+    def _add_behind(self, data: bytes) -> None:
+        pieces = self._pieces
+        if len(data) >= SMALL_PIECE:
+            pieces.append(data)
+        elif pieces and isinstance(pieces[-1], bytearray) and len(pieces[-1]) < SMALL_PIECE:
+            pieces[-1] += data
+        else:
+            pieces.append(bytearray(data))
+        self._kept += len(data)
+        while pieces and self._kept - len(pieces[0]) >= self._half:
+            self._kept -= len(pieces.popleft())
 
     @property
     def head(self) -> bytes:
@@ -46,12 +62,12 @@ class OutputRing:
     @property
     def tail(self) -> bytes:
         """What was kept behind the head; follows it directly when nothing was dropped."""
-        return bytes(self._tail[-self._half :]) if self._half else b""
+        return b"".join(self._pieces)[-self._half :] if self._half else b""
 
     @property
     def dropped(self) -> int:
         """Bytes between head and tail that are gone."""
-        return self.total - len(self._head) - min(len(self._tail), self._half)
+        return self.total - len(self._head) - min(self._kept, self._half)
 
     @property
     def lines(self) -> int:
@@ -79,7 +95,8 @@ class OutputRing:
             else:
                 taken.head = taken.head[: -len(held)]
         self._head.clear()
-        self._tail.clear()
+        self._pieces.clear()
+        self._kept = 0
         self._last, self.total, self.newlines = 0x0A, 0, 0
         self.add(held)
         return taken

@@ -48,7 +48,7 @@ class LiveProcess:
         self.ended: float | None = None
         self.unread = OutputRing()
         """What was printed since the model last looked."""
-        self.transcript = OutputRing()
+        self.transcript = OutputRing(counts_lines=False)
         """What was printed since the start."""
         self.running: Running
 

@@ -15,7 +15,6 @@ import msgspec
 from spindle.errors import ThreadError, ThreadNotFound
 from spindle.protocol.clock import Clock, iso_utc
 from spindle.thread import layout, private_files, view
-from spindle.thread.forking import records_up_to
 from spindle.thread.history import History
 from spindle.thread.names import ThreadNames
 from spindle.thread.rollout import RolloutData, RolloutWriter, encode_payload, format_line, parse_line, read_rollout
@@ -147,6 +146,8 @@ class ThreadStore:
         `up_to` is the response id to stop after, or the number of turns to keep. `meta` replaces fields of the
         parent's meta (cwd, originator, cli_version, source, …).
         """
+        from spindle.thread.forking import records_up_to  # only forks need it
+
         data = self.read(source)
         new_id = new_id or self._clock.uuid7()
         now = iso_utc(self._clock.now())

@@ -11,7 +11,6 @@ import msgspec
 
 from spindle.workspace.files import folders_between, read_regular
 from spindle.workspace.git import find_root
-from spindle.workspace.yaml_subset import YamlError, parse_yaml
 
 Scope = Literal["repo", "user", "system", "admin"]
 
@@ -219,6 +218,8 @@ def _front_matter(content: bytes) -> dict[str, Any]:
     end = next((index for index in range(1, len(lines)) if lines[index].rstrip() == "---"), None)
     if end is None:
         raise _BadSkill("missing YAML front matter delimited by ---")
+    from spindle.workspace.yaml_subset import YamlError, parse_yaml  # only those who have skills need it
+
     try:
         fields = parse_yaml("\n".join(lines[1:end]), first_line=2)
     except YamlError as error:
@@ -252,6 +253,8 @@ class _Interface(msgspec.Struct, frozen=True, kw_only=True):
 
 def _read_interface(folder: str) -> _Interface:
     """`agents/openai.yaml` beside the skill; whatever is wrong with it is ignored."""
+    from spindle.workspace.yaml_subset import parse_yaml  # only those who have skills need it
+
     try:
         data = parse_yaml(read_regular(f"{folder}/agents/openai.yaml", _FRONT_MATTER_BYTES).decode("utf-8"))
     except (OSError, ValueError):

@@ -17,10 +17,8 @@ from spindle import __version__
 from spindle.assembly import SessionRequest, open_session
 from spindle.core.session import Session
 from spindle.errors import ConfigError, SpindleError, UsageError
-from spindle.frontends.exec.jsonl import JsonlTranslator, encode_line
 from spindle.frontends.launch import config_from, image_items, is_inside_repository, use_local_server
 from spindle.frontends.options import FLAG, VALUE, Option, Parsed
-from spindle.frontends.transcript import Transcript
 from spindle.protocol.events import (
     AgentMessageContentDelta,
     Error,
@@ -243,13 +241,16 @@ class JsonPrinter:
     is_json = True
 
     def __init__(self, session: Session, request: SessionRequest) -> None:
+        from spindle.frontends.exec.jsonl import JsonlTranslator, encode_line  # a run prints in one way or the other
+
+        self._encode_line = encode_line
         self._translator = JsonlTranslator(hide_reasoning=request.config.hide_agent_reasoning)
         self._translator.set_usage(msgspec.to_builtins(session.thread.total_usage))
 
     def show(self, msg: Msg) -> None:
         lines = self._translator.translate(msg)
         if lines:
-            write_out(b"".join(map(encode_line, lines)))
+            write_out(b"".join(map(self._encode_line, lines)))
 
     def finish(self, last_message: str | None) -> None:
         pass
@@ -261,6 +262,8 @@ class TextPrinter:
     is_json = False
 
     def __init__(self, session: Session, request: SessionRequest, args: ExecArgs) -> None:
+        from spindle.frontends.transcript import Transcript  # a run prints in one way or the other
+
         when = args.options.value("color") or "auto"
         color = when == "always" or (when == "auto" and sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
         self._translator = Transcript(

@@ -1,0 +1,174 @@
+"""Applying a patch: check the whole of it, ask policy, write, tell everyone.
+
+Reading the language and fitting it to files is `spindle.patch`; touching the disk is `safe_files`. The tool that the
+model calls is `apply_patch`; shell tools that find a patch inside a command hand it to `apply_patch_text`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+from spindle.errors import PatchError, ToolError
+from spindle.patch.apply import FileChange, Plan, plan_changes, reason_of, summarise
+from spindle.patch.parse import parse_patch
+from spindle.policy.sandbox import is_writable
+from spindle.protocol.events import PatchApplyBegin, PatchApplyEnd, TurnDiff, Warning
+from spindle.protocol.items import encode_json
+from spindle.tools.safe_files import read_file, remove_file, true_path, write_file
+from spindle.tools.tool import Permit, ToolContext, ToolResult
+from spindle.workspace.git import find_root
+
+_SHELL_HINT = (
+    "A patch was sent through a shell command. It was handled as a patch; the model should call apply_patch directly."
+)
+
+
+async def answer(patch: str, ctx: ToolContext) -> ToolResult:
+    """The answer to a call of the tool."""
+    started = ctx.clock.monotonic()
+    try:
+        exit_code, text = 0, await _apply(patch, ctx.settings.cwd, ctx)
+    except PatchNotWritten as failure:
+        exit_code, text = 1, str(failure)
+    seconds = ctx.clock.monotonic() - started
+    return ToolResult(output=_format(text, exit_code, seconds, freeform=ctx.freeform_patch))
+
+
+class PatchNotWritten(ToolError):
+    """The patch fitted, but the disk refused; the text says which files are changed all the same."""
+
+
+async def apply_patch_text(patch: str, cwd: str, ctx: ToolContext) -> str:
+    """Apply a patch that a shell command carried; `cwd` is where the command would have run.
+
+    Returns the plain success text. Raises ToolError with a plain text when the patch does not fit, is refused, or
+    could not be written.
+    """
+    ctx.emit(Warning(message=_SHELL_HINT))
+    return await _apply(patch, cwd, ctx)
+
+
+def _format(text: str, exit_code: int, seconds: float, *, freeform: bool) -> str:
+    if freeform:
+        return f"Exit code: {exit_code}\nWall time: {seconds:.1f} seconds\nOutput:\n{text}"
+    metadata = {"exit_code": exit_code, "duration_seconds": round(seconds, 1)}
+    return encode_json({"output": text, "metadata": metadata}).decode()
+
+
+async def _apply(patch: str, cwd: str, ctx: ToolContext) -> str:
+    paths = _Paths(cwd)
+    try:
+        hunks = parse_patch(patch)
+        if not hunks:
+            raise ToolError("patch rejected: empty patch")
+        plan = plan_changes(hunks, paths.locate, paths.read)
+    except PatchError as error:
+        raise ToolError(f"apply_patch verification failed: {error}") from error
+    changes = {change.path: change.to_wire() for change in plan.changes}
+    permit = await ctx.permit_patch(changes)
+    if permit.asked:
+        _require_unchanged(plan, paths)
+    ctx.emit(PatchApplyBegin(call_id=ctx.call_id, turn_id=ctx.turn_id, auto_approved=not permit.asked, changes=changes))
+    try:
+        _write(plan, paths, permit, ctx)
+    except PatchNotWritten as failure:
+        _finish(ctx, changes, stderr=str(failure))
+        raise
+    text = summarise([plan])
+    _finish(ctx, changes, stdout=text)
+    return text
+
+
+def _finish(ctx: ToolContext, changes: dict[str, Any], *, stdout: str = "", stderr: str = "") -> None:
+    ctx.emit(
+        PatchApplyEnd(
+            call_id=ctx.call_id,
+            turn_id=ctx.turn_id,
+            stdout=stdout,
+            stderr=stderr,
+            success=not stderr,
+            changes=changes,
+        )
+    )
+    root = find_root(ctx.settings.cwd) or os.path.realpath(ctx.settings.cwd)
+    ctx.emit(TurnDiff(unified_diff=ctx.diff.render(root)))
+
+
+class _Paths:
+    """Names of files: as the patch writes them, as people are shown them, and as they really are.
+
+    Shown is the real path, except that what lies below the working directory is shown below its usual name. A link
+    that leads out of it is thus seen, by policy and by people, where it ends.
+    """
+
+    def __init__(self, cwd: str) -> None:
+        self._cwd = cwd
+        self._true_cwd = os.path.realpath(cwd)
+        self._true: dict[str, str] = {}
+
+    def locate(self, written: str, is_removed: bool) -> str:
+        true = true_path(written, self._cwd, keep_last_link=is_removed)
+        shown = true
+        if true.startswith(self._true_cwd.rstrip("/") + "/"):
+            shown = self._cwd.rstrip("/") + "/" + true[len(self._true_cwd) :].lstrip("/")
+        self._true[shown] = true
+        return shown
+
+    def true(self, shown: str) -> str:
+        return self._true[shown]
+
+    def read(self, shown: str) -> bytes:
+        return read_file(self._true[shown])
+
+
+def _require_unchanged(plan: Plan, paths: _Paths) -> None:
+    """A person may have taken long to say yes, and have edited the file meanwhile."""
+    expected = {change.path: change.old for change in plan.changes}
+    expected |= {change.move_path: change.replaced for change in plan.changes if change.move_path}
+    for path, content in expected.items():
+        try:
+            now = paths.read(path)
+        except OSError:
+            now = None
+        if now != content:
+            raise ToolError(f"apply_patch verification failed: {path} was changed by someone else; read it again")
+
+
+def _write(plan: Plan, paths: _Paths, permit: Permit, ctx: ToolContext) -> None:
+    """Put the plan on disk, file by file, and record each file that is done."""
+    done: list[str] = []
+    for change in plan.changes:
+        try:
+            _write_one(change, paths, permit, ctx)
+        except OSError as error:
+            verb = "delete" if change.kind == "delete" else "write"
+            text = f"Failed to {verb} file {change.move_path or change.path}: {reason_of(error)}\n"
+            text += "These files were already changed:\n" + "\n".join(done) if done else "No files were changed."
+            raise PatchNotWritten(text + "\n") from error
+        done.append(change.move_path or change.path)
+
+
+def _write_one(change: FileChange, paths: _Paths, permit: Permit, ctx: ToolContext) -> None:
+    source = paths.true(change.path)
+    target = paths.true(change.move_path) if change.move_path else source
+    for path in dict.fromkeys((source, target)):
+        _require_leave(path, permit, ctx)
+    if change.new is None:
+        ctx.diff.record(source, change.old, None, mode=remove_file(source))
+        return
+    mode = write_file(target, change.new)
+    if change.move_path is None:
+        ctx.diff.record(source, change.old, change.new, mode=mode)
+        return
+    ctx.diff.record(target, change.replaced, change.new, mode=mode)
+    ctx.diff.record(source, change.old, None, mode=remove_file(source))
+
+
+def _require_leave(path: str, permit: Permit, ctx: ToolContext) -> None:
+    """The second fence: what nobody was asked about stays inside the writable roots, whatever the first one said."""
+    if permit.asked or not permit.sandboxed:
+        return
+    if not is_writable(path, ctx.settings.sandbox, ctx.settings.cwd, os.environ):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
