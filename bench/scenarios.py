@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any, Literal
 
 from harness import Bench, BenchError, Program
+from interrupts import STATES, time_interrupt
 
 Readings = dict[str, list[float]]
 Item = dict[str, Any]
@@ -45,6 +46,7 @@ JUDGED = [
     Judged("peak_small", "peak memory, one message", "MB", "absolute", 60.0, 40.0),
     Judged("peak_large", "peak memory, {calls} calls", "MB", "absolute", 120.0, 60.0),
     Judged("connections", "TCP connections of a session", "", "absolute", 1.0),
+    Judged("interrupt", "interrupt to idle, the slowest state", "ms", "absolute", 200.0),
     Judged("version", "`--version`", "ms", "ratio", 2.0),
 ]
 
@@ -132,6 +134,14 @@ def parallel(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> No
     into.setdefault("parallel", []).append(run.rounds_s[0])
 
 
+def interrupts(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
+    """Through protocol v1, which only Spindle speaks; the slowest of all states counts."""
+    if program.name != "spindle":
+        return
+    slowest = max(time_interrupt(bench, program, state) for state in STATES)
+    into.setdefault("interrupt", []).append(slowest * 1000)
+
+
 def version(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
     into.setdefault("version", []).append(bench.time_version(program) * 1000)
 
@@ -155,6 +165,7 @@ def plan(sizes: Sizes) -> Iterator[tuple[str, Scenario, int]]:
     yield "warm start and one message", warm, sizes.repeats
     yield "fresh home", fresh, sizes.repeats
     yield "--version", version, sizes.repeats
+    yield "interrupts", interrupts, sizes.repeats_of_long
     yield "tool rounds", tool_rounds, sizes.repeats_of_long
     yield "sandboxed tool rounds", sandboxed_rounds, sizes.repeats_of_long
     yield "text deltas", deltas, sizes.repeats_of_long

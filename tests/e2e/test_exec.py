@@ -183,6 +183,21 @@ def test_sigterm_ends_everything_with_143(
         os.kill(int((workspace / "pid").read_text()), 0)
 
 
+def test_a_run_that_was_told_to_ignore_hangups_survives_one(
+    spindle_cmd: list[str], server: FakeServer, workspace: Path, environment: dict[str, str]
+) -> None:
+    server.script(turn(call("exec_command", {"cmd": "kill -HUP $PPID; sleep 0.3; echo on"}, "c1")), turn(message("ok")))
+    done = subprocess.run(
+        ["nohup", *spindle_cmd, "exec", "--yolo", "hi"],
+        cwd=workspace,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=40,
+    )
+    assert (done.returncode, done.stdout) == (0, b"ok\n"), done.stderr
+
+
 def test_prompt_input_shows_the_request_and_sends_nothing(spindle: Any, server: FakeServer) -> None:
     run = spindle("debug", "prompt-input", "PROMPT-X")
     body = json.loads(run.out)

@@ -263,7 +263,8 @@ class _Line(msgspec.Struct):
     ordinal: int | None = None
 
 
-_decode_line = msgspec.json.Decoder(_Line).decode
+_line_decoder = msgspec.json.Decoder(_Line)
+_decode_line = _line_decoder.decode
 _JUNK = b"\0 \t\r"
 
 
@@ -300,11 +301,18 @@ def _read(path: str, find_parent: Callable[[str], str | None] | None, depth: int
 
 def split_records(data: bytes) -> tuple[list[Record], int, bool]:
     """All readable lines, how many in the middle were not, and whether the last one is torn."""
+    is_text = _is_utf8(data)
+    if is_text and data.endswith(b"\n"):
+        try:
+            whole = _line_decoder.decode_lines(data)
+        except msgspec.DecodeError:
+            pass  # some line is damaged; find out which
+        else:
+            return [Record(line.type, bytes(line.payload), line.timestamp, line.ordinal) for line in whole], 0, False
     lines = data.split(b"\n")
     last = lines.pop().strip(_JUNK)
     records = []
     skipped = 0
-    is_text = _is_utf8(data)
     for line in lines:
         record = parse_line(line) if is_text or _is_utf8(line) else None
         if record is not None:

@@ -221,7 +221,9 @@ class Signals:
         self._session = session
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._stop, number)
+            # What was ignored when we were started (nohup, a background job) stays ignored.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, self._stop, number)
 
     @property
     def exit_code(self) -> int:
