@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spindle.model.scripted import calls, drops, says, waits
+from spindle.model.scripted import calls, drops, fails, says, waits
 from spindle.protocol.events import (
     AgentMessage,
     AgentMessageContentDelta,
@@ -49,6 +49,11 @@ STATES: dict[str, tuple[list[Any], type[Msg], dict[str, str]]] = {
     "in a one-shot shell": ([calls("shell", {"command": ["sleep", "60"]}, "c1")], ExecCommandBegin, {}),
     "in a command that ignores SIGTERM": (
         [run("trap '' TERM INT HUP; while :; do sleep 1; done", "c1")],
+        ExecCommandBegin,
+        {},
+    ),
+    "in a command, after the model failed": (
+        [[run("sleep 60", "c1"), waits(0.1), fails("no")]],
         ExecCommandBegin,
         {},
     ),

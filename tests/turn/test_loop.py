@@ -112,7 +112,8 @@ async def test_a_dropped_stream_is_asked_again_with_the_same_input_and_shows_not
 
 async def test_what_a_dropped_stream_had_finished_is_kept_and_no_call_runs_twice(start: Any, workspace: Path) -> None:
     driver = await start()
-    await driver.turn("hi", [run("echo x >> log", "c1"), drops("and th")], says("end"))
+    msgs = await driver.turn("hi", [run("echo x >> log", "c1"), drops("and th")], says("end"))
+    assert messages(msgs) == ["end"] and len(driver.model.requests) == 2
     assert (workspace / "log").read_text() == "x\n"
     kinds = [item["type"] for item in driver.inputs[1][len(driver.inputs[0]) :]]
     assert kinds == ["function_call", "function_call_output"]
@@ -154,6 +155,14 @@ async def test_a_refused_picture_is_taken_out_once_and_the_turn_goes_on(start: A
     )
     msgs = await driver.turn("again", fails(ImageRejected("bad image data")))
     assert only(msgs, Error).message == "bad image data"
+
+
+async def test_a_refusal_waits_for_the_calls_that_run_and_keeps_their_outputs(start: Any, workspace: Path) -> None:
+    driver = await start()
+    await driver.turn("hi", [run("sleep 0.3; echo x > log", "c1"), fails("no")])
+    assert (workspace / "log").read_text() == "x\n"
+    await driver.turn("again", says("fine"))
+    assert outputs(driver.inputs[1])["c1"].startswith("Chunk ID: ")
 
 
 async def test_a_model_that_says_it_has_not_finished_is_asked_again(start: Any) -> None:

@@ -85,8 +85,11 @@ class CallRunner:
         pending = [c.task for c in self._calls if not c.task.done()]
         for task in pending:
             task.cancel()
-        if pending:
-            await asyncio.wait(pending, timeout=ABORT_GRACE_S)
+        try:
+            if pending:
+                await asyncio.wait(pending, timeout=ABORT_GRACE_S)
+        except asyncio.CancelledError:
+            pass  # stopped twice; the first time is already on its way out, and the answers must not get lost
         return self._collect(aborted=True)
 
     def _collect(self, *, aborted: bool) -> list[Item]:

@@ -110,8 +110,8 @@ async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit)
     """One sample with its retries: calls are run as they arrive, and their outputs are recorded before we return."""
     attempt = 0
     may_drop_image = True
-    sample = Sample()
     while True:
+        sample = Sample()
         calls = CallRunner(
             thread.tools,
             turn.make_context,
@@ -121,27 +121,24 @@ async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit)
             allow_parallel=thread.traits.supports_parallel_tool_calls,
         )
         try:
-            dropped = await read_answer(thread, turn, turn_state, sample, calls, emit)
+            failure = await read_answer(thread, turn, turn_state, sample, calls, emit)
             thread.append_items(await calls.finish())
-            if dropped is None:
-                break
-            attempt += 1
-            await wait_before_retry(thread, dropped, attempt, emit)
-        except asyncio.CancelledError:
-            # The record must be whole before the terminal event: every call is answered.
+        except BaseException:
+            # Interrupted, or a bug of ours: the record must be whole before the terminal event, every call answered.
             thread.append_items(await calls.abort())
             raise
-        except ImageRejected as refused:
-            thread.append_items(await calls.finish())
-            if not (may_drop_image and thread.drop_last_tool_image()):
-                raise
-            may_drop_image = False
-            emit(Warning(message=f"the model cannot take the last picture; going on without it ({refused})"))
-        except ModelError:
-            thread.append_items(await calls.finish())
-            raise
-    thread.note_completed(sample.completed, emit)
-    return sample
+        match failure:
+            case None:
+                thread.note_completed(sample.completed, emit)
+                return sample
+            case StreamDropped():
+                attempt += 1
+                await wait_before_retry(thread, failure, attempt, emit)
+            case ImageRejected() if may_drop_image and thread.drop_last_tool_image():
+                may_drop_image = False
+                emit(Warning(message=f"the model cannot take the last picture; going on without it ({failure})"))
+            case _:
+                raise failure
 
 
 async def wait_before_retry(thread: LiveThread, dropped: StreamDropped, attempt: int, emit: Emit) -> None:
@@ -162,8 +159,8 @@ async def wait_before_retry(thread: LiveThread, dropped: StreamDropped, attempt:
 
 async def read_answer(
     thread: LiveThread, turn: Turn, turn_state: TurnState, sample: Sample, calls: CallRunner, emit: Emit
-) -> StreamDropped | None:
-    """Read one stream to its end. A dropped stream is returned, not raised: what it finished is kept."""
+) -> StreamDropped | ModelError | None:
+    """Read one stream to its end. How it failed is returned, not raised: what it finished is kept, its calls run on."""
     request = thread.build_request(turn.settings, turn.output_schema)
     thread_id, turn_id = thread.thread_id, turn.turn_id
     # Closed on every way out, so that a cancelled turn leaves no half-read connection behind.
@@ -207,8 +204,8 @@ async def read_answer(
                         sample.completed = event
                     case Created():
                         pass
-        except StreamDropped as dropped:
-            return dropped
+        except (StreamDropped, ModelError) as failure:
+            return failure
     return None
 
 
