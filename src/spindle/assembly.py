@@ -132,6 +132,7 @@ async def open_session(request: SessionRequest) -> Session:
         configured=_configured(thread, settings, replay=request.replay),
         warnings=(*config.warnings, *warnings),
         max_samples=config.spindle.max_steps,
+        turn_limit_s=config.spindle.turn_timeout_s,
         legacy_interrupt_error=request.legacy_interrupt_error,
         stream=request.stream,
         warming=warming,

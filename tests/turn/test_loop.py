@@ -230,3 +230,11 @@ async def test_a_limit_on_requests_ends_a_turn_that_goes_on_and_on(start: Any) -
     driver = await start(config={"spindle": {"limits": {"max_steps": 3}}})
     msgs = await driver.turn("go", *[run("true", f"c{n}") for n in range(9)])
     assert len(driver.model.requests) == 3 and "max_steps" in only(msgs, Error).message
+
+
+async def test_a_limit_on_time_ends_a_turn_and_the_next_one_works(start: Any) -> None:
+    driver = await start(config={"spindle": {"limits": {"turn_timeout_sec": 1}}})
+    msgs = await driver.turn("go", run("sleep 60", "c1"))
+    assert only(msgs, Error).message == "stopped after 1 seconds (spindle.limits.turn_timeout_sec)"
+    await driver.turn("again", says("fine"))
+    assert outputs(driver.inputs[1])["c1"].startswith("aborted by user after ")

@@ -65,6 +65,7 @@ class Session:
         configured: SessionConfigured,
         warnings: tuple[str, ...] = (),
         max_samples: int = 0,
+        turn_limit_s: float = 0.0,
         legacy_interrupt_error: bool = False,
         stream: EventStream | None = None,
         warming: asyncio.Task[None] | None = None,
@@ -87,6 +88,7 @@ class Session:
             stream=self._stream,
             abort=lambda: self.submit(Submission("", Interrupt())),
             max_samples=max_samples,
+            limit_s=turn_limit_s,
             legacy_interrupt_error=legacy_interrupt_error,
         )
 

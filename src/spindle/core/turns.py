@@ -53,6 +53,7 @@ class Turns:
         stream: EventStream,
         abort: Callable[[], None],
         max_samples: int,
+        limit_s: float,
         legacy_interrupt_error: bool,
     ) -> None:
         self._thread = thread
@@ -60,6 +61,8 @@ class Turns:
         self._workbench = workbench
         self._stream = stream
         self._max_samples = max_samples
+        self._limit_s = limit_s
+        """Longest time of a turn; 0 = no limit."""
         self._legacy_interrupt_error = legacy_interrupt_error
         self._running: RunningTurn | None = None
         self._steered: list[Submission] = []
@@ -139,7 +142,11 @@ class Turns:
             make_context=lambda call_id: self._tool_context(call_id, running),
             max_samples=self._max_samples,
         )
-        outcome = await run_turn(self._thread, turn, emit)
+        try:
+            async with asyncio.timeout(self._limit_s or None):
+                outcome = await run_turn(self._thread, turn, emit)
+        except TimeoutError:
+            raise ModelError(f"stopped after {self._limit_s:g} seconds (spindle.limits.turn_timeout_sec)") from None
         return TaskComplete(turn_id=turn_id, last_agent_message=outcome.last_message, response_id=outcome.response_id)
 
     def _begin(self, running: RunningTurn) -> None:
