@@ -13,6 +13,7 @@ from spindle.auth.credentials import sign_in
 from spindle.config.schema import Config
 from spindle.core.briefing import Briefing, BriefingOptions
 from spindle.core.live_thread import LiveThread, ModelOverrides
+from spindle.core.notify import Notifier
 from spindle.core.session import Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
@@ -129,6 +130,7 @@ async def open_session(request: SessionRequest) -> Session:
             image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
         ),
         store=store,
+        notifier=Notifier(config.notify),
         configured=_configured(thread, settings, replay=request.replay),
         warnings=(*config.warnings, *warnings),
         max_samples=config.spindle.max_steps,

@@ -219,6 +219,36 @@ def test_the_demo_mends_the_test_and_says_what_is_real(spindle: Any) -> None:
         assert part in run.out
 
 
+def test_the_users_notify_program_hears_of_a_completed_turn(
+    spindle: Any, server: FakeServer, home: Path, workspace: Path, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard.json"
+    program = tmp_path / "notify.sh"
+    program.write_text(f'#!/bin/sh\nprintf %s "$1" > {heard}.part && mv {heard}.part {heard}\n')
+    program.chmod(0o755)
+    config = (home / "config.toml").read_text()
+    (home / "config.toml").write_text(f'notify = ["{program}"]\n' + config)
+    server.script(turn(message("all done")))
+    run = spindle("exec", "--json", "hello")
+    deadline = time.monotonic() + 10
+    while not heard.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    told = json.loads(heard.read_text())
+    assert (told.pop("thread-id"), len(told.pop("turn-id"))) == (run.thread_id, 36)
+    assert told == {
+        "type": "agent-turn-complete",
+        "cwd": str(workspace),
+        "input-messages": ["hello"],
+        "last-assistant-message": "all done",
+    }
+
+
+def test_a_notify_program_that_is_missing_is_a_warning(spindle: Any, server: FakeServer) -> None:
+    run = spindle("exec", "-c", 'notify=["/no/such/program"]', "hello")
+    assert run.code == 0 and "/no/such/program" in run.err
+
+
 def test_help_names_every_command(spindle: Any) -> None:
     run = spindle("--help")
     assert run.code == 0 and all(name in run.out for name in ("exec", "proto", "threads", "apply-patch", "demo"))

@@ -81,8 +81,8 @@ class Briefing:
 
     def append_input(
         self, thread: LiveThread, items: Sequence[dict[str, Any]], settings: ThreadSettings, turn_id: str, emit: Emit
-    ) -> None:
-        """The person's input, then the whole text of every skill it selects."""
+    ) -> str:
+        """The person's input, then the whole text of every skill it selects. Gives the input's text."""
         made = input_parts(items, settings.cwd)
         for text in made.warnings:
             emit(Warning(message=text))
@@ -99,6 +99,7 @@ class Briefing:
                 thread.history.append_item(skill_message(skill.name, skill.path, skill_text(skill)))
             except (OSError, ValueError) as error:
                 emit(Warning(message=f"skill {skill.name} cannot be read: {error}"))
+        return said.message
 
     def turn_context(
         self,

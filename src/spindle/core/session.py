@@ -13,6 +13,7 @@ import msgspec
 
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import LiveThread
+from spindle.core.notify import Notifier
 from spindle.core.settings import apply_op
 from spindle.core.stream import EventStream, Subscription
 from spindle.core.turns import Turns
@@ -62,6 +63,7 @@ class Session:
         briefing: Briefing,
         workbench: Workbench,
         store: ThreadStore,
+        notifier: Notifier,
         configured: SessionConfigured,
         warnings: tuple[str, ...] = (),
         max_samples: int = 0,
@@ -85,6 +87,7 @@ class Session:
             thread=thread,
             briefing=briefing,
             workbench=workbench,
+            notifier=notifier,
             stream=self._stream,
             abort=lambda: self.submit(Submission("", Interrupt())),
             max_samples=max_samples,

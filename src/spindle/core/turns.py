@@ -13,6 +13,7 @@ import msgspec
 from spindle.core.approvals import Approvals
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import LiveThread
+from spindle.core.notify import Notifier
 from spindle.core.stream import EventStream
 from spindle.core.turn import Emit, Turn, run_turn
 from spindle.core.workbench import Workbench
@@ -30,7 +31,7 @@ WARM_AFTER_S = 0.05
 class RunningTurn:
     """The turn that runs now. `reason` is what its terminal event says should somebody stop it."""
 
-    __slots__ = ("emit", "reason", "settings", "submission", "task", "turn_id")
+    __slots__ = ("emit", "inputs", "reason", "settings", "submission", "task", "turn_id")
 
     def __init__(self, submission: Submission, turn_id: str, settings: ThreadSettings, emit: Emit) -> None:
         self.submission = submission
@@ -38,6 +39,8 @@ class RunningTurn:
         self.settings = settings
         self.emit = emit
         self.reason = "interrupted"
+        self.inputs: list[str] = []
+        """What the person said, steered input included."""
         self.task: asyncio.Task[None] | None = None
 
 
@@ -50,6 +53,7 @@ class Turns:
         thread: LiveThread,
         briefing: Briefing,
         workbench: Workbench,
+        notifier: Notifier,
         stream: EventStream,
         abort: Callable[[], None],
         max_samples: int,
@@ -59,6 +63,7 @@ class Turns:
         self._thread = thread
         self._briefing = briefing
         self._workbench = workbench
+        self._notifier = notifier
         self._stream = stream
         self._max_samples = max_samples
         self._limit_s = limit_s
@@ -147,6 +152,15 @@ class Turns:
                 outcome = await run_turn(self._thread, turn, emit)
         except TimeoutError:
             raise ModelError(f"stopped after {self._limit_s:g} seconds (spindle.limits.turn_timeout_sec)") from None
+        trouble = self._notifier.turn_completed(
+            thread_id=self._thread.thread_id,
+            turn_id=turn_id,
+            cwd=settings.cwd,
+            inputs=running.inputs,
+            last_message=outcome.last_message,
+        )
+        if trouble is not None:
+            emit(Warning(message=trouble))
         return TaskComplete(turn_id=turn_id, last_agent_message=outcome.last_message, response_id=outcome.response_id)
 
     def _begin(self, running: RunningTurn) -> None:
@@ -163,7 +177,7 @@ class Turns:
         )
         thread.history.append_event(msgspec.to_builtins(started))
         emit(started)
-        self._briefing.append_input(thread, op.items, settings, running.turn_id, emit)
+        running.inputs.append(self._briefing.append_input(thread, op.items, settings, running.turn_id, emit))
         thread.history.append_turn_context(
             self._briefing.turn_context(snapshot, thread, settings, running.turn_id, op.final_output_json_schema)
         )
@@ -173,7 +187,9 @@ class Turns:
         steered, self._steered = self._steered, []
         for submission in steered:
             items = _input_op(submission).items
-            self._briefing.append_input(self._thread, items, running.settings, running.turn_id, running.emit)
+            running.inputs.append(
+                self._briefing.append_input(self._thread, items, running.settings, running.turn_id, running.emit)
+            )
         return bool(steered)
 
     def _tool_context(self, call_id: str, running: RunningTurn) -> ToolContext:
