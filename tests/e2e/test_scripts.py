@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,61 @@ def test_a_new_or_moved_checkout_is_prepared_first(checkout: Path, tmp_path: Pat
     assert output_of("./run", "-V", cwd=moved) == ["prepared", "spindle -V"]
     (moved / ".venv/.ready").unlink()
     assert output_of("./run", "-V", cwd=moved) == ["prepared", "spindle -V"]
+
+
+@pytest.fixture
+def set_up(tmp_path: Path) -> Path:
+    """A folder with a blank in its name whose set-up is the real one; `python` in it installs nothing."""
+    root = tmp_path / "my checkout"
+    for folder in ("scripts", "src/spindle"):
+        (root / folder).mkdir(parents=True)
+    for name in ("run", "scripts/prepare-venv"):
+        shutil.copy(REPOSITORY / name, root / name)
+    (root / "pyproject.toml").write_text("")
+    (root / "scripts/spindle").write_text("#!python\nimport sys\nprint('spindle', *sys.argv[1:])\n")
+    # Stands for the interpreter: makes an environment of itself, and answers pip as if all were installed.
+    (root / "python").write_text(
+        "#!/bin/sh\n"
+        'case "$1 $2" in\n'
+        '"-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp scripts/spindle "$3/bin" ;;\n'
+        '"-m pip") [ ! -e no-network ] ;;\n'
+        f'*) exec "{sys.executable}" "$@" ;;\n'
+        "esac\n"
+    )
+    for name in ("scripts/spindle", "python"):
+        (root / name).chmod(0o755)
+    return root
+
+
+def start(root: Path, *arguments: str, python: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(root), "PYTHON": python or str(root / "python")}
+    return subprocess.run(
+        [str(root / "run"), *arguments], cwd=root, env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_the_set_up_works_in_a_folder_with_a_blank_in_its_name_and_runs_once(set_up: Path) -> None:
+    first, second = start(set_up, "a b", "c"), start(set_up, "again")
+    assert (first.stdout, second.stdout, second.stderr) == ("spindle a b c\n", "spindle again\n", "")
+    assert "Setting up .venv" in first.stderr
+
+
+def test_a_set_up_that_failed_is_tried_again(set_up: Path) -> None:
+    (set_up / "no-network").write_text("")
+    failed = start(set_up, "x")
+    assert (failed.returncode, failed.stdout) == (1, "") and "did not work" in failed.stderr
+    (set_up / "no-network").unlink()
+    assert start(set_up, "x").stdout == "spindle x\n"
+
+
+def test_an_interpreter_that_cannot_be_used_is_named(set_up: Path) -> None:
+    refused = start(set_up, "x", python="/no/such/python")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "PYTHON=/no/such/python is not a Python 3.11 or newer.\n"
+
+
+def test_a_checkout_that_cannot_be_written_says_so(set_up: Path) -> None:
+    (set_up / ".cache").write_text("in the way, for root too\n")
+    refused = start(set_up, "x")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "cannot be written" in refused.stderr and refused.stderr.count("\n") == 1
