@@ -290,6 +290,10 @@ def test_done_is_like_completed_and_needs_no_id() -> None:
             {"input_tokens": 3, "input_tokens_details": None, "output_tokens": None, "output_tokens_details": "x"},
             TokenUsage(input_tokens=3, total_tokens=3),
         ),
+        (
+            {"input_tokens": 3.0, "output_tokens": -1, "total_tokens": 10**30},
+            TokenUsage(input_tokens=3),
+        ),
         (None, None),
         ("odd", None),
     ],
@@ -386,6 +390,41 @@ def test_an_item_that_never_began_is_done_all_the_same() -> None:
     assert decode(done(call), done({"type": "hologram", "id": "h1"})) == [
         ItemDone(call, "new-1"),
         ItemDone({"type": "hologram", "id": "h1"}, "h1"),
+    ]
+
+
+MALFORMED: list[dict[str, Any]] = [
+    {},
+    {"type": ["message"]},
+    {"type": 5, "id": 7},
+    {"type": "message", "role": 5, "content": []},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": None}]},
+    {"type": "message", "role": "assistant", "content": ["text"]},
+    {"type": "reasoning", "summary": "text"},
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": None}]},
+    {"type": "reasoning", "summary": [], "content": ["text"]},
+    {"type": "function_call", "call_id": "c", "name": None, "arguments": "{}"},
+    {"type": "function_call", "call_id": ["c"], "name": "x", "arguments": "{}"},
+    {"type": "custom_tool_call", "call_id": "c", "input": "text"},
+    {"type": "local_shell_call", "call_id": "c", "action": "ls"},
+    {"type": "web_search_call", "action": "search"},
+    {"type": "web_search_call", "action": {"type": "search", "query": 5}},
+    {"type": "compaction"},
+]
+
+
+@pytest.mark.parametrize("item", MALFORMED, ids=json.dumps)
+def test_an_item_without_the_shape_of_its_type_is_skipped(item: dict[str, Any]) -> None:
+    began = {"type": "response.output_item.added", "item": item}
+    end: dict[str, Any] = {"type": "response.completed"}
+    assert decode(began, done(item), end) == [Completed()]
+
+
+def test_a_call_that_nothing_names_gets_a_name_for_its_output() -> None:
+    calls = [{"type": "function_call", "name": "x", "arguments": "{}", **given} for given in ({}, {"id": "fc_1"})]
+    assert [event.item for event in decode(*map(done, calls)) if isinstance(event, ItemDone)] == [
+        {**calls[0], "call_id": "call_new-1"},
+        calls[1],
     ]
 
 

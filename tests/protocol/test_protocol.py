@@ -13,7 +13,7 @@ from spindle.protocol.events import (
     encode_event,
     msg_to_wire,
 )
-from spindle.protocol.items import decode_json, is_user_input, output_for, user_message
+from spindle.protocol.items import decode_json, is_user_input, item_text, output_for, user_message
 from spindle.protocol.ops import BadSubmission, Interrupt, Submission, UserTurn, decode_submission
 from spindle.protocol.quote import shell_join
 from spindle.protocol.request import Request
@@ -98,6 +98,12 @@ def test_the_request_has_its_keys_in_the_fixed_order() -> None:
         b'"parallel_tool_calls":true,"reasoning":{"effort":"low"},"store":false,"stream":true,'
         b'"include":["reasoning.encrypted_content"],"prompt_cache_key":"t","text":{"verbosity":"low"}}'
     )
+
+
+def test_the_text_of_a_message_is_what_a_person_reads() -> None:
+    parts = [{"type": "output_text", "text": "Sorry: "}, {"type": "refusal", "refusal": "no."}, {"text": None}, "odd"]
+    assert item_text({"type": "message", "content": parts}) == "Sorry: no."
+    assert item_text({"type": "message", "content": "plain"}) == "plain"
 
 
 def test_outputs_have_the_type_their_call_asks_for() -> None:

@@ -22,7 +22,8 @@ from spindle.model.client import (
     TextDelta,
 )
 from spindle.model.failures import from_failed_response, incomplete
-from spindle.protocol.items import Item
+from spindle.model.wellformed import is_well_formed
+from spindle.protocol.items import Item, call_id_of, is_call
 from spindle.protocol.request import TokenUsage
 
 
@@ -99,6 +100,8 @@ class Decoder:
         return [Created(_text_of(event.response, "id"))]
 
     def _added(self, event: _ItemEvent) -> list[ModelEvent]:
+        if not is_well_formed(event.item):
+            return []  # its deltas open an item of their own
         given = _text_of(event.item, "id")
         return [ItemAdded(event.item, self._begin(given, event.item.get("type", "")))]
 
@@ -121,6 +124,11 @@ class Decoder:
         return [*opened, RawReasoningDelta(item_id, event.delta, event.content_index)]
 
     def _done(self, event: _ItemEvent) -> list[ModelEvent]:
+        if not is_well_formed(event.item):
+            return []
+        if is_call(event.item) and not call_id_of(event.item):
+            # Its output has to name it, also in the next request.
+            event.item["call_id"] = f"call_{self._new_id()}"
         kind, given = event.item.get("type", ""), _text_of(event.item, "id")
         item_id = given if given in self._open else None
         if item_id is None:
@@ -214,8 +222,11 @@ def read_usage(value: Any) -> TokenUsage | None:
 
 
 def _count(value: Any, name: str) -> int:
+    """A count that makes sense, else 0; some servers write whole numbers as floats."""
     number = value.get(name) if isinstance(value, dict) else None
-    return number if isinstance(number, int) and not isinstance(number, bool) else 0
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**53 else 0
 
 
 def _text_of(value: Any, name: str) -> str | None:

@@ -80,15 +80,19 @@ def is_output(item: Item) -> bool:
 
 
 def call_id_of(item: Item) -> str:
-    return item.get("call_id") or item.get("id") or ""
+    for given in (item.get("call_id"), item.get("id")):
+        if isinstance(given, str) and given:
+            return given
+    return ""
 
 
 def item_text(item: Item) -> str:
-    """All text parts of a message, joined. A content that is a plain string counts as one part."""
+    """All text parts of a message, joined; a refusal is text too. A plain string counts as one part."""
     content = item.get("content")
     if isinstance(content, str):
         return content
-    return "".join(part.get("text", "") for part in content or () if isinstance(part, dict))
+    texts = (part.get("text", part.get("refusal")) for part in content or () if isinstance(part, dict))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def is_user_input(item: Item) -> bool:
