@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -117,6 +118,11 @@ def test_a_program_given_by_path_is_safe_only_in_a_system_folder() -> None:
         'echo "$(rm -rf x)"',
         "bash <<E\nrm -rf x\nE",
         "cat <<E\n$(rm -rf x)\nE",
+        "cat <<E'O'F\nx\nEOF\nrm -rf x",
+        "cat <<E\nx\nrm -rf x",
+        "echo $((1<<2))\nrm -rf x",
+        "echo $((1<<E))\nrm -rf x\nE",
+        "curl x | " + "sudo -x " * 200 + "sh",
         "eval 'rm -rf x'",
         ":(){ :|:& };:",
         "dd if=/dev/zero of=/dev/sda",
@@ -142,6 +148,11 @@ def test_destruction_is_found_however_it_is_spelt(script: str) -> None:
     [
         "git commit -m 'rm -rf x'",
         "cat > clean.sh <<'E'\nrm -rf build\nE",
+        "cat > clean.sh <<E\nrm -rf build\nE",
+        "cat > clean.sh <<\\E\n$(rm -rf build)\nE",
+        "cat > clean.sh <<-E-'N'\n\t$(rm -rf build)\n\tE-N\nls",
+        "cat <<< 'a' && ls",
+        "cat <<E\n$((1 + 1))\nE\nls",
         "echo rm",
         "grep -rf patterns src",
         "ls # rm -rf x",
@@ -154,6 +165,14 @@ def test_destruction_is_found_however_it_is_spelt(script: str) -> None:
 )
 def test_talking_about_destruction_is_not_destruction(script: str) -> None:
     assert not is_dangerous(bash(script))
+
+
+@pytest.mark.parametrize("line", ["cat <<E", "cat <<E <<-F", "echo $((1<<2))", "`", "$(", '"$('])
+def test_a_long_script_is_read_in_reasonable_time(line: str) -> None:
+    script = "\n".join(f"{line}{number}" for number in range(10_000))
+    started = time.monotonic()
+    is_dangerous(bash(script))
+    assert time.monotonic() - started < 10
 
 
 def test_nesting_deeper_than_the_scan_counts_as_dangerous() -> None:

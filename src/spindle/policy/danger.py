@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 MAX_DEPTH = 8
@@ -17,7 +18,7 @@ _SHELLS = frozenset(("bash", "zsh", "sh", "dash", "ksh", "ash", "fish"))
 _FETCHERS = frozenset(("curl", "wget"))
 _PREFIXES = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"))
 _FORK_BOMB = r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
-_HEREDOC = r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([\w.-]+))"
+_HEREDOC = r"""<<(-?)[ \t]*((?:'[^'\n]*'|"[^"\n]*"|\\.|[^\s'"\\;&|<>()])+)"""
 
 _WITH_VALUE: dict[str, str] = {
     # Single-letter options of wrappers that take the next word.
@@ -180,13 +181,13 @@ def _script_argument(words: list[str]) -> str | None:
     return None
 
 
-def _runs_a_shell(words: list[str]) -> bool:
+def _runs_a_shell(words: list[str], depth: int = 0) -> bool:
     words = _strip_prefixes(words)
     if not words:
         return False
     name = os.path.basename(words[0])
     if name in _WRAPPERS:
-        return any(_runs_a_shell(inner) for inner in _unwrap(name, words[1:]) if inner != words)
+        return depth >= MAX_DEPTH or any(_runs_a_shell(inner, depth + 1) for inner in _unwrap(name, words[1:]))
     return name in _SHELLS
 
 
@@ -200,6 +201,8 @@ def _commands_in(script: str, depth: int) -> list[tuple[bool, list[str]]]:
     word: list[str] | None = None
     piped = False
     bodies: list[tuple[str, bool, bool, bool]] = []  # delimiter, strip tabs, literal, read by a shell
+    lines = _Lines(script)
+    arithmetic = False  # `<<` shifts there, and the lines behind it are commands
     at = 0
 
     def end_word() -> None:
@@ -247,16 +250,19 @@ def _commands_in(script: str, depth: int) -> list[tuple[bool, list[str]]]:
         elif character == "#" and word is None:
             end = script.find("\n", at)
             at = len(script) if end < 0 else end
-        elif character == "<" and (heredoc := re.compile(_HEREDOC).match(script, at)) and script[at : at + 3] != "<<<":
+        elif character == "<" and script.startswith("<<<", at):
             end_word()
-            literal = heredoc[2] or heredoc[3]
-            bodies.append((literal or heredoc[4], bool(heredoc[1]), literal is not None, _runs_a_shell(words)))
+            at += 3
+        elif character == "<" and not arithmetic and (heredoc := re.compile(_HEREDOC).match(script, at)):
+            end_word()
+            delimiter = re.sub(r"['\"\\]", "", heredoc[2])
+            bodies.append((delimiter, bool(heredoc[1]), delimiter != heredoc[2], _runs_a_shell(words)))
             at = heredoc.end()
         elif character == "\n":
             end_command(False)
             at += 1
             for body in bodies:
-                text, at = _heredoc_body(script, at, body[0], strip_tabs=body[1])
+                text, at = lines.heredoc_body(at, body[0], strip_tabs=body[1])
                 if body[3]:
                     nested(text)
                 elif not body[2]:
@@ -266,13 +272,17 @@ def _commands_in(script: str, depth: int) -> list[tuple[bool, list[str]]]:
         elif character == "|" and script[at : at + 2] != "||":
             end_command(True)
             at += 1
+        elif character in "()" and script.startswith(character * 2, at):
+            arithmetic = character == "("
+            end_command(False)
+            at += 2
         elif character in ";&|(){}`<>" and not (character in "{}" and word is not None):
             # A redirection's target becomes a command of its own here, which is harmless.
             end_command(False)
             at += 1
         elif character == "$" and script[at : at + 2] == "$(":
             end_command(False)
-            at += 2
+            at += 1
         elif character in " \t\r":
             end_word()
             at += 1
@@ -306,16 +316,36 @@ def _end_of_double_quotes(script: str, at: int) -> int:
 def _substitutions(text: str) -> list[str]:
     """What stands behind each `$(` and between backticks, to the end of the text: more than is run, never less."""
     starts = [match.end() for match in re.finditer(r"\$\(|`", text)]
-    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    ends = [*starts[1:], len(text)][: len(starts)]
+    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
-def _heredoc_body(script: str, at: int, delimiter: str, *, strip_tabs: bool) -> tuple[str, int]:
-    start = at
-    while at < len(script):
-        end = script.find("\n", at)
-        end = len(script) if end < 0 else end
-        line = script[at:end]
-        if (line.lstrip("\t") if strip_tabs else line) == delimiter:
-            return script[start:at], min(end + 1, len(script))
-        at = end + 1
-    return script[start:], len(script)
+class _Lines:
+    """The lines of a script, by their text: finding the end of many here-documents must not take forever."""
+
+    def __init__(self, script: str) -> None:
+        self._script = script
+        self._starts: dict[bool, dict[str, list[int]]] = {}
+
+    def heredoc_body(self, at: int, delimiter: str, *, strip_tabs: bool) -> tuple[str, int]:
+        """The body that begins at `at`, and where the script goes on.
+
+        Without an end the shell takes the rest for data. In case we misread something, it is looked at all the same.
+        """
+        starts = self._index(strip_tabs).get(delimiter, [])
+        which = bisect_left(starts, at)
+        if which == len(starts):
+            return "", at
+        start = starts[which]
+        end = self._script.find("\n", start)
+        return self._script[at:start], len(self._script) if end < 0 else end + 1
+
+    def _index(self, strip_tabs: bool) -> dict[str, list[int]]:
+        if strip_tabs not in self._starts:
+            index: dict[str, list[int]] = {}
+            start = 0
+            for line in self._script.split("\n"):
+                index.setdefault(line.lstrip("\t") if strip_tabs else line, []).append(start)
+                start += len(line) + 1
+            self._starts[strip_tabs] = index
+        return self._starts[strip_tabs]
