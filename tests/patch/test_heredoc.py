@@ -18,9 +18,16 @@ PATCH = "*** Begin Patch\n*** Delete File: f\n*** End Patch\n"
         (f"cd sub/dir && apply_patch <<'EOF'\n{PATCH}EOF\n", "sub/dir"),
         (f"cd 'a b' && apply_patch <<'EOF'\n{PATCH}EOF\n", "a b"),
         (f"cd \"a b\" && apply_patch <<'EOF'\n{PATCH}EOF\n", "a b"),
+        (f"apply_patch <<\\EOF\n{PATCH}EOF", None),
+        (f"apply_patch <<-EOF\n{PATCH}EOF", None),
+        ("apply_patch <<-'EOF'\n" + "".join(f"\t{line}\n" for line in PATCH.splitlines()) + "\tEOF", None),
+        (f"apply_patch <<'EOF'\n{PATCH}", None),
+        (f"apply_patch <<'EOF'\n{PATCH} EOF", None),
+        (f"apply_patch <<'EOF'\n{PATCH}EOF  \n", None),
+        (f"LC_ALL=C X= apply_patch <<'EOF'\n{PATCH}EOF\n", None),
     ],
 )
-@pytest.mark.parametrize("shell", [[], ["bash", "-lc"], ["/usr/bin/zsh", "-c"], ["sh", "-c"]])
+@pytest.mark.parametrize("shell", [[], ["bash", "-lc"], ["/usr/bin/zsh", "-c"], ["sh", "-c"], ["dash", "-c"]])
 def test_a_here_document_to_apply_patch_is_a_patch(shell: list[str], command: str, folder: str | None):
     assert find_patch([*shell, command] if shell else command) == (PATCH, folder)
 
@@ -37,12 +44,12 @@ def test_the_argument_of_apply_patch_is_a_patch(name: str):
         f"apply_patch <<'EOF' && ls\n{PATCH}EOF\n",
         f"apply_patch <<'EOF' > out\n{PATCH}EOF\n",
         f"apply_patch <<'EOF'\n{PATCH}EOF && rm x\n",
-        f"apply_patch <<'EOF'\n{PATCH}",
         f"apply_patch <<'EOF\n{PATCH}EOF\n",
+        f"apply_patch <<E'O'F\n{PATCH}EOF\n",
+        f"apply_patch <<'EOF'\n{PATCH}ls",
+        f"FOO=$(ls) apply_patch <<'EOF'\n{PATCH}EOF\n",
         f"apply_patch -v <<'EOF'\n{PATCH}EOF\n",
-        f"apply_patch <<-EOF\n{PATCH}EOF\n",
         f"ls; apply_patch <<'EOF'\n{PATCH}EOF\n",
-        f"FOO=1 apply_patch <<'EOF'\n{PATCH}EOF\n",
         f"cd a; apply_patch <<'EOF'\n{PATCH}EOF\n",
         f"cd a b && apply_patch <<'EOF'\n{PATCH}EOF\n",
         f"cd $HOME && apply_patch <<'EOF'\n{PATCH}EOF\n",

@@ -3,9 +3,11 @@
 Models call `apply_patch` as if it were a program. Exactly these forms are recognised; anything more is left to the
 shell, because only a whole understanding of the command may replace running it:
 
-    apply_patch <<'WORD'                  as a script; also <<WORD and <<"WORD", also spelt applypatch
+    apply_patch <<'WORD'                  as a script; also <<WORD, <<"WORD", <<\\WORD, <<-WORD, or spelt applypatch
     cd FOLDER && apply_patch <<'WORD'     FOLDER being one literal word
     ["apply_patch", PATCH]                as an argument list
+
+The last line may be missing, or have blanks around it: models forget, and the patch has an end of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from spindle.errors import PatchError
-from spindle.patch.parse import parse_patch
+from spindle.patch.parse import END, parse_patch
 
 BARE_PATCH_HINT = (
     "the command is a patch without a program to run it; call the apply_patch tool, "
@@ -23,12 +25,13 @@ BARE_PATCH_HINT = (
 )
 
 _NAMES = ("apply_patch", "applypatch")
-_SHELLS = ("bash", "zsh", "sh")
+_SHELLS = ("bash", "zsh", "sh", "dash")
 _FIRST_LINE = r"""
     \s*
     (?:cd[ \t]+(?:'(?P<single>[^'\n]+)'|"(?P<double>[^"$`\\\n]+)"|(?P<plain>[\w./@%+,:][\w./@%+,:=-]*))[ \t]*&&\s*)?
+    (?:[A-Za-z_]\w*=[\w./-]*[ \t]+)*
     (?:apply_patch|applypatch)[ \t]*
-    <<[ \t]*(?P<quote>['"]?)(?P<word>[\w.-]+)(?P=quote)[ \t]*\r?\n
+    <<(?P<tabs>-?)[ \t]*(?:(?P<quote>['"]?)|\\)(?P<word>[\w.-]+)(?(quote)(?P=quote))[ \t]*\r?\n
 """
 
 
@@ -71,11 +74,21 @@ def _find_in_script(script: str) -> tuple[str, str | None] | None:
     folder = start["single"] or start["double"] or start["plain"]
     if folder is not None and folder.startswith("-"):
         return None
-    body = script[start.end() :].split("\n")
-    try:
-        end = [line.removesuffix("\r") for line in body].index(start["word"])
-    except ValueError:
-        return None
+    body = [line.removesuffix("\r") for line in script[start.end() :].split("\n")]
+    if start["tabs"]:
+        body = [line.lstrip("\t") for line in body]
+    if start["word"] not in body:
+        patch = _without_end(body, start["word"])
+        return None if patch is None else (patch, folder)
+    end = body.index(start["word"])
     if any(line.strip() for line in body[end + 1 :]):
         return None
     return "\n".join(body[:end]) + "\n", folder
+
+
+def _without_end(body: list[str], word: str) -> str | None:
+    """The patch of a here-document whose last line is missing or not exact; None when it does not end as patches do."""
+    lines = "\n".join(body).strip().split("\n")
+    if lines[-1].strip() == word:
+        del lines[-1]
+    return "\n".join(lines) + "\n" if lines and lines[-1].strip() == END else None
