@@ -229,6 +229,9 @@ async def test_a_refusal_by_the_person_is_not_shown_to_them_again(bench: Bench) 
         ("{bad", "failed to parse function arguments: "),
         ({}, "failed to parse function arguments: missing field `cmd`"),
         ({"cmd": 5}, "failed to parse function arguments: "),
+        ({"cmd": None}, "failed to parse function arguments: missing field `cmd`"),
+        ({"cmd": "ls", "yield_time_ms": "nan"}, "failed to parse function arguments: "),
+        ({"cmd": "ls", "max_output_tokens": "inf"}, "failed to parse function arguments: "),
     ],
 )
 async def test_bad_arguments_are_told_to_the_model(bench: Bench, arguments: dict[str, object], message: str) -> None:
@@ -236,6 +239,25 @@ async def test_bad_arguments_are_told_to_the_model(bench: Bench, arguments: dict
         await bench.run(EXEC, arguments)
     assert str(caught.value).startswith(message)
     assert bench.events == []
+
+
+async def test_null_means_that_an_argument_is_not_given(bench: Bench) -> None:
+    absent = ("workdir", "shell", "login", "tty", "yield_time_ms", "max_output_tokens", "sandbox_permissions")
+    output = await bench.run(EXEC, {"cmd": "echo x", **dict.fromkeys(absent)})
+    assert output.endswith("Process exited with code 0\nOriginal token count: 1\nOutput:\nx\n")
+
+
+@pytest.mark.parametrize("session", ["nan", 1.5, 1e300])
+async def test_a_session_id_is_a_whole_number(bench: Bench, session: object) -> None:
+    with pytest.raises(ToolError, match=r"^failed to parse function arguments: "):
+        await bench.run(STDIN, {"session_id": session})
+
+
+async def test_a_nul_character_is_a_clear_refusal(bench: Bench) -> None:
+    with pytest.raises(ToolError, match=r"^cannot run /bin/bash: an argument contains a NUL character$"):
+        await bench.run(EXEC, {"cmd": "echo a\0b"})
+    (end,) = bench.of(ExecCommandEnd)
+    assert end.exit_code == -1
 
 
 async def test_a_list_becomes_a_quoted_command_line(bench: Bench) -> None:

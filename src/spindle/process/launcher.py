@@ -7,8 +7,9 @@ and who may come back to them is `table`.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.environment import NETWORK_DISABLED
@@ -98,7 +99,7 @@ class Launcher:
             setup = login_env.setup_file(login, login.env)
             env["BASH_ENV"] = f"/proc/self/fd/{setup}"
         try:
-            check_startable(argv[0], command.cwd, env)
+            check_startable(argv, command.cwd, env)
             launch = await sandbox.plan(
                 argv, policy=policy, root=command.root, cwd=command.cwd, env=env, home=self._home, tty=command.tty
             )
@@ -194,8 +195,11 @@ class Launcher:
         return captured
 
 
-def check_startable(program: str, cwd: str, env: Mapping[str, str]) -> None:
+def check_startable(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:
     """Raise the OSError that starting would end in; a launcher would report it as a failure of its own."""
+    program = argv[0]
+    if any("\0" in word for word in argv):
+        raise OSError(errno.EINVAL, "an argument contains a NUL character", program)
     if not os.path.isdir(cwd):
         raise FileNotFoundError(2, "No such file or directory", cwd)
     if "/" in program:

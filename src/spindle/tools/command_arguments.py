@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 ESCALATED = "require_escalated"
+
+Amount = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
+"""A number of milliseconds or tokens. Models also send them as text, and "nan" is a number to Python."""
 
 _PERMISSION_PARAMETERS: dict[str, Any] = {
     "sandbox_permissions": {

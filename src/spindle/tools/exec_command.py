@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.tools.command_arguments import PermissionArgs, permission_parameters
+from spindle.tools.command_arguments import Amount, PermissionArgs, permission_parameters
 from spindle.tools.descriptions import description
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
 
@@ -22,15 +22,15 @@ class ExecCommandArgs(PermissionArgs, kw_only=True):
     shell: str | None = None
     login: bool = True
     tty: bool = False
-    yield_time_ms: float = 10_000
-    max_output_tokens: float | None = None
+    yield_time_ms: Amount = 10_000
+    max_output_tokens: Amount | None = None
 
 
 class WriteStdinArgs(msgspec.Struct, kw_only=True):
-    session_id: float
+    session_id: int
     chars: str = ""
-    yield_time_ms: float = 250
-    max_output_tokens: float | None = None
+    yield_time_ms: Amount = 250
+    max_output_tokens: Amount | None = None
 
 
 class ExecCommand:

@@ -62,10 +62,9 @@ async def run_command(args: ExecCommandArgs, ctx: ToolContext) -> ToolResult:
 
 async def write_stdin(args: WriteStdinArgs, ctx: ToolContext) -> ToolResult:
     """Type into a session, or only look at it."""
-    session_id = int(args.session_id)
-    live: LiveProcess | None = ctx.processes.find(session_id)
+    live: LiveProcess | None = ctx.processes.find(args.session_id)
     if live is None:
-        raise ToolError(f"write_stdin failed: Unknown process id {session_id}")
+        raise ToolError(f"write_stdin failed: Unknown process id {args.session_id}")
     started = ctx.clock.monotonic()
     if args.chars:
         await _type(args.chars, live, ctx)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spindle.tools.command_arguments import PermissionArgs, permission_parameters
+from spindle.tools.command_arguments import Amount, PermissionArgs, permission_parameters
 from spindle.tools.descriptions import description
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
 
@@ -19,8 +19,8 @@ _TIMEOUT = {"type": "number", "description": "When to stop the command, in milli
 
 class ShellArgs(PermissionArgs, kw_only=True):
     command: list[str] | str
-    timeout_ms: float | None = None
-    timeout: float | None = None
+    timeout_ms: Amount | None = None
+    timeout: Amount | None = None
     """Another name of `timeout_ms`."""
 
     @property

@@ -99,12 +99,13 @@ Args = TypeVar("Args", bound=msgspec.Struct)
 
 
 def parse_arguments(call: ToolCall, kind: type[Args]) -> Args:
-    """The call's JSON arguments as `kind`. Lax: integers may come as floats or digit strings."""
+    """The call's JSON arguments as `kind`. Lax: integers may come as floats or digit strings, null means not given."""
     try:
         value = msgspec.json.decode(call.arguments)
         if not isinstance(value, dict):
             raise ToolError(f"failed to parse function arguments: expected an object, got {type(value).__name__}")
-        return msgspec.convert(value, kind, strict=False)
+        given = {name: entry for name, entry in value.items() if entry is not None}
+        return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise ToolError(f"failed to parse function arguments: {_rephrase(str(error))}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
