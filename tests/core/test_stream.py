@@ -29,6 +29,18 @@ async def test_deltas_that_wait_are_merged_per_item_and_never_cross_another_even
     assert [e async for e in reader] == [delta("ab"), delta("x", "n"), done, delta("cd")]
 
 
+async def test_a_million_characters_that_wait_come_whole_in_pieces_of_bounded_length() -> None:
+    stream = EventStream()
+    reader = stream.subscribe()
+    for n in range(50_000):
+        stream.emit(delta(f"{n:020}"))
+    stream.close()
+    texts = [event.msg.delta async for event in reader if isinstance(event.msg, AgentMessageContentDelta)]
+    assert "".join(texts) == "".join(f"{n:020}" for n in range(50_000))
+    assert 10 < len(texts) < 20
+    assert max(map(len, texts)) < 70_000
+
+
 async def test_reasoning_deltas_of_different_sections_stay_apart() -> None:
     def section(text: str, index: int) -> Event:
         msg = ReasoningContentDelta(thread_id="t", turn_id="u", item_id="r", delta=text, summary_index=index)

@@ -52,7 +52,9 @@ class Approvals:
 
     def answer(self, request_id: str, decision: Any) -> bool:
         """Pass a person's answer on. False when no open question has that id."""
-        word = decision if isinstance(decision, str) else next(iter(decision), "denied") if decision else "denied"
+        if isinstance(decision, dict):
+            decision = next(iter(decision), None)
+        word = decision if isinstance(decision, str) else "denied"
         if word == "approved_execpolicy_amendment":
             word = "approved"
         question = next((q for q in self._open if q.call_id == request_id), None) or next(

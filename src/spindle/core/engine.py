@@ -13,9 +13,15 @@ from spindle.core.session import Session
 from spindle.core.stream import EventStream, Subscription
 from spindle.errors import SpindleError
 from spindle.protocol.events import Error, Event, Msg, ShutdownComplete
-from spindle.protocol.ops import ConfigureSession, Shutdown, Submission
+from spindle.protocol.ops import ConfigureSession, Op, Shutdown, Submission
 
 OpenSession = Callable[[ConfigureSession, EventStream], Awaitable[Session]]
+
+
+class Refused(Op, frozen=True, kw_only=True, tag="refused"):
+    """Stands in the queue for something that is no submission, so that it is answered in its turn."""
+
+    message: str
 
 
 class Engine:
@@ -37,8 +43,8 @@ class Engine:
         self._ops.put_nowait(submission)
 
     def reject(self, sub_id: str, message: str) -> None:
-        """Answer something that is no submission."""
-        self._stream.emit(Event(sub_id, Error(message=message)))
+        """Answer something that is no submission, after what was handed in before it."""
+        self.submit(Submission(sub_id, Refused(message=message)))
 
     async def run(self) -> None:
         """Handle ops until shutdown. Without `wait_configure` the session opens by itself from the configuration."""
@@ -53,8 +59,10 @@ class Engine:
                     await self._close()
                     self._stream.emit(Event(submission.id, ShutdownComplete()))
                     return
+                elif isinstance(submission.op, Refused):
+                    self._fail(submission.id, submission.op.message)
                 elif self._session is None:
-                    self.reject(submission.id, "no session: send configure_session first")
+                    self._fail(submission.id, "no session: send configure_session first")
                 else:
                     self._session.submit(submission)
         finally:
@@ -67,14 +75,27 @@ class Engine:
         try:
             self._session = await self._open_session(op, self._stream)
         except SpindleError as error:
-            self.reject(sub_id, str(error))
+            self._fail(sub_id, str(error))
+            return
+        except Exception as error:  # our bug: no session then, but the engine lives on
+            self._fail(sub_id, f"internal error: {type(error).__name__}: {error}")
             return
         self._actor = asyncio.ensure_future(self._session.run(configured_by=sub_id))
         # Its first event must be out before any answer of ours.
         await asyncio.sleep(0)
 
     async def _close(self) -> None:
-        actor, self._actor, self._session = self._actor, None, None
-        if actor is not None:
-            actor.cancel()
-            await asyncio.wait([actor])
+        """End the session once it has dealt with everything that was handed in before."""
+        actor, session, self._session = self._actor, self._session, None
+        if actor is None:
+            return
+        if session is not None:
+            settled = asyncio.ensure_future(session.settle())
+            await asyncio.wait([actor, settled], return_when=asyncio.FIRST_COMPLETED)
+            settled.cancel()
+        actor.cancel()
+        await asyncio.wait([actor])
+        self._actor = None
+
+    def _fail(self, sub_id: str, message: str) -> None:
+        self._stream.emit(Event(sub_id, Error(message=message)))

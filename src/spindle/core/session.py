@@ -105,6 +105,10 @@ class Session:
         """Hand in an op. Never waits."""
         self._ops.put_nowait(submission)
 
+    async def settle(self) -> None:
+        """Wait until every op that was handed in so far has been dealt with; a turn may go on after that."""
+        await self._ops.join()
+
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
         return self._stream.subscribe(skip)
 
@@ -124,6 +128,9 @@ class Session:
                     await self._handle(submission)
                 except SpindleError as error:
                     self._emit(submission.id, Error(message=str(error)))
+                except Exception as error:  # our bug: the op fails, the session lives on
+                    self._emit(submission.id, Error(message=f"internal error: {type(error).__name__}: {error}"))
+                self._ops.task_done()
         finally:
             await self._close()
 

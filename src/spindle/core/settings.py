@@ -50,10 +50,13 @@ def one_of(what: str, value: str, allowed: tuple[str, ...]) -> str:
 def _folder(path: str) -> str:
     if not os.path.isabs(path):
         raise SpindleError(f"cwd must be an absolute path, not {path!r}")
-    real = os.path.realpath(path)
-    if not os.path.isdir(real):
-        raise SpindleError(f"cwd {path!r} is not a folder")
-    return real
+    try:
+        real = os.path.realpath(path)
+        if os.path.isdir(real):
+            return real
+    except ValueError:  # no path at all: a NUL, or text that no file name can hold
+        pass
+    raise SpindleError(f"cwd {path!r} is not a folder")
 
 
 def _sandbox(value: Any, current: SandboxPolicy) -> SandboxPolicy:

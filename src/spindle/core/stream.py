@@ -1,7 +1,7 @@
 """One event stream, many readers. Emitting never waits: a terminal event must get out even while a turn is cancelled.
 
 A reader that falls behind gets neighbouring deltas of one item merged, never dropped or put out of order; so its
-backlog is bounded by the number of finished things, not by the number of deltas.
+backlog is bounded by the number of finished things and the length of their text, not by the number of deltas.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import asyncio
 from collections import deque
 
 from spindle.protocol.events import AgentMessageContentDelta, Event, Msg, ReasoningContentDelta
+
+MAX_MERGED_CHARACTERS = 1 << 16
+"""A longer delta is not added to: joining it anew for each that follows takes time in the square of the text."""
 
 DELTAS = (AgentMessageContentDelta, ReasoningContentDelta)
 
@@ -85,6 +88,8 @@ class EventStream:
 def _merge(earlier: Event, later: Event) -> Event | None:
     """Both deltas as one, when they are neighbours of the same item."""
     a, b = earlier.msg, later.msg
+    if isinstance(a, DELTAS) and len(a.delta) > MAX_MERGED_CHARACTERS:
+        return None
     if isinstance(a, AgentMessageContentDelta) and isinstance(b, AgentMessageContentDelta) and a.item_id == b.item_id:
         return Event(
             later.id,

@@ -232,6 +232,7 @@ def record_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, sample
             emit(AgentReasoning(text=text))
         if thread.show_raw_reasoning:
             for text in shown["raw_content"]:
+                thread.history.append_event({"type": "agent_reasoning_raw_content", "text": text})
                 emit(AgentReasoningRawContent(text=text))
     elif kind == "web_search_call":
         action = item.get("action") or {}

@@ -31,7 +31,7 @@ WARM_AFTER_S = 0.05
 class RunningTurn:
     """The turn that runs now. `reason` is what its terminal event says should somebody stop it."""
 
-    __slots__ = ("emit", "inputs", "reason", "settings", "submission", "task", "turn_id")
+    __slots__ = ("emit", "has_begun", "inputs", "is_stopping", "reason", "settings", "submission", "task", "turn_id")
 
     def __init__(self, submission: Submission, turn_id: str, settings: ThreadSettings, emit: Emit) -> None:
         self.submission = submission
@@ -42,6 +42,8 @@ class RunningTurn:
         self.inputs: list[str] = []
         """What the person said, steered input included."""
         self.task: asyncio.Task[None] | None = None
+        self.has_begun = False
+        self.is_stopping = False
 
 
 class Turns:
@@ -71,7 +73,6 @@ class Turns:
         self._legacy_interrupt_error = legacy_interrupt_error
         self._running: RunningTurn | None = None
         self._steered: list[Submission] = []
-        self._closed = False
         self._said_lost = False
         self.approvals = Approvals(workbench.environment, workbench.processes.sandbox_problem, interrupt=abort)
 
@@ -93,21 +94,34 @@ class Turns:
 
     async def stop(self, reason: str) -> None:
         """End the running turn and wait until its terminal event is out."""
-        running = self._running
-        if running is None or running.task is None:
-            return
-        running.reason = reason
-        running.task.cancel()
-        await asyncio.wait([running.task])
+        self._drop_steered()
+        while (running := self._running) is not None and running.task is not None:
+            if not running.has_begun:
+                # A task that is cancelled before its first step runs nothing at all, not even what tells of its end.
+                await asyncio.sleep(0)
+            elif not running.is_stopping:
+                running.is_stopping = True
+                running.reason = reason
+                running.task.cancel()
+            else:
+                # Cancelled once: a second time would cut short what is done for a whole record.
+                await asyncio.wait([running.task])
 
     async def close(self) -> None:
-        self._closed = True
         await self.stop("interrupted")
+
+    def _drop_steered(self) -> None:
+        """What waits for a turn that is stopped goes with it; whoever sent it is told."""
+        steered, self._steered = self._steered, []
+        for submission in steered:
+            text = "the turn was stopped before this input reached the model; it was dropped"
+            self._stream.emit(Event(submission.id, Warning(message=text)))
 
     # ---- one turn ------------------------------------------------------------------------------
 
     async def _run(self, running: RunningTurn) -> None:
         """One turn from its first event to its terminal one."""
+        running.has_begun = True
         emit, turn_id = running.emit, running.turn_id
         warming = asyncio.ensure_future(self._warm_up(running.settings))
         try:
@@ -133,7 +147,7 @@ class Turns:
         self._report_lost_record(emit)
         emit(terminal)
         # Input that was steered in the instant the turn ended starts a turn of its own.
-        if self._steered and not self._closed:
+        if self._steered:
             self.start(self._steered.pop(0), running.settings)
 
     async def _run_to_the_end(self, running: RunningTurn) -> Msg:
@@ -169,7 +183,8 @@ class Turns:
         op = _input_op(running.submission)
         thread.use_model(settings.model)
         self._workbench.new_turn()
-        snapshot = self._briefing.before_input(thread, settings, emit)
+        # A turn's first event is that it started: what there is to say before belongs to no submission.
+        snapshot = self._briefing.before_input(thread, settings, lambda msg: self._stream.emit(Event("", msg)))
         started = TaskStarted(
             turn_id=running.turn_id,
             model_context_window=thread.window_tokens,

@@ -77,11 +77,13 @@ async def use_local_server(config: Config, parsed: Parsed) -> Config:
 def working_folder(given: str | None) -> str:
     try:
         cwd = os.path.realpath(given or os.getcwd())
+        if os.path.isdir(cwd):
+            return cwd
     except FileNotFoundError as error:
         raise UsageError("the current folder no longer exists; use -C DIR") from error
-    if not os.path.isdir(cwd):
-        raise UsageError(f"{given}: no such folder (-C)")
-    return cwd
+    except ValueError:  # no path at all: a NUL, or text that no file name can hold
+        pass
+    raise UsageError(f"{given!r}: no such folder (-C)")
 
 
 def flags_from(parsed: Parsed) -> dict[str, Any]:

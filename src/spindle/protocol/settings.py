@@ -62,7 +62,7 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if mode not in (*SANDBOX_MODES, "external-sandbox"):
             raise ConfigError(f"unknown sandbox mode {mode!r}; use one of {', '.join(SANDBOX_MODES)}")
         roots = value.get("writable_roots") or ()
-        if not all(isinstance(root, str) for root in roots):
+        if not isinstance(roots, list | tuple) or not all(isinstance(root, str) for root in roots):
             raise ConfigError("writable_roots must be a list of absolute paths")
         return cls(
             mode=mode,
