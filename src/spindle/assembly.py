@@ -17,6 +17,7 @@ from spindle.core.notify import Notifier
 from spindle.core.session import Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
+from spindle.errors import ThreadError
 from spindle.model.catalog import Catalog, ModelInfo
 from spindle.model.client import ModelClient
 from spindle.model.headers import Identity
@@ -69,10 +70,20 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 async def open_session(request: SessionRequest) -> Session:
     """Open, resume or fork a thread. Raises a SpindleError when it cannot be done; then nothing was changed."""
-    config, clock = request.config, request.clock
-    catalog = Catalog.load(config.model_catalog_json)
-    store = ThreadStore(config.home, clock)
+    catalog = Catalog.load(request.config.model_catalog_json)
+    store = ThreadStore(request.config.home, request.clock)
     history, thread_id, warnings = _open_history(request, store)
+    try:
+        return await _assemble(request, store, catalog, history, thread_id, warnings)
+    except BaseException:
+        history.close()  # else nobody could open the thread while this process lives
+        raise
+
+
+async def _assemble(
+    request: SessionRequest, store: ThreadStore, catalog: Catalog, history: History, thread_id: str, warnings: list[str]
+) -> Session:
+    config, clock = request.config, request.clock
     model = config.model or history.model or catalog.default_slug
     info = catalog.find(model)
     if not info.known:
@@ -182,7 +193,10 @@ def _recorded(request: SessionRequest, store: ThreadStore) -> ThreadRef | None:
     if request.rollout_path is not None:
         return ThreadRef(id="", path=request.rollout_path)
     if request.thread is not None:
-        return store.get(request.thread)
+        ref = store.get(request.thread)
+        if ref.archived and not request.fork:
+            raise ThreadError(f"thread {ref.id} is archived; `spindle unarchive {ref.id}` brings it back")
+        return ref
     if request.newest:
         config = request.config
         return store.latest(config.cwd, config.provider.id, include_other_cwds=request.any_folder)

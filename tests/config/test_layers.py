@@ -83,6 +83,16 @@ def test_a_client_gives_overrides_as_an_object(setup: Setup):
     assert (config.model, config.features["undo"], config.workspace_write.network_access) == ("m", True, True)
 
 
+def test_an_empty_profile_is_one(setup: Setup):
+    setup.user('model = "mine"\n[profiles.empty]\n')
+    assert setup.load(profile="empty").model == "mine"
+
+
+@pytest.mark.parametrize("effort", ["none", "xhigh", "max", "ultra", "persistent"])
+def test_every_effort_that_an_sdk_may_pass_is_taken(setup: Setup, effort: str):
+    assert setup.load(f'model_reasoning_effort="{effort}"').model_reasoning_effort == effort
+
+
 def test_a_profile_is_a_table_or_else_a_file(setup: Setup):
     setup.user('profile = "fast"\n[profiles.fast]\nmodel = "table"\n')
     setup.write("home/fast.config.toml", 'model = "file"\n')

@@ -121,6 +121,38 @@ def test_rubbish_is_answered_and_survived(start: Any, server: FakeServer) -> Non
     assert proto.until("task_complete")[-1]["msg"]["last_agent_message"] == "done"
 
 
+def test_what_was_sent_before_the_end_of_input_is_still_done_and_in_order(start: Any) -> None:
+    proto = start()
+    proto.write("rubbish")
+    proto.send("n", "set_thread_name", name="kept")
+    proto.send("s", "list_skills")
+    proto.say("t", "hello")
+    proto.process.stdin.close()
+    events = proto.until("shutdown_complete")
+    kinds = [(event["id"], event["msg"]["type"]) for event in events]
+    assert kinds[:2] == [("", "session_configured"), ("", "error")]
+    assert [kind for kind in kinds if kind[0] in ("n", "s")] == [
+        ("n", "thread_name_updated"),
+        ("s", "list_skills_response"),
+    ]
+    assert [kind for id, kind in kinds if id == "t" and kind.startswith("t")] == ["task_started", "turn_aborted"]
+
+
+def test_a_session_that_cannot_be_assembled_lets_go_of_its_thread(start: Any, environment: dict[str, str]) -> None:
+    proto = start()
+    configured = proto.until("session_configured")[-1]["msg"]
+    proto.say("t", "hello")
+    proto.until("task_complete")
+    broken = {"model_provider": "openai"}
+    auth = Path(environment["CODEX_HOME"]) / "auth.json"
+    auth.write_text("not JSON")
+    proto.send("a", "configure_session", resume_id=configured["session_id"], config=broken)
+    assert "auth.json" in proto.until("error", sub_id="a")[-1]["msg"]["message"]
+    auth.unlink()
+    proto.send("b", "configure_session", resume_id=configured["session_id"])
+    assert proto.until("session_configured", "error", sub_id="b")[-1]["msg"]["type"] == "session_configured"
+
+
 def test_a_second_configure_aborts_the_task_and_opens_another_thread(start: Any, server: FakeServer) -> None:
     server.script(turn(call("exec_command", {"cmd": "sleep 60"}, "c1")), turn(message("fresh")))
     proto = start()

@@ -95,7 +95,9 @@ def test_files_are_0600_and_folders_0700_whatever_the_umask(
 def test_modes_that_another_program_left_open_are_repaired(recorded: Path, home: Path, clock: FixedClock) -> None:
     recorded.chmod(0o644)
     (home / "sessions").chmod(0o755)
-    RolloutWriter.reopen(str(recorded), clock).close()
+    writer = RolloutWriter.reopen(str(recorded), clock)
+    writer.close_to_others()
+    writer.close()
     RolloutWriter.create(str(recorded) + "2", clock).close()
     assert (mode(recorded), mode(home / "sessions")) == (0o600, 0o700)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from spindle.errors import ThreadError, ThreadNotFound
+from spindle.errors import ThreadError, ThreadLocked, ThreadNotFound
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import user_message
 from spindle.thread.history import History
@@ -75,6 +75,36 @@ def test_the_latest_thread_is_the_newest_of_its_folder_and_provider(store: Threa
     assert store.latest("/w", "openai", include_other_cwds=True) == elsewhere
     assert store.latest() == elsewhere
     assert store.latest("/nowhere") is None
+
+
+def test_the_latest_thread_is_the_one_written_to_last(store: ThreadStore, record) -> None:
+    older = record.thread(("q", "a", "r1"), cwd="/w")
+    newer = record.thread(("q", "a", "r2"), cwd="/w")
+    os.utime(older.path, (2_000_000_000, 2_000_000_000))
+    os.utime(newer.path, (1_999_999_999, 1_999_999_999))
+    assert store.latest("/w") == older
+    os.utime(newer.path, (2_000_000_000, 2_000_000_000))
+    assert store.latest("/w") == newer
+
+
+def test_a_file_that_is_no_rollout_is_refused_and_stays_as_it_is(store: ThreadStore, tmp_path: Path) -> None:
+    file = tmp_path / "passwd"
+    file.write_text("root:x:0:0\n")
+    file.chmod(0o644)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (file, pipe, tmp_path):
+        with pytest.raises(ThreadError):
+            store.resume(ThreadRef(id="", path=str(path)))
+    assert (file.stat().st_mode & 0o777, file.read_text()) == (0o644, "root:x:0:0\n")
+
+
+def test_a_thread_that_others_could_read_is_closed_to_them_when_it_is_resumed(store: ThreadStore, record) -> None:
+    ref = record.thread(("q", "a", "r1"))
+    os.chmod(ref.path, 0o644)
+    history, _ = store.resume(ref)
+    history.close()
+    assert os.stat(ref.path).st_mode & 0o777 == 0o600
 
 
 def test_a_file_in_which_nobody_spoke_is_neither_latest_nor_listed(store: ThreadStore, record, clock) -> None:
@@ -210,6 +240,18 @@ def test_a_lost_or_damaged_index_changes_no_answer(store: ThreadStore, record, h
 
 
 # ---- archive, delete, names ----
+
+
+def test_a_thread_that_is_being_written_is_neither_moved_nor_deleted(store: ThreadStore, record) -> None:
+    ref = record.thread(("q", "a", "r1"))
+    history, _ = store.resume(ref)
+    for change in (store.archive, store.delete):
+        with pytest.raises(ThreadLocked, match=ref.id):
+            change(ref.id)
+    assert store.find(ref.id) == ref
+    history.close()
+    store.delete(ref.id)
+    assert store.find(ref.id) is None
 
 
 def test_an_archived_thread_leaves_the_list_and_comes_back(store: ThreadStore, record, home: Path) -> None:

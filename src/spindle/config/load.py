@@ -111,11 +111,11 @@ class _Reader:
     def profile(self, name: str, home: str, own: Mapping[str, Any], overrides: Mapping[str, Any]) -> Layer:
         """The table `[profiles.NAME]`, else the file NAME.config.toml."""
         table: dict[str, Any] = {}
-        for source in (own, overrides):
-            found = source.get("profiles", {}).get(name)
+        tables = [source.get("profiles", {}).get(name) for source in (own, overrides)]
+        for found in tables:
             if isinstance(found, dict):
                 merge(table, Layer(label="", folder="", values=found), {})
-        if table:
+        if any(isinstance(found, dict) for found in tables):
             return Layer(label=f"profile {name}", folder=home, values=table)
         if "/" not in name and name.isprintable():
             layer = read_layer(f"{home}/{name}.config.toml")

@@ -71,6 +71,18 @@ def newest_first(sessions: str) -> Iterator[str]:
                 yield from rollouts_in(day)
 
 
+def last_written_first(sessions: str) -> list[str]:
+    """All rollout files under `sessions`, the one that was written to last first; equals by their names."""
+    return sorted(newest_first(sessions), key=_written_at, reverse=True)
+
+
+def _written_at(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
 def days_near(thread_id: str) -> list[str]:
     """The folders of the day on which a (version 7) id was made, and of its neighbours."""
     seconds = int(thread_id.replace("-", "")[:12], 16) / 1000

@@ -28,22 +28,28 @@ def make_private_folders(folder: str, top: str) -> None:
             os.mkdir(path, FOLDER_MODE)
         except FileExistsError:
             pass
-        _close_to_others(path, FOLDER_MODE)
+        _close_folder(path, FOLDER_MODE)
 
 
 def open_private(path: str, flags: int) -> int:
     """Open or create a file of mode 0600."""
     fd = os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
     try:
+        close_to_others(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def close_to_others(fd: int) -> None:
+    """Repair the mode of an open file that is too open."""
+    try:
         if os.fstat(fd).st_mode & 0o777 != FILE_MODE:
             os.fchmod(fd, FILE_MODE)
     except PermissionError:
         # Somebody else's file that we may still write: nothing to repair with our rights.
         pass
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -112,7 +118,7 @@ def replace_private(path: str, data: bytes) -> None:
     os.replace(scratch, path)
 
 
-def _close_to_others(path: str, mode: int) -> None:
+def _close_folder(path: str, mode: int) -> None:
     try:
         if os.stat(path).st_mode & 0o777 != mode:
             os.chmod(path, mode)

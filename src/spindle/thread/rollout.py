@@ -7,6 +7,7 @@ generations of the reference program write and leaves out what it cannot use. Wh
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from typing import Any
 
@@ -124,13 +125,20 @@ class RolloutWriter:
 
     @classmethod
     def reopen(cls, path: str, clock: Clock) -> RolloutWriter:
-        """Go on writing an existing file. Raises ThreadLocked while another process does."""
+        """Go on writing an existing file. Raises ThreadLocked while another process does.
+
+        Nothing is changed yet: the caller may have named any file, and only reading it tells what it is.
+        """
         if path.endswith(".zst"):
             path = _unpack(path)
         writer = cls(path, clock)
         writer._waiting = None
         try:
-            writer._fd = private_files.open_private(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
+            # Opening a device or a pipe could wait for ever, or do something.
+            kind = stat.S_IFMT(os.lstat(path).st_mode)
+            if kind not in (stat.S_IFREG, stat.S_IFLNK):
+                raise ThreadError(f"{path} is not a regular file")
+            writer._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             writer._fail(error)
             return writer
@@ -141,6 +149,11 @@ class RolloutWriter:
         last = _last_ordinal(writer._fd, size)
         writer._ordinal = None if last is None else last + 1
         return writer
+
+    def close_to_others(self) -> None:
+        """Repair the mode of a file that turned out to be a rollout."""
+        if self._fd is not None:
+            private_files.close_to_others(self._fd)
 
     @property
     def is_waiting(self) -> bool:
@@ -220,10 +233,26 @@ class RolloutWriter:
         if private_files.try_lock(self._fd):
             return
         self.close()
-        holder = private_files.lock_holder(self.path)
-        suffix = f" (pid {holder})" if holder else ""
-        thread_id = layout.thread_id_of(self.path) or self.path
-        raise ThreadLocked(f"thread {thread_id} is being written by another process{suffix}")
+        raise _locked(self.path)
+
+
+def check_unused(path: str) -> None:
+    """Raise ThreadLocked while some process writes this file: what it still records must not be lost."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # whoever asked will meet the same error and can say what it means
+    try:
+        if not private_files.try_lock(fd):
+            raise _locked(path)
+    finally:
+        os.close(fd)
+
+
+def _locked(path: str) -> ThreadLocked:
+    holder = private_files.lock_holder(path)
+    suffix = f" (pid {holder})" if holder else ""
+    return ThreadLocked(f"thread {layout.thread_id_of(path) or path} is being written by another process{suffix}")
 
 
 def _last_ordinal(fd: int, size: int) -> int | None:

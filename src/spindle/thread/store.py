@@ -17,7 +17,15 @@ from spindle.protocol.clock import Clock, iso_utc
 from spindle.thread import layout, private_files, view
 from spindle.thread.history import History
 from spindle.thread.names import ThreadNames
-from spindle.thread.rollout import RolloutData, RolloutWriter, encode_payload, format_line, parse_line, read_rollout
+from spindle.thread.rollout import (
+    RolloutData,
+    RolloutWriter,
+    check_unused,
+    encode_payload,
+    format_line,
+    parse_line,
+    read_rollout,
+)
 
 HEAD_CHUNK = 1 << 16
 HEAD_LIMIT = 1 << 24
@@ -104,9 +112,9 @@ class ThreadStore:
     def latest(
         self, cwd: str | None = None, provider: str | None = None, *, include_other_cwds: bool = False
     ) -> ThreadRef | None:
-        """The newest thread, by file name, of this folder and provider in which a person said anything."""
+        """The thread written to last, of this folder and provider, in which a person said anything."""
         wanted = None if cwd is None or include_other_cwds else os.path.realpath(cwd)
-        for path in layout.newest_first(self._sessions):
+        for path in layout.last_written_first(self._sessions):
             head = self._read_head(path)
             if head is None or not head.has_user_message:
                 continue
@@ -127,6 +135,7 @@ class ThreadStore:
         try:
             data = read_rollout(writer.path, self._path_of)
             history = History.replay(data, writer)
+            writer.close_to_others()
         except BaseException:
             writer.close()
             raise
@@ -187,6 +196,7 @@ class ThreadStore:
     def delete(self, thread_id: str) -> None:
         """Remove a thread's file and its names."""
         ref = self.get(thread_id)
+        check_unused(ref.path)
         try:
             os.unlink(ref.path)
         except OSError as error:
@@ -313,6 +323,7 @@ class ThreadStore:
         return None if meta is None else _Head(meta, False)
 
     def _move(self, ref: ThreadRef, path: str, *, archived: bool) -> ThreadRef:
+        check_unused(ref.path)
         try:
             os.rename(ref.path, path)
         except OSError as error:
