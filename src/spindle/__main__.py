@@ -31,6 +31,14 @@ def main() -> int:
 
 def run() -> None:
     """Run `main` and end the process without Python's own tear-down, which takes as long as a tool round."""
+    import os
+
+    if sys.getfilesystemencoding() != "utf-8":
+        # Names, commands and output are UTF-8 whatever the locale says; only a new interpreter can be told so.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        open_closed_streams()
+    code = 0
     try:
         code = main()
         sys.stdout.flush()
@@ -38,9 +46,29 @@ def run() -> None:
     except BrokenPipeError:
         # The reader of our output went away; there is nobody left to tell.
         code = 1
+    except OSError as error:
+        import errno
+
+        # A stream has no name. A failure was told already; a success that cannot be read is none.
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            raise
+        if code == 0:
+            sys.stderr.write(f"error: stdout cannot be written: {error.strerror}\n")
+        code = code or 1
+    os._exit(code)
+
+
+def open_closed_streams() -> None:
+    """Put /dev/null where the caller closed a standard stream: the next file opened would take its number."""
     import os
 
-    os._exit(code)
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.dup2(opened, fd)
+            if opened != fd:
+                os.close(opened)
+            setattr(sys, name, os.fdopen(fd, "w" if fd else "r", encoding="utf-8", closefd=False))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_server import FakeServer
+from fake_server import FakeServer, call, message, turn
 from spindle import __version__
 
 
@@ -47,3 +47,80 @@ def test_a_repository_cannot_replace_our_modules(
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     assert len(server.turns_asked) == 1
+
+
+def shell(spindle_cmd: list[str], line: str, cwd: Path, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
+    """Run `line`, in which $SPINDLE is the command, by a shell."""
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=cwd,
+        env={**environment, "SPINDLE": " ".join(spindle_cmd)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=40,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("arguments", ["exec hello", "exec --json hello", "--version", "proto", "threads"])
+def test_a_closed_stream_is_like_the_null_device(
+    spindle_cmd: list[str], environment: dict[str, str], workspace: Path, home: Path, arguments: str, closed: str
+) -> None:
+    code, out, err = shell(spindle_cmd, f"$SPINDLE {arguments} {closed}", workspace, environment)
+    assert code == 0, err
+    assert b"Traceback" not in err
+    assert bool(out) == (">&-" not in closed.replace("2>&-", ""))
+    # Nothing that was meant for a stream may land in a file that got its number.
+    for file in home.rglob("*.jsonl"):
+        assert all(line.startswith(b'{"timestamp"') for line in file.read_bytes().splitlines())
+
+
+@pytest.mark.parametrize("arguments", ["login --with-api-key", "exec", "apply-patch"])
+def test_a_command_that_needs_input_says_so_when_stdin_is_closed(
+    spindle_cmd: list[str], environment: dict[str, str], workspace: Path, arguments: str
+) -> None:
+    code, out, err = shell(spindle_cmd, f"$SPINDLE {arguments} <&-", workspace, environment)
+    assert (code in (1, 2), out) == (True, b"")
+    assert err and b"Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", ["exec hello", "exec --json hello", "--version", "exec --help", "proto"])
+def test_output_that_cannot_be_written_is_an_error_in_one_sentence(
+    spindle_cmd: list[str], environment: dict[str, str], workspace: Path, arguments: str
+) -> None:
+    code, _, err = shell(spindle_cmd, f"$SPINDLE {arguments} >/dev/full", workspace, environment)
+    assert code == 1
+    assert err.endswith(b"error: stdout cannot be written: No space left on device\n") and b"Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_progress_that_cannot_be_written_does_not_stop_the_work(
+    spindle_cmd: list[str], environment: dict[str, str], workspace: Path, server: FakeServer
+) -> None:
+    assert shell(spindle_cmd, "$SPINDLE exec hello 2>/dev/full", workspace, environment) == (0, b"done\n", b"")
+
+
+def test_text_is_utf_8_whatever_the_locale_says(
+    spindle_cmd: list[str], environment: dict[str, str], workspace: Path, server: FakeServer
+) -> None:
+    server.script(turn(call("exec_command", {"cmd": "printf '%s' '€ ä'"}, "c1")), turn(message("fertig: ä €")))
+    other = {"LC_ALL": "de_DE.ISO-8859-1", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code, out, err = shell(spindle_cmd, "$SPINDLE exec 'Grüße €'", workspace, {**environment, **other})
+    assert (code, out.decode()) == (0, "fertig: ä €\n"), err
+    first, second = server.turns_asked
+    assert first.json["input"][-1]["content"][0]["text"] == "Grüße €"
+    assert "€ ä" in second.json["input"][-1]["output"]
+    assert "fertig: ä €" in err.decode()
+
+
+@pytest.mark.parametrize("arguments", ["exec hello", "proto", "threads", "debug prompt-input", "apply-patch x"])
+def test_a_folder_that_is_gone_is_named(
+    spindle_cmd: list[str], environment: dict[str, str], tmp_path: Path, arguments: str
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code, out, err = shell(spindle_cmd, f"rmdir {gone}; $SPINDLE {arguments}", gone, environment)
+    assert (code in (1, 2), out) == (True, b"")
+    assert b"current folder no longer exists" in err and err.count(b"\n") == 1

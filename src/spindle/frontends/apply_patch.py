@@ -27,12 +27,19 @@ def main(argv: list[str], stdin: TextIO, stdout: TextIO, stderr: TextIO) -> int:
         print(_USAGE, file=stderr)
         return 2
     try:
-        done = _apply_one_by_one(patch, os.getcwd())
+        done = _apply_one_by_one(patch, _working_folder())
     except PatchError as error:
         print(error, file=stderr)
         return 1
     stdout.write(summarise(done))
     return 0
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise PatchError("The current folder no longer exists.") from error
 
 
 def _read_all(stdin: TextIO) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
 import msgspec
 
 from spindle.errors import UsageError
-from spindle.frontends.launch import home_from
+from spindle.frontends.launch import home_from, working_folder
 from spindle.frontends.options import FLAG, VALUE, Option, Parsed
 from spindle.frontends.transcript import printable
 from spindle.protocol.clock import SystemClock
@@ -49,7 +48,7 @@ def show_list(store: ThreadStore, parsed: Parsed) -> int:
         limit=_limit(parsed.value("limit")),
         sort_key="updated_at",
         archived=parsed.flag("archived"),
-        cwd=None if parsed.flag("all") else os.path.realpath(parsed.value("cd") or os.getcwd()),
+        cwd=None if parsed.flag("all") else working_folder(parsed.value("cd")),
         search=parsed.value("find"),
     )
     if parsed.flag("json"):

@@ -278,9 +278,16 @@ class TextPrinter:
 
     def show(self, msg: Msg) -> None:
         text = self._translator.translate(msg)
-        if text:
+        if not text:
+            return
+        try:
             sys.stderr.write(text)
             sys.stderr.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            # A full disk under a log of the progress is no reason to stop the work.
+            sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
     def finish(self, last_message: str | None) -> None:
         if last_message is not None:
@@ -294,3 +301,5 @@ def write_out(data: bytes) -> None:
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         os.kill(os.getpid(), signal.SIGTERM)
+    except OSError as error:
+        raise SpindleError(f"stdout cannot be written: {error.strerror}") from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 import sys
 
 from spindle.assembly import SessionRequest, open_session
@@ -10,6 +12,7 @@ from spindle.config.schema import Config
 from spindle.core.engine import Engine
 from spindle.core.session import Session
 from spindle.core.stream import EventStream, Subscription
+from spindle.errors import SpindleError
 from spindle.frontends.launch import config_for_op, config_from
 from spindle.frontends.options import FLAG, Option, Parsed
 from spindle.protocol.events import AgentMessageContentDelta, Event, ReasoningContentDelta, encode_event
@@ -61,9 +64,7 @@ async def serve(config: Config, parsed: Parsed) -> int:
 
 async def read_ops(engine: Engine) -> None:
     """Each line of stdin is a submission; the end of input is a shutdown."""
-    lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    lines = await open_stdin()
     while True:
         try:
             line = await lines.readline()
@@ -81,6 +82,19 @@ async def read_ops(engine: Engine) -> None:
             engine.reject(error.id, str(error))
 
 
+async def open_stdin() -> asyncio.StreamReader:
+    lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    loop = asyncio.get_running_loop()
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty():
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    else:
+        # A file or /dev/null: always ready, so the system refuses to wait for it.
+        lines.feed_data(await loop.run_in_executor(None, sys.stdin.buffer.read))
+        lines.feed_eof()
+    return lines
+
+
 async def write_events(events: Subscription) -> None:
     """Every event as a line, flushed at once. A reader that stops reading holds up only this task."""
     loop = asyncio.get_running_loop()
@@ -91,6 +105,8 @@ async def write_events(events: Subscription) -> None:
             await loop.run_in_executor(None, write_all, lines)
         except BrokenPipeError:
             return
+        except OSError as error:
+            raise SpindleError(f"stdout cannot be written: {error.strerror}") from error
 
 
 def write_all(data: bytes) -> None:
