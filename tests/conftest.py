@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,11 @@ from fake_server import FakeServer
 
 # Not below /tmp: that is a writable root of every sandbox, and while one runs it has a guard named .git in it.
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/var/tmp")
+
+# A job in the background of a script is started with these ignored, and every program the tests start would be too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGQUIT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -56,6 +56,15 @@ async def test_scripts_inside_a_command_do_not_read_it_again(
     assert await said(table, command("bash -c 'greet you' 2>/dev/null || echo unknown")) == "unknown\n"
 
 
+async def test_an_ignored_signal_is_carried_over(
+    table: ProcessTable, command: Callable[..., Command], user_home: Path
+) -> None:
+    (user_home / ".profile").write_text("echo x >> \"$HOME/reads\"\ntrap '' USR1\n")
+    for _ in range(2):
+        assert await said(table, command("kill -USR1 $$; echo alive")) == "alive\n"
+    assert (user_home / "reads").read_text() == "x\n"
+
+
 @pytest.mark.parametrize("profile", ["trap 'echo bye' EXIT", "cd /", "exit 3"])
 async def test_a_profile_that_cannot_be_carried_over_is_read_each_time(
     profile: str, table: ProcessTable, command: Callable[..., Command], user_home: Path

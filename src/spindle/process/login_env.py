@@ -58,16 +58,17 @@ def read_capture(output: bytes, cwd: str) -> LoginEnvironment | None:
     if len(sections) != 6:
         return None
     _, variables, place, options, definitions, _ = sections
-    if os.fsdecode(place).rstrip("\n") != os.path.realpath(cwd):
+    folder, *traps = place.rstrip(b"\n").split(b"\n")
+    # An ignored signal, often since before the profile (nohup, a job in the background), can be ignored again.
+    if os.fsdecode(folder) != os.path.realpath(cwd) or not all(trap.startswith(b"trap -- '' ") for trap in traps):
         return None
     env: dict[str, str] = {}
     for entry in variables.split(b"\0"):
         name, equals, value = os.fsdecode(entry).partition("=")
         if equals and name not in _PER_PROCESS:
             env[name] = value
-    settings = [
-        line for line in options.split(b"\n") if not line.endswith(tuple(name.encode() for name in _UNSETTABLE))
-    ]
+    unsettable = tuple(name.encode() for name in _UNSETTABLE)
+    settings = [line for line in [*options.split(b"\n"), *traps] if not line.endswith(unsettable)]
     return LoginEnvironment(env=env, setup=definitions + b"\n" + b"\n".join(settings) + b"\n")
 
 
