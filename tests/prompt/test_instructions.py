@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spindle.patch.parse import UpdateFile, parse_patch
 from spindle.prompt.instructions import FAMILIES, bundled_instructions, choose_instructions, personality_text
 from spindle.protocol.settings import PERSONALITIES
 
@@ -65,6 +66,14 @@ TOPICS = [
 def test_every_text_covers_the_topics(family):
     text = bundled_instructions(family)
     assert [topic for topic in TOPICS if topic not in text] == []
+
+
+@pytest.mark.parametrize("family", ["gpt", "default", "small"])
+def test_models_that_may_lack_a_patch_tool_are_shown_a_patch_that_can_be_read(family):
+    text = bundled_instructions(family)
+    example = text[text.index("*** Begin Patch") : text.index("*** End Patch") + 13]
+    updates = [hunk for hunk in parse_patch(example) if isinstance(hunk, UpdateFile)]
+    assert [sorted({sign for chunk in hunk.chunks for sign, _ in chunk.lines}) for hunk in updates] == [[" ", "+", "-"]]
 
 
 def test_an_unknown_family_gets_the_default_text():

@@ -10,7 +10,7 @@ from spindle.tools.command_arguments import Amount, PermissionArgs, permission_p
 from spindle.tools.descriptions import description
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
 
-_YIELD = "How long to wait for output, in milliseconds ({default} by default)."
+_YIELD = "How long to wait for output, in milliseconds ({default} by default, at most 30000)."
 _MAX_TOKENS = {
     "type": "number",
     "description": "How much of the output to return, in tokens (10000 by default); the middle is cut.",
@@ -71,7 +71,10 @@ class WriteStdin:
     def spec(self) -> dict[str, Any]:
         properties = {
             "session_id": {"type": "number", "description": "The id that exec_command gave."},
-            "chars": {"type": "string", "description": 'What to type, e.g. "yes\\n"; may be empty.'},
+            "chars": {
+                "type": "string",
+                "description": 'What to type, e.g. "yes\\n", or "\\u0003" for Ctrl-C; empty only waits.',
+            },
             "yield_time_ms": {"type": "number", "description": _YIELD.format(default=250)},
             "max_output_tokens": _MAX_TOKENS,
         }

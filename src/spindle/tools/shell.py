@@ -14,7 +14,10 @@ from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec,
 DEFAULT_TIMEOUT_MS = 10_000
 
 _WORKDIR = {"type": "string", "description": "Folder to run it in; the working directory by default."}
-_TIMEOUT = {"type": "number", "description": "When to stop the command, in milliseconds (10000 by default)."}
+_TIMEOUT = {
+    "type": "number",
+    "description": "When to end the command, in milliseconds (10000 by default); allow builds and tests more.",
+}
 
 
 class ShellArgs(PermissionArgs, kw_only=True):
