@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+_refused: dict[str, str] = {}
+"""Packages that could not be installed by this process, and why."""
+
 
 def find_node() -> tuple[str, list[str]] | None:
     """node, and how to call npm: those that come with the type checker's wheel (the newest), else the system's."""
@@ -30,10 +33,12 @@ def installed(folder: str, package: str, *, with_optional: bool = True) -> Path:
     place = cache / folder
     if place.exists():
         return place
+    if folder in _refused:
+        pytest.skip(_refused[folder])
     found = find_node()
     if found is None:
         pytest.skip("needs node and npm")
-    options = ["--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
+    options = ["--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "--fetch-retries=1"]
     options += [] if with_optional else ["--omit=optional"]
     cache.mkdir(parents=True, exist_ok=True)
     # Installed aside and renamed: another worker may be doing the same.
@@ -41,15 +46,15 @@ def installed(folder: str, package: str, *, with_optional: bool = True) -> Path:
         fresh = Path(aside, "fresh")
         fresh.mkdir()
         (fresh / "package.json").write_text('{"private": true}\n')
-        done = subprocess.run(
-            [*found[1], "install", *options, package],
-            cwd=fresh,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        if done.returncode:
-            pytest.skip(f"npm cannot install {package} here: {done.stderr.strip()[-300:]}")
+        try:
+            subprocess.run(
+                [*found[1], "install", *options, package], cwd=fresh, capture_output=True, timeout=100, check=True
+            )
+        except subprocess.SubprocessError as error:
+            reason = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()[-300:] or error
+            # Asked once: without a way to the registry each try takes long.
+            _refused[folder] = f"npm cannot install {package} here: {reason}"
+            pytest.skip(_refused[folder])
         try:
             fresh.rename(place)
         except OSError:

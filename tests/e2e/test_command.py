@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import spindle
 from fake_server import FakeServer, call, message, turn
 from spindle import __version__
 
@@ -124,3 +125,23 @@ def test_a_folder_that_is_gone_is_named(
     code, out, err = shell(spindle_cmd, f"rmdir {gone}; $SPINDLE {arguments}", gone, environment)
     assert (code in (1, 2), out) == (True, b"")
     assert b"current folder no longer exists" in err and err.count(b"\n") == 1
+
+
+def test_the_demo_works_with_an_interpreter_below_a_folder_with_a_blank(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    odd = tmp_path / "my tools" / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", str(odd)], check=True)
+    packages = next((odd / "lib").glob("python*/site-packages"))
+    (packages / "outer.pth").write_text("\n".join(entry for entry in sys.path if entry.endswith("site-packages")))
+    (packages / "source.pth").write_text(str(Path(spindle.__file__).parent.parent))
+    done = subprocess.run(
+        [str(odd / "bin" / "python"), "-m", "spindle", "demo", "--fast"],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=40,
+    )
+    assert done.returncode == 0 and "The tests pass now." in done.stdout, done.stdout + done.stderr

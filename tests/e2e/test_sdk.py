@@ -19,6 +19,7 @@ import pytest
 from fake_server import FakeServer, call, custom_call, fails, message, reasoning, turn
 from npm_cache import find_node, installed
 
+pytestmark = pytest.mark.timeout(240)  # the SDK may have to be downloaded first
 DRIVER = Path(__file__).parent / "sdk" / "drive.mjs"
 PATCH = "*** Begin Patch\n*** Add File: notes.txt\n+from the patch\n*** End Patch\n"
 SDK_VERSION = "0.163.0"

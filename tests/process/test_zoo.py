@@ -42,7 +42,7 @@ ZOO = {
     "floods on in the background": Animal("yes & echo lead", 0),
     "ignores the request to end": Animal("trap '' TERM; while :; do sleep 0.05; done", TIMED_OUT, "", timeout_s=0.3),
     "tidies up when asked to end": Animal(
-        f"trap 'echo tidy; exit 9' TERM; sleep {FOREVER} & wait", TIMED_OUT, "tidy\n", timeout_s=0.3
+        f"trap 'echo tidy; exit 9' TERM; sleep {FOREVER} & wait", TIMED_OUT, "tidy\n", timeout_s=1.5
     ),
     "hides its children from the request to end": Animal(
         f"trap '' TERM HUP INT; setsid sleep {FOREVER} & sleep {FOREVER}", TIMED_OUT, timeout_s=0.3
@@ -69,7 +69,7 @@ ZOO = {
     "removes the folder it stands in": Animal("mkdir d; cd d; rmdir ../d; ls; echo on", 0, "on\n"),
     "asks for a password without a terminal": Animal("read -s x </dev/tty || echo none", 0),
     "asks for a password on a terminal": Animal(
-        "printf 'Password: ' >/dev/tty; read -s x </dev/tty", TIMED_OUT, "Password: ", tty=True, timeout_s=0.3
+        "printf 'Password: ' >/dev/tty; read -s x </dev/tty", TIMED_OUT, "Password: ", tty=True, timeout_s=1.5
     ),
     "pages on a terminal": Animal("less /etc/passwd", TIMED_OUT, tty=True, timeout_s=0.4),
     "edits on a terminal": Animal("vi -u NONE /dev/null", TIMED_OUT, tty=True, timeout_s=0.4),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spindle.model.scripted import ScriptedModel, calls, patches, says, thinks
 from spindle.protocol.items import decode_json
+from spindle.protocol.quote import shell_quote
 from spindle.protocol.request import Request
 
 PROMPT = "The tests of textstats.py fail. Find out why, fix it, and show me that they pass."
@@ -65,7 +66,7 @@ STEPS = ("Run the failing tests", "Fix the cause in textstats.py", "Run the test
 
 def practice_model(python: str, pace_s: float) -> ScriptedModel:
     """The script. `python` runs the tests; `pace_s` is how long the model seems to think."""
-    test = f"{python} -B -m unittest -q 2>&1"
+    test = f"{shell_quote(python)} -B -m unittest -q 2>&1"
 
     def plan(done: int, call_id: str):
         states = ["completed"] * done + ["in_progress"] * (done < len(STEPS)) + ["pending"] * len(STEPS)
