@@ -202,7 +202,7 @@ def test_documents_that_no_longer_apply_are_ended_in_words():
 
 
 def test_the_snapshot_survives_the_rollout():
-    snapshot = msgspec.structs.replace(BASE, collaboration_mode=PLAN)
+    snapshot = msgspec.structs.replace(BASE, collaboration_mode=PLAN, current_date="2026-02-03", timezone="UTC")
     payload = decode_json(encode_json(turn_context_payload(snapshot, turn_id="t", effort="high")))
     restored = snapshot_from_turn_context(payload)
     assert restored is not None

@@ -155,6 +155,8 @@ def turn_context_payload(
     payload = {
         "turn_id": turn_id,
         "cwd": snapshot.cwd,
+        "current_date": snapshot.current_date,
+        "timezone": snapshot.timezone,
         "approval_policy": snapshot.approval_policy,
         "sandbox_policy": snapshot.sandbox.to_wire(),
         "model": snapshot.model,
@@ -196,6 +198,8 @@ def snapshot_from_turn_context(payload: dict[str, Any]) -> ContextSnapshot | Non
         collaboration_mode=CollaborationMode.from_wire(payload.get("collaboration_mode")),
         developer_instructions=_text_or_none(payload.get("developer_instructions")),
         user_instructions=_text_or_none(payload.get("user_instructions")),
+        current_date=_text_or_none(payload.get("current_date")),
+        timezone=_text_or_none(payload.get("timezone")),
     )
 
 
