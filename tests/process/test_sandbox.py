@@ -158,6 +158,13 @@ async def test_other_processes_and_their_secrets_are_out_of_sight(table: Process
     assert output.endswith(f"{os.getuid()}\n")
 
 
+async def test_settings_of_the_kernel_cannot_be_written(table: ProcessTable, command: Build) -> None:
+    # Harmless if it worked: the file gets what it had.
+    script = "now=$(cat /proc/sys/vm/swappiness); (echo $now > /proc/sys/vm/swappiness) && echo written"
+    for policy in (READ_ONLY, WORKSPACE_WRITE, SandboxPolicy(mode="workspace-write", writable_roots=("/",))):
+        assert "written" not in await said(table, command(script, policy))
+
+
 async def test_a_confined_command_has_no_rights_to_gain(table: ProcessTable, command: Build) -> None:
     output = await said(
         table, command("grep -E 'CapEff|NoNewPrivs' /proc/self/status; unshare -Ur true || echo no", READ_ONLY)

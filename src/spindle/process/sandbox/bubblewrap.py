@@ -25,6 +25,9 @@ workspace may be on."""
 
 _BASE = ("--ro-bind", "/", "/")
 _DEVICES = ("--dev", "/dev", "--proc", "/proc")
+_NO_KERNEL_SETTINGS = ("--ro-bind", "/proc/sys", "/proc/sys")
+"""The kernel lets user 0 write its settings, whatever capabilities are gone; one of them names a program to be run
+outside. bubblewrap guards the rest of /proc itself, but takes this folder for read-only."""
 _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--cap-drop", "ALL")
 _NO_NESTING = "--disable-userns"
 """Known since bubblewrap 0.8."""
@@ -69,7 +72,7 @@ async def _find_working() -> str | None:
                 continue
             namespaces = (*user, *_NAMESPACES)
             failure = await _try(
-                [program, *_BASE, *_DEVICES, *namespaces, "--unshare-net", "--new-session", "--", "/bin/true"]
+                [program, *_BASE, *_system_mounts(), *namespaces, "--unshare-net", "--new-session", "--", "/bin/true"]
             )
             if failure is None:
                 _Backend.program, _Backend.namespaces = program, namespaces
@@ -133,7 +136,7 @@ def launch(
     # A root inside another would be covered by it if it came first; a root of "/" must not uncover the host's
     # devices; protected paths come last of all.
     mounts = ["--bind", "/", "/", "--ro-bind", "/sys", "/sys"] if "/" in roots else []
-    mounts += _DEVICES
+    mounts += _system_mounts()
     for path in sorted(roots):
         if path != "/":
             mounts += ("--bind", path, path)
@@ -165,6 +168,10 @@ def launch(
         sandboxed=True,
         release=lambda: guards.release(held),
     )
+
+
+def _system_mounts() -> tuple[str, ...]:
+    return (*_DEVICES, *_NO_KERNEL_SETTINGS) if os.getuid() == 0 else _DEVICES
 
 
 def guards_of(home: str) -> Guards:
