@@ -81,6 +81,34 @@ def test_prompts_come_from_the_argument_from_stdin_or_from_both(spindle: Any, se
     assert last_text(server) == "look:\n\n<stdin>\npiped\n</stdin>"
 
 
+def test_only_one_newline_at_the_end_of_piped_text_belongs_to_the_block(spindle: Any, server: FakeServer) -> None:
+    spindle("exec", "look:", stdin="\n\npiped\r\n\n\n")
+    assert last_text(server) == "look:\n\n<stdin>\n\n\npiped\r\n\n\n</stdin>"
+
+
+def test_pictures_before_the_command_do_not_swallow_it(spindle: Any, server: FakeServer) -> None:
+    assert spindle("-i", "missing.png", "e", "--json", "look").code == 0
+    assert last_text(server) == "look"
+
+
+def test_an_archived_thread_is_resumed_only_after_it_was_brought_back(spindle: Any, server: FakeServer) -> None:
+    thread = spindle("exec", "--json", "one").thread_id
+    spindle("archive", thread)
+    refused = spindle("exec", "--json", "resume", thread, "two")
+    assert (refused.code, refused.out) == (1, "")
+    assert f"spindle unarchive {thread}" in refused.err
+    assert spindle("exec", "--json", "fork", thread, "a branch").code == 0
+    spindle("unarchive", thread)
+    assert spindle("exec", "--json", "resume", thread, "two").thread_id == thread
+
+
+def test_the_last_thread_is_the_one_that_was_used_last(spindle: Any, server: FakeServer) -> None:
+    first = spindle("exec", "--json", "one").thread_id
+    spindle("exec", "--json", "two")
+    spindle("exec", "--json", "resume", first, "three")
+    assert spindle("exec", "--json", "resume", "--last", "four").thread_id == first
+
+
 def test_one_connection_serves_the_whole_session(spindle: Any, server: FakeServer) -> None:
     server.script(*[turn(call("update_plan", {"plan": []}, f"c{n}")) for n in range(5)], turn(message("x")))
     assert spindle("exec", "go").code == 0

@@ -6,6 +6,7 @@ import json
 import queue
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,41 @@ def test_a_session_that_cannot_be_assembled_lets_go_of_its_thread(start: Any, en
     auth.unlink()
     proto.send("b", "configure_session", resume_id=configured["session_id"])
     assert proto.until("session_configured", "error", sub_id="b")[-1]["msg"]["type"] == "session_configured"
+
+
+def test_sigterm_shuts_the_engine_down_even_when_nobody_reads(
+    spindle_cmd: list[str], workspace: Path, environment: dict[str, str], server: FakeServer
+) -> None:
+    server.script(turn(message("x" * 300_000, deltas=300)), turn(call("exec_command", {"cmd": "sleep 60"}, "c1")))
+    command = [*spindle_cmd, "proto", "-s", "danger-full-access"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=workspace, env=environment, **pipes) as process:
+        assert process.stdin is not None
+        for sub_id in ("a", "b"):
+            op = {"type": "user_turn", "items": [{"type": "text", "text": sub_id}]}
+            process.stdin.write(json.dumps({"id": sub_id, "op": op}).encode() + b"\n")
+            process.stdin.flush()
+            while len(server.requests) < (1 if sub_id == "a" else 2):
+                time.sleep(0.02)
+            time.sleep(0.3)
+        process.terminate()
+        assert process.wait(10) == 143
+    (rollout,) = Path(environment["CODEX_HOME"]).glob("sessions/*/*/*/*.jsonl")
+    last = json.loads(rollout.read_bytes().splitlines()[-1])["payload"]
+    assert (last["type"], last["turn_id"], last["reason"]) == ("turn_aborted", "b", "interrupted")
+
+
+def test_an_engine_that_nobody_listens_to_ends(
+    spindle_cmd: list[str], workspace: Path, environment: dict[str, str]
+) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*spindle_cmd, "proto"], cwd=workspace, env=environment, **pipes) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write(b"rubbish\n")
+        process.stdin.flush()
+        process.wait(10)
 
 
 def test_a_second_configure_aborts_the_task_and_opens_another_thread(start: Any, server: FakeServer) -> None:

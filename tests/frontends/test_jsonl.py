@@ -169,7 +169,7 @@ def test_warnings_are_error_items_and_searches_have_one_id() -> None:
         WebSearchEnd(call_id="ws_1", query="q", action={"type": "search", "query": "q"}),
     ) == [
         {"type": "item.completed", "item": {"id": "item_0", "type": "error", "message": "careful"}},
-        {"type": "item.started", "item": {**search, "query": ""}},
+        {"type": "item.started", "item": {**search, "query": "", "action": {"type": "other"}}},
         {"type": "item.completed", "item": {**search, "query": "q", "action": {"type": "search", "query": "q"}}},
     ]
 

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from spindle.model.scripted import says, waits
+from spindle.model.scripted import calls, says, waits
 from spindle.protocol.events import (
     TERMINAL,
     Error,
+    ExecCommandBegin,
+    ExecCommandEnd,
     TaskComplete,
     TaskStarted,
+    TokenCount,
     TurnAborted,
     UserMessage,
     Warning,
@@ -98,3 +101,14 @@ async def test_input_items_that_make_no_sense_do_not_end_the_session(start: Any)
     for items in ([{"type": "text", "text": 5, "text_elements": 7}], [{"type": "skill", "name": 3, "path": 4}], [{}]):
         await driver.end_of(driver.submit(UserTurn(items=items)))
     assert isinstance((await driver.turn("hello", [says("x")]))[-1], TaskComplete)
+
+
+async def test_what_a_response_cost_is_booked_though_its_calls_are_interrupted(start: Any) -> None:
+    driver = await start([calls("exec_command", {"cmd": "sleep 60"}, "c1")])
+    first = driver.begin("one")
+    await driver.until(ExecCommandBegin)
+    driver.submit(Interrupt())
+    msgs = await driver.end_of(first)
+    assert [type(msg) for msg in msgs[-3:]] == [ExecCommandEnd, TokenCount, TurnAborted]
+    recorded = [record.payload.get("type", record.kind) for record in driver.session.thread.history.records]
+    assert recorded[-5:] == ["function_call_output", "spindle_bookmark", "token_count", "message", "turn_aborted"]

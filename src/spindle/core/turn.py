@@ -82,6 +82,8 @@ class Sample(msgspec.Struct, kw_only=True):
     last_message: str | None = None
     had_calls: bool = False
     completed: Completed | None = None
+    announced: set[str] = msgspec.field(default_factory=set)
+    """Items that were shown when they began."""
 
     @property
     def wants_more(self) -> bool:
@@ -126,6 +128,7 @@ async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit)
         except BaseException:
             # Interrupted, or a bug of ours: the record must be whole before the terminal event, every call answered.
             thread.append_items(await calls.abort())
+            thread.note_completed(sample.completed, emit)
             raise
         match failure:
             case None:
@@ -173,6 +176,8 @@ async def read_answer(
                             AgentMessageContentDelta(thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta)
                         )
                     case ItemDone(item=item, item_id=item_id):
+                        if item_id not in sample.announced:
+                            announce_item(thread, turn, item, item_id, emit)  # a server may send only finished items
                         record_item(thread, turn, item, item_id, sample, emit)
                         if is_call(item):
                             sample.had_calls = True
@@ -184,6 +189,7 @@ async def read_answer(
                             )
                         )
                     case ItemAdded(item=item, item_id=item_id):
+                        sample.announced.add(item_id)
                         announce_item(thread, turn, item, item_id, emit)
                     case SummaryPartAdded(item_id=item_id, summary_index=index):
                         emit(AgentReasoningSectionBreak(item_id=item_id, summary_index=index))

@@ -48,24 +48,26 @@ def dispatch(arguments: list[str]) -> int:
         return _apply_patch(arguments[1:])
     from spindle.frontends.launch import COMMON  # after apply-patch, which needs no configuration
 
-    name = _command_of(arguments, COMMON)
-    if name is None:
+    place = _command_place(arguments, COMMON)
+    if place is None:
         if set(arguments) & {"-h", "--help"} or not arguments:
             print_help(None, COMMON)
             return 0 if arguments else 2
         parse(arguments, (*COMMON, HELP))  # names a bad option, if that is what is wrong
         raise UsageError(f"unknown command {_first_word(arguments)!r}; commands: {', '.join(COMMANDS)}")
+    name = ALIASES.get(arguments[place], arguments[place])
     options, run = _front_end(name)
     table = (*COMMON, *options, HELP)
-    parsed = parse(arguments, table)
+    # Apart, so that a list of pictures before the command does not swallow it.
+    parsed = parse(arguments[place + 1 :], table, parse(arguments[:place], table))
     if parsed.flag("help"):
         print_help(name, table)
         return 0
-    return run(parsed, parsed.words[1:])
+    return run(parsed, parsed.words)
 
 
-def _command_of(arguments: list[str], common: Sequence[Option]) -> str | None:
-    """The subcommand: the first word that is neither an option nor the value of one."""
+def _command_place(arguments: list[str], common: Sequence[Option]) -> int | None:
+    """Where the subcommand stands: the first word that is neither an option nor the value of one."""
     takes_value = {name for option in common if option.kind != FLAG for name in option.names}
     skip = False
     for index, token in enumerate(arguments):
@@ -74,11 +76,7 @@ def _command_of(arguments: list[str], common: Sequence[Option]) -> str | None:
         elif token in takes_value:
             skip = True
         elif not token.startswith("-"):
-            name = ALIASES.get(token, token)
-            if name in COMMANDS:
-                arguments[index] = name
-                return name
-            return None
+            return index if token in COMMANDS or token in ALIASES else None
     return None
 
 

@@ -48,10 +48,13 @@ class Parsed(msgspec.Struct):
         return [str(x) for x in found] if isinstance(found, list) else []
 
 
-def parse(argv: Sequence[str], options: Sequence[Option]) -> Parsed:
-    """Split `argv` into option values and words. Raises UsageError naming the offending argument."""
+def parse(argv: Sequence[str], options: Sequence[Option], before: Parsed | None = None) -> Parsed:
+    """Split `argv` into option values and words, added to what stood `before`.
+
+    Raises UsageError naming the offending argument.
+    """
     table = {name: option for option in options for name in option.names}
-    parsed = Parsed({}, [])
+    parsed = before or Parsed({}, [])
     rest = list(argv)
     while rest:
         token = rest.pop(0)

@@ -1,7 +1,7 @@
 """`spindle exec`: parse, assemble, translate, exit code.
 
 Exit codes: 0 the turn completed · 1 it failed, was interrupted, or could not be set up · 2 bad arguments ·
-130 a second Ctrl-C · 143 SIGTERM.
+130 a second Ctrl-C · 143 SIGTERM · 129 SIGHUP.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _piped_input() -> str:
     if sys.stdin is None or sys.stdin.isatty():
         return ""
     try:
-        return _decode(sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)).rstrip("\n")
+        return _decode(sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)).removesuffix("\n")
     except OSError:
         return ""
 
@@ -204,7 +204,7 @@ def write_last_message(path: str | None, message: str | None) -> None:
     if path is None:
         return
     try:
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
             file.write(message or "")
     except OSError as error:
         print(f"warning: cannot write the last message to {path}: {error.strerror}", file=sys.stderr)
@@ -232,7 +232,7 @@ class Signals:
     def _stop(self, number: int) -> None:
         if self.caught is not None:
             self._session.kill_processes()
-            os._exit(130)
+            os._exit(128 + number)
         self.caught = number
         self._session.submit(Submission("", Interrupt()))
 

@@ -80,7 +80,7 @@ class JsonlTranslator:
                 return [self._todo_list(plan)]
             case WebSearchBegin(call_id=call_id):
                 item = {"id": self._id(call_id), "type": "web_search", "call_id": call_id, "query": ""}
-                return [{"type": "item.started", "item": item}]
+                return [{"type": "item.started", "item": {**item, "action": {"type": "other"}}}]
             case WebSearchEnd(call_id=call_id, query=query, action=action):
                 item = {"id": self._id(call_id), "type": "web_search", "call_id": call_id, "query": query}
                 return [self._completed({**item, "action": action})]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import stat
 import sys
 
@@ -15,7 +16,13 @@ from spindle.core.stream import EventStream, Subscription
 from spindle.errors import SpindleError
 from spindle.frontends.launch import config_for_op, config_from
 from spindle.frontends.options import FLAG, Option, Parsed
-from spindle.protocol.events import AgentMessageContentDelta, Event, ReasoningContentDelta, encode_event
+from spindle.protocol.events import (
+    AgentMessageContentDelta,
+    Event,
+    ReasoningContentDelta,
+    ReasoningRawContentDelta,
+    encode_event,
+)
 from spindle.protocol.items import encode_json
 from spindle.protocol.ops import BadSubmission, ConfigureSession, Shutdown, Submission, decode_submission
 
@@ -25,6 +32,8 @@ OPTIONS = (
 )
 
 MAX_LINE_BYTES = 64 << 20
+LAST_WRITE_S = 1.0
+"""After a signal: how long the last events may take to be read."""
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
@@ -55,11 +64,38 @@ async def serve(config: Config, parsed: Parsed) -> int:
     writer = asyncio.ensure_future(write_events(engine.subscribe()))
     actor = asyncio.ensure_future(engine.run())
     reader = asyncio.ensure_future(read_ops(engine))
-    await asyncio.wait([actor])
+    signals = Signals(engine)
+    await asyncio.wait([actor, writer], return_when=asyncio.FIRST_COMPLETED)
+    if writer.done():
+        # Nobody reads any more: there is nothing left to work for.
+        engine.submit(Submission("", Shutdown()))
+        await asyncio.wait([actor])
+    if signals.caught is not None:
+        # Whoever sent the signal does not wait for a reader that does not read.
+        await asyncio.wait([writer], timeout=LAST_WRITE_S)
+        os._exit(128 + signals.caught)
     await writer
     reader.cancel()
     await asyncio.wait([reader])
     return 0
+
+
+class Signals:
+    """SIGTERM and SIGHUP end the engine as a shutdown does; a second one does not wait."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.caught: int | None = None
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # What was ignored when we were started (nohup) stays ignored.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._loop.add_signal_handler(number, self._stop, number)
+
+    def _stop(self, number: int) -> None:
+        self.caught = number
+        self._loop.remove_signal_handler(number)
+        self._engine.submit(Submission("", Shutdown()))
 
 
 async def read_ops(engine: Engine) -> None:
@@ -122,6 +158,9 @@ def event_lines(event: Event) -> list[bytes]:
             lines.append(encode_json({"id": event.id, "msg": {"type": "agent_message_delta", "delta": delta}}))
         case ReasoningContentDelta(delta=delta):
             lines.append(encode_json({"id": event.id, "msg": {"type": "agent_reasoning_delta", "delta": delta}}))
+        case ReasoningRawContentDelta(delta=delta):
+            twin = {"type": "agent_reasoning_raw_content_delta", "delta": delta}
+            lines.append(encode_json({"id": event.id, "msg": twin}))
         case _:
             pass
     return lines
