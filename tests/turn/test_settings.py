@@ -86,6 +86,21 @@ async def test_another_model_keeps_the_base_text_and_the_tools(start: Any) -> No
     assert texts(new_items(driver))[1].startswith("<model_switch>")
 
 
+async def test_a_mode_brings_its_own_model_and_effort(start: Any) -> None:
+    driver = await start()
+    await driver.turn("P1", says("one"))
+    own = {"model": "gpt-5.1", "reasoning_effort": "high", "developer_instructions": None}
+    await driver.turn("P2", says("two"), effort="low", collaboration_mode={"mode": "plan", "settings": own})
+    request = driver.model.requests[-1]
+    assert (request.model, (request.reasoning or {}).get("effort")) == ("gpt-5.1", "high")
+    odd: Any = {"mode": "default", "settings": {"model": None, "reasoning_effort": 5, "developer_instructions": 7}}
+    await driver.turn("P3", says("three"), collaboration_mode=odd)
+    assert texts(new_items(driver))[1].startswith("<collaboration_mode># Default mode")
+    await driver.turn("P4", says("four"), collaboration_mode={"mode": "plan", "settings": "none"})
+    request = driver.model.requests[-1]
+    assert (request.model, (request.reasoning or {}).get("effort")) == ("gpt-5.1", "high")
+
+
 async def test_a_selected_skill_comes_after_the_prompt(start: Any, workspace: Path) -> None:
     folder = workspace / ".agents/skills/alpha"
     folder.mkdir(parents=True)

@@ -38,7 +38,16 @@ def apply_op(settings: ThreadSettings, op: UserTurn | OverrideTurnContext) -> Th
         changes["personality"] = one_of("personality", op.personality, PERSONALITIES)
     if op.collaboration_mode is not None:
         changes["collaboration_mode"] = CollaborationMode.from_wire(op.collaboration_mode)
+        changes |= _of_mode(op.collaboration_mode)
     return msgspec.structs.replace(settings, **changes) if changes else settings
+
+
+def _of_mode(mode: Any) -> dict[str, str]:
+    """The model and the effort that a mode brings along; they win over those of the op itself."""
+    settings = mode.get("settings") if isinstance(mode, dict) else None
+    given = settings if isinstance(settings, dict) else {}
+    named = {"model": given.get("model"), "effort": given.get("reasoning_effort")}
+    return {name: value for name, value in named.items() if isinstance(value, str) and value}
 
 
 def one_of(what: str, value: str, allowed: tuple[str, ...]) -> str:

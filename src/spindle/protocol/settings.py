@@ -88,9 +88,10 @@ class CollaborationMode(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(value, dict):
             return cls()
         mode = value.get("mode", "default")
-        settings = value.get("settings") or {}
+        settings = value.get("settings")
+        told = settings.get("developer_instructions") if isinstance(settings, dict) else None
         return cls(
-            mode="plan" if mode == "plan" else "default", developer_instructions=settings.get("developer_instructions")
+            mode="plan" if mode == "plan" else "default", developer_instructions=told if isinstance(told, str) else None
         )
 
 
