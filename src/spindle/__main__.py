@@ -36,7 +36,7 @@ def run() -> None:
     if sys.getfilesystemencoding() != "utf-8":
         # Names, commands and output are UTF-8 whatever the locale says; only a new interpreter can be told so.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
-    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+    if None in (sys.stdin, sys.stdout, sys.stderr):
         open_closed_streams()
     code = 0
     try:
