@@ -50,6 +50,10 @@ WIRE_FORMS = {
         {"type": "message", "role": "user", "content": "hi"},
         '{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}',
     ),
+    "message whose content is nonsense": (
+        {"type": "message", "role": "user", "content": 5},
+        '{"type":"message","role":"user","content":[]}',
+    ),
     "reasoning": (
         {
             "id": "rs_1",

@@ -104,6 +104,7 @@ def test_the_text_of_a_message_is_what_a_person_reads() -> None:
     parts = [{"type": "output_text", "text": "Sorry: "}, {"type": "refusal", "refusal": "no."}, {"text": None}, "odd"]
     assert item_text({"type": "message", "content": parts}) == "Sorry: no."
     assert item_text({"type": "message", "content": "plain"}) == "plain"
+    assert item_text({"type": "message", "content": 5}) == ""
 
 
 def test_outputs_have_the_type_their_call_asks_for() -> None:

@@ -76,14 +76,16 @@ def _message(item: Item, audience: Audience) -> Item | None:
         return None
     if isinstance(content, str):
         content = [{"type": "output_text" if role == "assistant" else "input_text", "text": content}]
-    wire = {"type": "message", "role": role, "content": _parts(content or [], audience)}
+    wire = {"type": "message", "role": role, "content": _parts(content, audience)}
     if item.get("phase") is not None:
         wire["phase"] = item["phase"]
     return wire
 
 
-def _parts(parts: list[Any], audience: Audience) -> list[Any]:
+def _parts(parts: Any, audience: Audience) -> list[Any]:
     """Text parts hold a type and a text; pictures only go where they can be seen; what we do not know stays."""
+    if not isinstance(parts, list):
+        return []  # a damaged rollout may hold anything
     return [_part(part, audience) if isinstance(part, dict) else part for part in parts]
 
 

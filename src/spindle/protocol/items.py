@@ -91,7 +91,8 @@ def item_text(item: Item) -> str:
     content = item.get("content")
     if isinstance(content, str):
         return content
-    texts = (part.get("text", part.get("refusal")) for part in content or () if isinstance(part, dict))
+    parts = content if isinstance(content, list) else ()
+    texts = (part.get("text", part.get("refusal")) for part in parts if isinstance(part, dict))
     return "".join(text for text in texts if isinstance(text, str))
 
 
