@@ -22,7 +22,10 @@ def main() -> int:
     gc.set_threshold(20_000, 20, 50)
     # msgspec takes typing_extensions where another package brought it along; Python has all of it, several ms faster.
     sys.modules.setdefault("typing_extensions", None)  # pyright: ignore[reportArgumentType]
-    from spindle.frontends.cli import main as run_command_line
+    try:
+        from spindle.frontends.cli import main as run_command_line
+    except KeyboardInterrupt:
+        return 130  # a Ctrl-C in the first instants needs no traceback
 
     if sys.modules["typing_extensions"] is None:
         del sys.modules["typing_extensions"]

@@ -141,7 +141,7 @@ def test_an_unknown_provider_is_an_error_that_says_where_it_was_set_and_what_exi
     with pytest.raises(ConfigError) as raised:
         setup.load()
     assert str(raised.value) == (
-        f"Model provider ID not found: 'nope' (model_provider, set by {path}); known: openai, ollama, lmstudio, lab"
+        f"Model provider `nope` not found (model_provider, set by {path}); known: openai, ollama, lmstudio, lab"
     )
 
 

@@ -130,6 +130,7 @@ def test_what_was_sent_before_the_end_of_input_is_still_done_and_in_order(start:
     proto.say("t", "hello")
     proto.process.stdin.close()
     events = proto.until("shutdown_complete")
+    assert proto.close() == 0
     kinds = [(event["id"], event["msg"]["type"]) for event in events]
     assert kinds[:2] == [("", "session_configured"), ("", "error")]
     assert [kind for kind in kinds if kind[0] in ("n", "s")] == [

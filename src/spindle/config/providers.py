@@ -8,6 +8,7 @@ from typing import Any
 from spindle.config.kinds import dotted
 from spindle.errors import ConfigError
 from spindle.model.provider import OPENAI_BASE_URL, RETRY_CAP, Provider
+from spindle.workspace.files import shown
 
 OSS_PORTS = {"ollama": 11434, "lmstudio": 1234}
 OSS_MODELS = {"ollama": "gpt-oss:20b", "lmstudio": "openai/gpt-oss-20b"}
@@ -38,7 +39,7 @@ def build_providers(
 def choose_provider(id: str, providers: Mapping[str, Provider], origin: str) -> Provider:
     if id not in providers:
         raise ConfigError(
-            f"Model provider ID not found: {id!r} (model_provider, set by {origin}); known: {', '.join(providers)}"
+            f"Model provider `{shown(id)}` not found (model_provider, set by {origin}); known: {', '.join(providers)}"
         )
     return providers[id]
 
