@@ -158,7 +158,7 @@ from spindle.workspace.shell import Shell
 async def main():
     shell = Shell("bash", "/bin/bash")
     table = ProcessTable(clock=SystemClock(), shell=shell, environment=os.environ, home="{tmp_path}")
-    command = Command(argv=["sh", "-c", "setsid sleep 86399.625 & sleep 86399.625"], cwd="/", root="/",
+    command = Command(argv=["sh", "-c", "env -i setsid sleep 86399.625 & sleep 86399.625"], cwd="/", root="/",
                       sandbox=SandboxPolicy(mode="{mode}"))
     await table.start(command, session_id=1, call_id="c", on_output=print, on_exit=print)
     await asyncio.sleep(0.2)

@@ -21,7 +21,7 @@ MARK_NAME = "SPINDLE_COMMAND_ID"
 
 _PR_SET_CHILD_SUBREAPER = 36
 _RLIMIT_LOCKS = 10
-_NUMBER_BITS = 20
+NUMBER_BITS = 20
 _MAX_PASSES = 50
 _PASS_PAUSE_S = 0.002
 
@@ -39,11 +39,11 @@ class Mark(msgspec.Struct, frozen=True):
 
     @property
     def limit(self) -> int:
-        return self.table << _NUMBER_BITS | self.number % (1 << _NUMBER_BITS)
+        return self.table << NUMBER_BITS | self.number % (1 << NUMBER_BITS)
 
     def is_on(self, pid: int) -> bool:
         value = _lock_limit(pid)
-        if value >> _NUMBER_BITS == self.table:
+        if value >> NUMBER_BITS == self.table:
             return not self.number or value == self.limit
         end = b"\0" if self.number else b""
         return f"\0{MARK_NAME}={self.text}".encode() + end in _environ(pid)
@@ -136,7 +136,7 @@ def reap_orphans() -> None:
     if not _State.subreaper:
         return
     for pid in _children(os.getpid()):
-        if pid in _State.leaders or _lock_limit(pid) >> _NUMBER_BITS not in _State.tables or not _is_zombie(pid):
+        if pid in _State.leaders or _lock_limit(pid) >> NUMBER_BITS not in _State.tables or not _is_zombie(pid):
             continue
         try:
             os.waitpid(pid, os.WNOHANG)
