@@ -15,6 +15,7 @@ from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.errors import SandboxUnavailable
 from spindle.process.sandbox import bubblewrap
 from spindle.process.table import Command, ProcessTable
+from spindle.protocol.clock import SystemClock
 from spindle.protocol.settings import SandboxPolicy
 
 Build = Callable[..., Command]
@@ -111,8 +112,9 @@ async def test_placeholders_stay_while_another_command_needs_them(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("starts_command", [True, False])
 async def test_what_a_crash_left_is_removed_and_what_people_made_is_not(
-    table: ProcessTable, command: Build, folder: Path, tmp_path: Path
+    starts_command: bool, table: ProcessTable, command: Build, folder: Path, tmp_path: Path
 ) -> None:
     left, filled, own = folder / ".git", folder / ".codex", folder / ".agents"
     for path in (left, filled):
@@ -124,7 +126,10 @@ async def test_what_a_crash_left_is_removed_and_what_people_made_is_not(
     register = tmp_path / "home" / "spindle"
     register.mkdir()
     (register / "guards-999999999").write_text(f"{left}\n{filled}\n{own}\n")
-    await said(table, command("true", WORKSPACE_WRITE))
+    if starts_command:
+        await said(table, command("true", WORKSPACE_WRITE))
+    else:
+        ProcessTable(clock=SystemClock(), shell=table.shell, environment={}, home=str(tmp_path / "home"))
     assert sorted(path.name for path in folder.iterdir()) == [".agents", ".codex"]
     await table.aclose()
     assert list(register.iterdir()) == []

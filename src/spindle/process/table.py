@@ -6,6 +6,7 @@ The one door through which a tool runs a program. What is shown to the model or 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,7 @@ class ProcessTable:
         self.shell = shell
         self.told_about_sandbox = False
         """The person knows that commands cannot be confined here; once is enough."""
+        _tidy_up_after_a_crash(home)
 
     # ---- for tools ---------------------------------------------------------------------------------
 
@@ -215,3 +217,15 @@ class ProcessTable:
         old = list(self._live.values())[:-PROTECTED_RECENT]
         chosen = next((live for live in old if live.exit_code is not None), old[0])
         await self.stop(chosen)
+
+
+def _tidy_up_after_a_crash(home: str) -> None:
+    """An agent that was killed could not remove the placeholders of its sandboxes, which are listed in its home."""
+    try:
+        lists = [name for name in os.listdir(f"{home}/spindle") if name.startswith("guards-")]
+    except OSError:
+        return
+    if any(not os.path.exists(f"/proc/{name.removeprefix('guards-')}") for name in lists):
+        from spindle.process.sandbox import bubblewrap  # rarely needed
+
+        bubblewrap.guards_of(home).recover()

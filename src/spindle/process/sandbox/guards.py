@@ -35,9 +35,7 @@ class Guards:
 
     def hold(self, paths: Iterable[str]) -> list[str]:
         """Make a placeholder of each path that does not exist; returns those now held, to be released once."""
-        if not self._recovered:
-            self._recovered = True
-            self._recover()
+        self.recover()
         held: list[str] = []
         try:
             for path in paths:
@@ -98,8 +96,11 @@ class Guards:
         except OSError:
             pass
 
-    def _recover(self) -> None:
-        """Remove what a run that crashed has left; a list of a process that still lives is left alone."""
+    def recover(self) -> None:
+        """Remove, once, what a run that crashed has left; a list of a process that still lives is left alone."""
+        if self._recovered:
+            return
+        self._recovered = True
         folder = os.path.dirname(self._register)
         try:
             names = [name for name in os.listdir(folder) if name.startswith("guards-")]
