@@ -103,6 +103,10 @@ def test_a_last_empty_line_that_is_not_in_the_file_is_forgiven():
     assert update("a\n", "@@\n a\n\n+b\n") == "a\n\nb\n"
 
 
+def test_an_empty_line_that_is_not_in_the_file_may_stay_out_of_it():
+    assert update("a\n", "@@\n-\n+\n") == "a\n"
+
+
 def test_additions_alone_go_to_the_end_in_their_order():
     assert update("a\n\n", "@@\n+x\n@@ a\n+y\n") == "a\n\nx\ny\n"
     assert update("", "@@\n+x\n") == "x\n"

@@ -62,7 +62,7 @@ def _place(search: _Search, chunk: Chunk, position: int) -> Replacement | None:
     shorter = _without_last_empty_line(chunk.lines)
     old_lines = [text for mark, text in shorter if mark != "+"]
     if not old_lines:
-        return Replacement(len(search.lines), shorter) if shorter else None
+        return Replacement(len(search.lines), shorter)
     at = search.find(old_lines, position, at_end=chunk.at_end)
     return None if at is None else Replacement(at, shorter)
 
