@@ -22,6 +22,13 @@ def test_roots_stand_in_order_resolved_and_once(tmp_path: Path) -> None:
     assert writable_roots(policy, str(tmp_path / "real"), env) == ("/opt", f"{real}/real", "/tmp", f"{real}/tmp")
 
 
+@pytest.mark.parametrize("folder", ["/proc", "/proc/sys", "/sys/fs", "/dev", "/dev/pts"])
+def test_what_belongs_to_the_kernel_is_no_root(folder: str) -> None:
+    policy = SandboxPolicy(mode="workspace-write", writable_roots=(folder,), exclude_slash_tmp=True)
+    assert writable_roots(policy, "/w", {"TMPDIR": folder}) == ("/w",)
+    assert writable_roots(policy, "/dev/shm/w", {}) == ("/dev/shm/w",)
+
+
 def test_only_workspace_write_has_roots(tmp_path: Path) -> None:
     assert writable_roots(SandboxPolicy(mode="read-only"), str(tmp_path), {}) == ()
     assert not is_writable(str(tmp_path / "x"), SandboxPolicy(mode="read-only"), str(tmp_path), {})

@@ -96,6 +96,27 @@ async def test_the_agents_home_is_protected_below_a_root(table: ProcessTable, co
     assert (tmp_path / "beside").exists()
 
 
+async def test_what_is_protected_cannot_be_moved_away_with_its_parent(
+    table: ProcessTable, command: Build, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "a" / "store").mkdir(parents=True)
+    (folder / ".git").write_text("gitdir: a/store\n")
+    (folder / "b" / "root").mkdir(parents=True)
+    policy = SandboxPolicy(mode="workspace-write", writable_roots=(str(folder / "b" / "root"),), exclude_slash_tmp=True)
+    await said(
+        table, command("mv a a2; mv b b2; mkdir -p a/store/hooks b/root/.git; echo x > a/f; echo x > b/f", policy)
+    )
+    assert sorted(path.name for path in folder.iterdir()) == [".git", "a", "b"]
+    assert sorted(path.name for path in (folder / "a").iterdir()) == ["f", "store"]
+    assert [*(folder / "a" / "store").iterdir(), *(folder / "b" / "root").iterdir()] == []
+
+
+async def test_a_git_pointer_to_nowhere_does_no_harm(table: ProcessTable, command: Build, folder: Path) -> None:
+    (folder / ".git").write_text("gitdir: no/where\n")
+    assert await said(table, command("echo on", WORKSPACE_WRITE)) == "on\n"
+    assert [path.name for path in folder.iterdir()] == [".git"]
+
+
 async def test_placeholders_stay_while_another_command_needs_them(
     table: ProcessTable, command: Build, folder: Path
 ) -> None:

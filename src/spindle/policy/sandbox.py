@@ -14,6 +14,10 @@ from spindle.protocol.settings import SandboxPolicy
 PROTECTED_NAMES = (".git", ".codex", ".agents")
 """Read-only directly below every writable root, also while they do not exist: what is run later, outside."""
 
+_SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
+"""Never writable roots, whatever $TMPDIR says: the kernel's own files, and the devices of the machine."""
+_SHARED_MEMORY = "/dev/shm"
+
 _POINTER_LIMIT = 4096
 
 
@@ -29,7 +33,11 @@ def writable_roots(policy: SandboxPolicy, cwd: str, env: Mapping[str, str]) -> t
         wanted.append(tmpdir)
     home = agent_home(env)
     roots = (os.path.realpath(root) for root in wanted if os.path.isabs(root))
-    return tuple(dict.fromkeys(root for root in roots if not is_below(root, home)))
+    return tuple(dict.fromkeys(root for root in roots if not is_below(root, home) and not _is_system_folder(root)))
+
+
+def _is_system_folder(path: str) -> bool:
+    return any(is_below(path, folder) for folder in _SYSTEM_FOLDERS) and not is_below(path, _SHARED_MEMORY)
 
 
 def agent_home(env: Mapping[str, str]) -> str:

@@ -137,7 +137,7 @@ def launch(
     # devices; protected paths come last of all.
     mounts = ["--bind", "/", "/", "--ro-bind", "/sys", "/sys"] if "/" in roots else []
     mounts += _system_mounts()
-    for path in sorted(roots):
+    for path in sorted({*roots, *_on_the_way(roots, protected)}):
         if path != "/":
             mounts += ("--bind", path, path)
     for path in protected:
@@ -196,6 +196,23 @@ def _protected(roots: Sequence[str], env: Mapping[str, str], home: str) -> list[
                 "put the folder itself there, or use the read-only mode"
             )
     return sorted(kept)
+
+
+def _on_the_way(roots: Sequence[str], protected: Sequence[str]) -> set[str]:
+    """The folders between a root and what is protected below it.
+
+    Mounted on themselves they stay writable but cannot be renamed; otherwise what is protected could be moved away
+    with its parent, and something else be put in its place.
+    """
+    found: set[str] = set()
+    for path in protected:
+        parent = os.path.dirname(path)
+        while any(is_below(parent, root) and parent != root for root in roots):
+            found.add(parent)
+            parent = os.path.dirname(parent)
+    return {
+        folder for folder in found if os.path.isdir(folder) and not any(is_below(folder, path) for path in protected)
+    }
 
 
 def _around_launcher(roots: Sequence[str]) -> list[str]:
