@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import threading
@@ -188,6 +189,17 @@ def test_an_engine_that_nobody_listens_to_ends(
         process.stdin.write(b"rubbish\n")
         process.stdin.flush()
         process.wait(10)
+
+
+def test_a_folder_whose_name_is_no_text_is_no_obstacle(
+    spindle_cmd: list[str], workspace: Path, environment: dict[str, str]
+) -> None:
+    folder = os.fsencode(workspace) + b"/odd\xff"
+    os.mkdir(folder)
+    done = subprocess.run([*spindle_cmd, "proto"], cwd=folder, env=environment, input=b"", capture_output=True)
+    events = [json.loads(line)["msg"] for line in done.stdout.splitlines()]
+    assert [event["type"] for event in events] == ["session_configured", "shutdown_complete"], done.stderr
+    assert events[0]["cwd"].endswith("/odd?")
 
 
 def test_a_second_configure_aborts_the_task_and_opens_another_thread(start: Any, server: FakeServer) -> None:

@@ -181,3 +181,7 @@ def test_unknown_events_have_no_line() -> None:
 def test_line_separators_of_unicode_do_not_break_a_line_in_two() -> None:
     line = encode_line({"text": "a\u2028b\u2029c é"})
     assert line == b'{"text":"a\\u2028b\\u2029c \xc3\xa9"}\n'
+
+
+def test_a_path_that_is_no_text_still_makes_a_line() -> None:
+    assert encode_line({"path": "/odd\udcff"}) == b'{"path":"/odd?"}\n'

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from spindle.errors import ErrorInfo
-from spindle.protocol.items import encode_json
+from spindle.protocol.items import encode_json, encode_payload
 from spindle.protocol.request import TokenUsage
 
 
@@ -384,7 +384,10 @@ def encode_event(event: Event) -> bytes:
     """One line of protocol v1, without the newline."""
     if isinstance(event.msg, UnknownMsg):
         return encode_json({"id": event.id, "msg": event.msg.raw})
-    return encode_json(event)
+    try:
+        return encode_json(event)
+    except UnicodeEncodeError:  # a path or an argument with bytes that are no text
+        return encode_payload(msgspec.to_builtins(event))
 
 
 def usage_info(total: TokenUsage, last: TokenUsage, window: int | None) -> dict[str, Any]:

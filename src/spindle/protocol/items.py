@@ -48,6 +48,24 @@ CONTEXT_PREFIXES = (
 """How user-role messages begin that no person typed (compared in lower case)."""
 
 
+def encode_payload(payload: Any) -> bytes:
+    """JSON bytes. Lone surrogates, which no UTF-8 text can hold, become question marks."""
+    try:
+        return encode_json(payload)
+    except UnicodeEncodeError:
+        return encode_json(without_surrogates(payload))
+
+
+def without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {without_surrogates(key): without_surrogates(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_surrogates(entry) for entry in value]
+    return value
+
+
 def message(role: str, *texts: str) -> Item:
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text} for text in texts]}

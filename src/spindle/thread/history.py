@@ -12,8 +12,16 @@ from typing import Any
 import msgspec
 
 from spindle.errors import ThreadError
-from spindle.protocol.items import Item, decode_json, encode_json, is_user_input, item_text
-from spindle.thread.rollout import Record, RolloutData, RolloutWriter, encode_payload, without_surrogates
+from spindle.protocol.items import (
+    Item,
+    decode_json,
+    encode_json,
+    encode_payload,
+    is_user_input,
+    item_text,
+    without_surrogates,
+)
+from spindle.thread.rollout import Record, RolloutData, RolloutWriter
 from spindle.thread.summary import rebuild_after_summary
 
 FOREIGN_METADATA = "internal_chat_message_metadata_passthrough"

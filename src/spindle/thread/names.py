@@ -8,8 +8,8 @@ import msgspec
 
 from spindle.errors import ThreadError
 from spindle.protocol.clock import Clock, iso_utc
+from spindle.protocol.items import encode_payload
 from spindle.thread import private_files
-from spindle.thread.rollout import encode_payload
 
 
 class _Line(msgspec.Struct):

@@ -6,9 +6,8 @@ import os
 
 from spindle.errors import ThreadError
 from spindle.protocol.clock import Clock
-from spindle.protocol.items import decode_json
+from spindle.protocol.items import decode_json, encode_payload
 from spindle.thread import private_files
-from spindle.thread.rollout import encode_payload
 
 TRIM_TO = 0.8
 """A file that grew beyond its limit is cut to this share of it, so that not every append has to cut."""

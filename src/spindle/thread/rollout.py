@@ -15,7 +15,7 @@ import msgspec
 
 from spindle.errors import ThreadError, ThreadLocked
 from spindle.protocol.clock import Clock, iso_utc
-from spindle.protocol.items import decode_json, encode_json
+from spindle.protocol.items import decode_json, encode_payload
 from spindle.thread import layout, private_files
 
 MAX_FORK_DEPTH = 64
@@ -72,24 +72,6 @@ class RolloutData(msgspec.Struct, kw_only=True):
 
 
 # ---- writing ---------------------------------------------------------------------------------------
-
-
-def encode_payload(payload: Any) -> bytes:
-    """JSON bytes. Lone surrogates, which no UTF-8 text can hold, become question marks."""
-    try:
-        return encode_json(payload)
-    except UnicodeEncodeError:
-        return encode_json(without_surrogates(payload))
-
-
-def without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {without_surrogates(key): without_surrogates(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_surrogates(entry) for entry in value]
-    return value
 
 
 def format_line(kind: str, payload: bytes, timestamp: str, ordinal: int | None = None) -> bytes:

@@ -14,6 +14,7 @@ import msgspec
 
 from spindle.errors import ThreadError, ThreadNotFound
 from spindle.protocol.clock import Clock, iso_utc
+from spindle.protocol.items import encode_payload
 from spindle.thread import layout, private_files, view
 from spindle.thread.history import History
 from spindle.thread.names import ThreadNames
@@ -21,7 +22,6 @@ from spindle.thread.rollout import (
     RolloutData,
     RolloutWriter,
     check_unused,
-    encode_payload,
     format_line,
     parse_line,
     read_rollout,

@@ -22,7 +22,7 @@ from spindle.protocol.events import (
     WebSearchBegin,
     WebSearchEnd,
 )
-from spindle.protocol.items import encode_json
+from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import shell_join
 
 USAGE_KEYS = (
@@ -151,7 +151,7 @@ def _command_item(item_id: str, command: list[str], output: str, exit_code: int 
 
 def encode_line(line: Line) -> bytes:
     """One line with its newline. U+2028 and U+2029 are escaped: some readers take them for line ends."""
-    data = encode_json(line)
+    data = encode_payload(line)
     if b"\xe2\x80\xa8" in data or b"\xe2\x80\xa9" in data:
         data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     return data + b"\n"
