@@ -55,8 +55,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     any_folder: bool = False
     fork: bool = False
     """Branch off instead of going on."""
-    fork_at: str | None = None
-    """The response after which to branch; None = the end."""
+    fork_at: str | int | None = None
+    """The response after which to branch, or the number of turns to keep; None = the end."""
     base_instructions: str | None = None
     user_instructions: str | None = None
     legacy_interrupt_error: bool = False

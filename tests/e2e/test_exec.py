@@ -146,6 +146,14 @@ def test_resume_and_fork_go_on_with_the_same_history(spindle: Any, server: FakeS
     assert server.requests[2].json["prompt_cache_key"] == third.thread_id
 
 
+def test_a_fork_keeps_as_many_turns_as_it_is_told(spindle: Any, server: FakeServer) -> None:
+    thread_id = spindle("exec", "--json", "P1").thread_id
+    spindle("exec", "resume", thread_id, "P2")
+    assert spindle("exec", "fork", thread_id, "--at", "1", "P3").code == 0
+    sent = json.dumps(server.requests[-1].json["input"])
+    assert "P1" in sent and "P3" in sent and "P2" not in sent
+
+
 def test_resume_reads_its_prompt_from_stdin_when_none_is_given(spindle: Any, server: FakeServer) -> None:
     first = spindle("exec", "--json", "P1")
     spindle("exec", "--experimental-json", "resume", first.thread_id, stdin="from stdin")

@@ -41,7 +41,7 @@ OPTIONS = (
     Option(("--ignore-rules",), FLAG, "do not read .rules files"),
     Option(("--last",), FLAG, "with resume or fork: the newest thread of this folder"),
     Option(("--all",), FLAG, "with --last: of any folder"),
-    Option(("--at",), VALUE, "with fork: branch after the response with this id", "RESPONSE_ID"),
+    Option(("--at",), VALUE, "with fork: branch after this response, or after so many turns", "RESPONSE_ID|TURNS"),
     Option(("--thread-source",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
     Option(("--cyber-access-program",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
 )
@@ -100,13 +100,18 @@ def run(parsed: Parsed, words: list[str]) -> int:
         newest=args.last,
         any_folder=parsed.flag("all"),
         fork=args.action == "fork",
-        fork_at=parsed.value("at"),
+        fork_at=_fork_point(parsed.value("at")),
     )
     turn = UserTurn(
         items=[*image_items(parsed.many("image")), {"type": "text", "text": prompt}],
         final_output_json_schema=schema,
     )
     return asyncio.run(drive(request, turn, args))
+
+
+def _fork_point(text: str | None) -> str | int | None:
+    """A number is a count of turns to keep; anything else names a response."""
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def read_prompt(args: ExecArgs) -> str:
