@@ -205,6 +205,7 @@ class FakeServer:
         self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
+        self._over = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="fake model server", daemon=True)
 
     def script(self, *steps: Step) -> Self:
@@ -232,19 +233,13 @@ class FakeServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop)
+        self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(10)
-
-    def _stop(self) -> None:
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._serve())
-        except asyncio.CancelledError:
-            pass
         finally:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
@@ -253,10 +248,23 @@ class FakeServer:
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls, limit=1 << 26)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
-        try:
-            await asyncio.sleep(LATER)
-        finally:
-            server.close()
+        await self._over.wait()
+        # First no more connections, then those just accepted come to life; asyncio loses them when it is closed before.
+        self._loop.remove_reader(server.sockets[0].fileno())
+        await self._let_others_run()
+        server.close()
+        while True:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            if not others:
+                return
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            await self._let_others_run()
+
+    async def _let_others_run(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection, self.connections = self.connections, self.connections + 1
@@ -265,7 +273,9 @@ class FakeServer:
                 self.requests.append(received)
                 if not await self._answer(received, writer):
                     break
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
             writer.close()

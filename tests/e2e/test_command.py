@@ -51,11 +51,11 @@ def test_a_repository_cannot_replace_our_modules(
 
 
 def shell(spindle_cmd: list[str], line: str, cwd: Path, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
-    """Run `line`, in which $SPINDLE is the command, by a shell."""
+    """Run `line`, in which "$@" is the command, by a shell."""
     done = subprocess.run(
-        ["sh", "-c", line],
+        ["sh", "-c", line, "sh", *spindle_cmd],
         cwd=cwd,
-        env={**environment, "SPINDLE": " ".join(spindle_cmd)},
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=40,
@@ -68,7 +68,7 @@ def shell(spindle_cmd: list[str], line: str, cwd: Path, environment: dict[str, s
 def test_a_closed_stream_is_like_the_null_device(
     spindle_cmd: list[str], environment: dict[str, str], workspace: Path, home: Path, arguments: str, closed: str
 ) -> None:
-    code, out, err = shell(spindle_cmd, f"$SPINDLE {arguments} {closed}", workspace, environment)
+    code, out, err = shell(spindle_cmd, f'"$@" {arguments} {closed}', workspace, environment)
     assert code == 0, err
     assert b"Traceback" not in err
     assert bool(out) == (">&-" not in closed.replace("2>&-", ""))
@@ -81,7 +81,7 @@ def test_a_closed_stream_is_like_the_null_device(
 def test_a_command_that_needs_input_says_so_when_stdin_is_closed(
     spindle_cmd: list[str], environment: dict[str, str], workspace: Path, arguments: str
 ) -> None:
-    code, out, err = shell(spindle_cmd, f"$SPINDLE {arguments} <&-", workspace, environment)
+    code, out, err = shell(spindle_cmd, f'"$@" {arguments} <&-', workspace, environment)
     assert (code in (1, 2), out) == (True, b"")
     assert err and b"Traceback" not in err
 
@@ -91,7 +91,7 @@ def test_a_command_that_needs_input_says_so_when_stdin_is_closed(
 def test_output_that_cannot_be_written_is_an_error_in_one_sentence(
     spindle_cmd: list[str], environment: dict[str, str], workspace: Path, arguments: str
 ) -> None:
-    code, _, err = shell(spindle_cmd, f"$SPINDLE {arguments} >/dev/full", workspace, environment)
+    code, _, err = shell(spindle_cmd, f'"$@" {arguments} >/dev/full', workspace, environment)
     assert code == 1
     assert err.endswith(b"error: stdout cannot be written: No space left on device\n") and b"Traceback" not in err
 
@@ -100,7 +100,7 @@ def test_output_that_cannot_be_written_is_an_error_in_one_sentence(
 def test_progress_that_cannot_be_written_does_not_stop_the_work(
     spindle_cmd: list[str], environment: dict[str, str], workspace: Path, server: FakeServer
 ) -> None:
-    assert shell(spindle_cmd, "$SPINDLE exec hello 2>/dev/full", workspace, environment) == (0, b"done\n", b"")
+    assert shell(spindle_cmd, '"$@" exec hello 2>/dev/full', workspace, environment) == (0, b"done\n", b"")
 
 
 def test_text_is_utf_8_whatever_the_locale_says(
@@ -108,7 +108,7 @@ def test_text_is_utf_8_whatever_the_locale_says(
 ) -> None:
     server.script(turn(call("exec_command", {"cmd": "printf '%s' '€ ä'"}, "c1")), turn(message("fertig: ä €")))
     other = {"LC_ALL": "de_DE.ISO-8859-1", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    code, out, err = shell(spindle_cmd, "$SPINDLE exec 'Grüße €'", workspace, {**environment, **other})
+    code, out, err = shell(spindle_cmd, '"$@" exec "Grüße €"', workspace, {**environment, **other})
     assert (code, out.decode()) == (0, "fertig: ä €\n"), err
     first, second = server.turns_asked
     assert first.json["input"][-1]["content"][0]["text"] == "Grüße €"
@@ -122,7 +122,7 @@ def test_a_folder_that_is_gone_is_named(
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    code, out, err = shell(spindle_cmd, f"rmdir {gone}; $SPINDLE {arguments}", gone, environment)
+    code, out, err = shell(spindle_cmd, f'rmdir {gone}; "$@" {arguments}', gone, environment)
     assert (code in (1, 2), out) == (True, b"")
     assert b"current folder no longer exists" in err and err.count(b"\n") == 1
 

@@ -8,6 +8,7 @@ from typing import Any
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import Error, ListSkillsResponse, TaskComplete
 from spindle.protocol.ops import ListSkills, OverrideTurnContext
+from spindle.workspace.shell import user_shell
 
 
 def texts(items: list[dict[str, Any]]) -> list[str]:
@@ -29,7 +30,7 @@ async def test_the_first_request_has_the_seed_layout(start: Any, workspace: Path
     said = texts(first)
     assert said[0].startswith("<permissions instructions>\n") and said[1] == "DEV-X" and "RULES-X" in said[2]
     assert said[3] == (
-        f"<environment_context>\n  <cwd>{workspace}</cwd>\n  <shell>bash</shell>\n</environment_context>"
+        f"<environment_context>\n  <cwd>{workspace}</cwd>\n  <shell>{user_shell().name}</shell>\n</environment_context>"
     )
     assert said[4] == "PROMPT-X"
 
@@ -72,7 +73,10 @@ async def test_another_folder_is_told_with_its_own_documents(start: Any, workspa
     await driver.turn("P1", says("one"))
     await driver.turn("P2", says("two"), cwd=str(other))
     said = texts(new_items(driver))
-    assert said[1] == f"<environment_context>\n  <cwd>{other}</cwd>\n  <shell>bash</shell>\n</environment_context>"
+    assert (
+        said[1]
+        == f"<environment_context>\n  <cwd>{other}</cwd>\n  <shell>{user_shell().name}</shell>\n</environment_context>"
+    )
     assert "OTHER-RULES" in said[2] and said[3] == "P2"
 
 
