@@ -10,7 +10,6 @@ import pytest
 
 from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.process.table import Command, ProcessTable
-from spindle.protocol.settings import SandboxPolicy
 
 PROFILE = r"""
 echo noise from the profile
@@ -87,10 +86,10 @@ async def test_a_profile_is_never_stopped_half_way(
     table: ProcessTable, command: Callable[..., Command], user_home: Path
 ) -> None:
     (user_home / ".profile").write_text('touch "$HOME/lock"; sleep 0.5; rm "$HOME/lock"; touch "$HOME/done"\n')
-    warming = asyncio.create_task(table.warm(SandboxPolicy(mode="danger-full-access"), str(user_home)))
+    interrupted = asyncio.create_task(said(table, command("true")))
     while not (user_home / "lock").exists():
         await asyncio.sleep(0.01)
-    warming.cancel()
+    interrupted.cancel()
     await table.aclose()
     for _ in range(100):
         if (user_home / "done").exists():

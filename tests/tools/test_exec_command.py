@@ -260,6 +260,11 @@ async def test_a_nul_character_is_a_clear_refusal(bench: Bench) -> None:
     assert end.exit_code == -1
 
 
+async def test_what_is_no_shell_is_not_run_as_one(bench: Bench) -> None:
+    with pytest.raises(ToolError, match="'python3' is not a shell; use one of bash, zsh, sh"):
+        await bench.run(EXEC, {"cmd": "print(1)", "shell": "python3"})
+
+
 async def test_a_list_becomes_a_quoted_command_line(bench: Bench) -> None:
     output = await bench.run(EXEC, {"cmd": ["echo", "a  b", "$HOME"], "login": False})
     assert output.endswith("Output:\na  b $HOME\n")

@@ -45,11 +45,6 @@ class Launcher:
         """Start it. Raises OSError when it cannot be executed, SandboxUnavailable when it cannot be confined."""
         return await self._spawn(command, on_output, await self._login(command))
 
-    async def warm(self, command: Command) -> None:
-        """Do in a quiet moment what `command` would have to wait for."""
-        if command.sandbox is None or command.sandbox.is_full_access or await sandbox.problem() is None:
-            await self._login(command)
-
     async def aclose(self) -> None:
         """Kill everything that was started, daemons included."""
         for task in self._captures.values():

@@ -15,7 +15,6 @@ import msgspec
 from spindle.process.command import Command, ShellLike
 from spindle.process.output import OutputRing
 from spindle.protocol.clock import Clock
-from spindle.protocol.settings import SandboxPolicy
 
 if TYPE_CHECKING:
     from spindle.process.launcher import Launcher
@@ -180,11 +179,6 @@ class ProcessTable:
         from spindle.process import sandbox  # with the first command, as in `_launch`
 
         return await sandbox.problem()
-
-    async def warm(self, policy: SandboxPolicy, root: str) -> None:
-        """Do in a quiet moment what the first command would have to wait for."""
-        command = Command(argv=self.shell_argv(":"), cwd=root, root=root, sandbox=policy)
-        await self._ready().warm(command)
 
     async def aclose(self) -> None:
         """Kill everything, daemons included. Commands end with their thread."""

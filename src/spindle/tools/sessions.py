@@ -14,6 +14,8 @@ from spindle.tools.execution import Execution, apply_patch_instead, cut_for_mode
 from spindle.tools.tool import ToolContext, ToolResult
 
 DEFAULT_OUTPUT_TOKENS = 10_000
+SHELLS = ("bash", "zsh", "sh", "dash", "ksh")
+"""What takes `-c` and `-lc` as we give them."""
 _MIN_YIELD_MS, _MAX_YIELD_MS = 250, 30_000
 _MIN_POLL_MS = 5000
 _TYPE_LIMIT_S = 5.0
@@ -22,6 +24,8 @@ _TYPE_LIMIT_S = 5.0
 async def run_command(args: ExecCommandArgs, ctx: ToolContext) -> ToolResult:
     """Start the command and wait for its end, or for as long as the call wants."""
     script = args.cmd if isinstance(args.cmd, str) else shell_join(args.cmd)
+    if args.shell is not None and args.shell.rsplit("/", 1)[-1] not in SHELLS:
+        raise ToolError(f"exec_command failed: {args.shell!r} is not a shell; use one of {', '.join(SHELLS)}")
     argv = ctx.processes.shell_argv(script, login=args.login, shell=args.shell)
     cwd = folder_of(args, ctx)
     started = ctx.clock.monotonic()
