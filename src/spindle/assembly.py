@@ -136,7 +136,13 @@ async def _assemble(
         settings=settings,
         briefing=Briefing(_briefing_options(request, shell.name, environment), history.last_turn_context),
         workbench=Workbench(
-            processes=ProcessTable(clock=clock, shell=shell, environment=environment, home=config.home),
+            processes=ProcessTable(
+                clock=clock,
+                shell=shell,
+                environment=environment,
+                home=config.home,
+                allows_login=config.allow_login_shell,
+            ),
             environment=environment,
             image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
         ),

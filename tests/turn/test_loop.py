@@ -238,3 +238,9 @@ async def test_a_limit_on_time_ends_a_turn_and_the_next_one_works(start: Any) ->
     assert only(msgs, Error).message == "stopped after 1 seconds (spindle.limits.turn_timeout_sec)"
     await driver.turn("again", says("fine"))
     assert outputs(driver.inputs[1])["c1"].startswith("aborted by user after ")
+
+
+async def test_without_leave_no_command_gets_a_login_shell(start: Any) -> None:
+    driver = await start(config={"allow_login_shell": False})
+    msgs = await driver.turn("go", run("echo hi", "c1", login=True), says("x"))
+    assert only(msgs, ExecCommandBegin).command[1:] == ["-c", "echo hi"]

@@ -137,3 +137,12 @@ def test_a_folder_name_with_control_characters_is_shown_escaped(folders: Path):
     docs = load_project_docs(str(odd), str(folders / "home"), max_bytes=5)
     assert docs.text == "xxxxx"
     assert docs.warnings == [f"{str(odd / 'AGENTS.md')!r} was cut after 5 bytes: project_doc_max_bytes is 5"]
+
+
+def test_a_global_file_of_absurd_size_is_cut_with_a_word(folders: Path) -> None:
+    with (folders / "home/AGENTS.md").open("wb") as file:
+        file.write(b"rules")
+        file.truncate(10 << 30)  # sparse
+    docs = load(folders, {})
+    assert docs.text is not None and docs.text.startswith("rules") and len(docs.text) <= 4 << 20
+    assert len(docs.warnings) == 1 and "was cut after 4 MiB" in docs.warnings[0]

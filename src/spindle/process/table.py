@@ -65,7 +65,16 @@ class LiveProcess:
 class ProcessTable:
     """All commands of one thread. `environment` holds no secrets; `home` is the agent's own folder."""
 
-    def __init__(self, *, clock: Clock, shell: ShellLike, environment: Mapping[str, str], home: str) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        shell: ShellLike,
+        environment: Mapping[str, str],
+        home: str,
+        allows_login: bool = True,
+    ) -> None:
+        self._allows_login = allows_login
         self._clock = clock
         self._environment = environment
         self._home = home
@@ -80,7 +89,8 @@ class ProcessTable:
 
     def shell_argv(self, script: str, *, login: bool = True, shell: str | None = None) -> list[str]:
         """The words that run `script`, as people and the model see them."""
-        return [shell or self.shell.path, "-lc" if login else "-c", script]
+        flag = "-lc" if login and self._allows_login else "-c"
+        return [shell or self.shell.path, flag, script]
 
     async def run(
         self,

@@ -13,7 +13,7 @@ from spindle.workspace.git import find_root
 PROJECT_SEPARATOR = "\n\n--- project-doc ---\n\n"
 _NAMES = ("AGENTS.override.md", "AGENTS.md")
 # The user's own file has no budget; this only keeps a mistake from filling the memory.
-_GLOBAL_SANITY_BYTES = 16 << 20
+_GLOBAL_SANITY_BYTES = 4 << 20
 # Text direction overrides and zero-width characters: a person reading the file would not see what the model reads.
 _INVISIBLE = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\u2060\u2062\u2063\u2064"
 _TAG_CHARACTERS = range(0xE0000, 0xE0080)
@@ -55,10 +55,13 @@ def _read_global(home: str, sources: list[str], warnings: list[str]) -> str | No
         if not is_regular(path):
             continue
         try:
-            text = read_regular(path, _GLOBAL_SANITY_BYTES).decode("utf-8", "replace").strip()
+            content = read_regular(path, _GLOBAL_SANITY_BYTES + 1)
         except OSError as error:
             warnings.append(_unreadable(path, error))
             continue
+        if len(content) > _GLOBAL_SANITY_BYTES:
+            warnings.append(f"{shown(path)} was cut after {_GLOBAL_SANITY_BYTES >> 20} MiB: every request carries it")
+        text = content[:_GLOBAL_SANITY_BYTES].decode("utf-8", "replace").strip()
         if text:
             sources.append(path)
             warnings.extend(_invisible_text(path, text))
