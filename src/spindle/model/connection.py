@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None, "not connected"
         return self._transport
 
-    async def exchange(self, head: bytes, body: bytes, timeout_s: float) -> None:
+    async def exchange(self, head: bytes, body: bytes | bytearray, timeout_s: float) -> None:
         """Send a request; return when the answer's head is there."""
         self._begin()
         self._is_busy = True
@@ -102,7 +102,9 @@ class Connection(asyncio.Protocol):
             self.transport.write(head + body)
         else:
             self.transport.write(head)
-            self.transport.write(body)
+            # TLS keeps what it could not send yet by reference, and a bytearray will be changed by its owner.
+            is_tls = self.transport.get_extra_info("ssl_object") is not None
+            self.transport.write(bytes(body) if is_tls else body)
         unsent = self.transport.get_write_buffer_size()
         deadline = self._loop.time() + timeout_s
         while not self._has_head:

@@ -92,7 +92,7 @@ class HttpClient:
         self._live: set[Connection] = set()
 
     async def request(
-        self, method: str, url: Url, headers: Mapping[str, str], body: bytes = b"", *, timeout_s: float
+        self, method: str, url: Url, headers: Mapping[str, str], body: bytes | bytearray = b"", *, timeout_s: float
     ) -> Response:
         """Send, and wait up to `timeout_s` for the head of the answer. Raises `TransportError`."""
         head = self._head(method, url, headers, len(body))

@@ -15,6 +15,7 @@ import msgspec
 
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
 from spindle.model import failures, sse
+from spindle.model.body import GrowingBody
 from spindle.model.client import ModelEvent, RateLimits, TurnState
 from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
 from spindle.model.credential import Credential
@@ -67,6 +68,7 @@ class ResponsesClient:
         self._clock = clock
         self._environ = os.environ if environ is None else environ
         self._sse_event_max_bytes = sse_event_max_bytes
+        self._body = GrowingBody()
         tls = TlsFiles(ca_file=provider.ca_file, client_cert=provider.client_cert, client_key=provider.client_key)
         self._http = HttpClient(tls=tls, environ=environ, connect_timeout_s=connect_timeout_s)
 
@@ -74,7 +76,7 @@ class ResponsesClient:
         idle_s = self._provider.idle_timeout_s
         loop = asyncio.get_running_loop()
         try:
-            response = await self._open(request.encode(), turn_state)
+            response = await self._open(self._body.encode(request), turn_state)
             try:
                 if (snapshot := rate_limits(response.headers)) is not None:
                     yield RateLimits(snapshot)
@@ -119,7 +121,7 @@ class ResponsesClient:
     def _url(self, path: str) -> Url:
         return parse_url(join_url(self._provider.base_url, path, self._provider.query_params), "base_url")
 
-    async def _open(self, body: bytes, turn_state: TurnState | None) -> Response:
+    async def _open(self, body: bytearray, turn_state: TurnState | None) -> Response:
         """Ask until an answer begins, within the budget for one request."""
         url = self._url("/responses")
         may_refresh = True
@@ -143,7 +145,7 @@ class ResponsesClient:
                 raise failure
             await asyncio.sleep(backoff_s(retries, self._clock))
 
-    async def _send(self, url: Url, body: bytes, turn_state: TurnState | None) -> Response:
+    async def _send(self, url: Url, body: bytearray, turn_state: TurnState | None) -> Response:
         fixed = {"accept": "text/event-stream", "content-type": "application/json"}
         if turn_state is not None and turn_state.value:
             fixed["x-codex-turn-state"] = turn_state.value

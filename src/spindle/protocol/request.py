@@ -29,6 +29,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     def encode(self) -> bytes:
         """The body for the Responses endpoint. Equal requests give equal bytes."""
+        head, rest = self.frame()
+        return head + b",".join(self.input) + rest
+
+    def frame(self) -> tuple[bytes, bytes]:
+        """What stands before the first and after the last item of the input."""
         tail: dict[str, Any] = {
             "tool_choice": self.tool_choice,
             "parallel_tool_calls": self.parallel_tool_calls,
@@ -43,12 +48,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if self.service_tier:
             tail["service_tier"] = self.service_tier
         head = b'{"model":%s,"instructions":%s,"input":[' % (encode_json(self.model), self.instructions)
-        rest = b'],"tools":%s,%s' % (self.tools, encode_json(tail)[1:])
-        # One join for everything: a long thread's body has megabytes, and each copy of it costs a millisecond.
-        items = self.input
-        if len(items) < 2:
-            return head + b"".join(items) + rest
-        return b",".join((head + items[0], *items[1:-1], items[-1] + rest))
+        return head, b'],"tools":%s,%s' % (self.tools, encode_json(tail)[1:])
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
