@@ -104,7 +104,8 @@ class Connection(asyncio.Protocol):
             self.transport.write(head)
             # TLS keeps what it could not send yet by reference, and a bytearray will be changed by its owner.
             is_tls = self.transport.get_extra_info("ssl_object") is not None
-            self.transport.write(bytes(body) if is_tls else body)
+            # A view, because a transport that cannot send all at once slices what it was given.
+            self.transport.write(bytes(body) if is_tls else memoryview(body))
         unsent = self.transport.get_write_buffer_size()
         deadline = self._loop.time() + timeout_s
         while not self._has_head:
