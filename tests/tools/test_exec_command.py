@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -26,15 +24,6 @@ from tools.shell_context import Bench
 
 EXEC, STDIN = ExecCommand(), WriteStdin()
 PATCH = "*** Begin Patch\n*** Add File: n.txt\n+hello\n*** End Patch\n"
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    made = Bench(folder)
-    yield made
-    await made.table.aclose()
 
 
 def test_the_specification_lists_exactly_the_known_parameters() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,6 @@ from spindle.tools.tool import Truncation
 from tools.shell_context import Bench
 
 SHELL, SHELL_COMMAND = Shell(), ShellCommand()
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    made = Bench(folder)
-    yield made
-    await made.table.aclose()
 
 
 def test_the_specifications_list_exactly_the_known_parameters() -> None:

@@ -146,7 +146,7 @@ class Turns:
         self._running = None
         self._report_lost_record(emit)
         emit(terminal)
-        # Input that was steered in the instant the turn ended starts a turn of its own.
+        # Input that was steered into a turn which then failed, or ended, starts a turn of its own.
         if self._steered:
             self.start(self._steered.pop(0), running.settings)
 

@@ -95,11 +95,7 @@ class Running:
         code = self._popen.poll()
         if code is None:
             return
-        kill.note_leader(self.pid, is_over=True)
-        if self._pidfd >= 0:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = -1
+        self._stop_watching()
         self.exit_code = code if code >= 0 else 128 - code
         if self.finished.cancelled():
             return
@@ -111,6 +107,14 @@ class Running:
             return
         self._deadline = self._loop.time() + _DRAIN_LIMIT_S
         self._silence = self._loop.call_later(_SILENCE_S, self._finish)
+
+    def _stop_watching(self) -> None:
+        """Nobody waits for the leader any more."""
+        kill.note_leader(self.pid, is_over=True)
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
 
     def _finish(self) -> None:
         if self._silence is not None:
@@ -187,11 +191,7 @@ class Running:
         """Let it run to its own end, unwatched. Only for a program that has an output file."""
         if self.finished.done():
             return
-        kill.note_leader(self.pid, is_over=True)
-        if self._pidfd >= 0:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = -1
+        self._stop_watching()
         self._popen.returncode = 0  # nobody will ask; without it the interpreter complains about a child not waited for
         self.finished.cancel()
 
