@@ -103,6 +103,17 @@ async def test_an_interrupted_command_is_gone_and_says_so(start: Any, workspace:
     assert not (workspace / "late.txt").exists()
 
 
+async def test_an_interrupted_one_shot_shell_says_so_in_its_own_words(start: Any) -> None:
+    driver = await start(calls("shell", {"command": ["sleep", "60"]}, "c1"))
+    sub_id = driver.begin("P1")
+    await driver.until(ExecCommandBegin)
+    driver.submit(Interrupt())
+    await driver.end_of(sub_id)
+    await driver.turn("P2", says("x"))
+    (output,) = [item["output"] for item in driver.inputs[-1] if item["type"] == "function_call_output"]
+    assert output.startswith("Wall time: ") and output.endswith(" seconds\naborted by user")
+
+
 async def test_an_interrupt_without_a_turn_does_nothing(start: Any) -> None:
     driver = await start()
     driver.submit(Interrupt())

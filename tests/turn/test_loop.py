@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
-from spindle.errors import ImageRejected
+from spindle.errors import ImageRejected, ModelError
 from spindle.model.scripted import calls, drops, fails, item_of, patches, says, thinks
 from spindle.protocol.events import (
     AgentMessage,
@@ -244,3 +245,34 @@ async def test_without_leave_no_command_gets_a_login_shell(start: Any) -> None:
     driver = await start(config={"allow_login_shell": False})
     msgs = await driver.turn("go", run("echo hi", "c1", login=True), says("x"))
     assert only(msgs, ExecCommandBegin).command[1:] == ["-c", "echo hi"]
+
+
+async def test_the_last_words_count_also_when_the_turn_ends_without_new_ones(start: Any) -> None:
+    driver = await start()
+    msgs = await driver.turn("hi", [says("looking"), run("true", "c1")], thinks("nothing more to say"))
+    assert msgs[-1] == TaskComplete(turn_id="s1", last_agent_message="looking", response_id="resp-2")
+
+
+async def test_a_picture_as_a_message_stands_behind_all_outputs(start: Any, workspace: Path) -> None:
+    (workspace / "a.png").write_bytes(PNG)
+    driver = await start(config={"spindle": {"image_tool_output": "message"}})
+    await driver.turn("look", [calls("view_image", {"path": "a.png"}, "v1"), run("true", "c1")], says("x"))
+    kinds = [item["type"] for item in driver.inputs[1][-3:]]
+    assert kinds == ["function_call_output", "function_call_output", "message"]
+    assert any(part["type"] == "input_image" for part in driver.inputs[1][-1]["content"])
+
+
+async def test_a_full_window_is_reported_as_full(start: Any) -> None:
+    driver = await start()
+    msgs = await driver.turn("hi", fails(ModelError("no room", "context_window_exceeded")))
+    assert only(msgs, TokenCount).info["last_token_usage"]["total_tokens"] == 258_400
+    assert only(msgs, Error).codex_error_info == "context_window_exceeded"
+
+
+async def test_web_search_is_live_under_full_access_and_cached_otherwise(start: Any) -> None:
+    for sandbox, live in (("danger-full-access", True), ("read-only", False)):
+        driver = await start(sandbox=sandbox)
+        await driver.turn("hi", says("x"))
+        tools = json.loads(driver.model.requests[0].tools)
+        (search,) = [tool for tool in tools if tool["type"] == "web_search"]
+        assert search["external_web_access"] is live

@@ -158,3 +158,10 @@ async def test_the_record_of_a_turn_is_in_the_order_readers_expect(start: Any, t
         "task_complete",
     ]
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_another_model_of_the_same_family_on_resume_brings_no_new_base_text(start: Any) -> None:
+    thread_id, before = await recorded(start)
+    driver = await start(thread=thread_id, model="gpt-5.1-codex")
+    await driver.turn("P2", says("second"))
+    assert texts(driver.inputs[0][len(before.input) :]) == ["first", "P2"]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from spindle.model.scripted import calls, says
-from spindle.protocol.events import Error, ListSkillsResponse, TaskComplete
-from spindle.protocol.ops import ListSkills, OverrideTurnContext
+from spindle.protocol.events import Error, ListSkillsResponse, TaskComplete, ThreadRolledBack
+from spindle.protocol.ops import ListSkills, OverrideTurnContext, ThreadRollback
 from spindle.workspace.shell import user_shell
 
 
@@ -177,3 +177,21 @@ async def test_two_sessions_in_one_process_do_not_mix(start: Any) -> None:
     assert (await one.end_of(first))[-1] == TaskComplete(turn_id="s1", last_agent_message="one", response_id="resp-2")
     assert (await two.end_of(second))[-1] == TaskComplete(turn_id="s1", last_agent_message="two", response_id="resp-2")
     assert one.session.thread_id != two.session.thread_id
+
+
+async def test_a_null_effort_goes_back_to_the_models_own(start: Any) -> None:
+    driver = await start()
+    await driver.turn("P1", says("one"), effort="high")
+    await driver.turn("P2", says("two"))
+    await driver.turn("P3", says("three"), effort=None)
+    assert [request.reasoning["effort"] for request in driver.model.requests] == ["high", "high", "medium"]
+
+
+async def test_what_was_told_in_a_turn_that_is_rolled_back_is_told_again(start: Any) -> None:
+    driver = await start()
+    await driver.turn("P1", says("one"))
+    await driver.turn("P2", says("two"), cwd=str(Path("/usr")))
+    driver.submit(ThreadRollback(num_turns=2))
+    await driver.until(ThreadRolledBack)
+    await driver.turn("P3", says("three"), cwd=str(Path("/usr")))
+    assert "<cwd>/usr</cwd>" in "".join(texts(driver.inputs[2]))

@@ -1,0 +1,73 @@
+"""A person's word about a command or a patch: once, for the session, no, and stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle.model.scripted import calls, patches, says
+from spindle.protocol.events import (
+    ApplyPatchApprovalRequest,
+    ExecApprovalRequest,
+    ExecCommandBegin,
+    TaskComplete,
+    TurnAborted,
+)
+from spindle.protocol.ops import ExecApproval, PatchApproval
+
+ASKS = {"approval": "untrusted", "sandbox": "workspace-write"}
+ENDS = (ExecApprovalRequest, ApplyPatchApprovalRequest, TaskComplete, TurnAborted)
+ADD = "*** Begin Patch\n*** Add File: n.txt\n+x\n*** End Patch\n"
+CHANGE = "*** Begin Patch\n*** Update File: n.txt\n@@\n-x\n+y\n*** End Patch\n"
+
+
+def run(call_id: str) -> Any:
+    return calls("exec_command", {"cmd": "echo x >> log"}, call_id)
+
+
+@pytest.mark.parametrize(("decision", "questions"), [("approved", 2), ("approved_for_session", 1)])
+async def test_a_command_is_asked_about_again_unless_it_was_granted_for_the_session(
+    start: Any, workspace: Path, decision: str, questions: int
+) -> None:
+    driver = await start(run("c1"), run("c2"), says("done"), **ASKS)
+    driver.begin("go")
+    asked = 0
+    while isinstance(msg := await driver.until(*ENDS), ExecApprovalRequest):
+        asked += 1
+        driver.submit(ExecApproval(id=msg.call_id, decision=decision))
+    assert (asked, (workspace / "log").read_text()) == (questions, "x\nx\n")
+
+
+@pytest.mark.parametrize(("decision", "questions"), [("approved", 2), ("approved_for_session", 1)])
+async def test_a_patch_is_asked_about_again_unless_its_files_were_granted_for_the_session(
+    start: Any, workspace: Path, decision: str, questions: int
+) -> None:
+    driver = await start(patches(ADD, "p1"), patches(CHANGE, "p2"), says("done"), **ASKS)
+    driver.begin("go")
+    asked = 0
+    while isinstance(msg := await driver.until(*ENDS), ApplyPatchApprovalRequest):
+        asked += 1
+        driver.submit(PatchApproval(id=msg.call_id, decision=decision))
+    assert (asked, (workspace / "n.txt").read_text()) == (questions, "y\n")
+
+
+async def test_a_no_is_told_to_the_model_and_the_turn_goes_on(start: Any, workspace: Path) -> None:
+    driver = await start(run("c1"), says("understood"), **ASKS)
+    sub_id = driver.begin("go")
+    await driver.until(ExecApprovalRequest)
+    driver.submit(ExecApproval(id=sub_id, decision="denied"))
+    msgs = await driver.end_of(sub_id)
+    assert msgs[-1] == TaskComplete(turn_id=sub_id, last_agent_message="understood", response_id="resp-2")
+    assert not [msg for msg in msgs if isinstance(msg, ExecCommandBegin)] and not (workspace / "log").exists()
+    assert driver.inputs[1][-1]["output"] == "exec command rejected by user"
+
+
+async def test_an_abort_is_a_no_that_ends_the_turn(start: Any, workspace: Path) -> None:
+    driver = await start(run("c1"), says("never said"), **ASKS)
+    sub_id = driver.begin("go")
+    await driver.until(ExecApprovalRequest)
+    driver.submit(ExecApproval(id=sub_id, decision="abort"))
+    assert (await driver.end_of(sub_id))[-1] == TurnAborted(turn_id=sub_id, reason="interrupted")
+    assert not (workspace / "log").exists()
