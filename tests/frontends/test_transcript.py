@@ -112,9 +112,11 @@ def test_a_message_is_shown_once() -> None:
         ("plain é ✓", "plain é ✓"),
         ("a\tb\nc", "a\tb\nc"),
         ("progress\r\n", "progress\n"),
-        ("\x1b[31mred\x1b]0;t\x07", "\\x1b[31mred\\x1b]0;t\\x07"),
-        ("a\u202eb", "a\\u202eb"),
-        ("\x9b2J\x00", "\\x9b2J\\x00"),
+        ("\x1b[31mred\x1b]0;t\x07", "red"),
+        ("\x1b]8;;http://e.example\x1b\\link\x1b(B \x1b", "link \\u{1B}"),
+        ("a\u202eb", "a\\u{202E}b"),
+        ("\x9b2J\x00", "\\u{0}"),
+        ("日本\u3000語", "日本\u3000語"),
     ],
 )
 def test_nothing_that_is_printed_can_drive_the_terminal(raw: str, shown: str) -> None:

@@ -22,7 +22,7 @@ from spindle.protocol.events import (
     Warning,
     WebSearchEnd,
 )
-from spindle.protocol.quote import shell_join
+from spindle.protocol.quote import readable, shell_join, visible, without_terminal_codes
 from spindle.protocol.settings import SandboxPolicy
 
 RULE = "-" * 8
@@ -67,8 +67,8 @@ class Transcript:
             case ItemCompleted(item={"type": "AgentMessage", "content": content}):
                 return self._block("spindle", "".join(part["text"] for part in content), "35")
             case ExecCommandBegin(command=command, cwd=cwd):
-                shown = self._paint("1", printable(shell_join(command)))
-                return f"{self._paint('35', 'exec')}\n{shown} in {printable(cwd)}\n"
+                shown = self._paint("1", visible(shell_join(command), keep="\n\t"))
+                return f"{self._paint('35', 'exec')}\n{shown} in {visible(cwd)}\n"
             case ExecCommandEnd():
                 return self._command_end(msg)
             case PatchApplyEnd():
@@ -77,9 +77,9 @@ class Transcript:
                 steps = [f"  {MARKS.get(step['status'], '•')} {step['step']}" for step in plan]
                 return self._block("plan update", "\n".join([*([why] if why else []), *steps]), "35")
             case WebSearchEnd(query=query):
-                return f"🌐 Searched: {printable(query)}\n"
+                return f"🌐 Searched: {visible(query)}\n"
             case ViewImageToolCall(path=path):
-                return f"viewed image {printable(path)}\n"
+                return f"viewed image {visible(path)}\n"
             case Warning(message=message):
                 return self._paint("33", "warning:") + f" {printable(message)}\n"
             case StreamError(message=message):
@@ -112,7 +112,7 @@ class Transcript:
             ("reasoning summaries", self._summary),
             ("session id", msg.session_id),
         )
-        body = "\n".join(f"{self._paint('1', name + ':')} {value}" for name, value in rows)
+        body = "\n".join(f"{self._paint('1', name + ':')} {visible(value)}" for name, value in rows)
         return f"Spindle {self._version}\n{RULE}\n{body}\n{RULE}\n"
 
     def _command_end(self, msg: ExecCommandEnd) -> str:
@@ -131,7 +131,7 @@ class Transcript:
         lines = [self._paint("35", "file update" if msg.success else "file update failed")]
         for path, change in msg.changes.items():
             target = f" -> {change['move_path']}" if change.get("move_path") else ""
-            lines.append(f"{CHANGE_LETTERS.get(change['type'], '?')} {printable(path + target)}")
+            lines.append(f"{CHANGE_LETTERS.get(change['type'], '?')} {visible(path + target)}")
             lines += self._diff(change)
         if not msg.success:
             lines.append(printable(msg.stderr))
@@ -166,17 +166,5 @@ def sandbox_line(policy: SandboxPolicy) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with terminal control characters removed: what a command prints must not drive the terminal."""
-    if text.isprintable():
-        return text
-    kept = []
-    for char in text:
-        if char in "\n\t":
-            kept.append(char)
-        elif char == "\r":
-            continue
-        elif char < " " or "\x7f" <= char <= "\x9f" or char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069":
-            kept.append(f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}")
-        else:
-            kept.append(char)
-    return "".join(kept)
+    """Prose, or what a program printed: it must not drive the terminal, nor hide a part of itself."""
+    return readable(without_terminal_codes(text))
