@@ -130,7 +130,7 @@ async def _assemble(
     )
     _restore_usage(thread)
     shell = user_shell()
-    environment = child_environment(os.environ, config.environment, secret_names=_secret_names(config))
+    environment = child_environment(os.environ, config.environment, secret_names=config.secret_variables)
     return Session(
         thread=thread,
         settings=settings,
@@ -144,6 +144,8 @@ async def _assemble(
                 allows_login=config.allow_login_shell,
             ),
             environment=environment,
+            home=config.home,
+            fence=config.spindle.fence,
             image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
         ),
         store=store,
@@ -275,14 +277,6 @@ def _tools(config: Config, info: ModelInfo) -> ToolSet:
         request_user_input=features.get("collaboration_modes", True),
         view_image=config.view_image,
     )
-
-
-def _secret_names(config: Config) -> tuple[str, ...]:
-    """Variables that hold keys of ours; commands never inherit them."""
-    names = [config.provider.env_key, *config.provider.env_http_headers.values()]
-    for server in config.mcp_servers.values():
-        names += [server.bearer_token_env_var, *server.env_http_headers.values()]
-    return tuple(name for name in names if name)
 
 
 # ---- what the session says and is told -------------------------------------------------------------

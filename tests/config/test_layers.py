@@ -212,7 +212,7 @@ tool_timeout_sec = 30
     assert (config.history_persistence, config.agents_max_threads) == ("none", 2)
     assert config.disabled_skills == (setup.path("home/skills/x"), "y")
     assert (config.spindle.environment_extras, config.spindle.max_steps) == (("date",), 3)
-    assert config.spindle.sandbox_backend == "bwrap"
+    assert config.spindle.fence.backend == "bwrap"
     server = config.mcp_servers["docs"]
     assert (server.command, server.args, server.env_vars) == ("docs", ("--stdio",), ("A", "B"))
     assert (server.startup_timeout_s, server.tool_timeout_s, server.enabled_tools) == (1.5, 30.0, None)

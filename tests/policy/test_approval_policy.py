@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spindle.policy.approval import Allow, Ask, Decision, Refuse, decide_command, decide_patch, looks_denied
+from spindle.policy.sandbox import boundary_of
 from spindle.protocol.settings import ApprovalPolicy, SandboxMode, SandboxPolicy
 
 BUILD = ["bash", "-lc", "make"]
@@ -72,7 +73,7 @@ def test_without_a_sandbox_nothing_runs_bare_unasked() -> None:
 def test_a_patch_inside_the_roots_needs_no_question(tmp_path: Path) -> None:
     def judge(path: str, policy: ApprovalPolicy, mode: SandboxMode = "workspace-write") -> Decision:
         sandbox = SandboxPolicy(mode=mode, exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
-        return decide_patch([path], policy=policy, sandbox=sandbox, cwd=str(tmp_path), env={})
+        return decide_patch([path], policy=policy, boundary=boundary_of(sandbox, cwd=str(tmp_path), env={}, home=""))
 
     inside, outside = str(tmp_path / "a.txt"), str(tmp_path.parent / "b.txt")
     assert judge(inside, "never") == Allow(sandboxed=True)
@@ -92,10 +93,9 @@ def test_a_patch_inside_the_roots_needs_no_question(tmp_path: Path) -> None:
 def test_one_bad_path_spoils_the_patch(tmp_path: Path) -> None:
     sandbox = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
     paths = [str(tmp_path / "a"), "/etc/passwd"]
-    assert isinstance(decide_patch(paths, policy="never", sandbox=sandbox, cwd=str(tmp_path), env={}), Refuse)
-    assert decide_patch([], policy="on-request", sandbox=sandbox, cwd=str(tmp_path), env={}) == Refuse(
-        message="patch rejected: empty patch"
-    )
+    boundary = boundary_of(sandbox, cwd=str(tmp_path), env={}, home="")
+    assert isinstance(decide_patch(paths, policy="never", boundary=boundary), Refuse)
+    assert decide_patch([], policy="on-request", boundary=boundary) == Refuse(message="patch rejected: empty patch")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from spindle.policy.sandbox import is_writable, protected_paths, writable_roots
+from spindle.policy.sandbox import Boundary, Fence, boundary_of, protected_paths, writable_roots
 from spindle.protocol.settings import SandboxPolicy
 
 BARE = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
+
+
+def bounded(
+    policy: SandboxPolicy, work: Path, env: dict[str, str] | None = None, fence: Fence | None = None
+) -> Boundary:
+    return boundary_of(policy, cwd=str(work), env=env or {}, home="", fence=fence)
 
 
 def test_roots_stand_in_order_resolved_and_once(tmp_path: Path) -> None:
@@ -31,8 +37,8 @@ def test_what_belongs_to_the_kernel_is_no_root(folder: str) -> None:
 
 def test_only_workspace_write_has_roots(tmp_path: Path) -> None:
     assert writable_roots(SandboxPolicy(mode="read-only"), str(tmp_path), {}) == ()
-    assert not is_writable(str(tmp_path / "x"), SandboxPolicy(mode="read-only"), str(tmp_path), {})
-    assert is_writable("/etc/passwd", SandboxPolicy(mode="danger-full-access"), str(tmp_path), {})
+    assert not bounded(SandboxPolicy(mode="read-only"), tmp_path).may_write(str(tmp_path / "x"))
+    assert bounded(SandboxPolicy(mode="danger-full-access"), tmp_path).may_write("/etc/passwd")
 
 
 def test_a_relative_or_missing_tmpdir_is_no_root() -> None:
@@ -48,7 +54,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def judge(path: str | Path, work: Path, env: dict[str, str] | None = None) -> bool:
-    return is_writable(str(path), BARE, str(work), env or {})
+    return bounded(BARE, work, env).may_write(str(path))
 
 
 @pytest.mark.parametrize("name", ["a.txt", "new/deep/a.txt", "sub/.git", ".gitignore", ".github/x", "./sub/../a"])
@@ -59,7 +65,21 @@ def test_below_the_root_is_writable(name: str, work: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../a", "../work-evil/a", "/etc/a", ".git", ".git/hooks/x", ".codex/config.toml", ".agents", ".GIT/x", ".Codex"],
+    [
+        "../a",
+        "../work-evil/a",
+        "/etc/a",
+        ".git",
+        ".git/hooks/x",
+        ".codex/config.toml",
+        ".agents",
+        ".GIT/x",
+        ".Codex",
+        ".vscode/settings.json",
+        ".envrc",
+        ".husky/pre-commit",
+        ".VSCode/tasks.json",
+    ],
 )
 def test_outside_and_protected_names_are_not(name: str, work: Path) -> None:
     assert not judge(name, work)
@@ -84,6 +104,9 @@ def test_the_folders_behind_a_git_pointer_are_protected(work: Path) -> None:
         f"{real}/.git",
         f"{real}/.codex",
         f"{real}/.agents",
+        f"{real}/.vscode",
+        f"{real}/.envrc",
+        f"{real}/.husky",
         f"{real}/store/worktrees/w",
         f"{real}/store",
     )
@@ -98,3 +121,55 @@ def test_the_agents_own_home_is_never_writable(work: Path) -> None:
     assert not judge(".codex/x", work, {"HOME": str(work)})
     inside = SandboxPolicy(mode="workspace-write", writable_roots=(str(work / "home" / "x"),), exclude_slash_tmp=True)
     assert writable_roots(inside, str(work), env) == (os.path.realpath(work),)
+
+
+def test_the_user_may_protect_other_paths_but_never_fewer_than_the_agents_own(work: Path) -> None:
+    fence = Fence(protected=("ci/deploy.sh",))
+    boundary = bounded(BARE, work, fence=fence)
+    assert not boundary.may_write("ci/deploy.sh")
+    assert boundary.may_write("ci/other.sh")
+    assert boundary.may_write(".envrc")
+    assert not boundary.may_write(".git/config")
+
+
+def test_a_denied_file_cannot_be_read_by_any_of_its_names(work: Path) -> None:
+    secret = work / "keys" / "id"
+    secret.parent.mkdir()
+    secret.write_text("s")
+    os.link(secret, work / "twin")
+    (work / "link").symlink_to("keys/id")
+    (work / "open").write_text("o")
+    os.link(work / "open", work / "open-twin")
+    boundary = bounded(BARE, work, fence=Fence(deny_read=(str(work / "keys"), "**/*.pem")))
+    for name in ("keys/id", "keys", "keys/new", "link", "../work/keys/id", f"/proc/self/root{work}/keys/id", "a/b.pem"):
+        assert not boundary.may_read(name), name
+        assert not boundary.may_write(name), name
+    assert boundary.may_read("open-twin")
+    hard = bounded(BARE, work, fence=Fence(deny_read=(str(secret),)))
+    assert not hard.may_read("twin")
+    assert hard.may_read("open-twin")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "denied", "open_"),
+    [
+        ("*.pem", ["a.pem"], ["d/a.pem", "a.pem.txt", "apem"]),
+        ("**/.env", [".env", "a/.env", "a/b/.env", "a/.env/x"], [".envrc", "env"]),
+        ("d/?[ab]c", ["d/xac"], ["d/xcc", "d/ac"]),
+        ("d/**", ["d/a", "d/a/b"], ["d", "dd/a"]),
+        ("[!a]x", ["bx"], ["ax"]),
+    ],
+)
+def test_globs_stay_within_a_component_unless_they_are_doubled(
+    pattern: str, denied: list[str], open_: list[str], work: Path
+) -> None:
+    boundary = bounded(BARE, work, fence=Fence(deny_read=(pattern,)))
+    assert [name for name in denied if boundary.may_read(name)] == []
+    assert [name for name in open_ if not boundary.may_read(name)] == []
+
+
+def test_a_denied_folder_behind_a_link_is_denied_where_it_really_is(work: Path) -> None:
+    (work / "real").mkdir()
+    (work / "real" / "key").write_text("k")
+    (work / "ssh").symlink_to("real")
+    assert not bounded(BARE, work, fence=Fence(deny_read=(str(work / "ssh"),))).may_read("real/key")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spindle.policy.environment import EnvironmentPolicy, child_environment
+from spindle.policy.sandbox import Boundary, Fence, boundary_of
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.settings import SandboxPolicy
@@ -50,11 +51,23 @@ async def table(tmp_path: Path, child_env: dict[str, str]) -> AsyncIterator[Proc
 
 
 @pytest.fixture
-def command(table: ProcessTable, folder: Path) -> Callable[..., Command]:
+def reach(folder: Path, child_env: dict[str, str], tmp_path: Path) -> Callable[..., Boundary | None]:
+    """What a policy lets commands in the folder reach."""
+
+    def build(sandbox: SandboxPolicy | None, fence: Fence | None = None) -> Boundary | None:
+        if sandbox is None:
+            return None
+        return boundary_of(sandbox, cwd=str(folder), env=child_env, home=str(tmp_path / "home"), fence=fence)
+
+    return build
+
+
+@pytest.fixture
+def command(table: ProcessTable, reach: Callable[..., Boundary | None], folder: Path) -> Callable[..., Command]:
     """A script as the command that runs it."""
 
     def build(script: str, sandbox: SandboxPolicy | None = None, *, tty: bool = False, cwd: Path = folder) -> Command:
-        return Command(argv=table.shell_argv(script), cwd=str(cwd), root=str(folder), sandbox=sandbox, tty=tty)
+        return Command(argv=table.shell_argv(script), cwd=str(cwd), boundary=reach(sandbox), tty=tty)
 
     return build
 

@@ -77,7 +77,7 @@ async def test_a_profile_that_cannot_be_carried_over_is_read_each_time(
 async def test_a_command_that_wants_no_profile_gets_none(table: ProcessTable, folder: Path, user_home: Path) -> None:
     (user_home / ".profile").write_text(PROFILE)
     argv = table.shell_argv('echo "[$FROM_PROFILE]"', login=False)
-    command = Command(argv=argv, cwd=str(folder), root=str(folder), sandbox=None)
+    command = Command(argv=argv, cwd=str(folder), boundary=None)
     assert await said(table, command) == "[]\n"
     assert not (user_home / "reads").exists()
 

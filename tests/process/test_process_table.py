@@ -15,6 +15,7 @@ import pytest
 
 import spindle
 from process.fences import READ_ONLY, WORKSPACE_WRITE
+from spindle.policy.sandbox import Boundary
 from spindle.process.table import MAX_LIVE, Command, LiveProcess, ProcessTable
 
 
@@ -150,16 +151,18 @@ def test_commands_die_with_an_agent_that_is_killed(
 ) -> None:
     script = f"""
 import asyncio, os, signal
+from spindle.policy.sandbox import Boundary
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.clock import SystemClock
+from spindle.policy.sandbox import boundary_of
 from spindle.protocol.settings import SandboxPolicy
 from spindle.workspace.shell import Shell
 
 async def main():
     shell = Shell("bash", "/bin/bash")
     table = ProcessTable(clock=SystemClock(), shell=shell, environment=os.environ, home="{tmp_path}")
-    command = Command(argv=["sh", "-c", "env -i setsid sleep 86399.625 & sleep 86399.625"], cwd="/", root="/",
-                      sandbox=SandboxPolicy(mode="{mode}"))
+    command = Command(argv=["sh", "-c", "env -i setsid sleep 86399.625 & sleep 86399.625"], cwd="/",
+                      boundary=boundary_of(SandboxPolicy(mode="{mode}"), cwd="/", env={{}}, home=""))
     await table.start(command, session_id=1, call_id="c", on_output=print, on_exit=print)
     await asyncio.sleep(0.2)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -183,16 +186,16 @@ async def test_eight_sleepers_sleep_together(table: ProcessTable, command: Calla
 
 
 async def test_a_missing_program_or_folder_is_an_error_of_starting(
-    table: ProcessTable, folder: Path, command: Callable[..., Command]
+    table: ProcessTable, folder: Path, command: Callable[..., Command], reach: Callable[..., Boundary | None]
 ) -> None:
     for sandbox in (None, READ_ONLY):
-        missing = Command(argv=["no-such-program"], cwd=str(folder), root=str(folder), sandbox=sandbox)
+        missing = Command(argv=["no-such-program"], cwd=str(folder), boundary=reach(sandbox))
         with pytest.raises(FileNotFoundError, match="no-such-program"):
             await table.run(missing, timeout_s=10)
         with pytest.raises(FileNotFoundError, match="nowhere"):
             await table.run(command("true", sandbox, cwd=folder / "nowhere"), timeout_s=10)
     (folder / "data").write_text("x")
-    plain = Command(argv=["./data"], cwd=str(folder), root=str(folder), sandbox=None)
+    plain = Command(argv=["./data"], cwd=str(folder), boundary=None)
     with pytest.raises(PermissionError):
         await table.run(plain, timeout_s=10)
 

@@ -13,6 +13,7 @@ import pytest
 
 from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.errors import SandboxUnavailable
+from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES
 from spindle.process.sandbox import bubblewrap
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.clock import SystemClock
@@ -128,7 +129,7 @@ async def test_placeholders_stay_while_another_command_needs_them(
         on_exit=lambda _: None,
     )
     await said(table, command("true", WORKSPACE_WRITE))
-    assert sorted(path.name for path in folder.iterdir()) == [".agents", ".codex", ".git"]
+    assert {path.name for path in folder.iterdir()} == {*PROTECTED_NAMES, *MORE_PROTECTED}
     await table.stop(live)
     assert list(folder.iterdir()) == []
 
@@ -207,12 +208,12 @@ async def test_background_children_end_with_a_confined_command(
 
 
 async def test_loader_variables_reach_the_command_and_not_its_launcher(
-    table: ProcessTable, child_env: dict[str, str], command: Build, folder: Path
+    table: ProcessTable, child_env: dict[str, str], command: Build, folder: Path, reach: Build
 ) -> None:
     child_env["LD_LIBRARY_PATH"] = str(folder / "libs")
     assert await said(table, command('echo "$LD_LIBRARY_PATH"', READ_ONLY)) == f"{folder}/libs\n"
     launch = bubblewrap.launch(
-        ["true"], policy=READ_ONLY, root=str(folder), cwd=str(folder), env=child_env, home=str(folder), tty=False
+        ["true"], boundary=reach(READ_ONLY), cwd=str(folder), env=child_env, home=str(folder), tty=False
     )
     assert "LD_LIBRARY_PATH" not in launch.env
 
@@ -243,6 +244,7 @@ def test_an_ordinary_user_is_confined_too(tmp_path: Path) -> None:
     os.chown(work / "home", 65534, 65534)
     script = f"""
 import asyncio, os
+from spindle.policy.sandbox import boundary_of
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.settings import SandboxPolicy
@@ -253,7 +255,7 @@ async def main():
                          environment={{"PATH": "/usr/bin:/bin", "HOME": "{work}"}}, home="{work}/home")
     policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
     command = Command(argv=table.shell_argv("id -u; echo x > in; echo x > ../out; mkdir .git"),
-                      cwd="{work}", root="{work}", sandbox=policy)
+                      cwd="{work}", boundary=boundary_of(policy, cwd="{work}", env={{}}, home="{work}/home"))
     finished = await table.run(command, timeout_s=20)
     print(finished.output.peek().text())
     await table.aclose()

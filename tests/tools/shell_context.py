@@ -9,6 +9,7 @@ from typing import Any
 from spindle.errors import Rejected
 from spindle.patch.diff import TurnDiffTracker
 from spindle.policy.environment import EnvironmentPolicy, child_environment
+from spindle.policy.sandbox import boundary_of
 from spindle.process.table import ProcessTable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.events import Msg
@@ -46,6 +47,7 @@ class Bench:
             settings=ThreadSettings(
                 cwd=str(self.folder), model="m", model_provider="p", approval_policy="never", sandbox=self.sandbox
             ),
+            boundary=boundary_of(self.sandbox, cwd=str(self.folder), env={}, home=str(self.folder.parent / "home")),
             clock=SystemClock(),
             emit=self.events.append,
             truncation=self.truncation,

@@ -12,6 +12,7 @@ import pytest
 
 from spindle.errors import Rejected, ToolError
 from spindle.patch.diff import TurnDiffTracker
+from spindle.policy.sandbox import Fence, boundary_of
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Msg, PatchApplyBegin, PatchApplyEnd, TurnDiff, Warning
 from spindle.protocol.settings import SandboxMode, SandboxPolicy, ThreadSettings
@@ -47,6 +48,7 @@ class Desk:
         self.before_answer: Callable[[], object] = lambda: None
         self.diff = TurnDiffTracker()
         self.sandbox: SandboxMode = "workspace-write"
+        self.fence = Fence()
         self.freeform = True
 
     async def permit_patch(self, changes: dict[str, Any]) -> Permit:
@@ -64,6 +66,7 @@ class Desk:
             turn_id="t1",
             thread_id="th",
             settings=ThreadSettings(cwd=str(self.cwd), model="m", model_provider="p", sandbox=policy),
+            boundary=boundary_of(policy, cwd=str(self.cwd), env={}, home="", fence=self.fence),
             clock=FixedClock(),
             emit=self.events.append,
             truncation=Truncation(),
@@ -351,3 +354,11 @@ async def test_the_example_in_the_description_is_a_patch_that_works(desk: Desk):
     (desk.cwd / "old.txt").write_text("x\n")
     await ApplyPatch(freeform=False).run(custom(example), desk.ctx())
     assert 'print(f"Hello {name}")' in (desk.cwd / "src" / "hello.py").read_text()
+
+
+async def test_a_patch_does_not_read_what_may_not_be_read(desk: Desk):
+    (desk.cwd / "secret.txt").write_text("old\n")
+    desk.fence = Fence(deny_read=("secret.txt",))
+    with pytest.raises(ToolError, match="denied by the user"):
+        await desk.run("*** Update File: secret.txt\n@@\n-old\n+new\n")
+    assert (desk.cwd / "secret.txt").read_text() == "old\n"

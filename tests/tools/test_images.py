@@ -11,10 +11,11 @@ import pytest
 from PIL import Image
 
 from spindle.errors import ToolError
+from spindle.policy.sandbox import Fence, boundary_of
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import ViewImageToolCall
 from spindle.protocol.items import encode_json
-from spindle.protocol.settings import ThreadSettings
+from spindle.protocol.settings import SandboxPolicy, ThreadSettings
 from spindle.tools.images import ImageError, input_parts, read_header, read_image
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, Truncation
 from spindle.tools.view_image import ViewImage
@@ -188,7 +189,9 @@ def test_unknown_input_is_left_out_with_a_warning():
 # ---- the tool ----------------------------------------------------------------------------------------
 
 
-async def view(path: str, cwd: str, *, accepts_images=True, image_as_message=False) -> tuple[ToolResult, list]:
+async def view(
+    path: str, cwd: str, *, accepts_images=True, image_as_message=False, fence: Fence | None = None
+) -> tuple[ToolResult, list]:
     arguments = encode_json({"path": path}).decode()
     item = {"type": "function_call", "name": "view_image", "arguments": arguments, "call_id": "v1"}
     emitted: list = []
@@ -197,6 +200,7 @@ async def view(path: str, cwd: str, *, accepts_images=True, image_as_message=Fal
         turn_id="t1",
         thread_id="T",
         settings=ThreadSettings(cwd=cwd, model="m", model_provider="p"),
+        boundary=boundary_of(SandboxPolicy(), cwd=cwd, env={}, home="", fence=fence),
         clock=FixedClock(),
         emit=emitted.append,
         truncation=Truncation(),
@@ -249,3 +253,13 @@ async def test_a_model_that_reads_text_only_is_refused(save, tmp_path):
     save("a.png", picture("PNG"))
     with pytest.raises(ToolError, match="reads text only"):
         await view("a.png", str(tmp_path), accepts_images=False)
+
+
+async def test_a_picture_that_may_not_be_read_is_not_shown_whatever_it_is_called(tmp_path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "p.png").write_bytes(picture("PNG"))
+    (tmp_path / "link.png").symlink_to("secret/p.png")
+    fence = Fence(deny_read=(str(tmp_path / "secret"),))
+    for name in ("secret/p.png", "link.png", "secret/../secret/p.png"):
+        with pytest.raises(ToolError, match="denied by the user"):
+            await view(name, str(tmp_path), fence=fence)

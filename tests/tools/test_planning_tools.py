@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spindle.errors import ToolError
+from spindle.policy.sandbox import boundary_of
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import PlanUpdate
 from spindle.protocol.items import encode_json
-from spindle.protocol.settings import CollaborationMode, ThreadSettings
+from spindle.protocol.settings import CollaborationMode, SandboxPolicy, ThreadSettings
 from spindle.tools.request_user_input import RequestUserInput
 from spindle.tools.tool import Tool, ToolCall, ToolContext, Truncation
 from spindle.tools.update_plan import UpdatePlan
@@ -24,6 +25,7 @@ async def run(tool: Tool, arguments: object, mode: str = "default") -> tuple[obj
         turn_id="t1",
         thread_id="T",
         settings=ThreadSettings(cwd="/w", model="m", model_provider="p", collaboration_mode=mode_setting),
+        boundary=boundary_of(SandboxPolicy(), cwd="/w", env={}, home=""),
         clock=FixedClock(),
         emit=emitted.append,
         truncation=Truncation(),

@@ -10,6 +10,7 @@ from spindle.config.kinds import (
     PATH,
     PATHS,
     POSITIVE,
+    SIZE,
     STR,
     STRING_MAP,
     STRINGS,
@@ -142,8 +143,10 @@ _SPINDLE = Table(
             {
                 "protected": STRINGS,
                 "backend": one_of("auto", "bwrap", "landlock", "none"),
+                "deny_read": STRINGS,
+                "unix_sockets": PATHS,
                 "pids_max": COUNT,
-                "memory_max": ANY,
+                "memory_max": SIZE,
             }
         ),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),

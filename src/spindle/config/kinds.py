@@ -39,6 +39,7 @@ STR = Kind("a string", (str,))
 BOOL = Kind("true or false", (bool,))
 POSITIVE = Kind("an integer of 1 or more", (int,), minimum=1)
 COUNT = Kind("an integer of 0 or more", (int,), minimum=0)
+SIZE = Kind('a number of bytes, or a string such as "2G"', (int, str))
 NUMBER = Kind("a number", (int, float), minimum=0)
 STRINGS = Kind("an array of strings", (list, tuple), items=str)
 STRING_MAP = Kind("a table of strings", (dict,), items=str)
@@ -134,7 +135,9 @@ def _check_members(layer: Layer, value: Any, kind: Kind, path: tuple[str, ...]) 
         return
     for member in value:
         if type(member) is not kind.items:
-            raise _wrong_type(layer, path, member, kind.wanted)
+            raise ConfigError(
+                f"{layer.place(path)}: {dotted(path)} must be {kind.wanted}, found {describe(member)} among its members"
+            )
 
 
 def _is_unknown_word(value: Any, kind: Kind) -> bool:

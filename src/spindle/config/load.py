@@ -256,6 +256,12 @@ def _mcp_servers(merged: Mapping[str, Any], origins: Mapping[str, str]) -> dict[
     return build_mcp_servers(tables, origins)
 
 
+def _fence(table: Mapping[str, Any]) -> Any:
+    from spindle.config.fence import build_fence  # only for those who have such a table
+
+    return build_fence(table)
+
+
 def _spindle(table: Mapping[str, Any]) -> SpindleConfig:
     if not table:
         return SpindleConfig()
@@ -270,10 +276,7 @@ def _spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "image_tool_output": table.get("image_tool_output"),
         "context_mode": context.get("mode"),
         "context_rule": context.get("rule"),
-        "sandbox_protected": sandbox.get("protected"),
-        "sandbox_backend": sandbox.get("backend"),
-        "sandbox_pids_max": sandbox.get("pids_max"),
-        "sandbox_memory_max": sandbox.get("memory_max"),
+        "fence": _fence(sandbox) if sandbox else None,
         "max_steps": limits.get("max_steps"),
         "turn_timeout_s": limits.get("turn_timeout_sec"),
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),

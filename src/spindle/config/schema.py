@@ -8,6 +8,7 @@ import msgspec
 
 from spindle.model.provider import Provider
 from spindle.policy.environment import EnvironmentPolicy
+from spindle.policy.sandbox import Fence
 from spindle.protocol.settings import ApprovalPolicy, Personality, SandboxPolicy
 
 TrustLevel = Literal["trusted", "untrusted"]
@@ -62,11 +63,8 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How images in tool outputs are sent: in the output itself (array), or in a message after it (message)."""
     context_mode: str = "append_only"
     context_rule: dict[str, Any] = {}
-    sandbox_protected: tuple[str, ...] | None = None
-    """Paths under every writable root that stay read-only; None = the built-in list."""
-    sandbox_backend: str = "auto"
-    sandbox_pids_max: int | None = None
-    sandbox_memory_max: int | str | None = None
+    fence: Fence = Fence()
+    """How commands are confined, beside the mode."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0
@@ -203,3 +201,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The `[tui]` table as it stands; the interactive front end reads it."""
     spindle: SpindleConfig = SpindleConfig()
     """Settings of our own."""
+
+    @property
+    def secret_variables(self) -> tuple[str, ...]:
+        """Variables that hold keys of ours; commands never inherit them."""
+        names = [self.provider.env_key, *self.provider.env_http_headers.values()]
+        for server in self.mcp_servers.values():
+            names += [server.bearer_token_env_var, *server.env_http_headers.values()]
+        return tuple(name for name in names if name)

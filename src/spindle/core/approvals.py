@@ -6,10 +6,11 @@ The rules themselves are imported when the first command or patch wants leave: t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from spindle.errors import Rejected
+from spindle.policy.sandbox import Boundary
 from spindle.protocol.events import ApplyPatchApprovalRequest, ExecApprovalRequest, Msg
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import Permit
@@ -33,11 +34,9 @@ class Approvals:
 
     def __init__(
         self,
-        environment: Mapping[str, str],
         sandbox_problem: Callable[[], Awaitable[str | None]],
         interrupt: Callable[[], None],
     ) -> None:
-        self._environment = environment
         self._sandbox_problem = sandbox_problem
         self._interrupt = interrupt
         self._open: list[Question] = []
@@ -45,10 +44,17 @@ class Approvals:
         self._granted_paths: set[str] = set()
 
     def for_call(
-        self, *, sub_id: str, turn_id: str, call_id: str, settings: ThreadSettings, emit: Callable[[Msg], None]
+        self,
+        *,
+        sub_id: str,
+        turn_id: str,
+        call_id: str,
+        settings: ThreadSettings,
+        boundary: Boundary,
+        emit: Callable[[Msg], None],
     ) -> CallApprovals:
         """The two questions one tool call may put."""
-        return CallApprovals(self, sub_id, turn_id, call_id, settings, emit)
+        return CallApprovals(self, sub_id, turn_id, call_id, settings, boundary, emit)
 
     def answer(self, request_id: str, decision: Any) -> bool:
         """Pass a person's answer on. False when no open question has that id."""
@@ -83,6 +89,7 @@ class CallApprovals:
         turn_id: str,
         call_id: str,
         settings: ThreadSettings,
+        boundary: Boundary,
         emit: Callable[[Msg], None],
     ) -> None:
         self._all = approvals
@@ -90,6 +97,7 @@ class CallApprovals:
         self._turn_id = turn_id
         self._call_id = call_id
         self._settings = settings
+        self._boundary = boundary
         self._emit = emit
 
     async def permit_command(
@@ -138,15 +146,8 @@ class CallApprovals:
     async def permit_patch(self, changes: dict[str, Any]) -> Permit:
         from spindle.policy.approval import USER_REJECTED_PATCH, Allow, Ask, Refuse, decide_patch
 
-        settings = self._settings
         paths = [path for target, change in changes.items() for path in (target, change.get("move_path")) if path]
-        match decide_patch(
-            paths,
-            policy=settings.approval_policy,
-            sandbox=settings.sandbox,
-            cwd=settings.cwd,
-            env=self._all._environment,
-        ):
+        match decide_patch(paths, policy=self._settings.approval_policy, boundary=self._boundary):
             case Refuse(message=message):
                 raise Rejected(message)
             case Allow(sandboxed=sandboxed):

@@ -74,7 +74,7 @@ class Turns:
         self._running: RunningTurn | None = None
         self._steered: list[Submission] = []
         self._said_lost = False
-        self.approvals = Approvals(workbench.environment, workbench.processes.sandbox_problem, interrupt=abort)
+        self.approvals = Approvals(workbench.processes.sandbox_problem, interrupt=abort)
 
     @property
     def is_running(self) -> bool:
@@ -198,7 +198,8 @@ class Turns:
         )
 
     def _absorb(self, running: RunningTurn) -> bool:
-        """Append steered input; true when there was any."""
+        """Append steered input; true when there was any. Asked before each request, a good time for bad news too."""
+        self._report_lost_record(running.emit)
         steered, self._steered = self._steered, []
         for submission in steered:
             items = _input_op(submission).items
@@ -209,11 +210,23 @@ class Turns:
 
     def _tool_context(self, call_id: str, running: RunningTurn) -> ToolContext:
         settings, turn_id, emit = running.settings, running.turn_id, running.emit
+        boundary = self._workbench.boundary(settings)
         approvals = self.approvals.for_call(
-            sub_id=running.submission.id, turn_id=turn_id, call_id=call_id, settings=settings, emit=emit
+            sub_id=running.submission.id,
+            turn_id=turn_id,
+            call_id=call_id,
+            settings=settings,
+            boundary=boundary,
+            emit=emit,
         )
         return self._workbench.tool_context(
-            self._thread, call_id=call_id, turn_id=turn_id, settings=settings, emit=emit, approvals=approvals
+            self._thread,
+            call_id=call_id,
+            turn_id=turn_id,
+            settings=settings,
+            boundary=boundary,
+            emit=emit,
+            approvals=approvals,
         )
 
     async def _warm_up(self, settings: ThreadSettings) -> None:

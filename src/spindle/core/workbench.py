@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spindle.core.approvals import CallApprovals
 from spindle.core.live_thread import LiveThread
+from spindle.policy.sandbox import Boundary, Fence, boundary_of
 from spindle.process.table import ProcessTable
 from spindle.protocol.events import Msg
 from spindle.protocol.settings import ThreadSettings
@@ -19,15 +20,35 @@ if TYPE_CHECKING:
 class Workbench:
     """Owned by one session, closed with it."""
 
-    def __init__(self, *, processes: ProcessTable, environment: Mapping[str, str], image_as_message: bool) -> None:
+    def __init__(
+        self,
+        *,
+        processes: ProcessTable,
+        environment: Mapping[str, str],
+        home: str,
+        fence: Fence | None = None,
+        image_as_message: bool,
+    ) -> None:
         self.processes = processes
         self.environment = environment
+        self._home = home
+        self._fence = fence
+        self._boundary: Boundary | None = None
         self._image_as_message = image_as_message
         self._diff: TurnDiffTracker | None = None
 
     def new_turn(self) -> None:
-        """A turn's diff begins empty."""
+        """A turn's diff begins empty, and its boundary is drawn anew."""
         self._diff = None
+        self._boundary = None
+
+    def boundary(self, settings: ThreadSettings) -> Boundary:
+        """What the calls of this turn may reach; drawn once, so nothing that happens meanwhile moves it."""
+        if self._boundary is None or self._boundary.policy != settings.sandbox or self._boundary.cwd != settings.cwd:
+            self._boundary = boundary_of(
+                settings.sandbox, cwd=settings.cwd, env=self.environment, home=self._home, fence=self._fence
+            )
+        return self._boundary
 
     def tool_context(
         self,
@@ -36,6 +57,7 @@ class Workbench:
         call_id: str,
         turn_id: str,
         settings: ThreadSettings,
+        boundary: Boundary,
         emit: Callable[[Msg], None],
         approvals: CallApprovals,
     ) -> ToolContext:
@@ -48,6 +70,7 @@ class Workbench:
             turn_id=turn_id,
             thread_id=thread.thread_id,
             settings=settings,
+            boundary=boundary,
             clock=thread.clock,
             emit=emit,
             truncation=thread.truncation,

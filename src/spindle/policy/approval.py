@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from spindle.policy.commands import is_dangerous, is_known_safe
-from spindle.policy.sandbox import is_writable
+from spindle.policy.sandbox import Boundary
 from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
@@ -83,21 +83,19 @@ def decide_command(
     return Allow(sandboxed=confined)
 
 
-def decide_patch(
-    paths: Sequence[str], *, policy: ApprovalPolicy, sandbox: SandboxPolicy, cwd: str, env: Mapping[str, str]
-) -> Decision:
+def decide_patch(paths: Sequence[str], *, policy: ApprovalPolicy, boundary: Boundary) -> Decision:
     """`paths` are all files a patch touches, move targets included; absolute."""
     if not paths:
         return Refuse(message="patch rejected: empty patch")
     if policy == "untrusted":
-        return Ask(sandboxed_if_approved=not sandbox.is_full_access)
-    if all(is_writable(path, sandbox, cwd, env) for path in paths):
-        return Allow(sandboxed=not sandbox.is_full_access)
+        return Ask(sandboxed_if_approved=not boundary.is_full_access)
+    if all(boundary.may_write(path) for path in paths):
+        return Allow(sandboxed=not boundary.is_full_access)
     if policy == "on-failure":
         return Allow(sandboxed=True)
     if policy == "on-request":
         return Ask(reason="the patch writes outside of the writable folders", sandboxed_if_approved=False)
-    if sandbox.mode == "read-only":
+    if boundary.policy.mode == "read-only":
         what = "writing is blocked by read-only sandbox"
     else:
         what = "writing outside of the project"

@@ -1,18 +1,24 @@
-"""What a sandbox policy lets a command or a patch write. Paths in, answers out; nothing is run or changed here.
+"""What a sandbox policy lets commands and file tools reach. Paths in, answers out; nothing is run or changed here.
 
-Paths are compared by component and as the file system resolves them, so neither `..`, nor a link, nor a look-alike
-prefix (`/work-evil` beside `/work`) widens a root. How a policy is enforced on a process is `process/sandbox`.
+`Boundary` is the one object that the shell's fence, patches and every other file tool obey. Paths are compared by
+component and as the file system resolves them, so neither `..`, nor a link, nor a look-alike prefix (`/work-evil`
+beside `/work`) widens a root. How it is enforced on a process is `process/sandbox`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
 
 from spindle.protocol.settings import SandboxPolicy
 
 PROTECTED_NAMES = (".git", ".codex", ".agents")
 """Read-only directly below every writable root, also while they do not exist: what is run later, outside."""
+MORE_PROTECTED = (".vscode", ".envrc", ".husky")
+"""The same, unless the user gives another list: an editor, a shell or git runs what they say."""
 
 _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 """Never writable roots, whatever $TMPDIR says: the kernel's own files, and the devices of the machine."""
@@ -21,7 +27,93 @@ _SHARED_MEMORY = "/dev/shm"
 _POINTER_LIMIT = 4096
 
 
-def writable_roots(policy: SandboxPolicy, cwd: str, env: Mapping[str, str]) -> tuple[str, ...]:
+class Fence(msgspec.Struct, frozen=True, kw_only=True):
+    """`[spindle.sandbox]`: what the user says about the sandbox beside its mode."""
+
+    backend: Literal["auto", "bwrap", "landlock", "none"] = "auto"
+    protected: tuple[str, ...] = MORE_PROTECTED
+    """Paths below every writable root that stay read-only, beside the names that always do."""
+    deny_read: tuple[str, ...] = ()
+    """Globs of what may not even be read. Relative ones hold below the working directory and every writable root."""
+    unix_sockets: tuple[str, ...] = ()
+    """Sockets of programs outside that a command may connect to all the same."""
+    pids_max: int = 0
+    memory_max: int = 0
+    """Most processes, and most bytes of memory, of one command; 0 = no limit."""
+
+
+class Boundary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the commands and file tools of a turn may reach. Made when the turn begins; its roots do not move."""
+
+    policy: SandboxPolicy
+    cwd: str
+    roots: tuple[str, ...] = ()
+    """The folders below which writing is allowed; resolved."""
+    homes: tuple[str, ...] = ()
+    """The agent's own folders, never writable even below a root; resolved."""
+    denied: tuple[str, ...] = ()
+    """Absolute globs of what may not be read."""
+    fence: Fence = Fence()
+
+    @property
+    def is_full_access(self) -> bool:
+        return self.policy.is_full_access
+
+    @property
+    def has_network(self) -> bool:
+        return self.policy.has_network
+
+    def may_write(self, path: str) -> bool:
+        """May a tool write `path`? One that does not exist yet is judged by its deepest existing ancestor."""
+        if self.is_full_access:
+            return True
+        real = os.path.realpath(absolute(path, self.cwd))
+        if not any(is_below(real, root) for root in self.roots) or any(is_below(real, home) for home in self.homes):
+            return False
+        return self.may_read(real) and not any(_is_protected(real, root, self.fence.protected) for root in self.roots)
+
+    def may_read(self, path: str) -> bool:
+        """May a tool read `path`? Another name of a denied file is denied like the first."""
+        if self.is_full_access or not self.denied:
+            return True
+        from spindle.policy import deny  # only for those who deny something
+
+        real = os.path.realpath(absolute(path, self.cwd))
+        if deny.is_denied(real, self.denied):
+            return False
+        try:
+            status = os.stat(real)
+        except OSError:
+            return True
+        if status.st_nlink < 2 or os.path.isdir(real):
+            return True
+        return not any(_is_same_file(status, denied) for denied in deny.find_denied(self.denied))
+
+    def protected(self) -> tuple[str, ...]:
+        """What stays read-only below the roots, existing or not, as it is now. Outside of them everything does."""
+        paths = dict.fromkeys(path for root in self.roots for path in protected_paths(root, self.fence.protected))
+        paths.update(dict.fromkeys(self.homes))
+        return tuple(path for path in paths if any(is_below(path, root) and path != root for root in self.roots))
+
+
+def boundary_of(
+    policy: SandboxPolicy, *, cwd: str, env: Mapping[str, str], home: str, fence: Fence | None = None
+) -> Boundary:
+    """The boundary of a turn. `env` is what its commands are given, `home` the agent's folder."""
+    fence = fence or Fence()
+    homes = tuple(dict.fromkeys(path for path in (os.path.realpath(home) if home else "", agent_home(env)) if path))
+    roots = writable_roots(policy, cwd, env, homes)
+    denied: tuple[str, ...] = ()
+    if fence.deny_read:
+        from spindle.policy import deny  # only for those who deny something
+
+        denied = deny.absolute_patterns(fence.deny_read, tuple(dict.fromkeys((os.path.realpath(cwd), *roots))))
+    return Boundary(policy=policy, cwd=cwd, roots=roots, homes=homes, denied=denied, fence=fence)
+
+
+def writable_roots(
+    policy: SandboxPolicy, cwd: str, env: Mapping[str, str], homes: tuple[str, ...] | None = None
+) -> tuple[str, ...]:
     """The folders a command may write below, real paths, in order: configured, cwd, /tmp, $TMPDIR."""
     if policy.mode != "workspace-write":
         return ()
@@ -31,9 +123,12 @@ def writable_roots(policy: SandboxPolicy, cwd: str, env: Mapping[str, str]) -> t
     tmpdir = env.get("TMPDIR", "")
     if not policy.exclude_tmpdir_env_var and os.path.isabs(tmpdir):
         wanted.append(tmpdir)
-    home = agent_home(env)
-    roots = (os.path.realpath(root) for root in wanted if os.path.isabs(root))
-    return tuple(dict.fromkeys(root for root in roots if not is_below(root, home) and not _is_system_folder(root)))
+    if homes is None:
+        homes = (agent_home(env),)
+    roots = dict.fromkeys(os.path.realpath(root) for root in wanted if os.path.isabs(root))
+    return tuple(
+        root for root in roots if not any(is_below(root, home) for home in homes) and not _is_system_folder(root)
+    )
 
 
 def _is_system_folder(path: str) -> bool:
@@ -46,9 +141,11 @@ def agent_home(env: Mapping[str, str]) -> str:
     return os.path.realpath(home) if home else ""
 
 
-def protected_paths(root: str) -> tuple[str, ...]:
+def protected_paths(root: str, more: tuple[str, ...] = MORE_PROTECTED) -> tuple[str, ...]:
     """What stays read-only below `root`, existing or not; with a `.git` pointer file also the folders it points at."""
-    paths = [f"{root.rstrip('/')}/{name}" for name in PROTECTED_NAMES]
+    base = root.rstrip("/")
+    paths = [f"{base}/{name}" for name in PROTECTED_NAMES]
+    paths += [os.path.normpath(f"{base}/{name}") for name in more if name]
     pointed = _git_pointer(paths[0])
     if pointed:
         paths.append(pointed)
@@ -56,18 +153,6 @@ def protected_paths(root: str) -> tuple[str, ...]:
         if common:
             paths.append(os.path.realpath(absolute(common, pointed)))
     return tuple(paths)
-
-
-def is_writable(path: str, policy: SandboxPolicy, cwd: str, env: Mapping[str, str]) -> bool:
-    """May a patch write `path`? A path that does not exist yet is judged by its deepest existing ancestor."""
-    if policy.is_full_access:
-        return True
-    roots = writable_roots(policy, cwd, env)
-    real = os.path.realpath(absolute(path, cwd))
-    home = agent_home(env)
-    if not any(is_below(real, root) for root in roots) or (home and is_below(real, home)):
-        return False
-    return not any(_is_protected(real, root) for root in roots)
 
 
 def absolute(path: str, folder: str) -> str:
@@ -80,16 +165,20 @@ def is_below(path: str, folder: str) -> bool:
     return bool(folder) and (path == folder or path.startswith(folder.rstrip("/") + "/"))
 
 
-def _is_protected(real: str, root: str) -> bool:
-    if not is_below(real, root) or real == root:
-        pointers = protected_paths(root)[len(PROTECTED_NAMES) :]
-    else:
-        # On a file system that folds case `.GIT` is `.git`; elsewhere refusing it costs nobody anything.
-        first = real[len(root.rstrip("/")) + 1 :].split("/", 1)[0]
-        if first.casefold() in PROTECTED_NAMES:
-            return True
-        pointers = protected_paths(root)
-    return any(is_below(real, os.path.realpath(path)) for path in pointers)
+def _is_protected(real: str, root: str, more: tuple[str, ...]) -> bool:
+    # On a file system that folds case `.GIT` is `.git`; elsewhere refusing it costs nobody anything.
+    folded = real.casefold()
+    return any(
+        is_below(real, os.path.realpath(path)) or is_below(folded, path.casefold())
+        for path in protected_paths(root, more)
+    )
+
+
+def _is_same_file(status: os.stat_result, path: str) -> bool:
+    try:
+        return os.path.samestat(status, os.stat(path))
+    except OSError:
+        return False
 
 
 def _git_pointer(path: str) -> str | None:

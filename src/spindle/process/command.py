@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from spindle.protocol.settings import SandboxPolicy
+from spindle.policy.sandbox import Boundary
 
 
 class ShellLike(Protocol):
@@ -24,8 +24,15 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     argv: Sequence[str]
     cwd: str
-    root: str
-    """The turn's working directory: writable roots follow it, whatever `cwd` the model asked for."""
-    sandbox: SandboxPolicy | None
-    """None: outside of any sandbox, because a person or a rule said so."""
+    boundary: Boundary | None
+    """What it may reach; made from the turn's settings, whatever `cwd` the model asked for. None: outside of any
+    sandbox, because a person or a rule said so."""
     tty: bool = False
+
+    @property
+    def is_confined(self) -> bool:
+        return self.boundary is not None and not self.boundary.is_full_access
+
+    @property
+    def lacks_network(self) -> bool:
+        return self.boundary is not None and not self.boundary.is_full_access and not self.boundary.has_network

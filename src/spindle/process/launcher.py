@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.environment import NETWORK_DISABLED
-from spindle.policy.sandbox import absolute
+from spindle.policy.sandbox import Boundary, absolute
 from spindle.process import kill, login_env, sandbox, spawn
 from spindle.process.command import Command, ShellLike
 from spindle.process.sandbox import bubblewrap
 from spindle.process.watchdog import Watchdog
-from spindle.protocol.settings import SandboxPolicy
 
 _PROFILE_MARK = kill.Mark(2)
 """Keeps a profile, and an agent it may start, apart from commands that are killed with the thread."""
@@ -34,8 +33,8 @@ class Launcher:
         self._mark = mark
         self._running: dict[spawn.Running, Callable[[], None]] = {}
         """What runs, and how to take away what its sandbox needed."""
-        self._captures: dict[SandboxPolicy | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
-        self._slow: set[SandboxPolicy | None] = set()
+        self._captures: dict[Boundary | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
+        self._slow: set[Boundary | None] = set()
         """Where the profile takes so long that commands no longer wait for the capture."""
         self._count = 0
         self._watchdog: Watchdog | None = None
@@ -82,10 +81,9 @@ class Launcher:
         mark: kill.Mark | None = None,
         output_file: int | None = None,
     ) -> spawn.Running:
-        policy = command.sandbox
         env = dict(self._environment if login is None else login.env)
         env["PWD"] = command.cwd
-        if policy is not None and not policy.is_full_access and not policy.has_network:
+        if command.lacks_network:
             env[NETWORK_DISABLED] = "1"
         argv = list(command.argv)
         setup = -1
@@ -96,7 +94,7 @@ class Launcher:
         try:
             check_startable(argv, command.cwd, env)
             launch = await sandbox.plan(
-                argv, policy=policy, root=command.root, cwd=command.cwd, env=env, home=self._home, tty=command.tty
+                argv, boundary=command.boundary, cwd=command.cwd, env=env, home=self._home, tty=command.tty
             )
             self._count += 1
             spec = spawn.SpawnSpec(
@@ -143,15 +141,15 @@ class Launcher:
         argv, shell = command.argv, self._shell
         if shell.name != "bash" or len(argv) != 3 or argv[1] != "-lc" or argv[0] not in (shell.path, "bash"):
             return None
-        fence = None if command.sandbox is not None and command.sandbox.is_full_access else command.sandbox
-        task = self._captures.get(fence)
+        reach = command.boundary if command.is_confined else None
+        task = self._captures.get(reach)
         if task is None:
-            task = self._captures[fence] = asyncio.get_running_loop().create_task(self._capture(command))
-        if not task.done() and fence not in self._slow:
+            task = self._captures[reach] = asyncio.get_running_loop().create_task(self._capture(command))
+        if not task.done() and reach not in self._slow:
             await asyncio.wait((task,), timeout=login_env.PATIENCE_S)
         if task.done():
             return task.result()
-        self._slow.add(fence)  # this command reads the profile itself, and so do others until the task is done
+        self._slow.add(reach)  # this command reads the profile itself, and so do others until the task is done
         return None
 
     async def _capture(self, command: Command) -> login_env.LoginEnvironment | None:
@@ -162,9 +160,10 @@ class Launcher:
         """
         if not hasattr(os, "memfd_create"):
             return None
-        is_confined = command.sandbox is not None and not command.sandbox.is_full_access
+        is_confined = command.is_confined
+        start = command.boundary.cwd if command.boundary is not None else command.cwd
         argv = login_env.capture_argv(self._shell.path)
-        probe = Command(argv=argv, cwd=command.root, root=command.root, sandbox=command.sandbox)
+        probe = Command(argv=argv, cwd=start, boundary=command.boundary)
         printed = os.memfd_create("login-capture", os.MFD_CLOEXEC)
         try:
             running = await self._spawn(
@@ -183,7 +182,7 @@ class Launcher:
             os.close(printed)
         if code != 0 or len(output) > login_env.CAPTURE_BYTES:
             return None
-        captured = login_env.read_capture(output, command.root)
+        captured = login_env.read_capture(output, start)
         if captured is not None:
             captured.env.pop(kill.MARK_NAME, None)
             captured.env.pop(NETWORK_DISABLED, None)

@@ -63,8 +63,7 @@ class Execution:
         return Command(
             argv=self.argv,
             cwd=self.cwd,
-            root=ctx.settings.cwd,
-            sandbox=ctx.settings.sandbox if permit.sandboxed else None,
+            boundary=ctx.boundary if permit.sandboxed else None,
             tty=tty,
         )
 

@@ -13,6 +13,7 @@ import msgspec
 
 from spindle.errors import SpindleError
 from spindle.protocol.items import Part
+from spindle.tools.safe_files import read_file
 
 MAX_WIDTH, MAX_HEIGHT = 2048, 768
 MAX_FILE_BYTES = 32 * 1024 * 1024
@@ -121,8 +122,7 @@ def _read_file(path: str) -> bytes:
         # Opening a pipe would wait for a writer, and a device may never end.
         if os.path.exists(path) and not os.path.isfile(path):
             raise ImageError("it is not a file")
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        data = read_file(os.path.realpath(path), MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         raise ImageError(getattr(error, "strerror", None) or str(error)) from error
     if not data:

@@ -13,7 +13,7 @@ from typing import Any
 from spindle.errors import PatchError, ToolError
 from spindle.patch.apply import FileChange, Plan, plan_changes, reason_of, summarise
 from spindle.patch.parse import parse_patch
-from spindle.policy.sandbox import is_writable
+from spindle.policy.sandbox import Boundary
 from spindle.protocol.events import PatchApplyBegin, PatchApplyEnd, TurnDiff, Warning
 from spindle.protocol.items import encode_json
 from spindle.tools.safe_files import read_file, remove_file, true_path, write_file
@@ -58,7 +58,7 @@ def _format(text: str, exit_code: int, seconds: float, *, freeform: bool) -> str
 
 
 async def _apply(patch: str, cwd: str, ctx: ToolContext) -> str:
-    paths = _Paths(cwd)
+    paths = _Paths(cwd, ctx.boundary)
     try:
         hunks = parse_patch(patch)
         if not hunks:
@@ -103,8 +103,9 @@ class _Paths:
     that leads out of it is thus seen, by policy and by people, where it ends.
     """
 
-    def __init__(self, cwd: str) -> None:
+    def __init__(self, cwd: str, boundary: Boundary) -> None:
         self._cwd = cwd
+        self._boundary = boundary
         self._true_cwd = os.path.realpath(cwd)
         self._true: dict[str, str] = {}
 
@@ -120,7 +121,10 @@ class _Paths:
         return self._true[shown]
 
     def read(self, shown: str) -> bytes:
-        return read_file(self._true[shown])
+        true = self._true[shown]
+        if not self._boundary.may_read(true):
+            raise PermissionError(errno.EACCES, "reading it is denied by the user's settings", shown)
+        return read_file(true)
 
 
 def _require_unchanged(plan: Plan, paths: _Paths) -> None:
@@ -170,5 +174,5 @@ def _require_leave(path: str, permit: Permit, ctx: ToolContext) -> None:
     """The second fence: what nobody was asked about stays inside the writable roots, whatever the first one said."""
     if permit.asked or not permit.sandboxed:
         return
-    if not is_writable(path, ctx.settings.sandbox, ctx.settings.cwd, os.environ):
+    if not ctx.boundary.may_write(path):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)

@@ -31,8 +31,8 @@ def true_path(path: str, cwd: str, *, keep_last_link: bool = False) -> str:
     return os.path.realpath(whole)
 
 
-def read_file(path: str) -> bytes:
-    """All bytes of the regular file at a true path."""
+def read_file(path: str, limit: int = -1) -> bytes:
+    """The bytes of the regular file at a true path, no more than `limit`."""
     with _parent(path) as (folder, name):
         try:
             # Non-blocking, so that a named pipe is refused and not waited for.
@@ -44,7 +44,7 @@ def read_file(path: str) -> bytes:
         try:
             _require_regular(os.fstat(fd).st_mode, path)
             with open(fd, "rb", closefd=False) as file:
-                return file.read()
+                return file.read(limit)
         finally:
             os.close(fd)
 

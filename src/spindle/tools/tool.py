@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from spindle.errors import ToolError
+from spindle.policy.sandbox import Boundary
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg
 from spindle.protocol.items import Item, Part
@@ -64,6 +65,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     thread_id: str
     settings: ThreadSettings
+    boundary: Boundary
+    """What this call may read and write. Every tool that opens a file asks it first."""
     clock: Clock
     emit: Callable[[Msg], None]
     truncation: Truncation

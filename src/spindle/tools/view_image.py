@@ -12,6 +12,7 @@ from spindle.errors import ToolError
 from spindle.protocol.events import ViewImageToolCall, Warning
 from spindle.tools.descriptions import description
 from spindle.tools.images import ImageError, read_image
+from spindle.tools.safe_files import true_path
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
 
 ATTACHED = "attached local image path"
@@ -38,9 +39,12 @@ class ViewImage:
             raise ToolError(f"unable to locate image at `{path}`: {_why_missing(path)}")
         if not os.path.isfile(path):
             raise ToolError(f"image path `{path}` is not a file")
+        true = true_path(path, ctx.settings.cwd)
+        if not ctx.boundary.may_read(true):
+            raise ToolError(f"unable to read image at `{path}`: reading it is denied by the user's settings")
         try:
             # In a thread: scaling a large picture takes long enough to hold up the stream.
-            image = await asyncio.to_thread(read_image, path)
+            image = await asyncio.to_thread(read_image, true)
         except ImageError as error:
             raise ToolError(f"unable to read image at `{path}`: {error}") from error
         ctx.emit(ViewImageToolCall(call_id=ctx.call_id, path=path))

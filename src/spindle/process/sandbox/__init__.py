@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from spindle.errors import SandboxUnavailable
+from spindle.policy.sandbox import Boundary
 from spindle.process.sandbox import bubblewrap, none
 from spindle.process.sandbox.launch import Launch
-from spindle.protocol.settings import SandboxPolicy
 
 __all__ = ["Launch", "plan", "problem"]
 
@@ -20,23 +20,22 @@ __all__ = ["Launch", "plan", "problem"]
 async def plan(
     argv: Sequence[str],
     *,
-    policy: SandboxPolicy | None,
-    root: str,
+    boundary: Boundary | None,
     cwd: str,
     env: Mapping[str, str],
     home: str,
     tty: bool,
 ) -> Launch:
-    """How to start `argv`. `policy` None means that a person or a rule let it out of the sandbox.
+    """How to start `argv`. `boundary` None means that a person or a rule let it out of the sandbox.
 
-    `root` is the turn's working directory, which the writable roots follow; `cwd` is where the command starts.
+    `cwd` is where the command starts, which need not be the turn's working directory.
     """
-    if policy is None or policy.is_full_access:
+    if boundary is None or boundary.is_full_access:
         return none.launch(argv, env)
     reason = await problem()
     if reason is not None:
         raise SandboxUnavailable(reason)
-    return bubblewrap.launch(argv, policy=policy, root=root, cwd=cwd, env=env, home=home, tty=tty)
+    return bubblewrap.launch(argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
 
 
 async def problem() -> str | None:

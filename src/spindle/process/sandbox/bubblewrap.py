@@ -13,11 +13,10 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from spindle.errors import SandboxUnavailable
-from spindle.policy.sandbox import agent_home, is_below, protected_paths, writable_roots
+from spindle.policy.sandbox import Boundary, is_below
 from spindle.process import kill, pty
 from spindle.process.sandbox.guards import Guards
 from spindle.process.sandbox.launch import Launch
-from spindle.protocol.settings import SandboxPolicy
 
 SYSTEM_PATHS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Looked at first: systems that restrict user namespaces make an exception for these. Never $PATH, which a
@@ -126,11 +125,11 @@ def _packaged_program() -> str:
 
 
 def launch(
-    argv: Sequence[str], *, policy: SandboxPolicy, root: str, cwd: str, env: Mapping[str, str], home: str, tty: bool
+    argv: Sequence[str], *, boundary: Boundary, cwd: str, env: Mapping[str, str], home: str, tty: bool
 ) -> Launch:
     """The command line that confines `argv`; `problem()` must have answered None before."""
-    roots = [path for path in writable_roots(policy, root, env) if os.path.isdir(path)]
-    protected = _protected(roots, env, home)
+    roots = [path for path in boundary.roots if os.path.isdir(path)]
+    protected = _protected(boundary, roots)
     guards = guards_of(home)
     held = guards.hold(protected)
     # A root inside another would be covered by it if it came first; a root of "/" must not uncover the host's
@@ -148,15 +147,16 @@ def launch(
             mounts += ("--ro-bind", path, path)
     inner_env, launcher_env = _split_loader_variables(env)
     inside = list(argv)
-    if tty and (program := _signal_restorer()):
-        inside = pty.restore_signals(program, inside)
+    restorer = _signal_restorer() if tty else None
+    if restorer is not None:
+        inside = pty.restore_signals(restorer, inside)
     return Launch(
         argv=(
             _Backend.program,
             *_BASE,
             *mounts,
             *_Backend.namespaces,
-            *(() if policy.has_network else ("--unshare-net",)),
+            *(() if boundary.has_network else ("--unshare-net",)),
             *(() if tty else ("--new-session",)),
             *inner_env,
             "--chdir",
@@ -166,6 +166,7 @@ def launch(
         ),
         env=launcher_env,
         sandboxed=True,
+        restores_signals=restorer is not None,
         release=lambda: guards.release(held),
     )
 
@@ -181,12 +182,9 @@ def guards_of(home: str) -> Guards:
     return _Backend.guards[home]
 
 
-def _protected(roots: Sequence[str], env: Mapping[str, str], home: str) -> list[str]:
+def _protected(boundary: Boundary, roots: Sequence[str]) -> list[str]:
     """What to mount read-only over the roots, each path once. Paths outside every root are read-only anyway."""
-    paths = dict.fromkeys(path for root in roots for path in protected_paths(root))
-    for folder in (os.path.realpath(home), agent_home(env)):
-        if folder and os.path.isdir(folder):
-            paths[folder] = None
+    paths = {path: None for path in boundary.protected() if path not in boundary.homes or os.path.isdir(path)}
     paths.update(dict.fromkeys(_around_launcher(roots)))
     kept = [path for path in paths if any(is_below(path, root) and path != root for root in roots)]
     for path in kept:

@@ -1,0 +1,128 @@
+"""Files nobody may read: the globs of `deny_read`, matched and found.
+
+`*` and `?` stay within one component, `**` crosses any number of them. Whatever lies below a match is denied with it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from spindle.errors import SandboxUnavailable
+
+MAX_FOLDERS = 20_000
+"""How many folders one look for matches may enter. Beyond, the sandbox refuses rather than miss one."""
+
+
+def absolute_patterns(patterns: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
+    """Each pattern from the root folder on; a relative one holds below each of `folders`.
+
+    A pattern that begins at a link holds where the link is, and where it leads to.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        for start in ("",) if pattern.startswith("/") else folders:
+            whole = os.path.normpath(f"{start}/{pattern}")
+            found[whole] = None
+            fixed, rest = _fixed_part(whole)
+            found[os.path.normpath(f"{os.path.realpath(fixed)}/{rest}")] = None
+    return tuple(found)
+
+
+def is_denied(path: str, patterns: Sequence[str]) -> bool:
+    """Does a pattern match `path` or a folder it is in? `path` must be resolved."""
+    if not patterns:
+        return False
+    tests = [_compiled(pattern) for pattern in patterns]
+    while True:
+        if any(test.fullmatch(path) for test in tests):
+            return True
+        parent = os.path.dirname(path)
+        if parent == path:
+            return False
+        path = parent
+
+
+def find_denied(patterns: Sequence[str]) -> list[str]:
+    """What exists now and matches, as resolved paths; nothing below a match. Raises when there is too much."""
+    found: dict[str, None] = {}
+    folders_left = MAX_FOLDERS
+    for pattern in patterns:
+        fixed, rest = _fixed_part(pattern)
+        if not rest:
+            if os.path.lexists(fixed):
+                found[os.path.realpath(fixed)] = None
+            continue
+        test = _compiled(pattern)
+        deepest = len(pattern.split("/")) if "**" not in rest else 0
+        for path, is_match in _walk(fixed, test, deepest):
+            if is_match:
+                found[os.path.realpath(path)] = None
+            folders_left -= 1
+            if folders_left < 0:
+                raise SandboxUnavailable(
+                    f"the deny_read pattern {pattern} would have to look into more than {MAX_FOLDERS} folders, so "
+                    "nothing was run; name the folder more exactly"
+                )
+    return sorted(found)
+
+
+def absent(patterns: Sequence[str]) -> list[str]:
+    """Patterns that name one path which does not exist."""
+    return [pattern for pattern in patterns if not _fixed_part(pattern)[1] and not os.path.lexists(pattern)]
+
+
+def _walk(folder: str, test: re.Pattern[str], deepest: int) -> Iterator[tuple[str, bool]]:
+    """Every match below `folder`, and every folder that had to be entered; links are not followed."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        if test.fullmatch(entry.path):
+            yield entry.path, True
+        elif entry.is_dir(follow_symlinks=False) and (not deepest or entry.path.count("/") < deepest - 1):
+            yield entry.path, False
+            yield from _walk(entry.path, test, deepest)
+
+
+def _fixed_part(pattern: str) -> tuple[str, str]:
+    """The leading components without a wild card, and the rest."""
+    parts = pattern.split("/")
+    for at, part in enumerate(parts):
+        if any(character in part for character in "*?["):
+            return "/".join(parts[:at]) or "/", "/".join(parts[at:])
+    return pattern, ""
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(_translate(pattern), re.DOTALL)
+
+
+def _translate(pattern: str) -> str:
+    result = ""
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at):
+            result += "(?:[^/]+/)*"
+            at += 3
+        elif pattern.startswith("**", at):
+            result += ".*"
+            at += 2
+        elif pattern[at] == "*":
+            result += "[^/]*"
+            at += 1
+        elif pattern[at] == "?":
+            result += "[^/]"
+            at += 1
+        elif pattern[at] == "[" and (end := pattern.find("]", at + 2)) > 0:
+            inside = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            result += "[^" + inside[1:] + "]" if inside[0] in "!^" else f"[{inside}]"
+            at = end + 1
+        else:
+            result += re.escape(pattern[at])
+            at += 1
+    return result
