@@ -3,6 +3,7 @@
     SpindleError                 every failure we foresee; str(error) is one sentence a person can use
     ├── UsageError               the command line cannot be used; exit code 2
     ├── ConfigError              the user's configuration cannot be used; exit code 1
+    │   └── RulesError           a .rules file cannot be read or written
     ├── ThreadError              a recorded thread cannot be used
     │   ├── ThreadNotFound       no such thread
     │   └── ThreadLocked         another process is writing it
@@ -33,6 +34,10 @@ class UsageError(SpindleError):
 
 class ConfigError(SpindleError):
     """The user's configuration cannot be used. Shown as is; exit code 1."""
+
+
+class RulesError(ConfigError):
+    """A .rules file cannot be read or written. Names the file, and the line if there is one."""
 
 
 class ThreadError(SpindleError):

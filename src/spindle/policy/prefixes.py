@@ -1,0 +1,155 @@
+"""Which beginnings of a command may be offered to a person as "do not ask again".
+
+A rule made of such a prefix runs what matches it without asking and without the sandbox. A prefix that means
+"anything" is therefore never offered: an interpreter, a shell, a launcher of other programs, or a tool whose next word
+decides everything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from spindle.policy.danger import is_dangerous
+
+MAX_WORDS = 32
+MAX_CHARACTERS = 4000
+
+_NEVER = frozenset(
+    (
+        # They run other programs with other rights, elsewhere, or from data.
+        *("sudo", "doas", "su", "pkexec", "runuser", "setpriv", "run0", "eval", "exec", "source", ".", "builtin"),
+        *("xargs", "parallel", "busybox", "toybox", "ssh", "sshpass", "chroot", "unshare", "nsenter", "bwrap"),
+        *("systemd-run", "at", "batch", "crontab", "watch", "entr", "script", "expect", "gdb", "lldb", "strace"),
+        *("ltrace", "perf", "socat", "nc", "ncat", "netcat", "telnet", "screen", "tmux", "setarch", "flock"),
+        # They destroy, and one word more is another victim.
+        *("rm", "rmdir", "unlink", "dd", "shred", "mkfs", "fdisk", "parted", "wipefs", "truncate", "mv", "cp", "ln"),
+        *("chmod", "chown", "chgrp", "chattr", "mount", "umount", "kill", "pkill", "killall", "tee", "install"),
+        *("shutdown", "reboot", "halt", "poweroff", "iptables", "nft", "sysctl", "insmod", "modprobe", "passwd"),
+        # Their arguments are a program, or name one, wherever they stand.
+        *("find", "fd", "awk", "gawk", "mawk", "nawk", "sed", "tar", "zip", "rsync", "vi", "vim", "nvim", "ex", "ed"),
+        *("emacs", "nano", "less", "more", "man", "env-update", "openssl", "sqlite3", "psql", "mysql", "redis-cli"),
+        *("curl", "wget", "scp", "sftp", "ftp", "aria2c", "alias", "trap", "export", "declare", "typeset", "set"),
+    )
+)
+_INTERPRETERS = frozenset(
+    (
+        *("python", "pypy", "ipython", "node", "nodejs", "deno", "bun", "ruby", "irb", "perl", "php", "lua", "luajit"),
+        *("rscript", "r", "julia", "java", "jshell", "groovy", "scala", "kotlin", "ghci", "runghc", "swift", "tclsh"),
+        *("wish", "osascript", "pwsh", "powershell", "cmd", "erl", "elixir", "iex", "guile", "racket", "sbcl", "ocaml"),
+        *("ts-node", "tsx", "dotnet", "mono", "go", "zig"),
+    )
+)
+"""They need what they run: a word that is no option. Code on the command line must be there in full."""
+_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "ash", "fish", "csh", "tcsh", "rbash", "mksh", "nu", "xonsh"))
+_NEED_A_WORD = frozenset(
+    (
+        *("git", "hg", "svn", "jj", "gh", "glab", "make", "gmake", "ninja", "cmake", "bazel", "buck", "buck2", "meson"),
+        *("npm", "pnpm", "yarn", "npx", "pnpx", "bunx", "uvx", "pipx", "uv", "pip", "poetry", "pdm", "hatch", "conda"),
+        *("mamba", "tox", "nox", "cargo", "rustup", "gradle", "gradlew", "mvn", "mvnw", "ant", "sbt", "lein", "mix"),
+        *("rake", "bundle", "gem", "composer", "docker", "podman", "nerdctl", "kubectl", "helm", "terraform", "tofu"),
+        *("ansible", "ansible-playbook", "vagrant", "aws", "gcloud", "az", "brew", "apt", "apt-get", "dnf", "yum"),
+        *("pacman", "apk", "snap", "nix", "nix-shell", "nix-env", "systemctl", "service", "launchctl", "just", "task"),
+        *("direnv", "asdf", "mise", "pyenv", "rbenv", "nvm", "corepack", "turbo", "nx", "lerna", "rush", "act"),
+        *("codex", "claude", "gemini", "spindle", "aider", "sam", "serverless", "heroku", "fly", "vercel", "wrangler"),
+    )
+)
+_NEED_TWO_WORDS = frozenset(
+    (
+        *(("npm", word) for word in ("run", "run-script", "exec", "x", "explore", "config", "set")),
+        *(("pnpm", word) for word in ("run", "exec", "dlx", "config")),
+        *(("yarn", word) for word in ("run", "exec", "dlx", "node", "config")),
+        *(("bun", word) for word in ("run", "x")),
+        *(("deno", word) for word in ("run", "eval", "task")),
+        *(("go", word) for word in ("run", "tool", "env")),
+        *(("git", word) for word in ("config", "submodule", "worktree", "bisect", "stash", "remote", "filter-branch")),
+        *(("uv", word) for word in ("run", "tool", "pip")),
+        *(("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipx", "run"), ("conda", "run"), ("mamba", "run")),
+        *(("bundle", "exec"), ("cargo", "run"), ("mise", "exec"), ("asdf", "exec"), ("direnv", "exec"), ("nix", "run")),
+        *(("docker", word) for word in ("run", "exec", "compose", "container", "image", "system", "volume")),
+        *(("podman", word) for word in ("run", "exec", "container", "unshare")),
+        *(("kubectl", word) for word in ("exec", "run", "delete", "apply", "config")),
+        *(("gh", word) for word in ("api", "alias", "extension", "codespace", "ssh-key", "auth")),
+        *(("aws", "ssm"), ("gcloud", "compute"), ("brew", "services"), ("corepack", "pnpm"), ("corepack", "yarn")),
+        *(("dotnet", word) for word in ("run", "exec", "tool")),
+        *(("rustup", "run"), ("nvm", "exec"), ("pyenv", "exec"), ("rbenv", "exec"), ("terraform", "state")),
+    )
+)
+_TRANSPARENT = frozenset(
+    ("env", "nice", "nohup", "time", "timeout", "command", "stdbuf", "ionice", "setsid", "caffeinate")
+)
+
+_NAMES = _NEVER | _INTERPRETERS | _SHELLS | _NEED_A_WORD | _TRANSPARENT
+
+
+def offerable_prefix(prefix: Sequence[str], parts: Sequence[Sequence[str]]) -> bool:
+    """May this prefix be offered for a command whose `parts` caused the question? It must cover all of them."""
+    words = list(prefix)
+    if not words or not parts or len(words) > MAX_WORDS or sum(map(len, words)) > MAX_CHARACTERS:
+        return False
+    if not all(word.isprintable() for word in words) or not words[0].strip():
+        return False
+    if any(list(part[: len(words)]) != words or is_dangerous(part) for part in parts):
+        return False
+    return not means_anything(words)
+
+
+def means_anything(words: Sequence[str]) -> bool:
+    """Would a rule with this prefix allow more or less everything?"""
+    words = _behind_wrappers(words)
+    if not words:
+        return True
+    name, rest = _plain_name(words[0]), list(words[1:])
+    if not name or name in _NEVER or name in _TRANSPARENT or name.startswith("mkfs"):
+        return True
+    if name in _SHELLS or name in _INTERPRETERS:
+        return _runs_what_follows(name, rest)
+    if name in _NEED_A_WORD:
+        # An option in front may change what the next word means (`git -c`, `make -f`).
+        return not rest or rest[0].startswith("-") or _is_unfinished(name, rest)
+    return False
+
+
+def _runs_what_follows(name: str, rest: list[str]) -> bool:
+    """An interpreter without its program. Options that take code or a module need that, too."""
+    if name in _INTERPRETERS and _is_unfinished(name, rest):
+        return True
+    at = 0
+    while at < len(rest) and rest[at].startswith(("-", "+")):
+        if re.fullmatch(r"-[A-Za-z]*[cem]|--eval|--print|-p|-pe|-jar|--command", rest[at]):
+            return at + 1 >= len(rest) or not rest[at + 1].strip() or rest[at + 1].startswith("-")
+        at += 1
+    # An option before the program may name code to be loaded (`node -r x`), so it must stand in front.
+    return at != 0 or not rest or not rest[0].strip()
+
+
+def _is_unfinished(name: str, rest: list[str]) -> bool:
+    return bool(rest) and (name, rest[0]) in _NEED_TWO_WORDS and (len(rest) < 2 or rest[1].startswith("-"))
+
+
+def _behind_wrappers(words: Sequence[str]) -> list[str]:
+    """What a harmless wrapper runs; the wrapper itself when that is not clear."""
+    left = list(words)
+    for _ in range(8):
+        name = _plain_name(left[0]) if left else ""
+        if name not in _TRANSPARENT:
+            return left
+        at = 1
+        if name == "env":
+            while at < len(left) and re.match(r"[A-Za-z_]\w*=", left[at]):
+                at += 1
+        elif name == "timeout":
+            at = 2 if len(left) > 1 and re.fullmatch(r"[\d.]+[smhd]?", left[1]) else 1
+        elif name == "nice" and left[1:2] == ["-n"]:
+            at = 3
+        if at < len(left) and left[at].startswith("-"):
+            return left[:1]
+        left = left[at:]
+    return []
+
+
+def _plain_name(program: str) -> str:
+    """`/usr/bin/python3.11` is python; `sqlite3` is itself."""
+    name = os.path.basename(program).lower().removesuffix(".exe")
+    return name if name in _NAMES else re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name)
