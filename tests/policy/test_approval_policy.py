@@ -49,7 +49,7 @@ def test_leaving_the_sandbox_can_only_be_asked_for_on_request(policy: ApprovalPo
     decision = decide(policy, "workspace-write", argv=["ls"], escalated=True)
     assert isinstance(decision, Refuse)
     assert decision.message.startswith(f"approval policy is {name}; reject command")
-    assert decide("on-request", "read-only", argv=["ls"], escalated=True) == Ask(sandboxed_if_approved=False)
+    assert decide("on-request", "read-only", escalated=True) == Ask(sandboxed_if_approved=False)
 
 
 def test_a_dangerous_command_is_refused_when_nobody_can_be_asked() -> None:

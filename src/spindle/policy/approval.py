@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
-from spindle.policy.commands import is_dangerous, is_known_safe
+from spindle.policy.commands import is_dangerous, is_known_safe, split_command
+from spindle.policy.prefixes import offerable_prefix
+from spindle.policy.rules import STRICTNESS as _STRICTNESS
+from spindle.policy.rules import RuleMatch, RuleSet
 from spindle.policy.sandbox import Boundary
 from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
@@ -20,8 +24,6 @@ _POLICY_NAMES: dict[ApprovalPolicy, str] = {
     "on-request": "OnRequest",
     "untrusted": "UnlessTrusted",
 }
-
-
 _SIGSYS = 31
 _DENIALS = (
     "operation not permitted",
@@ -45,6 +47,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: str | None = None
     sandboxed_if_approved: bool = True
+    prefix: tuple[str, ...] | None = None
+    """The beginning of the command that may be allowed for good; None when none is fit to be offered."""
 
 
 class Refuse(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,31 +60,128 @@ class Refuse(msgspec.Struct, frozen=True, kw_only=True):
 Decision = Allow | Ask | Refuse
 
 
+class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """About one part of a command line."""
+
+    part: Sequence[str]
+    decision: Literal["allow", "prompt", "forbidden"]
+    rule: RuleMatch | None = None
+    """The rule that says so; None when none does and the part is judged by what it is."""
+    reason: str | None = None
+
+
 def decide_command(
-    argv: Sequence[str], *, policy: ApprovalPolicy, sandbox: SandboxPolicy, escalated: bool, sandbox_available: bool
+    argv: Sequence[str],
+    *,
+    policy: ApprovalPolicy,
+    sandbox: SandboxPolicy,
+    escalated: bool,
+    sandbox_available: bool,
+    rules: RuleSet | None = None,
+    prefix_rule: Sequence[str] = (),
 ) -> Decision:
-    """The table of approval policies. `escalated`: the model asks to leave the sandbox."""
+    """Every part by its rules, else by what it is; the strictest verdict counts for the whole line.
+
+    `escalated`: the model asks to leave the sandbox, and `prefix_rule` is the beginning it would like to see allowed.
+    """
     confined = not sandbox.is_full_access
-    if escalated and confined:
-        if policy != "on-request":
-            return Refuse(message=_cannot_escalate(policy))
-        return Ask(sandboxed_if_approved=False)
-    # Without a sandbox an approved command runs bare; the person is told so.
-    can_confine = confined and sandbox_available
-    if is_known_safe(argv) and (can_confine or not confined):
-        return Allow(sandboxed=confined)
-    if confined and not sandbox_available:
-        if policy == "never":
-            # Let it fail where the launcher is missed: that text names the missing part and the remedy.
-            return Allow(sandboxed=True)
-        return Ask(reason="no sandbox is available here: the command would run unconfined", sandboxed_if_approved=False)
-    if is_dangerous(argv):
-        if policy == "never":
-            return Refuse(message=f"`{shell_join(argv)}` rejected: blocked by policy")
-        return Ask(reason="the command may destroy files or work", sandboxed_if_approved=confined)
-    if policy == "untrusted":
-        return Ask(sandboxed_if_approved=confined)
-    return Allow(sandboxed=confined)
+    leaves = escalated and confined
+    if leaves and policy != "on-request":
+        return Refuse(message=_cannot_escalate(policy))
+    judge = _Judge(policy, confined, leaves, sandbox_available)
+    verdicts = judge.parts(argv, rules)
+    if forbidden := [verdict for verdict in verdicts if verdict.decision == "forbidden"]:
+        return Refuse(message=_forbidden(argv, forbidden))
+    asking = [verdict for verdict in verdicts if verdict.decision == "prompt"]
+    if not asking:
+        # A rule means "let it, whatever it reaches"; one part that no rule knows keeps the whole line inside.
+        return Allow(sandboxed=confined and not all(verdict.rule for verdict in verdicts))
+    if policy == "never":
+        return Refuse(
+            message=f"`{shell_join(argv)}` rejected: approval is required by policy, but the approval policy is never"
+        )
+    return Ask(
+        reason=next((verdict.reason for verdict in asking if verdict.reason), None),
+        sandboxed_if_approved=confined and not leaves and sandbox_available,
+        prefix=_prefix_to_offer(asking, prefix_rule),
+    )
+
+
+class _Judge:
+    """How commands are judged under one policy, in one kind of sandbox."""
+
+    def __init__(self, policy: ApprovalPolicy, confined: bool, leaves: bool, sandbox_available: bool) -> None:
+        self._policy = policy
+        self._leaves = leaves
+        self._lacks_sandbox = confined and not sandbox_available
+
+    def parts(self, argv: Sequence[str], rules: RuleSet | None) -> list[_Verdict]:
+        parts = split_command(argv) or [list(argv)]
+        found = [_by_rules(part, rules) for part in parts]
+        dangerous = [is_dangerous(part) for part in parts]
+        if is_dangerous(argv) and not any(dangerous):
+            dangerous = [True] * len(parts)  # only together: one part fetches what another runs
+        safe = [_is_safe(part) for part in parts]
+        if all(safe) and not is_known_safe(argv):
+            safe = [False] * len(parts)
+        return [
+            rule or self._by_nature(part, is_safe=is_safe, is_harmful=is_harmful)
+            for part, rule, is_safe, is_harmful in zip(parts, found, safe, dangerous, strict=True)
+        ]
+
+    def _by_nature(self, part: Sequence[str], *, is_safe: bool, is_harmful: bool) -> _Verdict:
+        decision: Literal["allow", "prompt", "forbidden"] = "allow"
+        reason = None
+        if is_harmful:
+            decision = "forbidden" if self._policy == "never" else "prompt"
+            reason = "the command may destroy files or work"
+        elif self._lacks_sandbox:
+            # Never bare without a word. Where nobody can be asked, starting it fails with a text that names the
+            # missing part and the remedy.
+            decision = "allow" if self._policy == "never" else "prompt"
+            reason = "no sandbox is available here: the command would run unconfined"
+        elif self._leaves or (self._policy == "untrusted" and not is_safe):
+            decision = "prompt"
+        return _Verdict(part=part, decision=decision, reason=reason)
+
+
+def _is_safe(part: list[str]) -> bool:
+    # A shell inside of a script is not opened a second time.
+    return split_command(part) == [part] and is_known_safe(part)
+
+
+def _by_rules(part: Sequence[str], rules: RuleSet | None) -> _Verdict | None:
+    matches = rules.match(part) if rules is not None else []
+    if not matches:
+        return None
+    strictest = max(matches, key=lambda match: (_STRICTNESS[match.decision], len(match.prefix)))
+    reason = None
+    if strictest.decision == "prompt":
+        reason = (
+            strictest.justification or f"a rule asks before commands that begin with {shell_join(strictest.prefix)}"
+        )
+    return _Verdict(part=part, decision=strictest.decision, rule=strictest, reason=reason)
+
+
+def _forbidden(argv: Sequence[str], verdicts: Sequence[_Verdict]) -> str:
+    """Why, for the model. A rule's own words come first; of several rules the most particular one speaks."""
+    by_rule = [verdict.rule for verdict in verdicts if verdict.rule is not None]
+    why = "blocked by policy"
+    if by_rule:
+        rule = max(by_rule, key=lambda rule: len(rule.prefix))
+        why = rule.justification or f"policy forbids commands starting with `{shell_join(rule.prefix)}`"
+    return f"`{shell_join(argv)}` rejected: {why}"
+
+
+def _prefix_to_offer(asking: Sequence[_Verdict], wanted: Sequence[str]) -> tuple[str, ...] | None:
+    """The model's own proposal, else the first part that asks; only if allowing it would spare this question."""
+    if any(verdict.rule for verdict in asking):
+        return None  # another rule asks on purpose, and the stricter one counts
+    causes = [verdict.part for verdict in asking]
+    for prefix in (wanted, causes[0]):
+        if prefix and offerable_prefix(prefix, causes):
+            return tuple(prefix)
+    return None
 
 
 def decide_patch(paths: Sequence[str], *, policy: ApprovalPolicy, boundary: Boundary) -> Decision:
