@@ -1,101 +1,27 @@
-"""What a command is: known safe, dangerous, or neither; and what it does in words a person reads.
-
-Safe means that nothing can be changed by it, so nobody needs to be asked. It still runs in the sandbox.
-"""
+"""What a command is: its parts, whether it is known safe or dangerous, and what it does in words a person reads."""
 
 from __future__ import annotations
 
 import os
-import re
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from spindle.policy.danger import is_dangerous
-from spindle.policy.words import script_of, split_script
+from spindle.policy.safe import FIND_ACTS, is_known_safe, safe_environment
+from spindle.policy.words import SHELLS, script_of, split_script
 from spindle.protocol.quote import shell_join
 
-__all__ = ["is_dangerous", "is_known_safe", "parse_command", "split_command"]
-
-_SYSTEM_FOLDERS = frozenset(("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"))
-_ALWAYS_SAFE = frozenset(
-    (
-        *("cat", "cd", "cut", "echo", "expr", "false", "grep", "head", "id", "ls", "nl", "paste", "pwd", "rev"),
-        *("seq", "stat", "tail", "tr", "true", "uname", "uniq", "wc", "which", "whoami"),
-    )
-)
-_SAFE_ON_LINUX = frozenset(("numfmt", "tac"))
-_FIND_ACTS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"))
-_GIT_READS = frozenset(("status", "log", "diff", "show", "branch"))
-_GIT_UNSAFE = (
-    "-c",
-    "-C",
-    "--git-dir",
-    "--exec-path",
-    "--paginate",
-    "--ext-diff",
-    "--textconv",
-    "--output",
-    "--no-index",
-)
-_GIT_BRANCH_READS = frozenset(("-a", "-r", "-v", "-vv", "--show-current", "--list"))
+__all__ = ["is_dangerous", "is_known_safe", "parse_command", "safe_environment", "split_command"]
 
 
 def split_command(argv: Sequence[str]) -> list[list[str]] | None:
     """The plain commands of a shell script, or argv itself when no shell is involved; None when it is opaque."""
     script = script_of(argv)
     if script is None:
-        is_shell = bool(argv) and os.path.basename(argv[0]) in ("bash", "zsh", "sh")
+        is_shell = bool(argv) and os.path.basename(argv[0]) in SHELLS
         return None if is_shell or not argv else [list(argv)]
     parts = split_script(script)
     return None if parts is None else [words for _, words in parts]
-
-
-def is_known_safe(argv: Sequence[str]) -> bool:
-    """Every part of the command only looks."""
-    parts = split_command(argv)
-    return parts is not None and all(_is_safe_part(part) for part in parts)
-
-
-def _is_safe_part(words: list[str]) -> bool:
-    program, rest = words[0], words[1:]
-    if not all(word.isprintable() for word in words):
-        return False
-    if "/" in program and os.path.dirname(os.path.realpath(program)) not in _SYSTEM_FOLDERS:
-        return False
-    name = os.path.basename(program)
-    if name in _ALWAYS_SAFE or (name in _SAFE_ON_LINUX and sys.platform == "linux"):
-        return True
-    match name:
-        case "base64":
-            return not any(word.startswith(("-o", "--o")) for word in rest)
-        case "find":
-            return _FIND_ACTS.isdisjoint(rest)
-        case "rg":
-            return not any(
-                word.startswith(("--pre", "--hostname-bin", "--search-zip")) or (re.match(r"-[^-]*z", word) is not None)
-                for word in rest
-            )
-        case "git":
-            return _is_safe_git(rest)
-        case "sed":
-            return (
-                2 <= len(rest) <= 3
-                and rest[0] == "-n"
-                and re.fullmatch(r"\d+(,\d+)?p", rest[1]) is not None
-                and (len(rest) == 2 or not rest[2].startswith("-"))
-            )
-    return False
-
-
-def _is_safe_git(words: list[str]) -> bool:
-    if not words or words[0] not in _GIT_READS:
-        return False
-    rest = words[1:]
-    if any(word.split("=", 1)[0] in _GIT_UNSAFE or word.startswith("--output") for word in rest):
-        return False
-    # `-O` and `-o` of diff and log name files; `branch` with any other word creates or deletes one.
-    return words[0] != "branch" or _GIT_BRANCH_READS.issuperset(rest)
 
 
 # ---- what people see -----------------------------------------------------------------------------------
@@ -150,7 +76,7 @@ def _describe(words: list[str]) -> dict[str, Any] | None:
             return None
         return {"type": "read", "cmd": cmd, "name": os.path.basename(files[0].rstrip("/")), "path": files[0]}
     if name in _LISTERS or (name == "rg" and "--files" in words):
-        if name == "find" and not _FIND_ACTS.isdisjoint(words):
+        if name == "find" and not FIND_ACTS.isdisjoint(words):
             return None
         return {"type": "list_files", "cmd": cmd, "path": _listed_folder(name, words)}
     if name in _SEARCHERS:
