@@ -236,6 +236,25 @@ def test_nothing_heavy_is_loaded_before_the_first_request(
     assert "spindle.core.turn" in ours
 
 
+def test_the_sandbox_command_loads_little_more_than_the_fence(
+    spindle_cmd: list[str], environment: dict[str, str], workspace: Path
+) -> None:
+    done = subprocess.run(
+        [*spindle_cmd, "sandbox", "true"],
+        cwd=workspace,
+        env={**environment, **REPORTS_IMPORTS},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ours = {name for name in reported_imports(done.stderr) if name.startswith("spindle.")}
+    assert "spindle.process.sandbox" in ours
+    packages = {package_of(name) for name in ours}
+    assert packages.isdisjoint({"assembly", "auth", "context", "core", "patch", "prompt", "thread", "tools"})
+    assert {name for name in ours if package_of(name) == "model"} == {"spindle.model", "spindle.model.provider"}
+    assert "spindle.protocol.events" not in ours
+
+
 if __name__ == "__main__":
     for name, path in sorted(modules().items(), key=lambda entry: -line_count(entry[1])):
         print(f"{line_count(path):5} {name}")

@@ -67,3 +67,9 @@ def test_the_steps_of_the_policy(policy: EnvironmentPolicy, left: dict[str, str]
 
 def test_children_without_network_are_told_so() -> None:
     assert child_environment({}, EnvironmentPolicy(), network=False) == {**FIXED, "CODEX_SANDBOX_NETWORK_DISABLED": "1"}
+
+
+def test_a_person_keeps_colours_pager_and_language_and_loses_keys_all_the_same() -> None:
+    parent = {"TERM": "xterm", "PAGER": "less", "LANG": "de_DE.UTF-8", "OPENAI_API_KEY": "k", "LD_PRELOAD": "/x.so"}
+    kept = child_environment(parent, EnvironmentPolicy(), for_person=True)
+    assert kept == {"TERM": "xterm", "PAGER": "less", "LANG": "de_DE.UTF-8"}

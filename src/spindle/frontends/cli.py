@@ -18,6 +18,7 @@ COMMANDS = {
     "unarchive": "bring an archived thread back",
     "delete": "delete a thread for good",
     "apply-patch": "apply a patch in the *** Begin Patch format",
+    "sandbox": "run a command as the agent would: sandbox [--mode MODE] [--] COMMAND",
     "login": "store an API key (login --with-api-key, login status)",
     "logout": "forget the stored login",
     "debug": "debug prompt-input [PROMPT]: print the request that would be sent",
@@ -56,10 +57,18 @@ def dispatch(arguments: list[str]) -> int:
         parse(arguments, (*COMMON, HELP))  # names a bad option, if that is what is wrong
         raise UsageError(f"unknown command {_first_word(arguments)!r}; commands: {', '.join(COMMANDS)}")
     name = ALIASES.get(arguments[place], arguments[place])
-    options, run = _front_end(name)
-    table = (*COMMON, *options, HELP)
+    rest = arguments[place + 1 :]
+    if name == "sandbox":
+        from spindle.frontends import sandbox
+
+        shared = [option for option in COMMON if option.key in sandbox.SHARED_OPTIONS]
+        table, run = (*shared, *sandbox.OPTIONS, HELP), sandbox.run
+        rest = sandbox.separate(rest, table)
+    else:
+        options, run = _front_end(name)
+        table = (*COMMON, *options, HELP)
     # Apart, so that a list of pictures before the command does not swallow it.
-    parsed = parse(arguments[place + 1 :], table, parse(arguments[:place], table))
+    parsed = parse(rest, table, parse(arguments[:place], table))
     if parsed.flag("help"):
         print_help(name, table)
         return 0

@@ -45,8 +45,12 @@ def child_environment(
     *,
     secret_names: Collection[str] = (),
     network: bool = True,
+    for_person: bool = False,
 ) -> dict[str, str]:
-    """What a command inherits. `secret_names` are variables that hold keys of the agent itself."""
+    """What a command inherits. `secret_names` are variables that hold keys of the agent itself.
+
+    `for_person`: a person sees its output, in colours, a pager and a language of their own.
+    """
     excludes = policy.exclude if policy.ignore_default_excludes else (*SECRET_PATTERNS, *policy.exclude)
     secrets = SECRET_NAMES.union(secret_names)
     env: dict[str, str] = {}
@@ -62,7 +66,8 @@ def child_environment(
     env.update(policy.set)
     if policy.include_only:
         env = {name: value for name, value in env.items() if _matches(name, policy.include_only)}
-    env.update(FIXED)
+    if not for_person:
+        env.update(FIXED)
     if not network:
         env[NETWORK_DISABLED] = "1"
     return env

@@ -54,5 +54,5 @@ def with_controlling_terminal(argv: Sequence[str], path: str, *, sandboxed: bool
 
 
 def restore_signals(env_program: str, argv: Sequence[str]) -> list[str]:
-    """`argv` with the signals that `_ACQUIRE_DEAF` switched off working again."""
-    return [env_program, "--default-signal=INT,QUIT,TSTP", *argv]
+    """`argv` with every signal working again that a launcher in front of it was made deaf to."""
+    return [env_program, "--default-signal=INT,QUIT,TSTP,TERM,HUP,USR1,USR2", *argv]

@@ -1,0 +1,134 @@
+"""`spindle sandbox [OPTIONS] [--] COMMAND`: run a command as the agent would, with the caller's own streams.
+
+What it may reach comes from the same configuration, and it goes through the same door, as every command of the model.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from spindle.config.schema import Config
+from spindle.errors import SpindleError, UsageError
+from spindle.frontends.launch import config_from
+from spindle.frontends.options import FLAG, VALUE, Option, Parsed
+from spindle.policy.environment import NETWORK_DISABLED, child_environment
+from spindle.policy.sandbox import Boundary, boundary_of
+from spindle.protocol.settings import SANDBOX_MODES, SandboxPolicy
+
+OPTIONS = (
+    Option(
+        ("--mode",), VALUE, "what the command may do (default: as configured, else read-only)", "MODE", SANDBOX_MODES
+    ),
+    Option(("--network",), FLAG, "leave the network reachable"),
+    Option(("-P", "--permission-profile"), VALUE, "the same by its name in Codex: :workspace, …", "NAME"),
+)
+SHARED_OPTIONS = ("config", "enable", "disable", "profile", "sandbox", "full_auto", "cd", "add_dir", "strict_config")
+"""Of the options that all front ends have, those with a meaning here."""
+
+_SYSTEM_WORDS = {"linux": "linux", "landlock": "linux", "macos": "darwin", "seatbelt": "darwin"}
+"""Older releases of Codex want the kind of sandbox named first."""
+_PROFILES = {
+    ":read-only": "read-only",
+    ":workspace": "workspace-write",
+    ":danger-full-access": "danger-full-access",
+}
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+
+
+def separate(arguments: Sequence[str], options: Sequence[Option]) -> list[str]:
+    """`arguments` with `--` before the command: its own options are none of ours."""
+    takes_value = {name for option in options if option.kind != FLAG for name in option.names}
+    ours: list[str] = []
+    rest = list(arguments)
+    named = False
+    while rest and rest[0] != "--":
+        if rest[0] in takes_value:
+            ours += rest[:2]
+            del rest[:2]
+        elif rest[0].startswith("-"):
+            ours.append(rest.pop(0))
+        elif not named and rest[0] in _SYSTEM_WORDS:
+            named = True
+            _check_system(rest.pop(0))
+        else:
+            return [*ours, "--", *rest]
+    return [*ours, *rest]
+
+
+def _check_system(word: str) -> None:
+    if _SYSTEM_WORDS[word] != sys.platform:
+        raise UsageError(f"the {word} sandbox is not for this system ({sys.platform}); leave the word out")
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    if not words:
+        raise UsageError("no command given; usage: spindle sandbox [--mode MODE] [-C DIR] [--] COMMAND [ARGS]")
+    config = _config(parsed)
+    environment = child_environment(
+        os.environ, config.environment, secret_names=config.secret_variables, for_person=True
+    )
+    boundary = boundary_of(
+        _policy(config, parsed), cwd=config.cwd, env=environment, home=config.home, fence=config.spindle.fence
+    )
+    environment["PWD"] = config.cwd
+    if not boundary.is_full_access and not boundary.has_network:
+        environment[NETWORK_DISABLED] = "1"
+    try:
+        return _start(words, boundary, environment, config.home)
+    except FileNotFoundError as error:
+        return _refuse(f"{error.filename}: no such program", _NOT_FOUND)
+    except OSError as error:
+        return _refuse(f"{words[0]} cannot be started: {error.strerror}", _NOT_EXECUTABLE)
+
+
+def _config(parsed: Parsed) -> Config:
+    wanted = _mode(parsed)
+    if wanted is not None:
+        parsed.values["sandbox"] = wanted
+    config = config_from(parsed, headless=True)
+    if wanted is not None and config.sandbox.mode != wanted:
+        raise SpindleError(f"the mode {wanted} is not allowed here by the administrator, so nothing was run")
+    return config
+
+
+def _mode(parsed: Parsed) -> str | None:
+    """The mode that the command line names, by whichever option; the configuration decides when it names none."""
+    profile = parsed.value("permission_profile")
+    if profile is not None and profile not in _PROFILES:
+        raise UsageError(f"unknown profile {profile!r}; use one of {', '.join(_PROFILES)}, or --mode")
+    named = [parsed.value("mode"), parsed.value("sandbox"), profile and _PROFILES[profile]]
+    modes = {mode for mode in named if mode}
+    if parsed.flag("full_auto"):
+        modes.add("workspace-write")
+    if len(modes) > 1:
+        raise UsageError(f"two modes at once: {' and '.join(sorted(modes))}")
+    return modes.pop() if modes else None
+
+
+def _policy(config: Config, parsed: Parsed) -> SandboxPolicy:
+    import msgspec
+
+    return msgspec.structs.replace(config.sandbox, network_access=True) if parsed.flag("network") else config.sandbox
+
+
+def _start(argv: list[str], boundary: Boundary, environment: dict[str, str], home: str) -> int:
+    # Only now: what cannot be run needs none of it.
+    import asyncio
+
+    from spindle.process import foreground, sandbox
+    from spindle.process.launcher import check_startable
+
+    check_startable(argv, boundary.cwd, environment)
+    # A session of its own, or a terminal that is shared on purpose: no need for the launcher to cut it off.
+    launch = asyncio.run(sandbox.plan(argv, boundary=boundary, cwd=boundary.cwd, env=environment, home=home, tty=True))
+    if boundary.is_full_access:
+        os.chdir(boundary.cwd)
+        os.execvpe(launch.argv[0], list(launch.argv), dict(launch.env))
+    return foreground.run(launch, cwd=boundary.cwd, shares_terminal=foreground.has_terminal())
+
+
+def _refuse(message: str, code: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return code
