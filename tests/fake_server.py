@@ -68,6 +68,8 @@ class Turn:
     """Send this many events, then close the connection."""
     fragment: int | None = None
     """Write the stream in pieces of this many bytes."""
+    fragment_delay_s: float = 0.0
+    """Silence after each of these pieces."""
 
 
 Step = Turn | Callable[[Received], Turn]
@@ -344,6 +346,7 @@ class FakeServer:
                 writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
                 if answer.fragment:
                     await writer.drain()
+                    await asyncio.sleep(answer.fragment_delay_s)
         if answer.drop_after is not None and answer.drop_after >= len(frames):
             return False
         writer.write(b"0\r\n\r\n")

@@ -90,6 +90,8 @@ async def _assemble(
         warnings.append(f"model {model} is not in the catalogue; general defaults are used for it")
     if history.model not in (None, model):
         warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
+    if absent := [name for name, server in config.mcp_servers.items() if server.enabled]:
+        warnings.append(f"this version starts no tool servers; missing: {', '.join(absent)}")
     client, provider = (
         (request.client, config.provider) if request.client else _model_client(request, thread_id, warnings)
     )

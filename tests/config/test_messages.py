@@ -44,7 +44,7 @@ def test_broken_toml_is_shown_with_line_and_column(setup: Setup, text: str, plac
         ('hide_agent_reasoning = "yes"\n', 1, "hide_agent_reasoning must be true or false, found a string"),
         ('features = "x"\n', 1, "features must be a table, found a string"),
         ("[features]\n\nundo = 1\n", 3, "features.undo must be true or false, found an integer"),
-        ('notify = ["a", 1]\n', 1, "notify must be an array of strings, found an integer"),
+        ('notify = ["a", 1]\n', 1, "notify must be an array of strings, found an integer among its members"),
         ('sandbox_mode = "open"\n', 1, "sandbox_mode is 'open', but must be one of read-only, workspace-write, danger-full-access"),
         ('approval_policy = "always"\n', 1, "approval_policy is 'always', but must be one of untrusted, on-failure, on-request, never"),
         ("approval_policy = 1\n", 1, "approval_policy must be one of untrusted, on-failure, on-request, never, found an integer"),

@@ -149,15 +149,16 @@ async def wait_before_retry(thread: LiveThread, dropped: StreamDropped, attempt:
     limit = thread.provider.stream_retries
     if attempt > limit:
         raise ModelError(dropped.final, dropped.info)
+    asked = dropped.delay_s
+    pause = f"; waiting {asked:.0f} s as the server asks" if asked is not None and asked >= 1 else ""
     emit(
         StreamError(
-            message=f"Reconnecting... {attempt}/{limit} ({dropped})",
+            message=f"Reconnecting... {attempt}/{limit} ({dropped}{pause})",
             codex_error_info=dropped.info,
             additional_details=str(dropped),
         )
     )
-    delay = dropped.delay_s if dropped.delay_s is not None else backoff_s(attempt, thread.clock)
-    await asyncio.sleep(delay)
+    await asyncio.sleep(backoff_s(attempt, thread.clock) if asked is None else asked)
 
 
 async def read_answer(

@@ -48,6 +48,7 @@ def from_status(
     line = f"{status} {_reason_phrase(status)}"
     request_id = headers.get("x-request-id") or headers.get("x-oai-request-id")
     suffix = f", request id: {request_id}" if request_id else ""
+    wait_s = parse_retry_after(headers.get("retry-after"), now, headers.get("date"))
     unexpected = f"unexpected status {line}: {_cut(said or text)}, url: {url}{suffix}"
 
     if status == 400:
@@ -59,7 +60,7 @@ def from_status(
             return ModelError(_usage_text(error, said, now), "usage_limit_exceeded")
         return StreamDropped(
             f"{line}: {_cut(said or text)}{suffix}" if said or text else line + suffix,
-            delay_s=parse_retry_after(headers.get("retry-after"), now),
+            delay_s=wait_s,
             info={"response_too_many_failed_attempts": {"http_status_code": 429}},
             final=f"exceeded retry limit, last status: {line}{suffix}",
         )
@@ -72,13 +73,13 @@ def from_status(
     if status in (500, 502, 503, 504):
         return StreamDropped(
             unexpected,
-            delay_s=parse_retry_after(headers.get("retry-after"), now),
+            delay_s=wait_s,
             info="internal_server_error",
             final=f"The model service is under high demand; try again later (last status: {line}{suffix}).",
         )
     return StreamDropped(
         unexpected,
-        delay_s=parse_retry_after(headers.get("retry-after"), now),
+        delay_s=wait_s,
         info={"response_stream_connection_failed": {"http_status_code": status}},
     )
 

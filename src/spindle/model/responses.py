@@ -44,6 +44,8 @@ ERROR_BODY_MAX_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 10.0
 JSON_MAX_BYTES = 64 * 1024 * 1024
 JSON_TIMEOUT_S = 10.0
+SILENT_WAIT_S = 5.0
+"""The longest pause between two tries of one request; a server that asks for more has it announced."""
 SECRET_MIN_CHARS = 4
 """Shorter values are not taken out of error texts: they would tear ordinary words apart."""
 
@@ -141,9 +143,11 @@ class ResponsesClient:
             except (ConnectFailed, PeerClosed) as error:
                 failure = failures.no_connection(str(error))
             retries += 1
-            if retries > self._provider.request_retries:
+            asked_s = failure.delay_s if isinstance(failure, StreamDropped) else None
+            # A long wait is not for here, where nobody is told of it.
+            if retries > self._provider.request_retries or (asked_s or 0) > SILENT_WAIT_S:
                 raise failure
-            await asyncio.sleep(backoff_s(retries, self._clock))
+            await asyncio.sleep(backoff_s(retries, self._clock) if asked_s is None else asked_s)
 
     async def _send(self, url: Url, body: bytearray, turn_state: TurnState | None) -> Response:
         fixed = {"accept": "text/event-stream", "content-type": "application/json"}

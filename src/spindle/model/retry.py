@@ -9,8 +9,8 @@ from spindle.protocol.clock import Clock
 
 FIRST_DELAY_S = 0.2
 MAX_BACKOFF_S = 60.0
-MAX_SERVER_DELAY_S = 3600.0
-"""A server that asks for more than this is asked again after an hour all the same."""
+MAX_SERVER_DELAY_S = 60.0
+"""A server that asks for more than this is asked again after a minute all the same; an hour would look like a hang."""
 
 
 def backoff_s(attempt: int, clock: Clock) -> float:
@@ -20,8 +20,11 @@ def backoff_s(attempt: int, clock: Clock) -> float:
     return delay * (0.9 + 0.2 * clock.random())
 
 
-def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Seconds to wait by a `retry-after` header, which holds seconds or an HTTP date. None when it says neither."""
+def parse_retry_after(value: str | None, now: float, date: str | None = None) -> float | None:
+    """Seconds to wait by a `retry-after` header, which holds seconds or an HTTP date. None when it says neither.
+
+    `date` is the header of this name: a date is judged by the clock of the server that wrote it, as long as it tells.
+    """
     text = (value or "").strip()
     if not text:
         return None
@@ -31,7 +34,7 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
         moment = _http_date(text)
         if moment is None:
             return None
-        seconds = moment - now
+        seconds = moment - ((_http_date(date) if date else None) or now)
     return _capped(seconds)
 
 

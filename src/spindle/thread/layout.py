@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 PREFIX = "rollout-"
 TOP_FOLDERS = ("sessions", "archived_sessions")
+KEPT_SUFFIX = ".damaged"
+"""Behind the name of a rollout file: no reader takes such a file for a thread."""
 
 
 def file_name(thread_id: str, unix_s: float) -> str:
@@ -61,6 +63,15 @@ def rollouts_in(folder: str) -> list[str]:
     except OSError:
         return []
     return [f"{folder}/{name}" for name in sorted(names, reverse=True)]
+
+
+def kept_originals(path: str) -> list[str]:
+    """What damaged files looked like before they were gone on with, as copies beside them."""
+    folder, name = os.path.split(path)
+    try:
+        return [f"{folder}/{found}" for found in sorted(os.listdir(folder)) if found.startswith(name + KEPT_SUFFIX)]
+    except OSError:
+        return []
 
 
 def newest_first(sessions: str) -> Iterator[str]:

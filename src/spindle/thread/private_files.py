@@ -118,6 +118,13 @@ def replace_private(path: str, data: bytes) -> None:
     os.replace(scratch, path)
 
 
+def unlink_if_possible(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
 def _close_folder(path: str, mode: int) -> None:
     try:
         if os.stat(path).st_mode & 0o777 != mode:

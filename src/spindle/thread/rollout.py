@@ -58,16 +58,21 @@ class RolloutData(msgspec.Struct, kw_only=True):
     torn: bool = False
     """The last line was cut off while it was being written."""
     meta_rebuilt: bool = False
+    is_damaged: bool = False
+    """Something in this very file, not in a parent's, could not be read."""
+    kept_as: str | None = None
+    """Where a damaged file was copied to before anything was added to it."""
     warnings: list[str] = []
 
     def notices(self) -> list[str]:
         """What a person should be told when this file is resumed: one sentence each."""
         said = list(self.warnings)
-        if self.skipped:
-            lines = "1 damaged line was" if self.skipped == 1 else f"{self.skipped} damaged lines were"
-            said.append(f"{lines} skipped in {self.path}; the file itself was not changed.")
+        kept = f"as it was, the file is kept as {self.kept_as}" if self.kept_as else "the file itself was not changed"
+        if lost := self.skipped + self.torn:
+            lines = "1 damaged line was" if lost == 1 else f"{lost} damaged lines were"
+            said.append(f"{lines} skipped in {self.path}; {kept}.")
         if self.meta_rebuilt:
-            said.append(f"The first line of {self.path} is damaged; it was rebuilt from the file name.")
+            said.append(f"The first line of {self.path} is damaged; it was rebuilt from the file name; {kept}.")
         return said
 
 
@@ -306,6 +311,7 @@ def _read(path: str, find_parent: Callable[[str], str | None] | None, depth: int
     data.records = [record for record in records if record.kind != "session_meta"]
     data.meta = _choose_meta(data, metas)
     data.thread_id = data.meta["id"]
+    data.is_damaged = bool(skipped or torn or data.meta_rebuilt)
     _prepend_parent(data, find_parent, depth)
     return data
 

@@ -136,6 +136,10 @@ class ThreadStore:
             data = read_rollout(writer.path, self._path_of)
             history = History.replay(data, writer)
             writer.close_to_others()
+            if data.is_damaged:
+                from spindle.thread.damaged import keep_original  # rarely needed
+
+                data.kept_as = keep_original(writer.path)
         except BaseException:
             writer.close()
             raise
@@ -201,6 +205,8 @@ class ThreadStore:
             os.unlink(ref.path)
         except OSError as error:
             raise ThreadError(f"thread {ref.id} cannot be deleted: {error.strerror}") from error
+        for copy in layout.kept_originals(ref.path):
+            private_files.unlink_if_possible(copy)
         self.names.forget(ref.id)
 
     def find_response_id(self, response_id: str) -> ThreadRef | None:
@@ -325,6 +331,8 @@ class ThreadStore:
     def _move(self, ref: ThreadRef, path: str, *, archived: bool) -> ThreadRef:
         check_unused(ref.path)
         try:
+            for copy in layout.kept_originals(ref.path):
+                os.rename(copy, path + copy.removeprefix(ref.path))
             os.rename(ref.path, path)
         except OSError as error:
             raise ThreadError(f"thread {ref.id} cannot be moved to {path}: {error.strerror}") from error
