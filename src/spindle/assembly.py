@@ -24,6 +24,8 @@ from spindle.model.headers import Identity
 from spindle.model.provider import Provider
 from spindle.model.responses import ResponsesClient
 from spindle.policy.environment import child_environment
+from spindle.policy.rulebook import RuleBook
+from spindle.policy.sandbox import PROTECTED_NAMES
 from spindle.process.table import ProcessTable
 from spindle.prompt.instructions import choose_instructions
 from spindle.protocol.clock import Clock, SystemClock, iso_utc
@@ -148,6 +150,7 @@ async def _assemble(
             environment=environment,
             home=config.home,
             fence=config.spindle.fence,
+            rules=RuleBook(config.home, config.rule_folders),
             image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
         ),
         store=store,
@@ -324,4 +327,5 @@ def _briefing_options(request: SessionRequest, shell_name: str, environment: dic
         developer_instructions=config.developer_instructions,
         user_instructions=request.user_instructions,
         extras=config.spindle.environment_extras,
+        protected=(*PROTECTED_NAMES, *config.spindle.fence.protected),
     )

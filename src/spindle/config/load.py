@@ -9,7 +9,7 @@ from typing import Any
 from spindle.config.keys import FEATURES, KEYS, PROFILE
 from spindle.config.kinds import Layer, Table, check_layer, dotted, resolve_path
 from spindle.config.policies import Policies, defaults_for, resolve_policies
-from spindle.config.project_layer import drop_forbidden, drop_loosening, project_layers
+from spindle.config.project_layer import drop_forbidden, drop_loosening, project_layers, rule_folders
 from spindle.config.providers import build_providers, choose_provider
 from spindle.config.schema import Config, SpindleConfig
 from spindle.config.sources import merge, overrides_layer, read_layer, read_text, resolve_home
@@ -31,6 +31,7 @@ def load_config(
     ignore_user_config: bool = False,
     strict: bool = False,
     headless: bool = False,
+    ignore_rules: bool = False,
     config: Mapping[str, Any] | None = None,
     system_dir: str = "/etc/codex",
 ) -> Config:
@@ -38,7 +39,8 @@ def load_config(
 
     `overrides` are the `-c` strings; `config` is the same from a client, already parsed; `flags` holds typed top-level
     keys of the command line, and `add_dirs`. `headless`: nobody can answer, so approval is `never` and the sandbox
-    read-only unless said otherwise. `strict`: an unknown key is an error.
+    read-only unless said otherwise. `strict`: an unknown key is an error. `ignore_rules`: no `.rules` files but the
+    administrator's.
     """
     cwd = os.path.abspath(cwd)
     home = resolve_home(env)
@@ -78,6 +80,8 @@ def load_config(
     provider = choose_provider(provider_id, providers, reader.origins.get("model_provider", "default"))
     if "instructions" in merged:
         reader.warnings.append("`instructions` is ignored; use developer_instructions or an AGENTS.md file")
+    if merged.get("features", {}).get("exec_policy", FEATURES["exec_policy"][1]):
+        merged["rule_folders"] = rule_folders(cwd, home, trust, markers, system_dir, only_system=ignore_rules)
     return _build(merged, home, cwd, trust, policies, provider, providers, reader)
 
 
@@ -170,6 +174,7 @@ def _build(
         "workspace_write": policies.workspace_write,
         "allowed_approval_policies": policies.allowed_approval,
         "allowed_sandbox_modes": policies.allowed_sandbox,
+        "rule_folders": merged.get("rule_folders", ()),
         "environment": _environment(merged.get("shell_environment_policy", {})),
         "skills_include_instructions": skills.get("include_instructions", True),
         "disabled_skills": _disabled_skills(skills.get("config", ())),

@@ -33,6 +33,20 @@ def project_layers(cwd: str, home: str, trust: Trust, root_markers: Sequence[str
     return layers
 
 
+def rule_folders(
+    cwd: str, home: str, trust: Trust, root_markers: Sequence[str], system_dir: str, *, only_system: bool = False
+) -> tuple[tuple[str, bool], ...]:
+    """Where `.rules` files may be, lowest precedence first, and whether what they allow counts."""
+    folders = [(f"{system_dir}/rules", True)]
+    if not only_system:
+        folders.append((f"{home}/rules", True))
+        here = os.path.realpath(cwd)
+        for folder in folders_between(find_root(here, root_markers) or here, here):
+            if os.path.realpath(f"{folder}/.codex") != os.path.realpath(home):
+                folders.append((f"{folder}/.codex/rules", trust.covers(folder)))
+    return tuple(folders)
+
+
 def drop_forbidden(layer: Layer, warnings: list[str]) -> None:
     """Take out the keys that no project file can set."""
     for key in sorted(NOT_FOR_PROJECTS):

@@ -134,6 +134,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The administrator's limit, strictest first; None = no limit."""
     allowed_sandbox_modes: tuple[str, ...] | None = None
     """The administrator's limit, strictest first; None = no limit."""
+    rule_folders: tuple[tuple[str, bool], ...] = ()
+    """Where `.rules` files are read from, lowest precedence first, and whether what they allow counts; none = off."""
     environment: EnvironmentPolicy
     """Which environment variables commands get."""
     allow_login_shell: bool = True

@@ -1,32 +1,74 @@
-"""May it run? Policy decides; where it says "ask", a person does. Holds the open questions and the session's grants.
+"""A person's word: the open questions of a session, the answers to them, and what was granted for its lifetime.
 
-The rules themselves are imported when the first command or patch wants leave: the first request does not wait for them.
+What is decided without a person, and how a question is put, is `leave`; that module and the rules are loaded when the
+first command or patch wants leave, the first request does not wait for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spindle.errors import Rejected
+import msgspec
+
+from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import Boundary
-from spindle.protocol.events import ApplyPatchApprovalRequest, ExecApprovalRequest, Msg
+from spindle.protocol.events import GrantRevoked, Msg, Warning
 from spindle.protocol.settings import ThreadSettings
-from spindle.tools.tool import Permit
 
-APPROVED = frozenset(("approved", "allow", "approved_for_session"))
+if TYPE_CHECKING:
+    from spindle.core.leave import CallApprovals
+    from spindle.policy.grants import Grant, Grants
+
+AMENDMENT = "approved_execpolicy_amendment"
+_WORDS = {"allow": "approved", "deny": "denied"}
+_APPROVED = frozenset(("approved", "approved_for_session", AMENDMENT))
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person said. Whatever cannot be read as a yes is a no."""
+
+    word: str
+    prefix: tuple[str, ...] | None = None
+    """The beginning to be allowed for good, where the answer names one."""
+
+    @property
+    def is_yes(self) -> bool:
+        return self.word in _APPROVED
+
+    @classmethod
+    def read(cls, decision: Any) -> Answer:
+        """A word, or an object whose one key is the word."""
+        details = None
+        if isinstance(decision, dict):
+            decision, details = next(iter(decision.items()), (None, None))
+        word = _WORDS.get(decision, decision) if isinstance(decision, str) else "denied"
+        prefix = details.get("proposed_execpolicy_amendment") if isinstance(details, dict) else None
+        if not isinstance(prefix, list) or not all(isinstance(part, str) for part in prefix):
+            prefix = ()
+        return cls(word=word, prefix=tuple(prefix) or None)
 
 
 class Question:
-    """One open request. Answered by the id of its event or by its call id."""
+    """One open request. Answered by its call id, or by the id of its event, which it shares with others of the turn."""
 
-    __slots__ = ("answer", "call_id", "sub_id")
+    __slots__ = ("answer", "call_id", "closed", "key", "kind", "sub_id")
 
-    def __init__(self, sub_id: str, call_id: str) -> None:
+    def __init__(self, kind: str, sub_id: str, call_id: str, key: object) -> None:
+        loop = asyncio.get_running_loop()
+        self.kind = kind
         self.sub_id = sub_id
         self.call_id = call_id
-        self.answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.key = key
+        """Equal for questions about the very same thing."""
+        self.answer: asyncio.Future[Answer] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        """Done when the answer has had its effect."""
+
+    @property
+    def is_refused(self) -> bool:
+        return self.answer.done() and (self.answer.cancelled() or not self.answer.result().is_yes)
 
 
 class Approvals:
@@ -36,12 +78,13 @@ class Approvals:
         self,
         sandbox_problem: Callable[[], Awaitable[str | None]],
         interrupt: Callable[[], None],
+        rules: RuleBook,
     ) -> None:
-        self._sandbox_problem = sandbox_problem
-        self._interrupt = interrupt
+        self.sandbox_problem = sandbox_problem
+        self.interrupt = interrupt
+        self.rules = rules
         self._open: list[Question] = []
-        self._granted_commands: set[tuple[tuple[str, ...], str, bool]] = set()
-        self._granted_paths: set[str] = set()
+        self._grants: Grants | None = None
 
     def for_call(
         self,
@@ -53,122 +96,82 @@ class Approvals:
         boundary: Boundary,
         emit: Callable[[Msg], None],
     ) -> CallApprovals:
-        """The two questions one tool call may put."""
+        """The questions one tool call may put."""
+        from spindle.core.leave import CallApprovals  # with the first call
+
         return CallApprovals(self, sub_id, turn_id, call_id, settings, boundary, emit)
 
-    def answer(self, request_id: str, decision: Any) -> bool:
-        """Pass a person's answer on. False when no open question has that id."""
-        if isinstance(decision, dict):
-            decision = next(iter(decision), None)
-        word = decision if isinstance(decision, str) else "denied"
-        if word == "approved_execpolicy_amendment":
-            word = "approved"
-        question = next((q for q in self._open if q.call_id == request_id), None) or next(
-            (q for q in self._open if q.sub_id == request_id), None
-        )
-        if question is None or question.answer.done():
+    # ---- questions -----------------------------------------------------------------------------
+
+    def answer(self, kind: str, request_id: str, decision: Any) -> bool:
+        """Pass a person's answer on. False when no open question has that id; a second answer finds none."""
+        waiting = [question for question in self._open if not question.answer.done()]
+        named = [question for question in waiting if question.call_id == request_id]
+        # The id of the event is that of the turn: the question that was put first is meant.
+        named += [question for question in waiting if question.sub_id == request_id and question.kind == kind]
+        if not named:
             return False
-        question.answer.set_result(word)
+        named[0].answer.set_result(Answer.read(decision))
         return True
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: Question, put: Callable[[], None], settle: Callable[[Answer], None]) -> Answer:
+        """Put the question and wait for the answer; `settle` gives it effect before anybody else is let on."""
         self._open.append(question)
         try:
-            return await question.answer
+            put()
+            answer = await question.answer
+            settle(answer)
+            return answer
         finally:
             self._open.remove(question)
+            question.closed.set_result(None)
 
+    def in_the_way_of(self, question: Question) -> Question | None:
+        """An open question about the same thing is not put twice, and an answer by call id must mean one question."""
+        return next((q for q in self._open if q.key == question.key or q.call_id == question.call_id), None)
 
-class CallApprovals:
-    """`permit_command` and `permit_patch` of one tool call."""
+    # ---- grants --------------------------------------------------------------------------------
 
-    def __init__(
-        self,
-        approvals: Approvals,
-        sub_id: str,
-        turn_id: str,
-        call_id: str,
-        settings: ThreadSettings,
-        boundary: Boundary,
-        emit: Callable[[Msg], None],
-    ) -> None:
-        self._all = approvals
-        self._sub_id = sub_id
-        self._turn_id = turn_id
-        self._call_id = call_id
-        self._settings = settings
-        self._boundary = boundary
-        self._emit = emit
+    @property
+    def grants(self) -> Grants:
+        if self._grants is None:
+            from spindle.policy.grants import Grants  # with the first question
 
-    async def permit_command(
-        self,
-        argv: list[str],
-        *,
-        cwd: str,
-        escalated: bool = False,
-        justification: str | None = None,
-        prefix_rule: list[str] | None = None,
-    ) -> Permit:
-        from spindle.policy.approval import USER_REJECTED_COMMAND, Allow, Ask, Refuse, decide_command
-        from spindle.policy.commands import parse_command
+            self._grants = Grants()
+        return self._grants
 
-        settings = self._settings
-        decision = decide_command(
-            argv,
-            policy=settings.approval_policy,
-            sandbox=settings.sandbox,
-            escalated=escalated,
-            sandbox_available=settings.sandbox.is_full_access or await self._all._sandbox_problem() is None,
-        )
-        match decision:
-            case Refuse(message=message):
-                raise Rejected(message)
-            case Allow(sandboxed=sandboxed):
-                return Permit(sandboxed=sandboxed)
-            case Ask(reason=reason, sandboxed_if_approved=sandboxed):
-                pass
-        grant = (tuple(argv), cwd, escalated)
-        if grant not in self._all._granted_commands:
-            self._emit(
-                ExecApprovalRequest(
-                    call_id=self._call_id,
-                    turn_id=self._turn_id,
-                    command=argv,
-                    cwd=cwd,
-                    reason=justification or reason or None,
-                    parsed_cmd=parse_command(argv),
-                )
-            )
-            if await self._approved(USER_REJECTED_COMMAND):
-                self._all._granted_commands.add(grant)
-        return Permit(sandboxed=sandboxed, asked=True)
+    def begin_turn(self, boundary: Callable[[], Boundary], emit: Callable[[Msg], None]) -> None:
+        """What was granted in another folder or another sandbox ends."""
+        if self._grants is not None:
+            for grant in self._grants.end_outside(boundary()):
+                emit(GrantRevoked(grant=grant.to_wire(), reason="settings_changed"))
 
-    async def permit_patch(self, changes: dict[str, Any]) -> Permit:
-        from spindle.policy.approval import USER_REJECTED_PATCH, Allow, Ask, Refuse, decide_patch
+    def list_grants(self) -> list[Grant]:
+        """What holds for the session, then what was allowed for good."""
+        from spindle.policy.grants import prefix_grant
 
-        paths = [path for target, change in changes.items() for path in (target, change.get("move_path")) if path]
-        match decide_patch(paths, policy=self._settings.approval_policy, boundary=self._boundary):
-            case Refuse(message=message):
-                raise Rejected(message)
-            case Allow(sandboxed=sandboxed):
-                return Permit(sandboxed=sandboxed)
-            case Ask(reason=reason, sandboxed_if_approved=sandboxed):
-                pass
-        if not self._all._granted_paths.issuperset(paths):
-            self._emit(
-                ApplyPatchApprovalRequest(
-                    call_id=self._call_id, turn_id=self._turn_id, changes=changes, reason=reason or None
-                )
-            )
-            if await self._approved(USER_REJECTED_PATCH):
-                self._all._granted_paths.update(paths)
-        return Permit(sandboxed=sandboxed, asked=True)
+        saved = [prefix_grant(prefix) for prefix in self.rules.saved()] if self.rules.is_on else []
+        return [*self.grants, *saved]
 
-    async def _approved(self, refusal: str) -> bool:
-        """Wait for the answer. True when it holds for the session; raises Rejected when it is a no."""
-        decision = await self._all.ask(Question(self._sub_id, self._call_id))
-        if decision in APPROVED:
-            return decision == "approved_for_session"
-        if decision == "abort":
-            self._all._interrupt()
-        raise Rejected(refusal, by_user=True)
+    def revoke(self, grant_id: str) -> Grant | None:
+        """Takes effect at once: the next command asks again. None when there is no such grant."""
+        from spindle.policy.grants import PrefixScope
+
+        grant = next((grant for grant in self.list_grants() if grant.id == grant_id), None)
+        if grant is not None and isinstance(grant.scope, PrefixScope):
+            return grant if self.rules.revoke(grant.scope.prefix) else None
+        return self.grants.revoke(grant_id)
+
+    def prefixes_to_tell(self, settings: ThreadSettings, emit: Callable[[Msg], None]) -> tuple[tuple[str, ...], ...]:
+        """What the model is told that may run without the sandbox; only where it may ask for more."""
+        if settings.approval_policy != "on-request":
+            return ()
+        prefixes = self.rules.allowed_prefixes()
+        self.tell_about_rules(emit)
+        return prefixes
+
+    def tell_about_rules(self, emit: Callable[[Msg], None]) -> None:
+        """Say, once, what is wrong with the rule files."""
+        warnings, self.rules.warnings = self.rules.warnings, []
+        for text in warnings:
+            emit(Warning(message=text))

@@ -15,8 +15,10 @@ import msgspec
 from spindle.core.live_thread import LiveThread
 from spindle.policy.sandbox import writable_roots
 from spindle.prompt.agents import render_skills, skill_message, user_instructions
+from spindle.prompt.permissions import PROTECTED
 from spindle.prompt.snapshot import (
     ContextSnapshot,
+    Prefixes,
     context_changes,
     initial_context,
     snapshot_from_turn_context,
@@ -52,6 +54,8 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the client instead of AGENTS.md."""
     extras: tuple[str, ...] = ()
     """Extra lines of the environment message: "date", "timezone"."""
+    protected: tuple[str, ...] = PROTECTED
+    """What stays read-only below every writable root."""
 
 
 class Briefing:
@@ -69,9 +73,11 @@ class Briefing:
         """The thread was cut back: what was told after that point was not told."""
         self._told = snapshot_from_turn_context(turn_context) if turn_context else None
 
-    def before_input(self, thread: LiveThread, settings: ThreadSettings, emit: Emit) -> ContextSnapshot:
+    def before_input(
+        self, thread: LiveThread, settings: ThreadSettings, emit: Emit, approved_prefixes: Prefixes | None = None
+    ) -> ContextSnapshot:
         """Append a message for each thing that is not as the thread was last told."""
-        snapshot = self._snapshot(settings, thread, emit)
+        snapshot = self._snapshot(settings, thread, emit, approved_prefixes)
         told = self._told
         if told is not None and told.model is not None:
             told = msgspec.structs.replace(told, model_text=thread.text_for(told.model))
@@ -127,7 +133,9 @@ class Briefing:
             )
         return self._skills[cwd]
 
-    def _snapshot(self, settings: ThreadSettings, thread: LiveThread, emit: Emit) -> ContextSnapshot:
+    def _snapshot(
+        self, settings: ThreadSettings, thread: LiveThread, emit: Emit, approved_prefixes: Prefixes | None
+    ) -> ContextSnapshot:
         options = self._options
         instructions, warnings = self._instructions(settings.cwd, thread)
         for text in warnings:
@@ -141,6 +149,8 @@ class Briefing:
             approval_policy=settings.approval_policy,
             sandbox=settings.sandbox,
             roots=writable_roots(settings.sandbox, settings.cwd, options.environment),
+            protected=options.protected,
+            approved_prefixes=approved_prefixes,
             model=settings.model,
             model_text=thread.text_for(settings.model),
             personality=settings.personality,

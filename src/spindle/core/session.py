@@ -23,6 +23,8 @@ from spindle.protocol.events import (
     ConversationPath,
     Error,
     Event,
+    GrantRevoked,
+    ListGrantsResponse,
     ListModelsResponse,
     ListSkillsResponse,
     Msg,
@@ -36,10 +38,12 @@ from spindle.protocol.ops import (
     ExecApproval,
     GetPath,
     Interrupt,
+    ListGrants,
     ListModels,
     ListSkills,
     OverrideTurnContext,
     PatchApproval,
+    RevokeGrant,
     SetThreadName,
     Shutdown,
     Submission,
@@ -173,8 +177,14 @@ class Session:
             case Interrupt():
                 await self._turns.stop("interrupted")
             case ExecApproval(id=request_id, decision=decision) | PatchApproval(id=request_id, decision=decision):
-                if not self._turns.approvals.answer(request_id, decision):
+                kind = "exec" if isinstance(submission.op, ExecApproval) else "patch"
+                if not self._turns.approvals.answer(kind, request_id, decision):
                     self._emit(submission.id, Warning(message=f"no open approval request {request_id!r}"))
+            case RevokeGrant(id=grant_id):
+                grant = self._turns.approvals.revoke(grant_id)
+                if grant is None:
+                    raise SpindleError(f"there is no grant {grant_id!r}")
+                self._emit(submission.id, GrantRevoked(grant=grant.to_wire()))
             case ThreadRollback(num_turns=num_turns):
                 self._roll_back(num_turns)
                 self._emit(submission.id, ThreadRolledBack(num_turns=num_turns))
@@ -193,6 +203,8 @@ class Session:
                     for cwd in cwds or [self.settings.cwd]
                 ]
                 return ListSkillsResponse(skills=found)
+            case ListGrants():
+                return ListGrantsResponse(grants=[grant.to_wire() for grant in self._turns.approvals.list_grants()])
             case ListModels():
                 return ListModelsResponse(models=[msgspec.to_builtins(m) for m in self.thread.catalog.listed])
             case GetPath():

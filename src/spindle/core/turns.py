@@ -74,7 +74,7 @@ class Turns:
         self._running: RunningTurn | None = None
         self._steered: list[Submission] = []
         self._said_lost = False
-        self.approvals = Approvals(workbench.processes.sandbox_problem, interrupt=abort)
+        self.approvals = Approvals(workbench.processes.sandbox_problem, abort, workbench.rules)
 
     @property
     def is_running(self) -> bool:
@@ -183,8 +183,14 @@ class Turns:
         op = _input_op(running.submission)
         thread.use_model(settings.model)
         self._workbench.new_turn()
+
         # A turn's first event is that it started: what there is to say before belongs to no submission.
-        snapshot = self._briefing.before_input(thread, settings, lambda msg: self._stream.emit(Event("", msg)))
+        def say(msg: Msg) -> None:
+            self._stream.emit(Event("", msg))
+
+        self.approvals.begin_turn(lambda: self._workbench.boundary(settings), say)
+        prefixes = self.approvals.prefixes_to_tell(settings, say)
+        snapshot = self._briefing.before_input(thread, settings, say, prefixes)
         started = TaskStarted(
             turn_id=running.turn_id,
             model_context_window=thread.window_tokens,
@@ -232,7 +238,8 @@ class Turns:
     async def _warm_up(self, settings: ThreadSettings) -> None:
         """Load what runs tools, and try the sandbox, while the model thinks. A profile must not run without need."""
         await asyncio.sleep(WARM_AFTER_S)
-        from spindle.tools import patching, sessions  # noqa: F401  kept out of the way of the first request
+        from spindle.core import leave  # noqa: F401  kept out of the way of the first request
+        from spindle.tools import patching, sessions  # noqa: F401
 
         if not settings.sandbox.is_full_access:
             await self._workbench.processes.sandbox_problem()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from spindle.core.approvals import CallApprovals
 from spindle.core.live_thread import LiveThread
+from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import Boundary, Fence, boundary_of
 from spindle.process.table import ProcessTable
 from spindle.protocol.events import Msg
@@ -14,6 +14,7 @@ from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import ToolContext
 
 if TYPE_CHECKING:
+    from spindle.core.leave import CallApprovals
     from spindle.patch.diff import TurnDiffTracker
 
 
@@ -27,9 +28,11 @@ class Workbench:
         environment: Mapping[str, str],
         home: str,
         fence: Fence | None = None,
+        rules: RuleBook | None = None,
         image_as_message: bool,
     ) -> None:
         self.processes = processes
+        self.rules = rules or RuleBook(home)
         self.environment = environment
         self._home = home
         self._fence = fence
@@ -80,5 +83,7 @@ class Workbench:
             processes=self.processes,
             permit_command=approvals.permit_command,
             permit_patch=approvals.permit_patch,
+            permit_retry=approvals.permit_retry,
+            permit_patch_retry=approvals.permit_patch_retry,
             diff=self._diff,
         )

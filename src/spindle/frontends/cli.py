@@ -19,6 +19,7 @@ COMMANDS = {
     "delete": "delete a thread for good",
     "apply-patch": "apply a patch in the *** Begin Patch format",
     "sandbox": "run a command as the agent would: sandbox [--mode MODE] [--] COMMAND",
+    "grants": "what you allowed for good: grants [list], grants revoke ID",
     "login": "store an API key (login --with-api-key, login status)",
     "logout": "forget the stored login",
     "debug": "debug prompt-input [PROMPT]: print the request that would be sent",
@@ -111,6 +112,10 @@ def _front_end(name: str) -> tuple[Sequence[Option], Runner]:
         from spindle.frontends import threads
 
         return threads.OPTIONS, lambda parsed, words: threads.run(name, parsed, words)
+    if name == "grants":
+        from spindle.frontends import grants
+
+        return grants.OPTIONS, grants.run
     if name in ("login", "logout"):
         from spindle.frontends import login
 

@@ -55,6 +55,7 @@ def config_from(
         headless=headless,
         profile=parsed.value("profile"),
         ignore_user_config=parsed.flag("ignore_user_config"),
+        ignore_rules=parsed.flag("ignore_rules"),
         strict=parsed.flag("strict_config"),
     )
 

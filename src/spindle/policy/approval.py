@@ -184,6 +184,12 @@ def _prefix_to_offer(asking: Sequence[_Verdict], wanted: Sequence[str]) -> tuple
     return None
 
 
+def prefix_for_retry(argv: Sequence[str]) -> tuple[str, ...] | None:
+    """The beginning that may be allowed for good when a command is to run again outside."""
+    parts = split_command(argv)
+    return tuple(parts[0]) if parts and offerable_prefix(parts[0], parts) else None
+
+
 def decide_patch(paths: Sequence[str], *, policy: ApprovalPolicy, boundary: Boundary) -> Decision:
     """`paths` are all files a patch touches, move targets included; absolute."""
     if not paths:

@@ -10,7 +10,7 @@ from spindle.protocol.settings import SandboxPolicy
 
 MAX_BYTES = 6 * 1024
 MAX_PREFIXES = 100
-PROTECTED = (".git", ".codex", ".agents", ".vscode/tasks.json", ".envrc", ".husky")
+PROTECTED = (".git", ".codex", ".agents", ".vscode", ".envrc", ".husky")
 """What stays read-only below every writable root unless the user configured another list."""
 
 _OPEN, _CLOSE = "<permissions instructions>", "</permissions instructions>"

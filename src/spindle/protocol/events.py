@@ -203,6 +203,13 @@ class ExecApprovalRequest(Msg, frozen=True, kw_only=True, tag="exec_approval_req
     reason: str | None = None
     proposed_execpolicy_amendment: list[str] | None = None
     parsed_cmd: list[dict[str, Any]] = []
+    available_decisions: list[Any] = []
+    display: str = ""
+    """The command as a line of shell, with hidden characters made visible; `command` stays exact."""
+    if_approved: str = ""
+    """What a yes lets the command reach, in a sentence."""
+    offers: list[dict[str, Any]] = []
+    """For each available decision the grants it would make: `{"decision", "grants": [Grant]}`."""
 
 
 class ApplyPatchApprovalRequest(Msg, frozen=True, kw_only=True, tag="apply_patch_approval_request"):
@@ -213,6 +220,22 @@ class ApplyPatchApprovalRequest(Msg, frozen=True, kw_only=True, tag="apply_patch
     changes: dict[str, Any]
     reason: str | None = None
     grant_root: str | None = None
+    available_decisions: list[Any] = []
+    offers: list[dict[str, Any]] = []
+
+
+class GrantAdded(Msg, frozen=True, kw_only=True, tag="grant_added"):
+    """An answer granted something beyond the moment. `grant`: id, effect, scope, expires, text."""
+
+    grant: dict[str, Any]
+
+
+class GrantRevoked(Msg, frozen=True, kw_only=True, tag="grant_revoked"):
+    """A grant no longer holds."""
+
+    grant: dict[str, Any]
+    reason: str = "revoked"
+    """"revoked" by a person, or "settings_changed": it was given for another folder or another sandbox."""
 
 
 class ExecCommandBegin(Msg, frozen=True, kw_only=True, tag="exec_command_begin"):
@@ -332,6 +355,10 @@ class WebSearchEnd(Msg, frozen=True, kw_only=True, tag="web_search_end"):
 
 class ListSkillsResponse(Msg, frozen=True, kw_only=True, tag="list_skills_response"):
     skills: list[dict[str, Any]]
+
+
+class ListGrantsResponse(Msg, frozen=True, kw_only=True, tag="list_grants_response"):
+    grants: list[dict[str, Any]]
 
 
 class ListModelsResponse(Msg, frozen=True, kw_only=True, tag="list_models_response"):

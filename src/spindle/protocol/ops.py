@@ -108,6 +108,16 @@ class ListSkills(Op, frozen=True, kw_only=True, tag="list_skills"):
     force_reload: bool = False
 
 
+class ListGrants(Op, frozen=True, kw_only=True, tag="list_grants"):
+    """Ask what a person has granted: for this session, and for good."""
+
+
+class RevokeGrant(Op, frozen=True, kw_only=True, tag="revoke_grant"):
+    """Take a grant back, at once. `id` is the grant's."""
+
+    id: str
+
+
 class ListModels(Op, frozen=True, kw_only=True, tag="list_models"):
     pass
 
@@ -140,6 +150,8 @@ OPS: dict[str, type[Op]] = {
         Interrupt,
         ExecApproval,
         PatchApproval,
+        ListGrants,
+        RevokeGrant,
         ListSkills,
         ListModels,
         ThreadRollback,

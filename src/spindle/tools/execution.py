@@ -6,9 +6,12 @@ import os
 from collections.abc import Sequence
 from typing import NoReturn
 
+import msgspec
+
 from spindle.context.truncate import truncate_text
 from spindle.errors import Rejected, SandboxUnavailable, ToolError
 from spindle.patch.heredoc import BARE_PATCH_HINT, find_patch, is_bare_patch
+from spindle.policy.approval import looks_denied
 from spindle.policy.commands import parse_command
 from spindle.policy.sandbox import absolute
 from spindle.process.command import Command
@@ -41,6 +44,7 @@ class Execution:
         self._parsed = parse_command(argv)
         self._bytes_left = _DELTA_BYTES
         self._deltas_left = _DELTA_COUNT
+        self._was_asked = False
         self.argv = list(argv)
         self.cwd = cwd
 
@@ -60,12 +64,25 @@ class Execution:
                 self.begin()
                 self.never_ran(str(refusal))
             raise
+        self._was_asked = permit.asked
         return Command(
             argv=self.argv,
             cwd=self.cwd,
             boundary=ctx.boundary if permit.sandboxed else None,
             tty=tty,
         )
+
+    async def permit_retry(self, command: Command, exit_code: int, output: OutputRing) -> Command | None:
+        """After its end: the command to run once more, outside, if the sandbox stopped it and a person says so.
+
+        Who has approved a run inside is not asked again, nor is that yes taken for more than it was.
+        """
+        if not command.is_confined or self._was_asked or not looks_denied(exit_code, output.peek().text()):
+            return None
+        if not await self._ctx.permit_retry(self.argv, cwd=self.cwd):
+            return None
+        self._bytes_left, self._deltas_left = _DELTA_BYTES, _DELTA_COUNT
+        return msgspec.structs.replace(command, boundary=None)
 
     def begin(self) -> None:
         self._ctx.emit(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from spindle.errors import SandboxUnavailable, ToolError
+from spindle.process.command import Command
 from spindle.process.output import Taken
 from spindle.process.table import Finished
 from spindle.protocol.items import encode_json
@@ -34,6 +35,20 @@ async def run(argv: Sequence[str], args: ShellArgs, ctx: ToolContext, *, as_json
         return _answer(ctx, code, ctx.clock.monotonic() - started, taken, as_json=as_json)
     shown = Execution(ctx, argv, cwd)
     command = await shown.permit(args)
+    finished = await _run_once(shown, command, args.limit_s, ctx)
+    if not finished.timed_out:
+        again = await shown.permit_retry(command, finished.exit_code, finished.output)
+        if again is not None:
+            finished = await _run_once(shown, again, args.limit_s, ctx)
+    taken = finished.output.peek()
+    if finished.timed_out:
+        notice = f"command timed out after {finished.duration_s * 1000:.0f} milliseconds\n".encode()
+        taken = Taken(notice + taken.head, taken.tail, taken.total + len(notice), taken.lines + 1, taken.dropped)
+    return _answer(ctx, finished.exit_code, finished.duration_s, taken, as_json=as_json)
+
+
+async def _run_once(shown: Execution, command: Command, limit_s: float | None, ctx: ToolContext) -> Finished:
+    """One run, from its begin event to its end event."""
     shown.begin()
     ended = False
 
@@ -43,18 +58,13 @@ async def run(argv: Sequence[str], args: ShellArgs, ctx: ToolContext, *, as_json
         shown.end(finished.exit_code, finished.output, finished.duration_s)
 
     try:
-        finished = await ctx.processes.run(command, timeout_s=args.limit_s, on_output=shown.output, on_end=end)
+        return await ctx.processes.run(command, timeout_s=limit_s, on_output=shown.output, on_end=end)
     except (OSError, SandboxUnavailable) as error:
         shown.refuse_start(error)
     except asyncio.CancelledError:
         if not ended:
             shown.never_ran("aborted by user before it started")
         raise
-    taken = finished.output.peek()
-    if finished.timed_out:
-        notice = f"command timed out after {finished.duration_s * 1000:.0f} milliseconds\n".encode()
-        taken = Taken(notice + taken.head, taken.tail, taken.total + len(notice), taken.lines + 1, taken.dropped)
-    return _answer(ctx, finished.exit_code, finished.duration_s, taken, as_json=as_json)
 
 
 def _answer(ctx: ToolContext, exit_code: int, seconds: float, output: Taken, *, as_json: bool) -> ToolResult:

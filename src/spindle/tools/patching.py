@@ -40,6 +40,10 @@ class PatchNotWritten(ToolError):
     """The patch fitted, but the disk refused; the text says which files are changed all the same."""
 
 
+class PatchFencedOff(PatchNotWritten):
+    """The patch would write outside of the boundary; nothing was written."""
+
+
 async def apply_patch_text(patch: str, cwd: str, ctx: ToolContext) -> str:
     """Apply a patch that a shell command carried; `cwd` is where the command would have run.
 
@@ -68,6 +72,17 @@ async def _apply(patch: str, cwd: str, ctx: ToolContext) -> str:
         raise ToolError(f"apply_patch verification failed: {error}") from error
     changes = {change.path: change.to_wire() for change in plan.changes}
     permit = await ctx.permit_patch(changes)
+    try:
+        return _write_and_tell(plan, paths, permit, changes, ctx)
+    except PatchFencedOff:
+        again = await ctx.permit_patch_retry(changes)
+        if again is None:
+            raise
+    return _write_and_tell(plan, paths, again, changes, ctx)
+
+
+def _write_and_tell(plan: Plan, paths: _Paths, permit: Permit, changes: dict[str, Any], ctx: ToolContext) -> str:
+    """One attempt, from its begin event to its end event."""
     if permit.asked:
         _require_unchanged(plan, paths)
     ctx.emit(PatchApplyBegin(call_id=ctx.call_id, turn_id=ctx.turn_id, auto_approved=not permit.asked, changes=changes))
@@ -141,17 +156,31 @@ def _require_unchanged(plan: Plan, paths: _Paths) -> None:
 
 
 def _write(plan: Plan, paths: _Paths, permit: Permit, ctx: ToolContext) -> None:
-    """Put the plan on disk, file by file, and record each file that is done."""
+    """Put the plan on disk, file by file, and record each file that is done. All or nothing as far as leave goes."""
+    for change in plan.changes:
+        try:
+            for path in _touched(change, paths):
+                _require_leave(path, permit, ctx)
+        except OSError as error:
+            raise PatchFencedOff(_failure(change, error, [])) from error
     done: list[str] = []
     for change in plan.changes:
         try:
             _write_one(change, paths, permit, ctx)
         except OSError as error:
-            verb = "delete" if change.kind == "delete" else "write"
-            text = f"Failed to {verb} file {change.move_path or change.path}: {reason_of(error)}\n"
-            text += "These files were already changed:\n" + "\n".join(done) if done else "No files were changed."
-            raise PatchNotWritten(text + "\n") from error
+            raise PatchNotWritten(_failure(change, error, done)) from error
         done.append(change.move_path or change.path)
+
+
+def _failure(change: FileChange, error: OSError, done: list[str]) -> str:
+    verb = "delete" if change.kind == "delete" else "write"
+    text = f"Failed to {verb} file {change.move_path or change.path}: {reason_of(error)}\n"
+    return text + ("These files were already changed:\n" + "\n".join(done) if done else "No files were changed.") + "\n"
+
+
+def _touched(change: FileChange, paths: _Paths) -> list[str]:
+    shown = (change.path, change.move_path) if change.move_path else (change.path,)
+    return [paths.true(path) for path in shown]
 
 
 def _write_one(change: FileChange, paths: _Paths, permit: Permit, ctx: ToolContext) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from spindle.errors import SandboxUnavailable, ToolError
+from spindle.process.command import Command
 from spindle.process.output import OutputRing
 from spindle.process.table import WARN_LIVE, LiveProcess
 from spindle.protocol.events import TerminalInteraction
@@ -38,6 +39,24 @@ async def run_command(args: ExecCommandArgs, ctx: ToolContext) -> ToolResult:
     session_id = ctx.processes.reserve_id()
     shown = Execution(ctx, argv, cwd, source="unified_exec_startup", process_id=str(session_id))
     command = await shown.permit(args, tty=args.tty)
+    yield_s = _clamp(args.yield_time_ms, _MIN_YIELD_MS) / 1000
+    started = ctx.clock.monotonic()
+    live = await _start(shown, command, session_id, yield_s, ctx)
+    if live.exit_code is not None:
+        try:
+            again = await shown.permit_retry(command, live.exit_code, live.transcript)
+        except asyncio.CancelledError:
+            ctx.processes.forget(live)
+            raise
+        if again is not None:
+            ctx.processes.forget(live)
+            started = ctx.clock.monotonic()
+            live = await _start(shown, again, session_id, yield_s, ctx)
+    return _report(ctx, live, started, args.max_output_tokens)
+
+
+async def _start(shown: Execution, command: Command, session_id: int, yield_s: float, ctx: ToolContext) -> LiveProcess:
+    """Start a command and wait for its end, but no longer than the call wants to."""
     shown.begin()
 
     def ended(live: LiveProcess) -> None:
@@ -45,7 +64,6 @@ async def run_command(args: ExecCommandArgs, ctx: ToolContext) -> ToolResult:
         assert live.ended is not None and live.exit_code is not None
         shown.end(live.exit_code, live.transcript, live.ended - live.started)
 
-    started = ctx.clock.monotonic()
     try:
         live = await ctx.processes.start(
             command, session_id=session_id, call_id=ctx.call_id, on_output=shown.output, on_exit=ended
@@ -56,12 +74,12 @@ async def run_command(args: ExecCommandArgs, ctx: ToolContext) -> ToolResult:
         shown.never_ran("aborted by user before it started")
         raise
     try:
-        await live.wait(_clamp(args.yield_time_ms, _MIN_YIELD_MS) / 1000)
+        await live.wait(yield_s)
     except asyncio.CancelledError:
         # The model never learnt of this session, so nobody could come back to it.
         await ctx.processes.stop(live)
         raise
-    return _report(ctx, live, started, args.max_output_tokens)
+    return live
 
 
 async def write_stdin(args: WriteStdinArgs, ctx: ToolContext) -> ToolResult:

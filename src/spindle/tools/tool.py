@@ -58,6 +58,14 @@ class Truncation(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 10_000
 
 
+async def _no_retry(*_: Any, **__: Any) -> bool:
+    return False
+
+
+async def _no_patch_retry(*_: Any, **__: Any) -> None:
+    return None
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a tool may use while it answers one call."""
 
@@ -80,6 +88,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """`await permit_command(argv, cwd=…, escalated=False, justification=None, prefix_rule=None)`; raises Rejected."""
     permit_patch: Callable[..., Awaitable[Permit]]
     """`await permit_patch(changes)` with absolute paths → FileChange; raises Rejected."""
+    permit_retry: Callable[..., Awaitable[bool]] = _no_retry
+    """`await permit_retry(argv, cwd=…)` after the sandbox stopped a command nobody was asked about: again, outside?"""
+    permit_patch_retry: Callable[..., Awaitable[Permit | None]] = _no_patch_retry
+    """The same for a patch: `await permit_patch_retry(changes)`; None for no."""
     diff: Any
     """The turn's `spindle.patch.diff.TurnDiffTracker`."""
 

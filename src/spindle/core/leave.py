@@ -1,0 +1,316 @@
+"""Leave to run a command or to write a patch: policy decides, and where it says "ask", a person does.
+
+A question shows what would be run and what each answer would grant. The session's questions and grants themselves are
+kept by `approvals`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spindle.core.approvals import AMENDMENT, Answer, Approvals, Question
+from spindle.errors import Rejected
+from spindle.policy.approval import (
+    USER_REJECTED_COMMAND,
+    USER_REJECTED_PATCH,
+    Allow,
+    Ask,
+    Decision,
+    Refuse,
+    decide_command,
+    decide_patch,
+    prefix_for_retry,
+)
+from spindle.policy.commands import parse_command
+from spindle.policy.grants import Grant, command_grant, file_grant, prefix_grant
+from spindle.policy.prefixes import means_anything
+from spindle.policy.sandbox import Boundary
+from spindle.protocol.events import ApplyPatchApprovalRequest, ExecApprovalRequest, GrantAdded, Msg, Warning
+from spindle.protocol.items import encode_payload
+from spindle.protocol.quote import shell_join, visible
+from spindle.protocol.settings import ThreadSettings
+from spindle.tools.tool import Permit
+
+RETRY_POLICIES = ("on-failure", "untrusted")
+"""Where a command or a patch that the sandbox stopped is put to a person."""
+
+_RETRY_REASON = "it failed, and the sandbox seems to be the cause; run it again without the sandbox?"
+_INTERRUPT_S = 5.0
+"""How long an interrupt that a person asked for may take to reach this call."""
+
+
+class CallApprovals:
+    """`permit_command`, `permit_patch` and the retries of one tool call."""
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        sub_id: str,
+        turn_id: str,
+        call_id: str,
+        settings: ThreadSettings,
+        boundary: Boundary,
+        emit: Callable[[Msg], None],
+    ) -> None:
+        self._all = approvals
+        self._sub_id = sub_id
+        self._turn_id = turn_id
+        self._call_id = call_id
+        self._settings = settings
+        self._boundary = boundary
+        self._emit = emit
+
+    # ---- commands ------------------------------------------------------------------------------
+
+    async def permit_command(
+        self,
+        argv: list[str],
+        *,
+        cwd: str,
+        escalated: bool = False,
+        justification: str | None = None,
+        prefix_rule: list[str] | None = None,
+    ) -> Permit:
+        """Leave to run `argv`, or Rejected."""
+        available = self._boundary.is_full_access or await self._all.sandbox_problem() is None
+
+        def decide() -> Decision:
+            return self._decide(argv, escalated, prefix_rule or [], available)
+
+        while True:
+            match decide():
+                case Refuse(message=message):
+                    raise Rejected(message)
+                case Allow(sandboxed=sandboxed):
+                    return Permit(sandboxed=sandboxed)
+                case Ask() as ask:
+                    sandboxed = ask.sandboxed_if_approved
+            if self._all.grants.cover_command(argv, cwd, self._boundary, sandboxed=sandboxed):
+                return Permit(sandboxed=sandboxed, asked=True)
+            question = _CommandQuestion(argv, cwd, sandboxed, _reason(ask.reason, justification), ask.prefix)
+            if await self._is_free(question.open(self._sub_id, self._call_id), USER_REJECTED_COMMAND):
+                break
+        answer = await self._put_command(question)
+        if not answer.is_yes:
+            raise Rejected(USER_REJECTED_COMMAND, by_user=True)
+        if answer.word == AMENDMENT and isinstance(ruled := decide(), Allow):
+            sandboxed = ruled.sandboxed
+        return Permit(sandboxed=sandboxed, asked=True)
+
+    async def permit_retry(self, argv: list[str], *, cwd: str) -> bool:
+        """The sandbox seems to have stopped `argv`: may it run again without?"""
+        if self._settings.approval_policy not in RETRY_POLICIES:
+            return False
+        prefix = prefix_for_retry(argv) if self._all.rules.is_on else None
+        question = _CommandQuestion(argv, cwd, False, _RETRY_REASON, prefix)
+        while not self._all.grants.cover_command(argv, cwd, self._boundary, sandboxed=False):
+            try:
+                if await self._is_free(question.open(self._sub_id, self._call_id), USER_REJECTED_COMMAND):
+                    return (await self._put_command(question)).is_yes
+            except Rejected:
+                return False
+        return True
+
+    def _decide(self, argv: list[str], escalated: bool, prefix_rule: list[str], available: bool) -> Decision:
+        rules = self._all.rules.rules if self._all.rules.is_on else None
+        self._all.tell_about_rules(self._emit)
+        decision = decide_command(
+            argv,
+            policy=self._settings.approval_policy,
+            sandbox=self._boundary.policy,
+            escalated=escalated,
+            sandbox_available=available,
+            rules=rules,
+            prefix_rule=prefix_rule,
+        )
+        if rules is None and isinstance(decision, Ask):
+            return Ask(reason=decision.reason, sandboxed_if_approved=decision.sandboxed_if_approved)
+        return decision
+
+    async def _put_command(self, question: _CommandQuestion) -> Answer:
+        def put() -> None:
+            offers = question.offers()
+            self._emit(
+                ExecApprovalRequest(
+                    call_id=self._call_id,
+                    turn_id=self._turn_id,
+                    command=question.argv,
+                    cwd=question.cwd,
+                    reason=question.reason,
+                    proposed_execpolicy_amendment=list(question.prefix) if question.prefix else None,
+                    parsed_cmd=parse_command(question.argv),
+                    available_decisions=[offer["decision"] for offer in offers],
+                    display=visible(shell_join(question.argv)),
+                    if_approved=_consequence(question.sandboxed, self._boundary),
+                    offers=offers,
+                )
+            )
+
+        def settle(answer: Answer) -> None:
+            if answer.word == "approved_for_session":
+                self._grant(question.grant("session"))
+            elif answer.word == AMENDMENT:
+                self._amend(answer.prefix or question.prefix, is_offered=answer.prefix in (None, question.prefix))
+
+        return await self._ask(question.open(self._sub_id, self._call_id), put, settle)
+
+    def _amend(self, prefix: tuple[str, ...] | None, *, is_offered: bool) -> None:
+        """Allow a prefix for good. A person may name another one than was offered, but none that means "anything"."""
+        if prefix is None or not self._all.rules.is_on:
+            self._emit(Warning(message="no rule was offered for this command; it is approved this once"))
+        elif not is_offered and means_anything(prefix):
+            shown = visible(shell_join(prefix))
+            self._emit(Warning(message=f"a rule for `{shown}` would allow anything; the command is approved this once"))
+        else:
+            self._all.rules.allow(prefix)
+            self._all.tell_about_rules(self._emit)
+            self._emit(GrantAdded(grant=prefix_grant(prefix).to_wire()))
+
+    # ---- patches -------------------------------------------------------------------------------
+
+    async def permit_patch(self, changes: dict[str, Any]) -> Permit:
+        """Leave to write `changes`, or Rejected."""
+        match decide_patch(_paths(changes), policy=self._settings.approval_policy, boundary=self._boundary):
+            case Refuse(message=message):
+                raise Rejected(message)
+            case Allow(sandboxed=sandboxed):
+                return Permit(sandboxed=sandboxed)
+            case Ask(reason=reason, sandboxed_if_approved=sandboxed):
+                await self._ask_about_patch(changes, reason)
+                return Permit(sandboxed=sandboxed, asked=True)
+
+    async def permit_patch_retry(self, changes: dict[str, Any]) -> Permit | None:
+        """The sandbox stopped the patch: may it be written all the same? None for no."""
+        if self._settings.approval_policy not in RETRY_POLICIES:
+            return None
+        try:
+            await self._ask_about_patch(changes, _RETRY_REASON)
+        except Rejected:
+            return None
+        return Permit(sandboxed=False, asked=True)
+
+    async def _ask_about_patch(self, changes: dict[str, Any], reason: str | None) -> None:
+        """Return when a person says yes, or has said so for each of the files; else Rejected."""
+        paths = _paths(changes)
+        key = ("patch", encode_payload(changes))
+        while not self._all.grants.cover_files(paths, self._boundary):
+            question = Question("patch", self._sub_id, self._call_id, key)
+            if not await self._is_free(question, USER_REJECTED_PATCH):
+                continue
+            offers = _patch_offers(paths)
+
+            def put(offers: list[dict[str, Any]] = offers) -> None:
+                self._emit(
+                    ApplyPatchApprovalRequest(
+                        call_id=self._call_id,
+                        turn_id=self._turn_id,
+                        changes=changes,
+                        reason=reason,
+                        available_decisions=[offer["decision"] for offer in offers],
+                        offers=offers,
+                    )
+                )
+
+            def settle(answer: Answer) -> None:
+                if answer.word == "approved_for_session":
+                    for path in paths:
+                        self._grant(file_grant(path, expires="session"))
+
+            if not (await self._ask(question, put, settle)).is_yes:
+                raise Rejected(USER_REJECTED_PATCH, by_user=True)
+            return
+
+    # ---- asking --------------------------------------------------------------------------------
+
+    async def _is_free(self, question: Question, refusal: str) -> bool:
+        """True when the question can be put now. Else waits for the one in its way, whose "no" counts here too."""
+        other = self._all.in_the_way_of(question)
+        if other is None:
+            return True
+        await asyncio.wait([other.closed])
+        if other.key == question.key and other.is_refused:
+            raise Rejected(refusal, by_user=True)
+        return False
+
+    async def _ask(self, question: Question, put: Callable[[], None], settle: Callable[[Answer], None]) -> Answer:
+        answer = await self._all.ask(question, put, settle)
+        if answer.word == "abort":
+            self._all.interrupt()
+            # The model must not be asked again before the interrupt has found this turn.
+            await asyncio.sleep(_INTERRUPT_S)
+        return answer
+
+    def _grant(self, offered: Grant) -> None:
+        grant = self._all.grants.add(offered, self._boundary)
+        if grant is not None:
+            self._emit(GrantAdded(grant=grant.to_wire()))
+
+
+class _CommandQuestion:
+    """May this run, here, so?"""
+
+    def __init__(
+        self, argv: list[str], cwd: str, sandboxed: bool, reason: str | None, prefix: tuple[str, ...] | None
+    ) -> None:
+        self.argv = argv
+        self.cwd = cwd
+        self.sandboxed = sandboxed
+        self.reason = reason
+        self.prefix = prefix
+
+    def open(self, sub_id: str, call_id: str) -> Question:
+        return Question("exec", sub_id, call_id, ("exec", tuple(self.argv), self.cwd, self.sandboxed))
+
+    def grant(self, expires: Any) -> Grant:
+        return command_grant(self.argv, self.cwd, sandboxed=self.sandboxed, expires=expires)
+
+    def offers(self) -> list[dict[str, Any]]:
+        """Every answer that makes sense here, with what it would grant."""
+        offers: list[dict[str, Any]] = [
+            {"decision": "approved", "grants": [self.grant("once").to_wire()]},
+            {"decision": "approved_for_session", "grants": [self.grant("session").to_wire()]},
+        ]
+        if self.prefix is not None:
+            amendment = {AMENDMENT: {"proposed_execpolicy_amendment": list(self.prefix)}}
+            offers.append({"decision": amendment, "grants": [prefix_grant(self.prefix).to_wire()]})
+        return [*offers, *_refusals()]
+
+
+def _patch_offers(paths: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {"decision": "approved", "grants": [file_grant(path, expires="once").to_wire() for path in paths]},
+        {
+            "decision": "approved_for_session",
+            "grants": [file_grant(path, expires="session").to_wire() for path in paths],
+        },
+        *_refusals(),
+    ]
+
+
+def _refusals() -> list[dict[str, Any]]:
+    return [{"decision": "denied", "grants": []}, {"decision": "abort", "grants": []}]
+
+
+def _paths(changes: dict[str, Any]) -> list[str]:
+    """All files a patch touches, the targets of moves included."""
+    return [path for target, change in changes.items() for path in (target, change.get("move_path")) if path]
+
+
+def _reason(fact: str | None, justification: str | None) -> str | None:
+    """Why a person is asked. What the model says about it comes after what we know, and never instead of it."""
+    said = visible(justification.strip()) if justification and justification.strip() else None
+    if fact is None or said is None:
+        return visible(fact) if fact else said
+    return f"{visible(fact)}; the model says: {said}"
+
+
+def _consequence(sandboxed: bool, boundary: Boundary) -> str:
+    """What a yes lets the command reach."""
+    if not sandboxed:
+        return "it runs without the sandbox: it can write wherever you can and use the network"
+    network = "it can use the network" if boundary.has_network else "no network"
+    if not boundary.roots:
+        return f"it runs in the sandbox: it can write nothing, {network}"
+    return f"it runs in the sandbox: it can write below {', '.join(map(visible, boundary.roots))} only, {network}"

@@ -1,0 +1,45 @@
+"""`spindle grants`: what a person has allowed for good, and taking it back."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from spindle.errors import SpindleError, UsageError
+from spindle.frontends.launch import home_from
+from spindle.frontends.options import FLAG, Option, Parsed
+from spindle.policy.grants import describe, prefix_grant
+from spindle.policy.rulebook import RuleBook
+
+OPTIONS = (Option(("--json",), FLAG, "print JSON lines"),)
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    rules = RuleBook(home_from())
+    action, ids = (words[0], words[1:]) if words else ("list", [])
+    if action == "revoke" and ids:
+        return revoke(rules, ids)
+    if action != "list" or ids:
+        raise UsageError("usage: spindle grants [list], or spindle grants revoke ID...")
+    grants = [prefix_grant(prefix) for prefix in rules.saved()]
+    if parsed.flag("json"):
+        for grant in grants:
+            sys.stdout.buffer.write(msgspec.json.encode(grant.to_wire()) + b"\n")
+        return 0
+    for grant in grants:
+        print(f"{grant.id}  {describe(grant)}")
+    if not grants:
+        print("nothing is allowed for good", file=sys.stderr)
+    return 0
+
+
+def revoke(rules: RuleBook, ids: list[str]) -> int:
+    """Take rules back. With an id that is not there nothing is changed."""
+    held = {prefix_grant(prefix).id: prefix for prefix in rules.saved()}
+    if unknown := [grant_id for grant_id in ids if grant_id not in held]:
+        raise SpindleError(f"there is no grant {unknown[0]!r}; `spindle grants` lists them")
+    for grant_id in dict.fromkeys(ids):
+        rules.revoke(held[grant_id])
+        print(f"revoked {grant_id}: sessions that start from now on ask again")
+    return 0

@@ -1,0 +1,132 @@
+"""What a person's yes grants: an effect, for a scope, until it ends. And the session's book of those that last.
+
+A grant holds only inside the boundary it was given in. Another folder or another sandbox would give the same words
+another meaning, so both end it. What outlives a session is a rule in a file, see `rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from spindle.policy.sandbox import Boundary
+from spindle.protocol.quote import shell_join, visible
+
+Effect = Literal["run_in_sandbox", "run_without_sandbox", "write_file"]
+Expiry = Literal["once", "session", "revoked"]
+
+
+class CommandScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="command"):
+    """Exactly this command in exactly this folder."""
+
+    command: tuple[str, ...]
+    cwd: str
+
+
+class PrefixScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="prefix"):
+    """Every command that begins with these words, wherever it runs."""
+
+    prefix: tuple[str, ...]
+
+
+class FileScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="file"):
+    """One file, by its absolute path."""
+
+    path: str
+
+
+Scope = CommandScope | PrefixScope | FileScope
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is allowed. `id` is empty while it is only offered."""
+
+    id: str = ""
+    effect: Effect
+    scope: Scope
+    expires: Expiry
+
+    def to_wire(self) -> dict[str, Any]:
+        """For events: the same fields and a sentence for people."""
+        scope = {name: list(v) if isinstance(v, tuple) else v for name, v in msgspec.to_builtins(self.scope).items()}
+        return {**msgspec.to_builtins(self), "scope": scope, "text": describe(self)}
+
+
+def command_grant(argv: Sequence[str], cwd: str, *, sandboxed: bool, expires: Expiry) -> Grant:
+    effect: Effect = "run_in_sandbox" if sandboxed else "run_without_sandbox"
+    return Grant(effect=effect, scope=CommandScope(command=tuple(argv), cwd=cwd), expires=expires)
+
+
+def prefix_grant(prefix: Sequence[str]) -> Grant:
+    """What a saved rule grants. Its id depends on nothing but the words, so that it is the same in every session."""
+    import hashlib  # never on the way to a first request
+
+    digest = hashlib.sha256("\0".join(prefix).encode("utf-8", "surrogatepass")).hexdigest()
+    scope = PrefixScope(prefix=tuple(prefix))
+    return Grant(id=f"rule-{digest[:8]}", effect="run_without_sandbox", scope=scope, expires="revoked")
+
+
+def file_grant(path: str, *, expires: Expiry) -> Grant:
+    return Grant(effect="write_file", scope=FileScope(path=path), expires=expires)
+
+
+def describe(grant: Grant) -> str:
+    """The grant as a sentence in which nothing is hidden."""
+    until = {"once": "once", "session": "until the session ends", "revoked": "until you revoke it"}[grant.expires]
+    match grant.scope:
+        case FileScope(path=path):
+            return f"write {visible(path)}, {until}"
+        case PrefixScope(prefix=prefix):
+            what = f"run every command that begins with `{visible(shell_join(prefix))}`"
+        case CommandScope(command=command, cwd=cwd):
+            what = f"run `{visible(shell_join(command))}` in {visible(cwd)}"
+    where = "inside the sandbox" if grant.effect == "run_in_sandbox" else "without the sandbox"
+    return f"{what} {where}, {until}"
+
+
+class Grants:
+    """What holds until the session ends, each with the boundary it was given in."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[Grant, Boundary]] = {}
+        self._count = 0
+
+    def __iter__(self) -> Iterator[Grant]:
+        return (grant for grant, _ in self._held.values())
+
+    def add(self, offered: Grant, boundary: Boundary) -> Grant | None:
+        """Keep it, with an id. None when it is there already."""
+        if self._find(offered.effect, offered.scope, boundary):
+            return None
+        self._count += 1
+        grant = msgspec.structs.replace(offered, id=f"grant-{self._count}")
+        self._held[grant.id] = (grant, boundary)
+        return grant
+
+    def revoke(self, grant_id: str) -> Grant | None:
+        grant, _ = self._held.pop(grant_id, (None, None))
+        return grant
+
+    def end_outside(self, boundary: Boundary) -> list[Grant]:
+        """Take out what was given in any other boundary than this one."""
+        ended = [grant for grant, given_in in self._held.values() if given_in != boundary]
+        for grant in ended:
+            del self._held[grant.id]
+        return ended
+
+    def cover_command(self, argv: Sequence[str], cwd: str, boundary: Boundary, *, sandboxed: bool) -> bool:
+        """Exactly this command, here, with no more than it was granted."""
+        wanted = command_grant(argv, cwd, sandboxed=sandboxed, expires="session")
+        return self._find(wanted.effect, wanted.scope, boundary)
+
+    def cover_files(self, paths: Iterable[str], boundary: Boundary) -> bool:
+        """Each of these files; a patch with one more is a new question."""
+        return all(self._find("write_file", FileScope(path=path), boundary) for path in paths)
+
+    def _find(self, effect: Effect, scope: Scope, boundary: Boundary) -> bool:
+        return any(
+            grant.effect == effect and grant.scope == scope and given_in == boundary
+            for grant, given_in in self._held.values()
+        )
