@@ -1,0 +1,236 @@
+"""The second fence on Linux, for systems where bubblewrap cannot work: Landlock, by plain system calls.
+
+It is used only when the user asks for it by name, because it gives less; `lacks()` says what. Landlock knows grants
+and no exceptions, so everything below a writable root can be written. What it restricts is the calling thread and the
+processes that thread starts, so it is applied once per boundary in a thread that does nothing but start commands.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from functools import cache
+
+import msgspec
+
+from spindle.errors import SandboxUnavailable
+from spindle.policy.sandbox import Boundary, is_below
+
+LEAST_ABI = 3
+"""Earlier kernels (before Linux 6.2) let every file of the user be cut to nothing."""
+
+WRITE_FILE, REMOVE_DIR, REMOVE_FILE = 1 << 1, 1 << 4, 1 << 5
+MAKE_CHAR, MAKE_DIR, MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM = (1 << bit for bit in range(6, 13))
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+BIND_TCP, CONNECT_TCP = 1 << 0, 1 << 1
+SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1 << 0, 1 << 1
+
+_CHANGES = (
+    WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SOCK | MAKE_FIFO | MAKE_SYM | REFER | TRUNCATE
+)
+"""What a writable root allows. Device files are not among it: nobody makes one for honest work."""
+_FILE_CHANGES = WRITE_FILE | TRUNCATE | IOCTL_DEV
+"""What means anything for a single file; the kernel refuses the rest."""
+_ALL_CHANGES = _CHANGES | MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV
+
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts")
+"""Writable in every mode: they lead nowhere, or to the command's own terminal."""
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_ASK_VERSION = 1
+_PATH_BENEATH = 1
+_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 24, 47, 4
+_CAPABILITIES_V3 = 0x20080522
+
+
+class Ruleset(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel is told: the kinds of access it is to refuse, and where they are allowed all the same."""
+
+    abi: int
+    files: int
+    tcp: int
+    scopes: int
+    grants: tuple[tuple[str, int], ...]
+    """Paths, and what is allowed there and below."""
+
+
+class _RulesetAttributes(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("tcp", ctypes.c_uint64), ("scopes", ctypes.c_uint64))
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _layout_ = "ms"
+    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+def abi() -> int:
+    """The version of Landlock that this kernel speaks; 0 when it has none, or has it switched off."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, _libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION)))
+
+
+def unusable(version: int) -> str | None:
+    """Why this version is no fence, in a few words; None if it is one."""
+    if version == 0:
+        return "this kernel has no Landlock, or has it switched off"
+    if version < LEAST_ABI:
+        return f"Landlock is too old here: version {version}, and {LEAST_ABI} is needed (Linux 6.2)"
+    return None
+
+
+def enforced(version: int) -> tuple[str, ...]:
+    """What this version of Landlock really refuses, for people."""
+    found = ["writing, creating, removing, renaming and truncating files outside the writable folders"]
+    if version >= 5:
+        found.append("commands to devices (ioctl)")
+    if version >= 6:
+        found.append("signals to processes outside, and their abstract sockets")
+    return tuple(found)
+
+
+def lacks(version: int) -> tuple[str, ...]:
+    """What bubblewrap gives and this fence does not, for people; each completes "it does not…"."""
+    found = [
+        "protect .git, .codex, .agents and the like inside a writable folder",
+        "keep modes, times and attributes of your files outside from being changed",
+        "hide other processes or the machine's name",
+        "deny reading any file (deny_read)",
+        "give commands a loopback network, shared memory or a /dev of their own",
+        "limit processes or memory",
+    ]
+    if version < 5:
+        found.append("keep commands from devices that can be opened for reading")
+    if version < 6:
+        found.append("keep commands from sending signals to your other processes, or using their abstract sockets")
+    return tuple(found)
+
+
+def ruleset(boundary: Boundary, version: int) -> Ruleset:
+    """What to tell a kernel of this version. Raises SandboxUnavailable when Landlock cannot express the boundary."""
+    _refuse_the_impossible(boundary)
+    known = _known_to(version)
+    grants = [(path, _FILE_CHANGES) for path in _DEVICES]
+    for root in boundary.roots:
+        grants.append((root, _CHANGES))
+    is_offline = not boundary.has_network
+    return Ruleset(
+        abi=version,
+        files=_ALL_CHANGES & known,
+        tcp=BIND_TCP | CONNECT_TCP if version >= 4 and is_offline else 0,
+        scopes=SCOPE_SIGNALS | (SCOPE_ABSTRACT_SOCKETS if is_offline else 0) if version >= 6 else 0,
+        grants=tuple((path, allowed & known) for path, allowed in grants),
+    )
+
+
+def _known_to(version: int) -> int:
+    """An unknown bit makes the kernel refuse the whole ruleset."""
+    known = (1 << 13) - 1
+    if version >= 2:
+        known |= REFER
+    if version >= 3:
+        known |= TRUNCATE
+    if version >= 5:
+        known |= IOCTL_DEV
+    return known
+
+
+def _refuse_the_impossible(boundary: Boundary) -> None:
+    if boundary.denied:
+        raise SandboxUnavailable(
+            "deny_read is set, which the Landlock back end cannot enforce, so nothing was run; "
+            "remove deny_read, or use bubblewrap"
+        )
+    for home in boundary.homes:
+        for root in boundary.roots:
+            if is_below(home, root):
+                raise SandboxUnavailable(
+                    f"the agent's own folder {home} lies inside the writable folder {root}, and the Landlock back end "
+                    "cannot keep it read-only there, so nothing was run; work in another folder, or use bubblewrap"
+                )
+
+
+def restrict_thread(rules: Ruleset) -> None:
+    """Confine the calling thread, for good, and everything it starts from now on. Raises OSError."""
+    libc = _libc()
+    attributes = _RulesetAttributes(rules.files, rules.tcp, rules.scopes)
+    # Older kernels know a shorter structure, and refuse a longer one unless the rest is zero.
+    size = 8 if rules.abi < 4 else 16 if rules.abi < 6 else 24
+    made = _checked(libc.syscall(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)))
+    try:
+        for path, allowed in rules.grants:
+            _grant(libc, made, path, allowed)
+        _drop_capabilities(libc)
+        _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        _checked(libc.syscall(_RESTRICT_SELF, ctypes.c_int(made), ctypes.c_uint32(0)))
+    finally:
+        os.close(made)
+
+
+def _grant(libc: ctypes.CDLL, made: int, path: str, allowed: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return  # what is not there needs no grant
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            allowed &= _FILE_CHANGES
+        rule = _PathBeneath(allowed, fd)
+        _checked(
+            libc.syscall(
+                _ADD_RULE,
+                ctypes.c_int(made),
+                ctypes.c_int(_PATH_BENEATH),
+                ctypes.byref(rule),
+                ctypes.c_uint32(0),
+            )
+        )
+    finally:
+        os.close(fd)
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> None:
+    """User 0 keeps its files and loses its powers, as in the other sandbox. Others have none to lose."""
+    if os.geteuid() != 0:
+        return
+    for number in range(64):
+        if libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
+            break  # past the last one this kernel knows, or not ours to drop
+    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_V3, 0)
+    none = (ctypes.c_uint32 * 6)()
+    _checked(libc.capset(ctypes.byref(header), ctypes.byref(none)))
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def refusal(reason: str, version: int) -> str:
+    """What to tell a person for whom bubblewrap does not work: `reason` says why."""
+    if unusable(version) is not None:
+        return reason
+    return f"{reason}; " + offer(version)
+
+
+def offer(version: int) -> str:
+    return (
+        'or accept the weaker Landlock fence by `backend = "landlock"` under [spindle.sandbox], which does not '
+        + listed(lacks(version))
+    )
+
+
+def listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + ", or " + parts[-1]
