@@ -50,10 +50,10 @@ def _start(launch: Launch, cwd: str, *, shares_terminal: bool) -> subprocess.Pop
     # What is ignored now is ignored by the launcher for good; inside, the signals are switched on again.
     for number in _ENDING if launch.restores_signals else ():
         signal.signal(number, signal.SIG_IGN)
-    return subprocess.Popen(
-        list(launch.argv),
+    return launch.popen(
+        launch.argv,
+        launch.env,
         cwd=cwd,
-        env=dict(launch.env),
         start_new_session=not shares_terminal,
         process_group=0 if shares_terminal else None,
     )

@@ -131,6 +131,17 @@ def members(leaders: Collection[int], mark: Mark) -> list[int]:
     return list(found)
 
 
+def descendants() -> list[int]:
+    """Every process that this one started, and what those started."""
+    return list(_descendants(os.getpid()))
+
+
+def parent_of(pid: int) -> int:
+    """The number of a process's parent; 0 when it is gone."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
 def reap_orphans() -> None:
     """Take the exit status of dead daemons of our commands; never of a child somebody else started."""
     if not _State.subreaper:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from spindle.errors import SandboxUnavailable
@@ -39,6 +40,7 @@ class Launcher:
         self._count = 0
         self._watchdog: Watchdog | None = None
         """There once a command ran outside of a sandbox."""
+        hide_this_process()
 
     async def launch(self, command: Command, on_output: Callable[[bytes], None]) -> spawn.Running:
         """Start it. Raises OSError when it cannot be executed, SandboxUnavailable when it cannot be confined."""
@@ -98,26 +100,23 @@ class Launcher:
             )
             self._count += 1
             spec = spawn.SpawnSpec(
-                argv=launch.argv,
+                launch=launch,
                 cwd=command.cwd,
-                env=launch.env,
                 mark=mark or kill.Mark(self._mark, self._count),
                 tty=command.tty,
-                sandboxed=launch.sandboxed,
                 pass_fds=() if setup < 0 else (setup,),
                 output_file=output_file,
             )
-            return self._start(spec, on_output, launch.release)
+            return self._start(spec, on_output)
         finally:
             if setup >= 0:
                 os.close(setup)
 
-    def _start(
-        self, spec: spawn.SpawnSpec, on_output: Callable[[bytes], None], release: Callable[[], None]
-    ) -> spawn.Running:
+    def _start(self, spec: spawn.SpawnSpec, on_output: Callable[[bytes], None]) -> spawn.Running:
         """Start it and keep the books: what runs, and what to take away when it is over."""
+        release = spec.launch.release
         try:
-            if not spec.sandboxed and self._watchdog is None:
+            if not spec.launch.sandboxed and self._watchdog is None:
                 kill.become_subreaper()
                 self._watchdog = Watchdog(kill.Mark(self._mark))
             running = spawn.start(spec, on_output)
@@ -187,6 +186,14 @@ class Launcher:
             captured.env.pop(kill.MARK_NAME, None)
             captured.env.pop(NETWORK_DISABLED, None)
         return captured
+
+
+def hide_this_process() -> None:
+    """Before any command runs: what this process knows, keys among it, is not for commands that run beside it."""
+    if sys.platform == "linux":
+        from spindle.process.sandbox import kernel
+
+        kernel.hide_from_other_processes()
 
 
 def check_startable(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:

@@ -12,11 +12,12 @@ import fcntl
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from spindle.process import kill, pty
+from spindle.process.sandbox.launch import Launch
 
 _CHUNK = 256 * 1024
 _PIPE_SIZE = 1024 * 1024
@@ -29,16 +30,13 @@ _KILL_WAIT_S = 1.0
 
 
 class SpawnSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start. `argv` already holds the sandbox launcher, if there is one."""
+    """What to start. The launch already holds the sandbox's launcher, if there is one."""
 
-    argv: Sequence[str]
+    launch: Launch
     cwd: str
-    env: Mapping[str, str]
     mark: kill.Mark
     """By which whatever the command leaves behind can be found."""
     tty: bool = False
-    sandboxed: bool = False
-    """The leader is a launcher whose death ends the whole command."""
     pass_fds: tuple[int, ...] = ()
     output_file: int | None = None
     """A descriptor that takes standard output, for a program nobody listens to; its errors go nowhere."""
@@ -62,6 +60,8 @@ class Running:
         self.pid = popen.pid
         kill.note_leader(self.pid)
         self.tty = spec.tty
+        self.never_ran = False
+        """The sandbox could not be set up: what was printed is its launcher's complaint."""
         self.exit_code: int | None = None
         """Known a moment before `finished`, while the last output is still being read."""
         self.finished: asyncio.Future[int] = self._loop.create_future()
@@ -97,6 +97,7 @@ class Running:
             return
         self._stop_watching()
         self.exit_code = code if code >= 0 else 128 - code
+        self.never_ran = self._spec.launch.never_ran(code) and not self._killed
         if self.finished.cancelled():
             return
         for _ in range(_DRAIN_READS):
@@ -177,7 +178,7 @@ class Running:
     @property
     def is_left_alone(self) -> bool:
         """It is nobody's command, so the end of the commands is not its end."""
-        return self._spec.output_file is not None and not self._spec.sandboxed
+        return self._spec.output_file is not None and not self._spec.launch.sandboxed
 
     async def stop(self) -> int:
         """End the program and everything it started. Returns the exit code."""
@@ -205,7 +206,7 @@ class Running:
 async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:
     """End several programs at once, with everything that carries `mark`: a chance to tidy up, then SIGKILL."""
     leaders = {one.pid for one in running if one.exit_code is None}
-    launchers = {one.pid for one in running if one._spec.sandboxed}
+    launchers = {one.pid for one in running if one._spec.launch.sandboxed}
     ends = [one.finished for one in running]
     for one in running:
         one._killed = True
@@ -220,11 +221,11 @@ async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:
 
 def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
     """Start the program; raises OSError when it cannot be executed. Standard output and error share one pipe."""
-    env = {**spec.env, kill.MARK_NAME: spec.mark.text}
+    env = {**spec.launch.env, kill.MARK_NAME: spec.mark.text}
     if spec.tty:
         return _start_on_terminal(spec, env, on_output)
     if spec.output_file is not None:
-        popen = _popen(spec, list(spec.argv), env, subprocess.DEVNULL, spec.output_file, subprocess.DEVNULL)
+        popen = _popen(spec, spec.launch.argv, env, subprocess.DEVNULL, spec.output_file, subprocess.DEVNULL)
         return Running(spec, popen, -1, on_output)
     read_end, write_end = os.pipe()
     try:
@@ -233,7 +234,7 @@ def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
         except OSError:
             pass  # a small pipe only costs more reads
         os.set_blocking(read_end, False)
-        popen = _popen(spec, list(spec.argv), env, subprocess.DEVNULL, write_end, write_end)
+        popen = _popen(spec, spec.launch.argv, env, subprocess.DEVNULL, write_end, write_end)
     except BaseException:
         os.close(read_end)
         raise
@@ -245,7 +246,7 @@ def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
 def _start_on_terminal(spec: SpawnSpec, env: dict[str, str], on_output: Callable[[bytes], None]) -> Running:
     terminal = pty.open_terminal()
     try:
-        argv = pty.with_controlling_terminal(spec.argv, terminal.path, sandboxed=spec.sandboxed)
+        argv = pty.with_controlling_terminal(spec.launch.argv, terminal.path, sandboxed=spec.launch.sandboxed)
         popen = _popen(spec, argv, env, terminal.inner, terminal.inner, terminal.inner)
     except BaseException:
         os.close(terminal.outer)
@@ -256,17 +257,16 @@ def _start_on_terminal(spec: SpawnSpec, env: dict[str, str], on_output: Callable
 
 
 def _popen(
-    spec: SpawnSpec, argv: list[str], env: dict[str, str], stdin: int, stdout: int, stderr: int
+    spec: SpawnSpec, argv: Sequence[str], env: dict[str, str], stdin: int, stdout: int, stderr: int
 ) -> subprocess.Popen[bytes]:
     with kill.marking(spec.mark):
-        return subprocess.Popen(
+        return spec.launch.popen(
             argv,
+            env,
+            spec.pass_fds,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             cwd=spec.cwd,
-            env=env,
             start_new_session=True,
-            close_fds=True,
-            pass_fds=spec.pass_fds,
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from spindle.errors import SandboxUnavailable
 from spindle.process.command import Command, ShellLike
 from spindle.process.output import OutputRing
 from spindle.protocol.clock import Clock
@@ -60,6 +61,13 @@ class LiveProcess:
         """The exit code if the command is over by then."""
         await asyncio.wait((self.running.finished,), timeout=seconds)
         return self.exit_code
+
+
+def sandbox_failure(output: OutputRing) -> SandboxUnavailable:
+    """What to say when a launcher ended before its command began; `output` is what it printed."""
+    lines = output.peek().text().strip().splitlines()
+    reason = lines[-1].removeprefix("bwrap: ") if lines else "its launcher gave no reason"
+    return SandboxUnavailable(f"the sandbox could not be set up ({reason}), so nothing was run")
 
 
 class ProcessTable:
@@ -126,8 +134,10 @@ class ProcessTable:
                 duration_s=self._clock.monotonic() - started,
                 timed_out=timed_out,
             )
-            if on_end is not None:
+            if on_end is not None and not running.never_ran:
                 on_end(finished)
+        if running.never_ran:
+            raise sandbox_failure(ring)
         return finished
 
     def reserve_id(self) -> int:

@@ -1,7 +1,8 @@
 """Confinement on Linux with bubblewrap: own user, mount, process, IPC, host-name and network namespaces.
 
-Everything can be read; the writable roots can be written, except what is protected below them. The launcher is
-executed directly, one per command, and dies with this process.
+The launcher is executed directly, one per command, and dies with this process. What a command sees of the file system
+is `mounts`, which system calls it cannot make is `seccomp`, which sockets it may connect to is `sockets`, how much of
+the machine it may use is `limits`.
 """
 
 from __future__ import annotations
@@ -12,21 +13,19 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from spindle.errors import SandboxUnavailable
-from spindle.policy.sandbox import Boundary, is_below
+from spindle.policy.sandbox import Boundary
 from spindle.process import kill, pty
+from spindle.process.sandbox import kernel, limits, seccomp
 from spindle.process.sandbox.guards import Guards
-from spindle.process.sandbox.launch import Launch
+from spindle.process.sandbox.launch import Launch, Report
+from spindle.process.sandbox.mounts import Mounts, system_mounts
+from spindle.process.sandbox.sockets import SocketRules, SocketWatch
+from spindle.process.sandbox.spawner import Spawner
 
 SYSTEM_PATHS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Looked at first: systems that restrict user namespaces make an exception for these. Never $PATH, which a
 workspace may be on."""
 
-_BASE = ("--ro-bind", "/", "/")
-_DEVICES = ("--dev", "/dev", "--proc", "/proc")
-_NO_KERNEL_SETTINGS = ("--ro-bind", "/proc/sys", "/proc/sys")
-"""The kernel lets user 0 write its settings, whatever capabilities are gone; one of them names a program to be run
-outside. bubblewrap guards the rest of /proc itself, but takes this folder for read-only."""
 _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--cap-drop", "ALL")
 _NO_NESTING = "--disable-userns"
 """Known since bubblewrap 0.8."""
@@ -44,6 +43,33 @@ class _Backend:
     namespaces: tuple[str, ...] = ()
     restores_signals: str | None = None
     guards: dict[str, Guards] = {}
+    starter: _Starter | None = None
+
+
+class _Starter:
+    """The thread that starts launchers, and those who answer for what their programs connect to, if that works here."""
+
+    def __init__(self) -> None:
+        self._listener = -1
+        self.spawner = Spawner(self._prepare, "sandbox-spawner")
+        self.watch: SocketWatch | None = None
+        if self._listener >= 0:
+            # Not in the spawner's thread: a thread made there would have to answer for itself.
+            self.watch = SocketWatch(self._listener, seccomp.number_of_connect(seccomp.machine()))
+
+    def _prepare(self) -> None:
+        kernel.forbid_new_privileges()
+        try:
+            kernel.leave_keyring()
+        except OSError:
+            pass  # a kernel without keyrings
+        arch = seccomp.machine()
+        if not arch:
+            return
+        try:
+            self._listener = kernel.install_listener(seccomp.watch(arch))
+        except OSError:
+            pass  # an old kernel, or somebody else listens already: Unix sockets are refused altogether
 
 
 async def problem() -> str | None:
@@ -57,6 +83,8 @@ async def problem() -> str | None:
 
 
 async def _find_working() -> str | None:
+    if not seccomp.machine():
+        return f"there is no filter of system calls for {os.uname().machine} machines, so nothing was run"
     candidates = [path for path in (*SYSTEM_PATHS, _packaged_program()) if path and os.access(path, os.X_OK)]
     if not candidates:
         return (
@@ -70,9 +98,8 @@ async def _find_working() -> str | None:
             if not user and os.getuid() != 0:
                 continue
             namespaces = (*user, *_NAMESPACES)
-            failure = await _try(
-                [program, *_BASE, *_system_mounts(), *namespaces, "--unshare-net", "--new-session", "--", "/bin/true"]
-            )
+            options = ["--ro-bind", "/", "/", *system_mounts(), *namespaces, "--unshare-net", "--new-session"]
+            failure = await asyncio.to_thread(_try, program, options)
             if failure is None:
                 _Backend.program, _Backend.namespaces = program, namespaces
                 return None
@@ -83,9 +110,15 @@ async def _find_working() -> str | None:
     )
 
 
-async def _try(argv: list[str]) -> str | None:
-    """Run the launcher for real; the reason it gave when that failed."""
-    process = await asyncio.to_thread(_run_bounded, argv)
+def _try(program: str, options: Sequence[str]) -> str | None:
+    """Run the launcher for real, as commands are; the reason it gave when that failed."""
+    starter = _starter()
+    filtered = _file("filter", seccomp.confinement(seccomp.machine(), unix=starter.watch is not None))
+    try:
+        argv = [program, *options, "--seccomp", str(filtered), "--", "/bin/true"]
+        process = _run_bounded(argv, (filtered,), starter)
+    finally:
+        os.close(filtered)
     if process is None:
         return "the launcher did not answer"
     if process.returncode == 0:
@@ -94,16 +127,22 @@ async def _try(argv: list[str]) -> str | None:
     return lines[0].removeprefix("bwrap: ") if lines else f"exit code {process.returncode}"
 
 
-def _run_bounded(argv: list[str]) -> subprocess.CompletedProcess[bytes] | None:
-    try:
+def _run_bounded(
+    argv: list[str], files: tuple[int, ...] = (), starter: _Starter | None = None
+) -> subprocess.CompletedProcess[bytes] | None:
+    def start() -> subprocess.Popen[bytes]:
         with kill.marking(_PROBE_MARK):  # the launcher leaves a dead child behind, which somebody must reap
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env={"PATH": "/usr/bin:/bin"},
+                pass_fds=files,
             )
+
+    try:
+        process = start() if starter is None else starter.spawner.call(start)
     except OSError:
         return None
     with process:
@@ -128,51 +167,78 @@ def launch(
     argv: Sequence[str], *, boundary: Boundary, cwd: str, env: Mapping[str, str], home: str, tty: bool
 ) -> Launch:
     """The command line that confines `argv`; `problem()` must have answered None before."""
-    roots = [path for path in boundary.roots if os.path.isdir(path)]
-    protected = _protected(boundary, roots)
+    starter = _starter()
     guards = guards_of(home)
-    held = guards.hold(protected)
-    # A root inside another would be covered by it if it came first; a root of "/" must not uncover the host's
-    # devices; protected paths come last of all.
-    mounts = ["--bind", "/", "/", "--ro-bind", "/sys", "/sys"] if "/" in roots else []
-    mounts += _system_mounts()
-    for path in sorted({*roots, *_on_the_way(roots, protected)}):
-        if path != "/":
-            mounts += ("--bind", path, path)
-    for path in protected:
-        if path in held and _NO_NESTING in _Backend.namespaces:
-            # Half the price of a bind. Whoever makes it writable writes into memory that vanishes with the command.
-            mounts += ("--size", "4096", "--perms", "0555", "--tmpfs", path)
-        elif os.path.lexists(path):
-            mounts += ("--ro-bind", path, path)
+    mounts = Mounts(boundary, guards, launcher=_Backend.program, has_tmpfs_options=_NO_NESTING in _Backend.namespaces)
     inner_env, launcher_env = _split_loader_variables(env)
-    inside = list(argv)
+    inside = limits.inside(boundary.fence, argv)
     restorer = _signal_restorer() if tty else None
     if restorer is not None:
         inside = pty.restore_signals(restorer, inside)
-    return Launch(
-        argv=(
-            _Backend.program,
-            *_BASE,
-            *mounts,
-            *_Backend.namespaces,
-            *(() if boundary.has_network else ("--unshare-net",)),
-            *(() if tty else ("--new-session",)),
-            *inner_env,
-            "--chdir",
-            cwd,
-            "--",
-            *inside,
+    filtered = _file("filter", seccomp.confinement(seccomp.machine(), unix=starter.watch is not None))
+    heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    report = Report(heard)
+    plan = _file(
+        "plan",
+        b"".join(
+            os.fsencode(word) + b"\0"
+            for word in (
+                *mounts.plan,
+                *_Backend.namespaces,
+                *(() if boundary.has_network else ("--unshare-net",)),
+                *(() if tty else ("--new-session",)),
+                *("--seccomp", str(filtered), "--json-status-fd", str(told)),
+                *inner_env,
+                *("--chdir", cwd),
+            )
         ),
+    )
+    group = limits.group(boundary.fence)
+
+    leader = 0
+
+    def note(pid: int) -> None:
+        nonlocal leader
+        leader = pid
+        if starter.watch is not None:
+            starter.watch.set_rules(pid, _socket_rules(boundary))
+
+    def release() -> None:
+        if starter.watch is not None:
+            starter.watch.forget(leader)
+        guards.release(mounts.held)
+        group.remove()
+        report.close()
+
+    return Launch(
+        argv=group.enter((_Backend.program, "--args", str(plan), "--", *inside)),
         env=launcher_env,
         sandboxed=True,
         restores_signals=restorer is not None,
-        release=lambda: guards.release(held),
+        files=(plan, filtered, told, *mounts.files),
+        report=report,
+        start=starter.spawner.call,
+        note=note,
+        release=release,
     )
 
 
-def _system_mounts() -> tuple[str, ...]:
-    return (*_DEVICES, *_NO_KERNEL_SETTINGS) if os.getuid() == 0 else _DEVICES
+def _socket_rules(boundary: Boundary) -> SocketRules:
+    return SocketRules(roots=boundary.roots, allowed=boundary.fence.unix_sockets, own_network=not boundary.has_network)
+
+
+def _starter() -> _Starter:
+    if _Backend.starter is None:
+        _Backend.starter = _Starter()
+    return _Backend.starter
+
+
+def _file(name: str, content: bytes) -> int:
+    """A descriptor of a file in memory, to be read from its beginning."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    os.write(fd, content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def guards_of(home: str) -> Guards:
@@ -180,50 +246,6 @@ def guards_of(home: str) -> Guards:
     if home not in _Backend.guards:
         _Backend.guards[home] = Guards(f"{home}/spindle/guards-{os.getpid()}")
     return _Backend.guards[home]
-
-
-def _protected(boundary: Boundary, roots: Sequence[str]) -> list[str]:
-    """What to mount read-only over the roots, each path once. Paths outside every root are read-only anyway."""
-    paths = {path: None for path in boundary.protected() if path not in boundary.homes or os.path.isdir(path)}
-    paths.update(dict.fromkeys(_around_launcher(roots)))
-    kept = [path for path in paths if any(is_below(path, root) and path != root for root in roots)]
-    for path in kept:
-        if os.path.islink(path):
-            raise SandboxUnavailable(
-                f"{path} is a symbolic link, which a sandbox cannot keep from being replaced, so nothing was run; "
-                "put the folder itself there, or use the read-only mode"
-            )
-    return sorted(kept)
-
-
-def _on_the_way(roots: Sequence[str], protected: Sequence[str]) -> set[str]:
-    """The folders between a root and what is protected below it.
-
-    Mounted on themselves they stay writable but cannot be renamed; otherwise what is protected could be moved away
-    with its parent, and something else be put in its place.
-    """
-    found: set[str] = set()
-    for path in protected:
-        parent = os.path.dirname(path)
-        while any(is_below(parent, root) and parent != root for root in roots):
-            found.add(parent)
-            parent = os.path.dirname(parent)
-    return {
-        folder for folder in found if os.path.isdir(folder) and not any(is_below(folder, path) for path in protected)
-    }
-
-
-def _around_launcher(roots: Sequence[str]) -> list[str]:
-    """A launcher inside a root (a project's own venv) could be replaced, and would be no fence for the next command.
-
-    The entry directly below the root is protected: only a mount point cannot be renamed away.
-    """
-    program = os.path.realpath(_Backend.program)
-    return [
-        f"{root}/{program[len(root) + 1 :].split('/', 1)[0]}"
-        for root in roots
-        if root != "/" and is_below(program, root)
-    ]
 
 
 def _split_loader_variables(env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -16,8 +16,33 @@ def _nothing() -> None:
     """There is nothing to tidy up."""
 
 
+def _ignore(_: int) -> None:
+    """Nobody wants to know."""
+
+
 def _here(start: Callable[[], Popen]) -> Popen:
     return start()
+
+
+class Report:
+    """Where a launcher tells that the command began, and how it ended."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._said = b""
+
+    def has_begun(self) -> bool:
+        if self._fd >= 0:
+            try:
+                self._said += os.read(self._fd, 4096)
+            except BlockingIOError:
+                pass
+        return b'"exit-code"' in self._said
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,30 +55,29 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The launcher may be started deaf to signals that end programs: it makes them work again for the command."""
     files: tuple[int, ...] = ()
     """Descriptors the launcher needs; ours until it is started."""
-    report: int = -1
-    """Where a launcher tells that the command ran: a descriptor to read at its end; whoever starts it closes it."""
+    report: Report | None = None
     start: Callable[[Callable[[], Popen]], Popen] = _here
     """Where to start it: in the thread whose rights it is to inherit."""
+    note: Callable[[int], None] = _ignore
+    """Hears the number of the process that was started."""
     release: Callable[[], None] = _nothing
     """Call once when the command is over (or could not be started): takes away what the sandbox needed on disk."""
 
     def popen(self, argv: Sequence[str], env: Mapping[str, str], files: tuple[int, ...] = (), **options: Any) -> Popen:
         """Start it. `argv` and `env` are its own, or its own with something in front; `files` go along."""
-        words, variables = list(argv), dict(env)
+
+        def start() -> Popen:
+            passed = self.files + files
+            popen = cast(Popen, subprocess.Popen(list(argv), env=dict(env), pass_fds=passed, **options))
+            self.note(popen.pid)
+            return popen
+
         try:
-            return self.start(
-                lambda: subprocess.Popen(words, env=variables, close_fds=True, pass_fds=self.files + files, **options)
-            )
+            return self.start(start)
         finally:
             for fd in self.files:
                 os.close(fd)
 
     def never_ran(self, exit_code: int) -> bool:
-        """Did the launcher end before the command began? Reads the report, once."""
-        if self.report < 0:
-            return False
-        try:
-            said = os.read(self.report, 4096)
-        except BlockingIOError:
-            said = b""
-        return exit_code == 1 and b'"exit-code"' not in said
+        """Did the launcher end before the command began? To be asked when it is over."""
+        return exit_code == 1 and self.report is not None and not self.report.has_begun()

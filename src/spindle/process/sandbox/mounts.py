@@ -1,0 +1,206 @@
+"""A boundary as mounts: what a confined program sees of the file system, and what of it it can change.
+
+Everything is there to be read; the writable roots are mounted over it, and over those, last, what is protected or may
+not be read. Where a protected name does not exist, a placeholder keeps it from being made (`guards`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+
+from spindle.errors import SandboxUnavailable
+from spindle.policy.sandbox import PROTECTED_NAMES, Boundary, is_below
+from spindle.process.sandbox.guards import Guards
+
+_DEVICES = ("--dev", "/dev", "--proc", "/proc")
+_NO_KERNEL_SETTINGS = ("--ro-bind", "/proc/sys", "/proc/sys")
+"""The kernel lets user 0 write its settings, whatever capabilities are gone; one of them names a program to be run
+outside. bubblewrap guards the rest of /proc itself, but takes this folder for read-only."""
+_EMPTY = ("--size", "4096", "--perms", "0555", "--tmpfs")
+"""Half the price of a bind. Whoever makes it writable writes into memory that vanishes with the command."""
+_UNREADABLE_FOLDER = ("--size", "4096", "--perms", "0000", "--tmpfs")
+_MOST_DENIED = 500
+_DATAGRAM = b"0002"
+_SETTLED_S = 1.0
+
+
+class Mounts:
+    """The mounts of one command. `held` are placeholders to be given back, `files` descriptors the plan refers to."""
+
+    def __init__(self, boundary: Boundary, guards: Guards, *, launcher: str, has_tmpfs_options: bool) -> None:
+        self._boundary = boundary
+        self._has_tmpfs_options = has_tmpfs_options
+        self.files: list[int] = []
+        roots = [path for path in boundary.roots if os.path.isdir(path)]
+        protected = _protected(boundary, roots, launcher)
+        denied, absent = _denied(boundary, roots)
+        # A placeholder goes where the first missing folder would be made.
+        wanted = dict.fromkeys(_first_missing(path) for path in (*protected, *absent))
+        self.held = guards.hold(wanted)
+        self.plan = ["--ro-bind", "/", "/"]
+        if "/" in roots:  # a root of "/" must not uncover the host's devices
+            self.plan += ["--bind", "/", "/", "--ro-bind", "/sys", "/sys"]
+        self.plan += system_mounts()
+        # A root inside another would be covered by it if it came first.
+        for path in sorted({*roots, *_on_the_way(roots, [*protected, *denied])} - {"/"}):
+            self.plan += ("--bind", path, path)
+        for path in sorted({*protected, *wanted}):
+            self._protect(path)
+        for path in filter(_is_reachable, denied):
+            self._hide(path)
+        for path in _datagram_sockets(boundary):
+            self.plan += ("--ro-bind-try", "/dev/null", path)
+
+    def _protect(self, path: str) -> None:
+        if path in self.held and self._has_tmpfs_options:
+            self.plan += (*_EMPTY, path)
+        elif os.path.lexists(path):
+            self.plan += ("--ro-bind", path, path)
+
+    def _hide(self, path: str) -> None:
+        if os.path.isdir(path):
+            self.plan += (*_UNREADABLE_FOLDER, path) if self._has_tmpfs_options else ("--tmpfs", path)
+        elif self._has_tmpfs_options:
+            fd = os.memfd_create("denied", os.MFD_CLOEXEC)
+            self.files.append(fd)
+            self.plan += ("--perms", "0000", "--ro-bind-data", str(fd), path)
+        else:
+            self.plan += ("--ro-bind", "/dev/null", path)
+
+
+def system_mounts() -> tuple[str, ...]:
+    """Devices and processes of the sandbox's own."""
+    return (*_DEVICES, *_NO_KERNEL_SETTINGS) if os.getuid() == 0 else _DEVICES
+
+
+def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[str]:
+    """What to mount read-only over the roots, each path once. Paths outside every root are read-only anyway."""
+    paths = {path: None for path in boundary.protected() if path not in boundary.homes or os.path.isdir(path)}
+    paths.update(dict.fromkeys(_around_launcher(roots, launcher)))
+    found: dict[str, None] = {}
+    for path in paths:
+        if not any(is_below(path, root) and path != root for root in roots):
+            continue
+        if not os.path.islink(path):
+            found[path] = None
+        elif os.path.basename(path) in PROTECTED_NAMES:
+            raise SandboxUnavailable(
+                f"{path} is a symbolic link, which a sandbox cannot keep from being replaced, so nothing was run; "
+                "put the folder itself there, or use the read-only mode"
+            )
+        else:
+            real = os.path.realpath(path)
+            if os.path.exists(real) and any(is_below(real, root) and real != root for root in roots):
+                found[real] = None
+    return sorted(found)
+
+
+def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What exists and may not be read, without what is inside of it; and what a command must not make first."""
+    if not boundary.denied:
+        return [], []
+    from spindle.policy import deny  # only for those who deny something
+
+    found: list[str] = []
+    for path in deny.find_denied(boundary.denied):
+        if not found or not is_below(path, found[-1]):
+            found.append(path)
+    if len(found) > _MOST_DENIED:
+        raise SandboxUnavailable(
+            f"deny_read matches {len(found)} files, more than the {_MOST_DENIED} a sandbox can hide, so nothing was "
+            "run; deny the folders they are in"
+        )
+    absent = [path for path in deny.absent(boundary.denied) if any(is_below(path, root) for root in roots)]
+    return found, absent
+
+
+def _first_missing(path: str) -> str:
+    """`path`, or the topmost folder on the way to it that does not exist."""
+    while not os.path.lexists(parent := os.path.dirname(path)):
+        path = parent
+    return path
+
+
+def _on_the_way(roots: Sequence[str], protected: Sequence[str]) -> set[str]:
+    """The folders between a root and what is protected below it.
+
+    Mounted on themselves they stay writable but cannot be renamed; otherwise what is protected could be moved away
+    with its parent, and something else be put in its place.
+    """
+    found: set[str] = set()
+    for path in protected:
+        parent = os.path.dirname(path)
+        while any(is_below(parent, root) and parent != root for root in roots):
+            found.add(parent)
+            parent = os.path.dirname(parent)
+    return {
+        folder for folder in found if os.path.isdir(folder) and not any(is_below(folder, path) for path in protected)
+    }
+
+
+def _around_launcher(roots: Sequence[str], launcher: str) -> list[str]:
+    """A launcher inside a root (a project's own venv) could be replaced, and would be no fence for the next command.
+
+    The entry directly below the root is protected: only a mount point cannot be renamed away.
+    """
+    program = os.path.realpath(launcher)
+    return [
+        f"{root}/{program[len(root) + 1 :].split('/', 1)[0]}"
+        for root in roots
+        if root != "/" and is_below(program, root)
+    ]
+
+
+def _datagram_sockets(boundary: Boundary) -> list[str]:
+    """Sockets of programs outside to which a message could be sent without connecting first.
+
+    Not those of the last moment: they come and go, and a mount on what is gone would keep the command from starting.
+    """
+    found: list[str] = []
+    try:
+        with open("/proc/net/unix", "rb") as file:
+            for line in file:
+                fields = line.split(None, 7)
+                if len(fields) == 8 and fields[4] == _DATAGRAM and fields[7].startswith(b"/"):
+                    found.append(os.fsdecode(fields[7].rstrip(b"\n")))
+    except OSError:
+        pass
+    allowed = boundary.fence.unix_sockets
+    return [
+        path
+        for path in dict.fromkeys(found)
+        if not is_below(path, "/dev") and path not in allowed and _is_settled(path) and _is_reachable(path)
+    ]
+
+
+def _is_settled(path: str) -> bool:
+    import time
+
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISSOCK(status.st_mode) and time.time() - status.st_ctime > _SETTLED_S
+
+
+def _is_reachable(path: str) -> bool:
+    """Could a program without capabilities get there? Where it cannot, there is nothing to hide, and no way to."""
+    folder = os.path.dirname(path)
+    while True:
+        try:
+            status = os.stat(folder)
+        except OSError:
+            return False
+        if status.st_uid == os.getuid():
+            bit = stat.S_IXUSR
+        elif status.st_gid == os.getgid() or status.st_gid in os.getgroups():
+            bit = stat.S_IXGRP
+        else:
+            bit = stat.S_IXOTH
+        if not status.st_mode & bit:
+            return False
+        if folder == "/":
+            return True
+        folder = os.path.dirname(folder)

@@ -1,0 +1,239 @@
+"""Filters for system calls, as the kernel takes them: which calls a confined program cannot make.
+
+Built as bytes once per kind and handed to the launcher. What is closed here has no use in building and testing
+software, and has been a way out of sandboxes: other processes' memory, mounts, namespaces, keyrings, kernel modules,
+asynchronous rings, foreign call tables. Files and networks are fenced in by namespaces, not here.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Sequence
+from functools import cache
+
+SUPPORTED = ("x86_64", "aarch64")
+
+_ALLOW = 0x7FFF0000
+_KILL = 0x80000000
+_NOTIFY = 0x7FC00000
+_ERRNO = 0x00050000
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
+
+_ARCHES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_X32 = 0x40000000
+_NEWEST = 469
+"""The last call this list was made with. A later one answers "not implemented" until somebody has looked at it."""
+
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_NAMESPACES = 0x7E020000
+_NEW_TIME = 0x80
+_TERMINAL_INPUT = (0x5412, 0x541C)
+"""TIOCSTI types into a terminal, TIOCLINUX pastes into one."""
+_PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
+"""Linux, 32-bit Linux, and without address randomisation; and the question which one it is."""
+
+_CALLS: dict[str, tuple[int | None, int | None]] = {
+    # name: number on x86_64, on aarch64
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "create_module": (174, None),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "lookup_dcookie": (212, 18),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "migrate_pages": (256, 238),
+    "nfsservctl": (180, 42),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "uselib": (134, None),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+_CLONE, _CLONE3, _UNSHARE = (56, 220), (435, 435), (272, 97)
+_IOCTL, _PERSONALITY = (16, 29), (135, 92)
+_SOCKET, _CONNECT, _SENDTO = (41, 198), (42, 203), (44, 206)
+
+
+def machine() -> str:
+    """The name of this machine's call table; "" when there is no filter for it."""
+    import os
+
+    name = os.uname().machine
+    return name if name in SUPPORTED and struct.calcsize("P") == 8 else ""
+
+
+@cache
+def confinement(arch: str, *, inet: bool = True, unix: bool = True) -> bytes:
+    """The filter of a confined program.
+
+    `inet`: internet sockets may be made, because the network namespace is empty or the network allowed. `unix`: so may
+    Unix sockets, because somebody watches what they connect to; a pair of connected ones is always allowed.
+    """
+    which = SUPPORTED.index(arch)
+    families = [*((_AF_UNIX,) if unix else ()), *((_AF_INET, _AF_INET6) if inet else ())]
+    code = _Code(arch, foreign=_KILL)
+    if arch == "x86_64":
+        code.refuse_from(_X32, errno.ENOSYS)
+    code.refuse_from(_NEWEST + 1, errno.ENOSYS)
+    code.on(_CLONE3[which], [_return(_ERRNO | errno.ENOSYS)])  # its flags are in memory; libraries fall back to clone
+    code.on(_CLONE[which], _refuse_bits(0, _NAMESPACES))
+    code.on(_UNSHARE[which], _refuse_bits(0, _NAMESPACES | _NEW_TIME))
+    code.on(_IOCTL[which], _refuse_values(1, _TERMINAL_INPUT))
+    code.on(_PERSONALITY[which], _allow_values(0, _PERSONALITIES, errno.EPERM))
+    code.on(_SOCKET[which], _socket_rule(families))
+    for numbers in _CALLS.values():
+        if (number := numbers[which]) is not None:
+            code.on(number, [_return(_ERRNO | errno.EPERM)])
+    return code.assemble()
+
+
+@cache
+def watch(arch: str) -> bytes:
+    """A filter that stops nothing but lets a listener answer every `connect`, and every `sendto` with an address."""
+    which = SUPPORTED.index(arch)
+    code = _Code(arch, foreign=_ALLOW)
+    code.on(_CONNECT[which], [_return(_NOTIFY)])
+    address = 4
+    code.on(
+        _SENDTO[which],
+        [
+            _load_argument(address),
+            _jump(_EQUAL, 0, 0, 2),
+            _load_argument(address, high=True),
+            _jump(_EQUAL, 0, 1, 0),
+            _return(_NOTIFY),
+            _return(_ALLOW),
+        ],
+    )
+    return code.assemble()
+
+
+def number_of_connect(arch: str) -> int:
+    return _CONNECT[SUPPORTED.index(arch)]
+
+
+# ---- the machine of the filter -------------------------------------------------------------------------
+
+
+def _instruction(code: int, k: int, jt: int = 0, jf: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, jt, jf, k)
+
+
+def _return(action: int) -> bytes:
+    return _instruction(_RETURN, action)
+
+
+def _jump(test: int, value: int, if_true: int, if_false: int) -> bytes:
+    return _instruction(test, value, if_true, if_false)
+
+
+def _load_argument(index: int, *, high: bool = False) -> bytes:
+    return _instruction(_LOAD, _ARGUMENTS + 8 * index + (4 if high else 0))  # both architectures are little-endian
+
+
+def _refuse_bits(index: int, bits: int) -> list[bytes]:
+    return [
+        _load_argument(index),
+        _jump(_ANY_BIT, bits, 0, 1),
+        _return(_ERRNO | errno.EPERM),
+        _return(_ALLOW),
+    ]
+
+
+def _refuse_values(index: int, values: Sequence[int]) -> list[bytes]:
+    """The kernel looks only at the low half of these arguments, and so do we."""
+    found = [_load_argument(index)]
+    for at, value in enumerate(values):
+        found.append(_jump(_EQUAL, value, len(values) - at, 0))
+    return [*found, _return(_ALLOW), _return(_ERRNO | errno.EPERM)]
+
+
+def _allow_values(index: int, values: Sequence[int], error: int) -> list[bytes]:
+    found = [_load_argument(index)]
+    for at, value in enumerate(values):
+        found.append(_jump(_EQUAL, value, len(values) - at, 0))
+    return [*found, _return(_ERRNO | error), _return(_ALLOW)]
+
+
+def _socket_rule(families: Sequence[int]) -> list[bytes]:
+    """Some address families; and of netlink only routing, which tells a program its own interfaces."""
+    rule = [_load_argument(0)]
+    tail = 5  # what follows the list: netlink? protocol, route?, refuse, allow
+    for at, family in enumerate(families):
+        rule.append(_jump(_EQUAL, family, len(families) - at - 1 + tail - 1, 0))
+    rule += [
+        _jump(_EQUAL, _AF_NETLINK, 0, 2),
+        _load_argument(2),
+        _jump(_EQUAL, 0, 1, 0),
+        _return(_ERRNO | errno.EAFNOSUPPORT),
+        _return(_ALLOW),
+    ]
+    return rule
+
+
+class _Code:
+    """A filter under construction: the call's number is compared with one after the other."""
+
+    def __init__(self, arch: str, *, foreign: int) -> None:
+        self._program = [
+            _instruction(_LOAD, _ARCH),
+            _jump(_EQUAL, _ARCHES[arch], 1, 0),
+            _return(foreign),
+            _instruction(_LOAD, _NUMBER),
+        ]
+
+    def refuse_from(self, number: int, error: int) -> None:
+        self._program += [_jump(_AT_LEAST, number, 0, 1), _return(_ERRNO | error)]
+
+    def on(self, number: int, rule: Sequence[bytes]) -> None:
+        """`rule` ends with a decision on every path; it may load something else than the number."""
+        self._program += [_jump(_EQUAL, number, 0, len(rule)), *rule]
+
+    def assemble(self) -> bytes:
+        return b"".join([*self._program, _return(_ALLOW)])
