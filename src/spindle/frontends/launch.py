@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import msgspec
@@ -108,6 +109,12 @@ def flags_from(parsed: Parsed) -> dict[str, Any]:
     if folders := parsed.many("add_dir"):
         flags["add_dirs"] = [os.path.abspath(folder) for folder in folders]
     return flags
+
+
+def warn_of_bypass(parsed: Parsed) -> None:
+    """Say that nothing is fenced in: whoever finds it in a log did perhaps not start this run."""
+    if parsed.flag("dangerously_bypass_approvals_and_sandbox"):
+        print("warning: no sandbox and no approvals; commands of the model run with all your rights", file=sys.stderr)
 
 
 def _feature_overrides(parsed: Parsed) -> list[str]:

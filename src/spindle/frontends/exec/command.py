@@ -17,7 +17,13 @@ from spindle import __version__
 from spindle.assembly import SessionRequest, open_session
 from spindle.core.session import Session
 from spindle.errors import ConfigError, SpindleError, UsageError
-from spindle.frontends.launch import config_from, image_items, is_inside_repository, use_local_server
+from spindle.frontends.launch import (
+    config_from,
+    image_items,
+    is_inside_repository,
+    use_local_server,
+    warn_of_bypass,
+)
 from spindle.frontends.options import FLAG, VALUE, Option, Parsed
 from spindle.protocol.events import (
     AgentMessageContentDelta,
@@ -91,6 +97,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         or is_inside_repository(config.cwd)
     ):
         raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
+    warn_of_bypass(parsed)
     request = SessionRequest(
         config=config,
         source="exec",

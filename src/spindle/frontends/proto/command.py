@@ -14,7 +14,7 @@ from spindle.core.engine import Engine
 from spindle.core.session import Session
 from spindle.core.stream import EventStream, Subscription
 from spindle.errors import SpindleError
-from spindle.frontends.launch import config_for_op, config_from
+from spindle.frontends.launch import config_for_op, config_from, warn_of_bypass
 from spindle.frontends.options import FLAG, Option, Parsed
 from spindle.protocol.events import (
     AgentMessageContentDelta,
@@ -38,6 +38,7 @@ LAST_WRITE_S = 1.0
 
 def run(parsed: Parsed, words: list[str]) -> int:
     config = config_from(parsed)
+    warn_of_bypass(parsed)
     return asyncio.run(serve(config, parsed))
 
 
