@@ -61,6 +61,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The response after which to branch, or the number of turns to keep; None = the end."""
     base_instructions: str | None = None
     user_instructions: str | None = None
+    bypass: bool = False
+    """The person started this with the flag that takes away sandbox and approvals; the record says so."""
     legacy_interrupt_error: bool = False
     replay: bool = False
     """Tell the front end what was said before, in session_configured."""
@@ -327,5 +329,6 @@ def _briefing_options(request: SessionRequest, shell_name: str, environment: dic
         developer_instructions=config.developer_instructions,
         user_instructions=request.user_instructions,
         extras=config.spindle.environment_extras,
+        bypass=request.bypass,
         protected=(*PROTECTED_NAMES, *config.spindle.fence.protected),
     )

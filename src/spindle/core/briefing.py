@@ -54,6 +54,8 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the client instead of AGENTS.md."""
     extras: tuple[str, ...] = ()
     """Extra lines of the environment message: "date", "timezone"."""
+    bypass: bool = False
+    """A flag took away sandbox and approvals; recorded with each turn for which that still holds."""
     protected: tuple[str, ...] = PROTECTED
     """What stays read-only below every writable root."""
 
@@ -116,7 +118,7 @@ class Briefing:
         output_schema: dict[str, Any] | None,
     ) -> dict[str, Any]:
         """The turn's line in the record."""
-        return turn_context_payload(
+        payload = turn_context_payload(
             snapshot,
             turn_id=turn_id,
             effort=settings.effort,
@@ -124,6 +126,9 @@ class Briefing:
             output_schema=output_schema,
             truncation=(thread.truncation.mode, thread.truncation.limit),
         )
+        if self._options.bypass and settings.sandbox.is_full_access and settings.approval_policy == "never":
+            payload["spindle"] = {"bypass": True}
+        return payload
 
     def skills(self, cwd: str, reload: bool = False) -> SkillSet:
         if reload or cwd not in self._skills:

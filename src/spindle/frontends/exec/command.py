@@ -108,6 +108,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         any_folder=parsed.flag("all"),
         fork=args.action == "fork",
         fork_at=_fork_point(parsed.value("at")),
+        bypass=bypass,
     )
     turn = UserTurn(
         items=[*image_items(parsed.many("image")), {"type": "text", "text": prompt}],

@@ -58,6 +58,7 @@ async def serve(config: Config, parsed: Parsed) -> int:
                 replay=True,
                 legacy_interrupt_error=parsed.flag("legacy_interrupt_error"),
                 stream=stream,
+                bypass=parsed.flag("dangerously_bypass_approvals_and_sandbox"),
             )
         )
 
