@@ -7,7 +7,7 @@ import asyncio
 from spindle.errors import SandboxUnavailable, ToolError
 from spindle.process.command import Command
 from spindle.process.output import OutputRing
-from spindle.process.table import WARN_LIVE, LiveProcess
+from spindle.process.table import WARN_LIVE, LiveProcess, sandbox_failure
 from spindle.protocol.events import TerminalInteraction
 from spindle.protocol.quote import shell_join
 from spindle.tools.exec_command import ExecCommandArgs, WriteStdinArgs
@@ -62,6 +62,8 @@ async def _start(shown: Execution, command: Command, session_id: int, yield_s: f
     def ended(live: LiveProcess) -> None:
         # Comes also long after this call, when a session ends on its own.
         assert live.ended is not None and live.exit_code is not None
+        if live.running.never_ran:
+            return  # told below, as a refusal
         shown.end(live.exit_code, live.transcript, live.ended - live.started)
 
     try:
@@ -79,6 +81,9 @@ async def _start(shown: Execution, command: Command, session_id: int, yield_s: f
         # The model never learnt of this session, so nobody could come back to it.
         await ctx.processes.stop(live)
         raise
+    if live.running.never_ran:
+        ctx.processes.forget(live)
+        shown.refuse_start(sandbox_failure(live.transcript))
     return live
 
 
