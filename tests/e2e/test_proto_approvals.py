@@ -233,6 +233,17 @@ def test_a_thread_that_was_killed_over_a_question_goes_on_without_it(
     assert not (workspace / "x").exists()
 
 
+def test_what_was_granted_for_a_session_ends_with_it(start: Any, server: FakeServer, workspace: Path) -> None:
+    proto = start("untrusted")
+    go(proto, server, [run("echo a >> log")], "approved_for_session")
+    proto.send("path", "get_path")
+    path = proto.until("conversation_path")[-1]["msg"]["path"]
+    proto.send("cfg", "configure_session", resume_path=path)
+    proto.until("session_configured", sub_id="cfg")
+    go(proto, server, [run("echo a >> log", "c2")], "denied", sub_id="s2")
+    assert (workspace / "log").read_text() == "a\n"
+
+
 def test_exec_asks_nobody_whatever_the_configuration_says(
     spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path, home: Path, outside: Path
 ) -> None:

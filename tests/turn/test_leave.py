@@ -192,6 +192,14 @@ async def test_an_amendment_is_written_used_at_once_and_told_to_the_model(
     assert json.dumps(prefix, separators=(",", ":")) in message["content"][0]["text"]
 
 
+async def test_an_amendment_holds_for_the_very_command_that_was_asked_about(start: Any, outside: Path) -> None:
+    driver = await start(shell(f"touch {outside}/x"), says("done"), sandbox="workspace-write", approval="untrusted")
+    (asked,) = await go(driver, "approved_execpolicy_amendment")
+    assert "in the sandbox" in asked.if_approved
+    (grant,) = [offer["grants"][0] for offer in asked.offers if isinstance(offer["decision"], dict)]
+    assert "without the sandbox" in grant["text"] and (outside / "x").exists()
+
+
 async def test_rules_that_are_there_at_the_start_are_told_in_the_first_request(
     start: Any, rules: Path, workspace: Path
 ) -> None:
@@ -458,6 +466,24 @@ async def test_a_grant_for_the_sandbox_is_none_for_outside_and_holds_for_one_fol
     driver.model.script(shell(run, "c2", **ESCALATED), shell(run, "c3", workdir="sub"), shell(run, "c4"), says("done"))
     asked = await go(driver, "denied", "denied")
     assert [question.call_id for question in asked] == ["c2", "c3"]
+
+
+async def test_a_grant_is_for_the_folder_and_not_for_a_link_to_it(start: Any, workspace: Path) -> None:
+    for name in ("one", "two"):
+        (workspace / name).mkdir()
+    (workspace / "link").symlink_to("one")
+    driver = await start(
+        shell("echo x >> log", "c1", workdir="link"), says("done"), sandbox="workspace-write", approval="untrusted"
+    )
+    await go(driver, "approved_for_session")
+    (workspace / "link").unlink()
+    (workspace / "link").symlink_to("two")
+    driver.model.script(
+        shell("echo x >> log", "c2", workdir="link"), shell("echo x >> log", "c3", workdir="one"), says("done")
+    )
+    asked = await go(driver, "denied")
+    assert [question.cwd for question in asked] == [f"{workspace}/two"]
+    assert (workspace / "one" / "log").read_text() == "x\nx\n" and not (workspace / "two" / "log").exists()
 
 
 async def test_all_files_of_a_later_patch_must_have_been_granted(start: Any, workspace: Path) -> None:

@@ -7,6 +7,7 @@ kept by `approvals`.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -74,6 +75,7 @@ class CallApprovals:
         prefix_rule: list[str] | None = None,
     ) -> Permit:
         """Leave to run `argv`, or Rejected."""
+        cwd = os.path.realpath(cwd)  # a grant is for the folder, not for a link that can be turned
         available = self._boundary.is_full_access or await self._all.sandbox_problem() is None
 
         def decide() -> Decision:
@@ -103,6 +105,7 @@ class CallApprovals:
         """The sandbox seems to have stopped `argv`: may it run again without?"""
         if self._settings.approval_policy not in RETRY_POLICIES:
             return False
+        cwd = os.path.realpath(cwd)
         prefix = prefix_for_retry(argv) if self._all.rules.is_on else None
         question = _CommandQuestion(argv, cwd, False, _RETRY_REASON, prefix)
         while not self._all.grants.cover_command(argv, cwd, self._boundary, sandboxed=False):
