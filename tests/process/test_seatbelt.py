@@ -181,4 +181,4 @@ def test_a_real_boundary_protects_the_agents_own_folder(tmp_path: Path) -> None:
 
 def test_the_command_knows_where_it_runs() -> None:
     launch = seatbelt.launch(["ls"], boundary=boundary(), env={"A": "1"})
-    assert (launch.env, launch.sandboxed) == ({"A": "1", "CODEX_SANDBOX": "seatbelt"}, True)
+    assert (launch.env, launch.is_confined) == ({"A": "1", "CODEX_SANDBOX": "seatbelt"}, True)

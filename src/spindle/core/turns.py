@@ -74,7 +74,7 @@ class Turns:
         self._running: RunningTurn | None = None
         self._steered: list[Submission] = []
         self._said_lost = False
-        self.approvals = Approvals(workbench.processes.sandbox_problem, abort, workbench.rules)
+        self.approvals = Approvals(workbench.sandbox_problem, abort, workbench.rules)
 
     @property
     def is_running(self) -> bool:
@@ -242,7 +242,7 @@ class Turns:
         from spindle.tools import patching, sessions  # noqa: F401
 
         if not settings.sandbox.is_full_access:
-            await self._workbench.processes.sandbox_problem()
+            await self._workbench.sandbox_problem()
 
     def _report_lost_record(self, emit: Emit) -> None:
         """Say once that the thread is no longer being recorded."""

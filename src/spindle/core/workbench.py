@@ -53,6 +53,10 @@ class Workbench:
             )
         return self._boundary
 
+    async def sandbox_problem(self) -> str | None:
+        """Why commands cannot be confined here in the user's way, or None."""
+        return await self.processes.sandbox_problem(self._fence)
+
     def tool_context(
         self,
         thread: LiveThread,

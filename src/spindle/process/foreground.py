@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import FrameType
 
+from spindle.process import kill
 from spindle.process.sandbox.launch import Launch
 
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -34,10 +37,11 @@ def run(launch: Launch, *, cwd: str, shares_terminal: bool) -> int:
     terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC) if shares_terminal else -1
     before = {number: signal.getsignal(number) for number in (*_PASSED_ON, signal.SIGTTOU)}
     try:
-        job = _Job(_start(launch, cwd, shares_terminal=shares_terminal), terminal)
-        for number in _PASSED_ON:
-            signal.signal(number, job.pass_on)
-        return job.wait()
+        with _together(launch) as mark:
+            job = _Job(_start(launch, mark, cwd, shares_terminal=shares_terminal), terminal)
+            for number in _PASSED_ON:
+                signal.signal(number, job.pass_on)
+            return job.wait()
     finally:
         for number, action in before.items():
             signal.signal(number, action)
@@ -46,17 +50,42 @@ def run(launch: Launch, *, cwd: str, shares_terminal: bool) -> int:
         launch.release()
 
 
-def _start(launch: Launch, cwd: str, *, shares_terminal: bool) -> subprocess.Popen[bytes]:
+@contextmanager
+def _together(launch: Launch) -> Iterator[kill.Mark | None]:
+    """What the command leaves behind ends with it, and all of it ends with us. A launcher sees to that by itself."""
+    if launch.has_launcher:
+        yield None
+        return
+    from spindle.process.watchdog import Watchdog  # only without a launcher
+
+    mark = kill.Mark(int.from_bytes(os.urandom(5), "big") | 1 << 5)  # the first few are reserved
+    kill.become_subreaper()
+    watchdog = Watchdog(mark)
+    try:
+        yield mark
+    finally:
+        kill.kill_leftovers(mark)
+        watchdog.close()
+
+
+def _start(launch: Launch, mark: kill.Mark | None, cwd: str, *, shares_terminal: bool) -> subprocess.Popen[bytes]:
     # What is ignored now is ignored by the launcher for good; inside, the signals are switched on again.
     for number in _ENDING if launch.restores_signals else ():
         signal.signal(number, signal.SIG_IGN)
-    return launch.popen(
-        launch.argv,
-        launch.env,
-        cwd=cwd,
-        start_new_session=not shares_terminal,
-        process_group=0 if shares_terminal else None,
-    )
+
+    def start(env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        return launch.popen(
+            launch.argv,
+            env,
+            cwd=cwd,
+            start_new_session=not shares_terminal,
+            process_group=0 if shares_terminal else None,
+        )
+
+    if mark is None:
+        return start(launch.env)
+    with kill.marking(mark):
+        return start({**launch.env, kill.MARK_NAME: mark.text})
 
 
 class _Job:

@@ -39,7 +39,7 @@ class Launcher:
         """Where the profile takes so long that commands no longer wait for the capture."""
         self._count = 0
         self._watchdog: Watchdog | None = None
-        """There once a command ran outside of a sandbox."""
+        """There once a command was started that does not die with us by itself."""
         hide_this_process()
 
     async def launch(self, command: Command, on_output: Callable[[bytes], None]) -> spawn.Running:
@@ -116,7 +116,7 @@ class Launcher:
         """Start it and keep the books: what runs, and what to take away when it is over."""
         release = spec.launch.release
         try:
-            if not spec.launch.sandboxed and self._watchdog is None:
+            if not spec.launch.has_launcher and self._watchdog is None:
                 kill.become_subreaper()
                 self._watchdog = Watchdog(kill.Mark(self._mark))
             running = spawn.start(spec, on_output)

@@ -44,12 +44,12 @@ def open_terminal() -> Terminal:
         raise
 
 
-def with_controlling_terminal(argv: Sequence[str], path: str, *, sandboxed: bool) -> list[str]:
+def with_controlling_terminal(argv: Sequence[str], path: str, *, has_launcher: bool) -> list[str]:
     """`argv` behind a small shell that opens the terminal first, as `login` would, then becomes the program.
 
     Without it there is no /dev/tty: password prompts, editors and Ctrl-C would not work.
     """
-    script = _ACQUIRE_DEAF if sandboxed else _ACQUIRE
+    script = _ACQUIRE_DEAF if has_launcher else _ACQUIRE
     return ["/bin/sh", "-c", script, path, *argv]
 
 

@@ -178,7 +178,7 @@ class Running:
     @property
     def is_left_alone(self) -> bool:
         """It is nobody's command, so the end of the commands is not its end."""
-        return self._spec.output_file is not None and not self._spec.launch.sandboxed
+        return self._spec.output_file is not None and not self._spec.launch.is_confined
 
     async def stop(self) -> int:
         """End the program and everything it started. Returns the exit code."""
@@ -206,7 +206,7 @@ class Running:
 async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:
     """End several programs at once, with everything that carries `mark`: a chance to tidy up, then SIGKILL."""
     leaders = {one.pid for one in running if one.exit_code is None}
-    launchers = {one.pid for one in running if one._spec.launch.sandboxed}
+    launchers = {one.pid for one in running if one._spec.launch.has_launcher}
     ends = [one.finished for one in running]
     for one in running:
         one._killed = True
@@ -246,7 +246,7 @@ def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
 def _start_on_terminal(spec: SpawnSpec, env: dict[str, str], on_output: Callable[[bytes], None]) -> Running:
     terminal = pty.open_terminal()
     try:
-        argv = pty.with_controlling_terminal(spec.launch.argv, terminal.path, sandboxed=spec.launch.sandboxed)
+        argv = pty.with_controlling_terminal(spec.launch.argv, terminal.path, has_launcher=spec.launch.has_launcher)
         popen = _popen(spec, argv, env, terminal.inner, terminal.inner, terminal.inner)
     except BaseException:
         os.close(terminal.outer)

@@ -18,6 +18,7 @@ from spindle.process.output import OutputRing
 from spindle.protocol.clock import Clock
 
 if TYPE_CHECKING:
+    from spindle.policy.sandbox import Fence
     from spindle.process.launcher import Launcher
     from spindle.process.spawn import Running
 
@@ -194,11 +195,11 @@ class ProcessTable:
     def live_count(self) -> int:
         return len(self._live)
 
-    async def sandbox_problem(self) -> str | None:
+    async def sandbox_problem(self, fence: Fence | None = None) -> str | None:
         """Why commands cannot be confined here, or None. Tried once per process."""
         from spindle.process import sandbox  # with the first command, as in `_launch`
 
-        return await sandbox.problem()
+        return await sandbox.problem(fence)
 
     async def aclose(self) -> None:
         """Kill everything, daemons included. Commands end with their thread."""

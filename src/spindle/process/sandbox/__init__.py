@@ -1,7 +1,8 @@
 """The fence around a command: which back end this machine offers, and the launcher it puts in front of the argv.
 
 `plan()` is the only door. It answers with a launch that is confined as the policy says, or raises
-`SandboxUnavailable`; it never answers with less than was asked for.
+`SandboxUnavailable`; it never answers with less than was asked for. The ladder: bubblewrap on Linux, the system's own
+sandbox on macOS, Landlock if the user accepted it by name, and then nothing.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from spindle.errors import SandboxUnavailable
-from spindle.policy.sandbox import Boundary
-from spindle.process.sandbox import bubblewrap, none
+from spindle.policy.sandbox import Boundary, Fence
 from spindle.process.sandbox.launch import Launch
 
-__all__ = ["Launch", "plan", "problem"]
+__all__ = ["Launch", "backend_of", "plan", "problem"]
+
+_OTHERWISE = "approve the command to run it without one, or use the danger-full-access mode"
 
 
 async def plan(
@@ -31,18 +33,80 @@ async def plan(
     `cwd` is where the command starts, which need not be the turn's working directory.
     """
     if boundary is None or boundary.is_full_access:
+        from spindle.process.sandbox import none
+
         return none.launch(argv, env)
-    reason = await problem()
+    reason = await problem(boundary.fence)
     if reason is not None:
         raise SandboxUnavailable(reason)
-    return bubblewrap.launch(argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
+    # Only the back end that is used is loaded.
+    match backend_of(boundary.fence):
+        case "landlock":
+            from spindle.process.sandbox import landlock
+
+            return landlock.launch(argv, boundary=boundary, env=env)
+        case "seatbelt":
+            from spindle.process.sandbox import seatbelt
+
+            return seatbelt.launch(argv, boundary=boundary, env=env)
+        case _:
+            from spindle.process.sandbox import bubblewrap
+
+            return bubblewrap.launch(argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
 
 
-async def problem() -> str | None:
+def backend_of(fence: Fence, system: str = sys.platform) -> str:
+    """The one back end that is used where it works: bubblewrap, landlock, seatbelt, or none."""
+    match fence.backend, system:
+        case ("auto", "darwin"):
+            return "seatbelt"
+        case ("auto" | "bwrap", "linux"):
+            return "bubblewrap"
+        case ("landlock", "linux"):
+            return "landlock"
+        case _:
+            return "none"
+
+
+async def problem(fence: Fence | None = None) -> str | None:
     """Why no sandbox can be started here, in one sentence; None when one can. Tried once per process, by running it."""
-    if sys.platform != "linux":
+    fence = fence or Fence()
+    match backend_of(fence):
+        case "bubblewrap":
+            from spindle.process.sandbox import bubblewrap
+
+            reason = await bubblewrap.problem()
+            return reason if reason is None or fence.backend != "auto" else _with_offer(reason)
+        case "landlock":
+            import asyncio
+
+            from spindle.process.sandbox import landlock
+
+            reason = await asyncio.to_thread(landlock.problem)
+            return reason and f"the Landlock back end cannot be used ({reason}), so nothing was run; {_OTHERWISE}"
+        case "seatbelt":
+            import asyncio
+
+            from spindle.process.sandbox import seatbelt
+
+            reason = await asyncio.to_thread(seatbelt.problem)
+            return reason and f"macOS cannot confine commands here ({reason}), so nothing was run; {_OTHERWISE}"
+    if fence.backend == "none":
         return (
-            f"no sandbox is available on {sys.platform} yet, so nothing was run; approve the command to run it "
-            "without one, or use the danger-full-access mode"
+            'there is no sandbox because of `backend = "none"` under [spindle.sandbox], so nothing was run; '
+            + _OTHERWISE
         )
-    return await bubblewrap.problem()
+    if fence.backend == "auto":
+        return f"no sandbox is available on {sys.platform}, so nothing was run; {_OTHERWISE}"
+    return (
+        f'the back end "{fence.backend}" of [spindle.sandbox] is for Linux, so nothing was run here; use "auto", or '
+        + _OTHERWISE
+    )
+
+
+def _with_offer(reason: str) -> str:
+    """The next step of the ladder is the user's to take, knowing what it lacks."""
+    from spindle.process.sandbox import landlock  # only where bubblewrap fails
+
+    version = landlock.abi()
+    return reason if landlock.unusable(version) is not None else f"{reason}; {landlock.offer(version)}"

@@ -213,7 +213,8 @@ def launch(
     return Launch(
         argv=group.enter((_Backend.program, "--args", str(plan), "--", *inside)),
         env=launcher_env,
-        sandboxed=True,
+        is_confined=True,
+        has_launcher=True,
         restores_signals=restorer is not None,
         files=(plan, filtered, told, *mounts.files),
         report=report,

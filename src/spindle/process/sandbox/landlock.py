@@ -1,8 +1,10 @@
 """The second fence on Linux, for systems where bubblewrap cannot work: Landlock, by plain system calls.
 
 It is used only when the user asks for it by name, because it gives less; `lacks()` says what. Landlock knows grants
-and no exceptions, so everything below a writable root can be written. What it restricts is the calling thread and the
-processes that thread starts, so it is applied once per boundary in a thread that does nothing but start commands.
+and no exceptions, so everything below a writable root can be written: to spare `.git` one would have to grant each of
+its neighbours instead of the root, and then nothing new could be made in the root itself. What it restricts is the
+calling thread and the processes that thread starts, so it is applied once per boundary in a thread that does nothing
+but start commands. The filter of system calls closes the network, and more here than elsewhere.
 """
 
 from __future__ import annotations
@@ -10,14 +12,19 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, is_below
+from spindle.process.sandbox import kernel, seccomp
+from spindle.process.sandbox.launch import Launch
+from spindle.process.sandbox.sockets import SocketRules, SocketWatch
+from spindle.process.sandbox.spawner import Spawner
 
 LEAST_ABI = 3
 """Earlier kernels (before Linux 6.2) let every file of the user be cut to nothing."""
@@ -42,8 +49,10 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION = 1
 _PATH_BENEATH = 1
-_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 24, 47, 4
+_PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 _CAPABILITIES_V3 = 0x20080522
+_PROBE = ("/bin/sh", "-c", '(: >> "$0") 2>/dev/null && echo written; true')
+_PROBE_LIMIT_S = 5.0
 
 
 class Ruleset(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +85,8 @@ def abi() -> int:
 
 def unusable(version: int) -> str | None:
     """Why this version is no fence, in a few words; None if it is one."""
+    if sys.platform == "linux" and not seccomp.machine():
+        return f"there is no filter of system calls for {os.uname().machine} machines"
     if version == 0:
         return "this kernel has no Landlock, or has it switched off"
     if version < LEAST_ABI:
@@ -97,7 +108,7 @@ def lacks(version: int) -> tuple[str, ...]:
     """What bubblewrap gives and this fence does not, for people; each completes "it does not…"."""
     found = [
         "protect .git, .codex, .agents and the like inside a writable folder",
-        "keep modes, times and attributes of your files outside from being changed",
+        "keep the modes and times of your files outside from being changed",
         "hide other processes or the machine's name",
         "deny reading any file (deny_read)",
         "give commands a loopback network, shared memory or a /dev of their own",
@@ -140,11 +151,14 @@ def _known_to(version: int) -> int:
 
 
 def _refuse_the_impossible(boundary: Boundary) -> None:
-    if boundary.denied:
-        raise SandboxUnavailable(
-            "deny_read is set, which the Landlock back end cannot enforce, so nothing was run; "
-            "remove deny_read, or use bubblewrap"
-        )
+    fence = boundary.fence
+    asked = {"deny_read": boundary.denied, "pids_max": fence.pids_max, "memory_max": fence.memory_max}
+    for key, value in asked.items():
+        if value:
+            raise SandboxUnavailable(
+                f"{key} is set, which the Landlock back end cannot enforce, so nothing was run; remove {key}, or use "
+                "bubblewrap"
+            )
     for home in boundary.homes:
         for root in boundary.roots:
             if is_below(home, root):
@@ -165,7 +179,7 @@ def restrict_thread(rules: Ruleset) -> None:
         for path, allowed in rules.grants:
             _grant(libc, made, path, allowed)
         _drop_capabilities(libc)
-        _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        kernel.forbid_new_privileges()
         _checked(libc.syscall(_RESTRICT_SELF, ctypes.c_int(made), ctypes.c_uint32(0)))
     finally:
         os.close(made)
@@ -218,19 +232,95 @@ def _checked(result: int) -> int:
     return result
 
 
-def refusal(reason: str, version: int) -> str:
-    """What to tell a person for whom bubblewrap does not work: `reason` says why."""
-    if unusable(version) is not None:
+# ---- starting commands -----------------------------------------------------------------------------
+
+
+class _Keeper:
+    """The thread that starts commands of one boundary, and those who answer for what they connect to."""
+
+    def __init__(self, rules: Ruleset, *, has_network: bool) -> None:
+        self._rules = rules
+        self._has_network = has_network
+        self._listener = -1
+        self.spawner = Spawner(self._prepare, "landlock-spawner")
+        self.watch: SocketWatch | None = None
+        if self._listener >= 0:
+            # Not in the spawner's thread: a thread made there would have to answer for itself.
+            self.watch = SocketWatch(self._listener, seccomp.number_of_connect(seccomp.machine()))
+
+    def _prepare(self) -> None:
+        arch = seccomp.machine()
+        try:
+            kernel.leave_keyring()
+        except OSError:
+            pass  # a kernel without keyrings
+        restrict_thread(self._rules)
+        try:
+            self._listener = kernel.install_listener(seccomp.watch(arch))
+        except OSError:
+            pass  # an old kernel, or somebody else listens already: Unix sockets are refused altogether
+        kernel.install_filter(seccomp.without_namespaces(arch))
+        kernel.install_filter(seccomp.confinement(arch, inet=self._has_network, unix=self._listener >= 0))
+
+
+@cache
+def _keeper(rules: Ruleset, *, has_network: bool) -> _Keeper:
+    return _Keeper(rules, has_network=has_network)
+
+
+@cache
+def problem() -> str | None:
+    """Why Landlock cannot be used here, in a few words, found by trying; None when it can."""
+    version = abi()
+    if (reason := unusable(version)) is not None:
         return reason
-    return f"{reason}; " + offer(version)
+    import tempfile  # only for those who chose this fence
+
+    rules = Ruleset(abi=version, files=_ALL_CHANGES & _known_to(version), tcp=0, scopes=0, grants=())
+    try:
+        with tempfile.NamedTemporaryFile(prefix="spindle-probe-") as file:
+            argv = (*_PROBE, file.name)
+            keeper = _keeper(rules, has_network=True)
+            done = keeper.spawner.call(lambda: subprocess.run(argv, capture_output=True, timeout=_PROBE_LIMIT_S))
+    except OSError as error:
+        return f"the kernel refuses its rules: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return "a confined command did not answer"
+    if done.returncode != 0:
+        return "a confined command could not be started"
+    return "a confined command could write all the same" if done.stdout else None
+
+
+def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -> Launch:
+    """`argv` itself, started behind the fence. Raises SandboxUnavailable when Landlock cannot express the boundary."""
+    has_network = boundary.has_network
+    keeper = _keeper(ruleset(boundary, abi()), has_network=has_network)
+    leader = 0
+
+    def note(pid: int) -> None:
+        nonlocal leader
+        leader = pid
+        if keeper.watch is not None:
+            allowed = boundary.fence.unix_sockets
+            keeper.watch.set_rules(pid, SocketRules(roots=boundary.roots, allowed=allowed, own_network=False))
+
+    def release() -> None:
+        if keeper.watch is not None:
+            keeper.watch.forget(leader)
+
+    return Launch(argv=argv, env=env, is_confined=True, start=keeper.spawner.call, note=note, release=release)
+
+
+# ---- words -----------------------------------------------------------------------------------------
 
 
 def offer(version: int) -> str:
+    """To be added to a sentence that says why bubblewrap does not work."""
     return (
         'or accept the weaker Landlock fence by `backend = "landlock"` under [spindle.sandbox], which does not '
-        + listed(lacks(version))
+        + _listed(lacks(version))
     )
 
 
-def listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + ", or " + parts[-1]
+def _listed(parts: Sequence[str]) -> str:
+    return ", ".join(parts[:-1]) + ", or " + parts[-1]

@@ -50,7 +50,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    sandboxed: bool
+    is_confined: bool
+    has_launcher: bool = False
+    """The first process is a launcher, deaf to what is meant for the command, and its death ends the command."""
     restores_signals: bool = False
     """The launcher may be started deaf to signals that end programs: it makes them work again for the command."""
     files: tuple[int, ...] = ()

@@ -8,4 +8,4 @@ from spindle.process.sandbox.launch import Launch
 
 
 def launch(argv: Sequence[str], env: Mapping[str, str]) -> Launch:
-    return Launch(argv=argv, env=env, sandboxed=False)
+    return Launch(argv=argv, env=env, is_confined=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import msgspec
 
@@ -194,7 +195,7 @@ def glob_regex(pattern: str) -> str:
 
 def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -> Launch:
     """The command line that confines `argv`. There is no launcher to outlive: it becomes the command."""
-    return Launch(argv=confined(argv, profile(boundary)), env={**env, **_MARK}, sandboxed=True)
+    return Launch(argv=confined(argv, profile(boundary)), env={**env, **_MARK}, is_confined=True)
 
 
 def confined(argv: Sequence[str], made: Profile) -> list[str]:
@@ -202,7 +203,8 @@ def confined(argv: Sequence[str], made: Profile) -> list[str]:
     return [PROGRAM, "-p", made.text, *defined, "--", *argv]
 
 
-def unusable() -> str | None:
+@cache
+def problem() -> str | None:
     """Why macOS cannot confine a command here, in a few words, found by trying; None when it can."""
     made = Profile(_BASE, {})
     try:

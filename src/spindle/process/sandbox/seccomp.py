@@ -95,6 +95,34 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
+_SHARED: dict[str, tuple[int | None, int | None]] = {
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
+    "msgget": (68, 186),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
+    "semctl": (66, 191),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmget": (29, 194),
+}
+"""What programs share by numbers that mean the same everywhere, unless they have a namespace of their own."""
+_ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
+    "fremovexattr": (199, 16),
+    "fsetxattr": (190, 7),
+    "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6),
+    "removexattr": (197, 14),
+    "removexattrat": (466, 466),
+    "setxattr": (188, 5),
+    "setxattrat": (463, 463),
+}
+_SET_FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)
+_PRLIMIT = (302, 261)
 _CLONE, _CLONE3, _UNSHARE = (56, 220), (435, 435), (272, 97)
 _IOCTL, _PERSONALITY = (16, 29), (135, 92)
 _SOCKET, _CONNECT, _SENDTO = (41, 198), (42, 203), (44, 206)
@@ -130,6 +158,20 @@ def confinement(arch: str, *, inet: bool = True, unix: bool = True) -> bytes:
     for numbers in _CALLS.values():
         if (number := numbers[which]) is not None:
             code.on(number, [_return(_ERRNO | errno.EPERM)])
+    return code.assemble()
+
+
+@cache
+def without_namespaces(arch: str) -> bytes:
+    """What else is closed where a program shares the namespaces of the machine."""
+    which = SUPPORTED.index(arch)
+    code = _Code(arch, foreign=_KILL)
+    code.on(_IOCTL[which], _refuse_values(1, _SET_FILE_FLAGS))
+    code.on(_PRLIMIT[which], _allow_values(0, (0,), errno.EPERM))  # limits of other processes
+    for calls, error in ((_SHARED, errno.EPERM), (_ATTRIBUTES, errno.EOPNOTSUPP)):
+        for numbers in calls.values():
+            if (number := numbers[which]) is not None:
+                code.on(number, [_return(_ERRNO | error)])
     return code.assemble()
 
 

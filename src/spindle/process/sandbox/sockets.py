@@ -278,7 +278,7 @@ def _confined_sockets() -> set[int]:
     own = os.readlink("/proc/self/ns/pid")
     for pid in kill.descendants():
         with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/{pid}/ns/pid") == own:
+            if os.readlink(f"/proc/{pid}/ns/pid") == own and not _has_filters(pid):
                 continue
             for fd in os.listdir(f"/proc/{pid}/fd"):
                 with contextlib.suppress(OSError):
@@ -286,6 +286,12 @@ def _confined_sockets() -> set[int]:
                     if target.startswith("socket:["):
                         found.add(int(target[8:-1]))
     return found
+
+
+def _has_filters(pid: int) -> bool:
+    """Is it confined without a namespace of its own? A launcher has one filter, confined programs have more."""
+    with open(f"/proc/{pid}/status", "rb") as file:
+        return any(line.startswith(b"Seccomp_filters:") and int(line.split()[1]) > 1 for line in file)
 
 
 def _bound_sockets() -> dict[int | bytes, set[int]] | None:
