@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -67,6 +68,35 @@ def find_denied(patterns: Sequence[str]) -> list[str]:
                     "nothing was run; name the folder more exactly"
                 )
     return sorted(found)
+
+
+def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """Further names, below `folders`, of those `paths` that are files with several names."""
+    wanted: set[tuple[int, int]] = set()
+    for path in paths:
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            wanted.add((status.st_dev, status.st_ino))
+    if not wanted:
+        return []
+    found: list[str] = []
+    folders_left = MAX_FOLDERS
+    for folder in folders:
+        for path, _, names in os.walk(folder):
+            folders_left -= 1
+            if folders_left < 0:
+                raise SandboxUnavailable(
+                    f"a file that deny_read names has several names, and looking for them below {folder} takes more "
+                    f"than {MAX_FOLDERS} folders, so nothing was run"
+                )
+            for name in names:
+                status = os.lstat(f"{path}/{name}")
+                if (status.st_dev, status.st_ino) in wanted and f"{path}/{name}" not in paths:
+                    found.append(f"{path}/{name}")
+    return found
 
 
 def absent(patterns: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spindle.errors import SandboxUnavailable
+from spindle.policy.secrets import Secrets
 from spindle.process.command import Command, ShellLike
 from spindle.process.output import OutputRing
 from spindle.protocol.clock import Clock
@@ -27,6 +28,8 @@ WARN_LIVE = 60
 PROTECTED_RECENT = 8
 TIMEOUT_EXIT_CODE = 124
 _FIRST_ID, _LAST_ID = 1000, 99_999
+_TRIES = 3
+_SET_UP_S = 0.1
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,16 +44,18 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
 class LiveProcess:
     """A command the model can come back to. `call_id` names the call that started it."""
 
-    def __init__(self, session_id: int, call_id: str, command: Command, started: float) -> None:
+    def __init__(
+        self, session_id: int, call_id: str, command: Command, started: float, secrets: Secrets | None = None
+    ) -> None:
         self.id = session_id
         self.call_id = call_id
         self.command = command
         self.started = started
         self.last_used = started
         self.ended: float | None = None
-        self.unread = OutputRing()
+        self.unread = OutputRing(secrets=secrets)
         """What was printed since the model last looked."""
-        self.transcript = OutputRing(counts_lines=False)
+        self.transcript = OutputRing(counts_lines=False, secrets=secrets)
         """What was printed since the start."""
         self.running: Running
 
@@ -82,8 +87,11 @@ class ProcessTable:
         environment: Mapping[str, str],
         home: str,
         allows_login: bool = True,
+        secrets: Secrets | None = None,
     ) -> None:
         self._allows_login = allows_login
+        self.secrets = secrets
+        """What is masked in whatever the commands print."""
         self._clock = clock
         self._environment = environment
         self._home = home
@@ -113,7 +121,7 @@ class ProcessTable:
 
         Cancelled: everything it started is killed and `on_end` called, then the cancellation goes on.
         """
-        ring = OutputRing()
+        ring = OutputRing(secrets=self.secrets)
 
         def collect(data: bytes) -> None:
             ring.add(data)
@@ -121,7 +129,7 @@ class ProcessTable:
                 on_output(data)
 
         started = self._clock.monotonic()
-        running = await self._launch(command, collect)
+        running = await self._launch(command, collect, ring)
         timed_out = False
         try:
             await asyncio.wait((running.finished,), timeout=timeout_s)
@@ -159,7 +167,7 @@ class ProcessTable:
     ) -> LiveProcess:
         """Start a command that may outlive its call. `on_exit` is called once, whenever it ends."""
         await self._make_room()
-        live = LiveProcess(session_id, call_id, command, self._clock.monotonic())
+        live = LiveProcess(session_id, call_id, command, self._clock.monotonic(), self.secrets)
 
         def collect(data: bytes) -> None:
             live.unread.add(data)
@@ -170,7 +178,7 @@ class ProcessTable:
             live.ended = self._clock.monotonic()
             on_exit(live)
 
-        live.running = await self._launch(command, collect)
+        live.running = await self._launch(command, collect, live.unread, live.transcript)
         live.running.finished.add_done_callback(ended)
         self._live[session_id] = live
         return live
@@ -214,8 +222,26 @@ class ProcessTable:
 
     # ---- starting ----------------------------------------------------------------------------------
 
-    async def _launch(self, command: Command, on_output: Callable[[bytes], None]) -> Running:
-        return await self._ready().launch(command, on_output)
+    async def _launch(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
+        """Start it; a sandbox that could not be set up is tried again, without what it complained of.
+
+        Between the plan of the mounts and the mounting a file may vanish, which says nothing about the next time.
+        """
+        launcher = self._ready()
+        running = await launcher.launch(command, on_output)
+        for _ in range(_TRIES - 1):
+            if command.is_confined:
+                try:
+                    await asyncio.wait((running.finished,), timeout=_SET_UP_S)
+                except asyncio.CancelledError:
+                    await running.stop()
+                    raise
+            if not running.never_ran:
+                break
+            for ring in rings:
+                ring.clear()
+            running = await launcher.launch(command, on_output)
+        return running
 
     def _ready(self) -> Launcher:
         if self._launcher is None:

@@ -18,7 +18,7 @@ from spindle.process import kill, pty
 from spindle.process.sandbox import kernel, limits, seccomp
 from spindle.process.sandbox.guards import Guards
 from spindle.process.sandbox.launch import Launch, Report
-from spindle.process.sandbox.mounts import Mounts, system_mounts
+from spindle.process.sandbox.mounts import SYSTEM_MOUNTS, Mounts
 from spindle.process.sandbox.sockets import SocketRules, SocketWatch
 from spindle.process.sandbox.spawner import Spawner
 
@@ -98,7 +98,7 @@ async def _find_working() -> str | None:
             if not user and os.getuid() != 0:
                 continue
             namespaces = (*user, *_NAMESPACES)
-            options = ["--ro-bind", "/", "/", *system_mounts(), *namespaces, "--unshare-net", "--new-session"]
+            options = ["--ro-bind", "/", "/", *SYSTEM_MOUNTS, *namespaces, "--unshare-net", "--new-session"]
             failure = await asyncio.to_thread(_try, program, options)
             if failure is None:
                 _Backend.program, _Backend.namespaces = program, namespaces

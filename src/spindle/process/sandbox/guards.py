@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
 from collections.abc import Iterable
 
 from spindle.errors import SandboxUnavailable
@@ -32,6 +33,8 @@ class Guards:
         self._held: dict[str, _Guard] = {}
         self._listed: set[str] = set()
         self._recovered = False
+        self._keeper: _Keeper | None = None
+        """There while something is listed."""
 
     def hold(self, paths: Iterable[str]) -> list[str]:
         """Make a placeholder of each path that does not exist; returns those now held, to be released once."""
@@ -59,6 +62,9 @@ class Guards:
         """Nothing is held any more: the list is not needed."""
         if not self._held and self._listed:
             self._listed.clear()
+            if self._keeper is not None:
+                self._keeper.close()
+                self._keeper = None
             try:
                 os.unlink(self._register)
             except OSError:
@@ -93,6 +99,8 @@ class Guards:
             fd = os.open(self._register, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with open(fd, "wb") as file:
                 file.write(b"".join(os.fsencode(path) + b"\n" for path in sorted(self._listed)))
+            if self._keeper is None:
+                self._keeper = _Keeper(self._register)
         except OSError:
             pass
 
@@ -121,6 +129,46 @@ class Guards:
                 fd = _lock(path) if _is_placeholder(path) else None
                 if fd is not None:
                     _remove_if_unused(path, fd)
+
+
+class _Keeper:
+    """A small shell that outlives this process when it is killed, and then removes what is listed.
+
+    The kernel closes our end of its pipe however we die. What another sandbox still holds is locked, and left alone.
+    """
+
+    _SCRIPT = """
+    read -r _ && exit
+    sleep 0.1
+    while IFS= read -r name; do
+      [ -d "$name" ] && flock -n -x "$name" rmdir "$name"
+    done < "$0" 2>/dev/null
+    rm -f "$0"
+    """
+
+    def __init__(self, register: str) -> None:
+        waited_on, self._ours = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", self._SCRIPT, register],
+                stdin=waited_on,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": "/usr/bin:/bin"},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(self._ours)
+            raise
+        finally:
+            os.close(waited_on)
+
+    def close(self) -> None:
+        """Not needed any more."""
+        self._process.kill()
+        self._process.wait()
+        os.close(self._ours)
 
 
 def _make(path: str) -> bool:

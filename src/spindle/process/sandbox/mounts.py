@@ -14,16 +14,18 @@ from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import PROTECTED_NAMES, Boundary, is_below
 from spindle.process.sandbox.guards import Guards
 
-_DEVICES = ("--dev", "/dev", "--proc", "/proc")
-_NO_KERNEL_SETTINGS = ("--ro-bind", "/proc/sys", "/proc/sys")
-"""The kernel lets user 0 write its settings, whatever capabilities are gone; one of them names a program to be run
-outside. bubblewrap guards the rest of /proc itself, but takes this folder for read-only."""
+SYSTEM_MOUNTS = (
+    *("--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
+    *(("--ro-bind", "/dev/null", "/proc/keys") if os.path.exists("/proc/keys") else ()),
+)
+"""Devices and processes of the sandbox's own. The kernel lets user 0 write its settings, whatever capabilities are
+gone; one of them names a program to be run outside. bubblewrap guards the rest of /proc itself, but not this. What
+keys the user has is nobody's business."""
 _EMPTY = ("--size", "4096", "--perms", "0555", "--tmpfs")
 """Half the price of a bind. Whoever makes it writable writes into memory that vanishes with the command."""
 _UNREADABLE_FOLDER = ("--size", "4096", "--perms", "0000", "--tmpfs")
 _MOST_DENIED = 500
 _DATAGRAM = b"0002"
-_SETTLED_S = 1.0
 
 
 class Mounts:
@@ -42,7 +44,7 @@ class Mounts:
         self.plan = ["--ro-bind", "/", "/"]
         if "/" in roots:  # a root of "/" must not uncover the host's devices
             self.plan += ["--bind", "/", "/", "--ro-bind", "/sys", "/sys"]
-        self.plan += system_mounts()
+        self.plan += SYSTEM_MOUNTS
         # A root inside another would be covered by it if it came first.
         for path in sorted({*roots, *_on_the_way(roots, [*protected, *denied])} - {"/"}):
             self.plan += ("--bind", path, path)
@@ -68,11 +70,6 @@ class Mounts:
             self.plan += ("--perms", "0000", "--ro-bind-data", str(fd), path)
         else:
             self.plan += ("--ro-bind", "/dev/null", path)
-
-
-def system_mounts() -> tuple[str, ...]:
-    """Devices and processes of the sandbox's own."""
-    return (*_DEVICES, *_NO_KERNEL_SETTINGS) if os.getuid() == 0 else _DEVICES
 
 
 def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[str]:
@@ -104,7 +101,9 @@ def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[s
     from spindle.policy import deny  # only for those who deny something
 
     found: list[str] = []
-    for path in deny.find_denied(boundary.denied):
+    matched = deny.find_denied(boundary.denied)
+    folders = tuple(dict.fromkeys((os.path.realpath(boundary.cwd), *roots)))
+    for path in sorted({*matched, *deny.other_names(matched, folders)}):
         if not found or not is_below(path, found[-1]):
             found.append(path)
     if len(found) > _MOST_DENIED:
@@ -154,10 +153,7 @@ def _around_launcher(roots: Sequence[str], launcher: str) -> list[str]:
 
 
 def _datagram_sockets(boundary: Boundary) -> list[str]:
-    """Sockets of programs outside to which a message could be sent without connecting first.
-
-    Not those of the last moment: they come and go, and a mount on what is gone would keep the command from starting.
-    """
+    """Sockets of programs outside to which a message could be sent without connecting first."""
     found: list[str] = []
     try:
         with open("/proc/net/unix", "rb") as file:
@@ -171,18 +167,8 @@ def _datagram_sockets(boundary: Boundary) -> list[str]:
     return [
         path
         for path in dict.fromkeys(found)
-        if not is_below(path, "/dev") and path not in allowed and _is_settled(path) and _is_reachable(path)
+        if not is_below(path, "/dev") and path not in allowed and os.path.exists(path) and _is_reachable(path)
     ]
-
-
-def _is_settled(path: str) -> bool:
-    import time
-
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return False
-    return stat.S_ISSOCK(status.st_mode) and time.time() - status.st_ctime > _SETTLED_S
 
 
 def _is_reachable(path: str) -> bool:
