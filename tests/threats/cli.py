@@ -46,6 +46,7 @@ class Spindle:
         self.workspace = workspace
         self.home = home
         self.environment = environment
+        self._started: list[Any] = []
 
     def __call__(
         self, *args: str, stdin: bytes | None = None, wrap: Sequence[str] = (), timeout: float = PATIENCE_S, **env: str
@@ -66,7 +67,19 @@ class Spindle:
         channels: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         channels |= {"env": self.environment, **how}
         command = [*wrap, *self.command, *args]
-        return subprocess.Popen(command, cwd=self.workspace, **channels)  # pyright: ignore[reportReturnType]
+        started: Any = subprocess.Popen(command, cwd=self.workspace, **channels)
+        self._started.append(started)
+        return started
+
+    def close(self) -> None:
+        """End what a test that failed left running."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
 
     def configure(self, text: str) -> None:
         """Add to the user's config.toml."""
@@ -118,11 +131,13 @@ def processes_with(word: str) -> list[int]:
 
 def children_of(pid: int) -> list[int]:
     """All living descendants."""
+    direct: list[int] = []
     try:
-        with open(f"/proc/{pid}/task/{pid}/children") as file:
-            direct = [int(number) for number in file.read().split()]
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                direct += [int(number) for number in file.read().split()]
     except OSError:
-        return []
+        pass
     return [found for child in direct for found in (child, *children_of(child))]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from threats.cli import Spindle, mounts_work
 
 
 @pytest.fixture
-def spindle(spindle_cmd: list[str], workspace: Path, home: Path, environment: dict[str, str]) -> Spindle:
-    return Spindle(spindle_cmd, workspace, home, environment)
+def spindle(spindle_cmd: list[str], workspace: Path, home: Path, environment: dict[str, str]) -> Iterator[Spindle]:
+    made = Spindle(spindle_cmd, workspace, home, environment)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -230,6 +230,24 @@ def test_34_a_run_without_a_person_trusts_nothing_by_itself(
     assert ("OWNED BY THE PROJECT" in first_input(server)) == is_trusted
 
 
+def test_34_rules_of_a_project_that_nobody_trusts_allow_nothing(
+    spindle: Spindle, server: FakeServer, outside: Path
+) -> None:
+    """What a rule allows runs without the sandbox."""
+    rules = spindle.workspace / ".codex/rules"
+    rules.mkdir(parents=True)
+    (rules / "default.rules").write_text('prefix_rule(pattern=["touch"], decision="allow")\n')
+    run_commands(spindle, server, [f"touch {outside}/f"], *WRITE)
+    assert list(outside.iterdir()) == []
+    assert ask(spindle, server, [call("exec_command", {"cmd": f"touch {outside}/f"}, "c1")], *ASK_ALWAYS) != []
+
+    own = spindle.home / "rules"
+    own.mkdir()
+    shutil.copy(rules / "default.rules", own)
+    run_commands(spindle, server, [f"touch {outside}/f"], *WRITE)
+    assert (outside / "f").exists(), "else the rule would not have been one"
+
+
 # ---- 2, 3, 5, 7, 8, 18, 20, 29, 31, 40: files ------------------------------------------------------
 
 
@@ -834,7 +852,7 @@ def test_44_a_run_without_a_fence_says_so_and_leaves_a_trace(spindle: Spindle, s
     assert "warning" in done.err and "no sandbox" in done.err, done.err
     contexts = [line["payload"] for line in whole_lines(spindle.rollouts()[0]) if line["type"] == "turn_context"]
     assert contexts[0]["sandbox_policy"]["type"] == "danger-full-access"
-    assert contexts[0]["approval_policy"] == "never"
+    assert contexts[0]["approval_policy"] == "never" and contexts[0]["spindle"]["bypass"] is True
 
 
 def test_45_what_is_kept_is_the_owners_alone_whatever_the_umask(spindle: Spindle, server: FakeServer) -> None:

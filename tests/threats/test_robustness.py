@@ -356,6 +356,13 @@ def test_killed_in_the_middle_of_a_command_the_record_is_whole_and_the_command_g
 # ---- SIGKILL of the sandbox launcher ---------------------------------------------------------------
 
 
+def is_bwrap(pid: int) -> bool:
+    try:
+        return b"bwrap" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+    except OSError:
+        return False
+
+
 def test_killing_the_launcher_kills_the_command_and_leaves_nothing(
     spindle: Spindle, server: FakeServer, tmp_path: Path
 ) -> None:
@@ -367,7 +374,7 @@ def test_killing_the_launcher_kills_the_command_and_leaves_nothing(
     server.script(turn(call("exec_command", {"cmd": script, "yield_time_ms": 30_000}, "c1")), turn(message("noted")))
     process = spindle.start("exec", "--json", "--skip-git-repo-check", "-s", "workspace-write", "hi")
     wait_for(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, "the command did not start")
-    launchers = [pid for pid in children_of(process.pid) if b"bwrap" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    launchers = [pid for pid in children_of(process.pid) if is_bwrap(pid)]
     os.kill(launchers[0], signal.SIGKILL)
     wait_for(lambda: not processes_with(f"sleep\0{mark}"), "the command outlived its launcher", 10)
     done = finish(process)
@@ -391,6 +398,33 @@ def test_a_killed_agent_leaves_no_litter_once_the_next_one_has_started(
     wait_for(lambda: not processes_with(f"sleep\0{mark}"), "the command outlived the agent", 10)
     assert spindle("exec", "--skip-git-repo-check", "hi").code == 0
     assert list(plain.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("victim", "number"),
+    [
+        ("spindle sandbox", signal.SIGKILL),
+        ("spindle sandbox", signal.SIGTERM),
+        ("spindle sandbox", signal.SIGHUP),
+        ("its launcher", signal.SIGKILL),
+    ],
+)
+def test_a_bare_sandbox_that_is_killed_takes_its_command_along_and_leaves_nothing(
+    spindle: Spindle, tmp_path: Path, victim: str, number: int
+) -> None:
+    plain = tmp_path / "no-repository"
+    plain.mkdir()
+    spindle.workspace = plain
+    mark = f"86390.{os.getpid()}{time.monotonic_ns() % 10_000}"
+    script = f"setsid sleep {mark} & sleep {mark}"
+    process = spindle.start("sandbox", "--mode", "workspace-write", "--", "sh", "-c", script)
+    wait_for(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, "the command did not start")
+    launchers = [pid for pid in children_of(process.pid) if is_bwrap(pid)]
+    os.kill(launchers[0] if victim == "its launcher" else process.pid, number)
+    done = finish(process)
+    assert done.code != 0 and "Traceback" not in done.err
+    wait_for(lambda: not processes_with(f"sleep\0{mark}"), "the command outlived its launcher", 10)
+    wait_for(lambda: list(plain.iterdir()) == [], f"left behind: {list(plain.iterdir())}", 5)
 
 
 # ---- two processes, one session --------------------------------------------------------------------
@@ -778,6 +812,55 @@ def test_only_the_clock_module_reads_the_wall_clock_for_the_rest() -> None:
         if re.search(r"time\.time(_ns)?\(|datetime\.(utc)?now", path.read_text())
     }
     assert readers <= {"protocol/clock.py", "auth/refresh.py"}
+
+
+# ---- many processes, much memory -------------------------------------------------------------------
+
+FORKS = """python3 -c '
+import os, time
+made = 0
+for _ in range(400):
+    try:
+        made += 1 if os.fork() else time.sleep(1) or os._exit(0)
+    except OSError:
+        pass
+print("made", made)
+os.kill(0, 9)
+'"""
+GIBIBYTE = (
+    'python3 -c \'b = bytearray(1 << 30); b[::4096] = b"x" * (1 << 18); print("held", len(b) >> 20)\' 2>&1 | tail -1'
+)
+
+
+def test_there_are_no_limits_unless_they_are_asked_for(spindle: Spindle, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": FORKS}, "c1")), turn(message("fine")))
+    assert spindle("exec", "-s", "workspace-write", "hi").code == 0
+    assert "made 400" in output_of(server.requests[-1])
+
+
+def test_a_command_that_forks_without_end_is_held_at_the_limit(spindle: Spindle, server: FakeServer) -> None:
+    spindle.configure("[spindle.sandbox]\npids_max = 50")
+    server.script(
+        turn(call("exec_command", {"cmd": FORKS}, "c1")),
+        turn(call("exec_command", {"cmd": "echo still alive"}, "c2")),
+        turn(message("fine")),
+    )
+    done = spindle("exec", "-s", "workspace-write", "hi")
+    assert (done.code, done.out) == (0, "fine\n"), done.err
+    made = int(output_of(server.requests[1]).rpartition("made ")[2].split()[0])
+    assert 1 < made < 50 and "still alive" in output_of(server.requests[2], "c2")
+
+
+def test_a_command_that_wants_a_gibibyte_is_held_at_the_limit(spindle: Spindle, server: FakeServer) -> None:
+    spindle.configure('[spindle.sandbox]\nmemory_max = "256M"')
+    server.script(
+        turn(call("exec_command", {"cmd": GIBIBYTE, "yield_time_ms": 20_000}, "c1")),
+        turn(call("exec_command", {"cmd": "echo still alive"}, "c2")),
+        turn(message("fine")),
+    )
+    done = spindle("exec", "-s", "workspace-write", "hi")
+    assert (done.code, done.out) == (0, "fine\n"), done.err
+    assert "held 1024" not in output_of(server.requests[1]) and "still alive" in output_of(server.requests[2], "c2")
 
 
 # ---- Ctrl-C twice, closed pipe, hangup, terminal ---------------------------------------------------
