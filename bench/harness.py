@@ -177,6 +177,24 @@ class Bench:
         )
         return time.monotonic() - started_s
 
+    def time_sandbox(self, program: Program, count: int) -> list[float]:
+        """Milliseconds for a confined `true`: from within a running agent, or by the program's own command."""
+        home = self.home(program)
+        folder = self.scratch / "sandboxed"
+        folder.mkdir(exist_ok=True)
+        options: dict[str, Any] = {"env": environment(home, self.scratch), "cwd": folder, "check": True}
+        if program.name == "spindle":
+            python = Path(program.command[0]).parent / "python"
+            words = [str(python), str(HERE / "sandboxed_true.py"), str(count), str(self.scratch)]
+            done = subprocess.run(words, stdout=subprocess.PIPE, text=True, **options)
+            return [float(line) for line in done.stdout.split()]
+        found: list[float] = []
+        for _ in range(max(3, count // 10)):
+            started_s = time.monotonic()
+            subprocess.run([*program.command, "sandbox", "--", "true"], stdout=subprocess.DEVNULL, **options)
+            found.append((time.monotonic() - started_s) * 1000)
+        return found
+
 
 def wait(child: subprocess.Popen[bytes], limit_s: float) -> tuple[int, Any]:
     """The exit code and what the process used; kills it at the limit."""

@@ -36,6 +36,7 @@ JUDGED = [
     Judged("one_message", "one message, start to exit", "ms", "ratio", 0.8, 0.55),
     Judged("round", "tool round without sandbox", "ms", "ratio", 0.13, 0.05),
     Judged("sandboxed_round", "tool round in the sandbox", "ms", "ratio", 0.25, 0.08),
+    Judged("sandboxed_true", "a sandboxed `true`, agent running (Codex: `codex sandbox`)", "ms", "absolute", 12.0),
     Judged("late_round", "tool round after {calls} calls of 2 KB", "ms", "ratio", 0.4, 0.2),
     Judged("late_cpu", "its CPU, against the tenth call's", "×", "absolute", 2.0),
     Judged("deltas_cpu", "{deltas} text deltas, CPU", "ms", "ratio", 1.0, 0.45),
@@ -116,6 +117,10 @@ def sandboxed_rounds(bench: Bench, program: Program, sizes: Sizes, into: Reading
     into.setdefault("sandboxed_round", []).append(median(run.rounds_s[3:]) * 1000)
 
 
+def sandboxed_true(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
+    into.setdefault("sandboxed_true", []).append(median(bench.time_sandbox(program, sizes.rounds)))
+
+
 def deltas(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
     run = bench.run(program, [[says("word " * sizes.deltas, pieces=sizes.deltas)]])
     into.setdefault("deltas_cpu", []).append(run.cpu_s * 1000)
@@ -168,6 +173,7 @@ def plan(sizes: Sizes) -> Iterator[tuple[str, Scenario, int]]:
     yield "interrupts", interrupts, sizes.repeats_of_long
     yield "tool rounds", tool_rounds, sizes.repeats_of_long
     yield "sandboxed tool rounds", sandboxed_rounds, sizes.repeats_of_long
+    yield "a sandboxed true", sandboxed_true, sizes.repeats_of_long
     yield "text deltas", deltas, sizes.repeats_of_long
     yield "a flood of output", flood, sizes.repeats_of_long
     yield "parallel calls", parallel, sizes.repeats_of_long

@@ -1,0 +1,40 @@
+"""The time from asking for a confined `true` to its end, in a process that has confined something before.
+
+Run with the interpreter Spindle is installed in; prints one reading in milliseconds per line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+from spindle.policy.sandbox import boundary_of
+from spindle.process.table import Command, ProcessTable
+from spindle.protocol.clock import SystemClock
+from spindle.protocol.settings import SandboxPolicy
+from spindle.workspace.shell import Shell
+
+WARM_UPS = 5
+
+
+async def main(count: int, home: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": home}
+    cwd = os.getcwd()
+    table = ProcessTable(
+        clock=SystemClock(), shell=Shell("bash", "/bin/bash"), environment=environment, home=f"{home}/.codex"
+    )
+    boundary = boundary_of(SandboxPolicy(mode="workspace-write"), cwd=cwd, env=environment, home=f"{home}/.codex")
+    command = Command(argv=["/bin/true"], cwd=cwd, boundary=boundary)
+    for number in range(count + WARM_UPS):
+        started_s = time.perf_counter()
+        finished = await table.run(command, timeout_s=30)
+        if finished.exit_code != 0:
+            raise SystemExit("true failed in the sandbox")
+        if number >= WARM_UPS:
+            print((time.perf_counter() - started_s) * 1000)
+    await table.aclose()
+
+
+asyncio.run(main(int(sys.argv[1]), sys.argv[2]))
