@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from spindle.errors import SandboxUnavailable
@@ -40,7 +39,6 @@ class Launcher:
         self._count = 0
         self._watchdog: Watchdog | None = None
         """There once a command was started that does not die with us by itself."""
-        hide_this_process()
 
     async def launch(self, command: Command, on_output: Callable[[bytes], None]) -> spawn.Running:
         """Start it. Raises OSError when it cannot be executed, SandboxUnavailable when it cannot be confined."""
@@ -186,14 +184,6 @@ class Launcher:
             captured.env.pop(kill.MARK_NAME, None)
             captured.env.pop(NETWORK_DISABLED, None)
         return captured
-
-
-def hide_this_process() -> None:
-    """Before any command runs: what this process knows, keys among it, is not for commands that run beside it."""
-    if sys.platform == "linux":
-        from spindle.process.sandbox import kernel
-
-        kernel.hide_from_other_processes()
 
 
 def check_startable(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:

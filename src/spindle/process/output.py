@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spindle.policy.secrets import Secrets
 
 OUTPUT_CAP = 1024 * 1024
 SMALL_PIECE = 4096
 """Chunks below this size are gathered: a program that prints byte by byte must not cost an object per byte."""
 
+SLACK = 4096
+"""So much more is kept before the tail: a secret that the tail begins in can be recognised only as a whole."""
+
 
 class OutputRing:
     """The first and the last half of `cap` bytes of a stream, and how much there was in all.
 
-    Large chunks are kept as they come, never copied: several rings that see the same stream share them.
+    Large chunks are kept as they come, never copied: several rings that see the same stream share them. Secrets are
+    masked when the output is looked at, so that a flood of which little is kept costs no search.
     """
 
-    __slots__ = ("_counts_lines", "_half", "_head", "_kept", "_last", "_pieces", "newlines", "total")
+    __slots__ = (
+        *("_counts_lines", "_given", "_half", "_head", "_kept", "_last", "_pieces", "_seen", "_secrets", "_wanted"),
+        *("newlines", "total"),
+    )
 
-    def __init__(self, cap: int = OUTPUT_CAP, *, counts_lines: bool = True) -> None:
+    def __init__(self, cap: int = OUTPUT_CAP, *, counts_lines: bool = True, secrets: Secrets | None = None) -> None:
         self._half = cap // 2
+        self._secrets = secrets
+        self._wanted = self._half + (SLACK if secrets is not None else 0)
+        """Bytes that are kept behind the head."""
+        self._given = b""
+        """The last bytes that were taken: a secret may have begun in them."""
+        self._seen: tuple[int, Taken] | None = None
+        """What `peek` gave, and for which total: people and the model look at the same output."""
         self._counts_lines = counts_lines
         self._head = bytearray()
         self._pieces: deque[bytes | bytearray] = deque()
@@ -28,6 +46,15 @@ class OutputRing:
         self.total = 0
         """Bytes ever added."""
         self.newlines = 0
+
+    def clear(self) -> None:
+        """Forget everything, as if nothing had been added."""
+        self._head.clear()
+        self._pieces.clear()
+        self._given = b""
+        self._seen = None
+        self._last = 0x0A
+        self._kept = self.total = self.newlines = 0
 
     def add(self, data: bytes) -> None:
         if not data:
@@ -52,7 +79,7 @@ class OutputRing:
         else:
             pieces.append(bytearray(data))
         self._kept += len(data)
-        while pieces and self._kept - len(pieces[0]) >= self._half:
+        while pieces and self._kept - len(pieces[0]) >= self._wanted:
             self._kept -= len(pieces.popleft())
 
     @property
@@ -80,26 +107,54 @@ class OutputRing:
 
     def peek(self) -> Taken:
         """What `take` would hand over."""
-        return Taken(self.head, self.tail, self.total, self.lines, self.dropped)
+        if self._secrets is None:
+            return Taken(self.head, self.tail, self.total, self.lines, self.dropped)
+        if self._seen is None or self._seen[0] != self.total:
+            self._seen = self.total, self._masked(self._secrets, len(self._head) + self._kept)
+        taken = self._seen[1]
+        return Taken(taken.head, taken.tail, taken.total, taken.lines, taken.dropped)
 
     def take(self, *, hold_partial: bool = False) -> Taken:
-        """Hand over what was collected and start afresh; `hold_partial` keeps back a character that is not whole."""
-        held = b""
-        if hold_partial:
-            held = _partial_character(self.tail or self.head)
-        taken = self.peek()
-        if held:
-            taken.total -= len(held)
+        """Hand over what was collected and start afresh.
+
+        `hold_partial` keeps back a character that is not whole, and what may be the beginning of a secret.
+        """
+        kept = self.value()
+        end = len(kept) - len(_partial_character(kept)) if hold_partial else len(kept)
+        if hold_partial and self._secrets is not None:
+            end = min(end, max(0, self._secrets.forms().opens_at(self._given + kept) - len(self._given)))
+        held = kept[end:]
+        taken = self._masked(self._secrets, len(self._head) + self._kept - len(held)) if self._secrets else self.peek()
+        taken.total -= len(held)
+        if held and not self._secrets:
             if taken.tail:
                 taken.tail = taken.tail[: -len(held)]
             else:
                 taken.head = taken.head[: -len(held)]
+        self._given = (self._given + kept[:end])[-_GIVEN:]
         self._head.clear()
         self._pieces.clear()
         self._kept = 0
+        self._seen = None
         self._last, self.total, self.newlines = 0x0A, 0, 0
         self.add(held)
         return taken
+
+    def _masked(self, secrets: Secrets, end: int) -> Taken:
+        """The first `end` of the kept bytes, without secrets."""
+        forms = secrets.forms()
+        behind = b"".join(self._pieces)
+        dropped = self.dropped
+        if not dropped:
+            shown = forms.mask_from(self._given + (self.head + behind)[:end], len(self._given))
+            return Taken(shown, b"", self.total, self.lines, 0)
+        # Both sides of the gap may have cut a secret in two.
+        head = forms.mask_from(self._given + self.head, len(self._given), is_cut=True)
+        tail = forms.mask_from(behind[: end - len(self._head)], max(0, len(behind) - self._half))
+        return Taken(head, tail, self.total, self.lines, dropped)
+
+
+_GIVEN = 64
 
 
 class Taken:

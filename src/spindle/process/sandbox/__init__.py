@@ -32,6 +32,7 @@ async def plan(
 
     `cwd` is where the command starts, which need not be the turn's working directory.
     """
+    _hide_this_process()
     if boundary is None or boundary.is_full_access:
         from spindle.process.sandbox import none
 
@@ -53,6 +54,14 @@ async def plan(
             from spindle.process.sandbox import bubblewrap
 
             return bubblewrap.launch(argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
+
+
+def _hide_this_process() -> None:
+    """Before any command runs: what this process knows, keys among it, is not for commands that run beside it."""
+    if sys.platform == "linux":
+        from spindle.process.sandbox import kernel
+
+        kernel.hide_from_other_processes()
 
 
 def backend_of(fence: Fence, system: str = sys.platform) -> str:

@@ -13,6 +13,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from spindle.policy.sandbox import Boundary
 from spindle.process import kill, pty
 from spindle.process.sandbox import kernel, limits, seccomp
@@ -222,6 +224,18 @@ def launch(
         note=note,
         release=release,
     )
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What `problem()` found to work."""
+
+    program: str
+    has_user_namespace: bool
+    watches_sockets: bool
+
+
+def found() -> Found:
+    return Found(_Backend.program, "--unshare-user" in _Backend.namespaces, _starter().watch is not None)
 
 
 def _socket_rules(boundary: Boundary) -> SocketRules:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from functools import cache
 
 _SECCOMP, _PIDFD_GETFD, _OPENAT2, _KEYCTL = range(4)
 _NUMBERS = {
@@ -40,6 +41,7 @@ def forbid_new_privileges() -> None:
         raise OSError(ctypes.get_errno(), "no_new_privs cannot be set")
 
 
+@cache
 def hide_from_other_processes() -> None:
     """This process leaves no core file, and others of the same user cannot look into its memory."""
     import resource
