@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,18 +15,21 @@ from spindle.config.schema import Config
 from spindle.core.briefing import Briefing, BriefingOptions
 from spindle.core.live_thread import LiveThread, ModelOverrides
 from spindle.core.notify import Notifier
+from spindle.core.secrecy import masked_msg
 from spindle.core.session import Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
-from spindle.errors import ThreadError
+from spindle.errors import SpindleError, ThreadError
 from spindle.model.catalog import Catalog, ModelInfo
 from spindle.model.client import ModelClient
+from spindle.model.credential import Credential, StaticCredential
 from spindle.model.headers import Identity
 from spindle.model.provider import Provider
 from spindle.model.responses import ResponsesClient
-from spindle.policy.environment import child_environment
+from spindle.policy.environment import SECRET_NAMES, child_environment
 from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import PROTECTED_NAMES
+from spindle.policy.secrets import Secrets, address_passwords, is_telling, secret_variables
 from spindle.process.table import ProcessTable
 from spindle.prompt.instructions import choose_instructions
 from spindle.protocol.clock import Clock, SystemClock, iso_utc
@@ -96,9 +100,15 @@ async def _assemble(
         warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
     if absent := [name for name, server in config.mcp_servers.items() if server.enabled]:
         warnings.append(f"this version starts no tool servers; missing: {', '.join(absent)}")
-    client, provider = (
-        (request.client, config.provider) if request.client else _model_client(request, thread_id, warnings)
+    client, provider, credential = (
+        (request.client, config.provider, StaticCredential())
+        if request.client
+        else _model_client(request, thread_id, warnings)
     )
+    secrets = _secrets(config, provider, credential)
+    history.guard = secrets.mask_json
+    stream = request.stream or EventStream()
+    stream.guard = partial(masked_msg, secrets=secrets)
     # The connection opens while files are read below; the first request waits for it only as long as it must.
     warming = asyncio.ensure_future(client.warm())
     await asyncio.sleep(0)
@@ -133,6 +143,7 @@ async def _assemble(
         personality=settings.personality,
         show_raw_reasoning=config.show_raw_agent_reasoning,
         clock=clock,
+        secrets=secrets,
     )
     _restore_usage(thread)
     shell = user_shell()
@@ -148,6 +159,7 @@ async def _assemble(
                 environment=environment,
                 home=config.home,
                 allows_login=config.allow_login_shell,
+                secrets=secrets,
             ),
             environment=environment,
             home=config.home,
@@ -162,7 +174,7 @@ async def _assemble(
         max_samples=config.spindle.max_steps,
         turn_limit_s=config.spindle.turn_timeout_s,
         legacy_interrupt_error=request.legacy_interrupt_error,
-        stream=request.stream,
+        stream=stream,
         warming=warming,
     )
 
@@ -252,7 +264,9 @@ def _restore_usage(thread: LiveThread) -> None:
 # ---- the model and its tools -----------------------------------------------------------------------
 
 
-def _model_client(request: SessionRequest, thread_id: str, warnings: list[str]) -> tuple[ModelClient, Provider]:
+def _model_client(
+    request: SessionRequest, thread_id: str, warnings: list[str]
+) -> tuple[ModelClient, Provider, Credential]:
     config = request.config
     signed_in = sign_in(
         config.provider,
@@ -266,7 +280,38 @@ def _model_client(request: SessionRequest, thread_id: str, warnings: list[str]) 
     client = ResponsesClient(
         signed_in.provider, signed_in.credential, identity, request.clock, sse_event_max_bytes=limit
     )
-    return client, signed_in.provider
+    return client, signed_in.provider, signed_in.credential
+
+
+def _secrets(config: Config, provider: Provider, credential: Credential) -> Secrets:
+    """What is masked in this session's record, events and outputs."""
+    name = provider.env_key or "API key"
+    of_servers = [
+        (variable, os.environ.get(variable, ""))
+        for variable in config.secret_variables
+        if variable not in SECRET_NAMES and variable != provider.env_key
+    ]
+    fixed = [*of_servers, *address_passwords(os.environ)]
+    fixed += [(header, value) for header, value in provider.http_headers.items() if is_telling(header)]
+
+    def own() -> list[tuple[str, str]]:
+        return [*((name, value) for value in credential.secrets()), *fixed]
+
+    def stored() -> list[tuple[str, str]]:
+        from spindle.auth.store import read_login  # once the first tool has run, which may have read the file
+
+        try:
+            login = read_login(config.home)
+        except SpindleError:
+            return []
+        return [("auth.json", value) for value in login.secrets] if login is not None else []
+
+    return Secrets(
+        mask=config.spindle.mask_secrets,
+        own=own,
+        known=secret_variables({**os.environ, **config.environment.set}, config.spindle.unmasked_variables),
+        later=stored,
+    )
 
 
 def _tools(config: Config, info: ModelInfo) -> ToolSet:

@@ -149,6 +149,7 @@ _SPINDLE = Table(
                 "memory_max": SIZE,
             }
         ),
+        "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
         "telemetry": BOOL,
@@ -252,7 +253,7 @@ NOT_FOR_PROJECTS = _words("""
     experimental_thread_config_endpoint forced_login_method forced_chatgpt_workspace_id cli_auth_credentials_store
     mcp_oauth_credentials_store mcp_oauth_callback_url mcp_oauth_callback_port notify hooks profile profiles projects
     otel analytics feedback log_dir sqlite_home zsh_path plugins marketplaces approvals_reviewer auto_review permissions
-    default_permissions shell_environment_policy.set spindle.sandbox spindle.log features.exec_policy
+    default_permissions shell_environment_policy.set spindle.sandbox spindle.secrets spindle.log features.exec_policy
     features.codex_hooks features.hooks features.guardian_approval
     """)
 """What a project's own file can never set: where credentials go, what runs by itself, what is protected."""

@@ -282,6 +282,8 @@ def _spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "context_mode": context.get("mode"),
         "context_rule": context.get("rule"),
         "fence": _fence(sandbox) if sandbox else None,
+        "mask_secrets": table.get("secrets", {}).get("mask"),
+        "unmasked_variables": table.get("secrets", {}).get("ignore"),
         "max_steps": limits.get("max_steps"),
         "turn_timeout_s": limits.get("turn_timeout_sec"),
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),

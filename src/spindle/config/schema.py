@@ -65,6 +65,10 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     context_rule: dict[str, Any] = {}
     fence: Fence = Fence()
     """How commands are confined, beside the mode."""
+    mask_secrets: Literal["all", "known", "none"] = "all"
+    """Which secrets are masked in what tools bring in: also what only looks like one, or known values only."""
+    unmasked_variables: tuple[str, ...] = ()
+    """Variables whose values are not secret, whatever their names say."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0

@@ -187,7 +187,8 @@ class Briefing:
             section = render_skills(self.skills(cwd).skills, thread.window_tokens) if options.include_skills else None
             if section is not None:
                 warnings += section.warnings
-            self._docs[cwd] = (user_instructions(docs, section.text if section else None), tuple(warnings))
+            told = user_instructions(docs, section.text if section else None)
+            self._docs[cwd] = (told and thread.secrets.mask_known(told), tuple(warnings))
         return self._docs[cwd]
 
 

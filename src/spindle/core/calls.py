@@ -12,7 +12,7 @@ from spindle.context.truncate import guard_limit, truncate_output
 from spindle.errors import SpindleError
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg, Warning
-from spindle.protocol.items import Item, output_for
+from spindle.protocol.items import Item, Part, output_for
 from spindle.tools.router import ToolSet
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, Truncation
 
@@ -46,6 +46,7 @@ class CallRunner:
         clock: Clock,
         truncation: Truncation,
         allow_parallel: bool,
+        mask: Callable[[str | list[Part]], str | list[Part]] | None = None,
     ) -> None:
         self._tools = tools
         self._make_context = make_context
@@ -53,6 +54,8 @@ class CallRunner:
         self._clock = clock
         self._truncation = truncation
         self._allow_parallel = allow_parallel
+        self._mask = mask
+        """Takes secrets out of an output; whole, before it is cut, or a part of one would come through."""
         self._calls: list[RunningCall] = []
 
     @property
@@ -97,7 +100,8 @@ class CallRunner:
         follow_ups: list[Item] = []
         for running in self._calls:
             result = self._aborted(running) if aborted and not _has_result(running.task) else self._result(running)
-            outputs.append(output_for(running.call.item, truncate_output(result.output, *self._guard())))
+            output = result.output if self._mask is None else self._mask(result.output)
+            outputs.append(output_for(running.call.item, truncate_output(output, *self._guard())))
             follow_ups += result.follow_up
         self._calls = []
         return outputs + follow_ups

@@ -11,6 +11,7 @@ from spindle.context.visible import VisibleFold
 from spindle.model.catalog import Catalog
 from spindle.model.client import Completed, ModelClient
 from spindle.model.provider import Provider
+from spindle.policy.secrets import Secrets
 from spindle.prompt.build import ModelTraits, build_request
 from spindle.prompt.instructions import bundled_instructions
 from spindle.protocol.clock import Clock
@@ -52,6 +53,7 @@ class LiveThread:
         personality: str,
         show_raw_reasoning: bool,
         clock: Clock,
+        secrets: Secrets | None = None,
     ) -> None:
         self.thread_id = thread_id
         self.history = history
@@ -65,6 +67,8 @@ class LiveThread:
         self._personality = personality
         self.show_raw_reasoning = show_raw_reasoning
         self.clock = clock
+        self.secrets = secrets or Secrets()
+        """What is masked in this thread's record and events."""
         self.total_usage = TokenUsage()
         self.last_usage = TokenUsage()
         self.rate_limits: dict[str, Any] | None = None

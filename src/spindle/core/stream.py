@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from spindle.protocol.events import AgentMessageContentDelta, Event, Msg, ReasoningContentDelta
 
@@ -69,6 +70,8 @@ class EventStream:
 
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
+        self.guard: Callable[[Msg], Msg] | None = None
+        """Takes out of a message what nobody is to see."""
 
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
         """A new reader; messages of the kinds in `skip` never enter its backlog."""
@@ -77,6 +80,8 @@ class EventStream:
         return subscription
 
     def emit(self, event: Event) -> None:
+        if self.guard is not None and (msg := self.guard(event.msg)) is not event.msg:
+            event = Event(event.id, msg)
         for subscription in self._subscriptions:
             subscription.push(event)
 

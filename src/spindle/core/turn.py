@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from spindle.core.calls import CallRunner
 from spindle.core.live_thread import LiveThread
+from spindle.core.secrecy import RAW, StreamedText, mask_output
 from spindle.errors import ImageRejected, ModelError, StreamDropped
 from spindle.model.client import (
     Completed,
@@ -121,6 +123,7 @@ async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit)
             clock=thread.clock,
             truncation=thread.truncation,
             allow_parallel=thread.traits.supports_parallel_tool_calls,
+            mask=partial(mask_output, secrets=thread.secrets),
         )
         try:
             failure = await read_answer(thread, turn, turn_state, sample, calls, emit)
@@ -167,16 +170,17 @@ async def read_answer(
     """Read one stream to its end. How it failed is returned, not raised: what it finished is kept, its calls run on."""
     request = thread.build_request(turn.settings, turn.output_schema)
     thread_id, turn_id = thread.thread_id, turn.turn_id
+    streamed = StreamedText(thread.secrets)
     # Closed on every way out, so that a cancelled turn leaves no half-read connection behind.
     async with aclosing(thread.client.stream(request, turn_state)) as events:
         try:
             async for event in events:
                 match event:
                     case TextDelta(item_id=item_id, delta=delta):
-                        emit(
-                            AgentMessageContentDelta(thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta)
-                        )
+                        make = partial(AgentMessageContentDelta, thread_id=thread_id, turn_id=turn_id, item_id=item_id)
+                        streamed.show(item_id, 0, delta, make, emit)
                     case ItemDone(item=item, item_id=item_id):
+                        streamed.finish(item_id, emit)
                         if item_id not in sample.announced:
                             announce_item(thread, turn, item, item_id, emit)  # a server may send only finished items
                         record_item(thread, turn, item, item_id, sample, emit)
@@ -184,11 +188,14 @@ async def read_answer(
                             sample.had_calls = True
                             calls.start(item)
                     case SummaryDelta(item_id=item_id, delta=delta, summary_index=index):
-                        emit(
-                            ReasoningContentDelta(
-                                thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta, summary_index=index
-                            )
+                        make = partial(
+                            ReasoningContentDelta,
+                            thread_id=thread_id,
+                            turn_id=turn_id,
+                            item_id=item_id,
+                            summary_index=index,
                         )
+                        streamed.show(item_id, index, delta, make, emit)
                     case ItemAdded(item=item, item_id=item_id):
                         sample.announced.add(item_id)
                         announce_item(thread, turn, item, item_id, emit)
@@ -196,15 +203,14 @@ async def read_answer(
                         emit(AgentReasoningSectionBreak(item_id=item_id, summary_index=index))
                     case RawReasoningDelta(item_id=item_id, delta=delta, content_index=index):
                         if thread.show_raw_reasoning:
-                            emit(
-                                ReasoningRawContentDelta(
-                                    thread_id=thread_id,
-                                    turn_id=turn_id,
-                                    item_id=item_id,
-                                    delta=delta,
-                                    content_index=index,
-                                )
+                            make = partial(
+                                ReasoningRawContentDelta,
+                                thread_id=thread_id,
+                                turn_id=turn_id,
+                                item_id=item_id,
+                                content_index=index,
                             )
+                            streamed.show(RAW + item_id, index, delta, make, emit)
                     case RateLimits(snapshot=snapshot):
                         thread.rate_limits = snapshot
                     case Completed():

@@ -170,8 +170,8 @@ class Turns:
             thread_id=self._thread.thread_id,
             turn_id=turn_id,
             cwd=settings.cwd,
-            inputs=running.inputs,
-            last_message=outcome.last_message,
+            inputs=[self._thread.secrets.mask_known(text, own_only=True) for text in running.inputs],
+            last_message=outcome.last_message and self._thread.secrets.mask_known(outcome.last_message),
         )
         if trouble is not None:
             emit(Warning(message=trouble))

@@ -7,6 +7,7 @@ the model is shown of the items is computed in `context` and `prompt`; what peop
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -124,6 +125,11 @@ class History:
 
     def __init__(self, writer: RolloutWriter | None = None) -> None:
         self.writer = writer
+        self.guard: Callable[..., bytes] | None = None
+        """`guard(raw, own_only=…)`: takes out of JSON what must not be recorded; `own_only` for a person's own words.
+
+        Applied when something is appended, never to what was recorded before: a prompt's prefix keeps its bytes.
+        """
         self.records: list[Record] = []
         """Everything that was recorded, in order, whether or not there is a file."""
         self.entries: list[Entry] = []
@@ -195,12 +201,17 @@ class History:
         """The first record of a thread."""
         self.meta = payload
         if self.writer is not None:
-            self.writer.append("session_meta", payload)
+            raw = encode_payload(payload)
+            self.writer.append("session_meta", raw if self.guard is None else self.guard(raw))
 
     def append_item(self, item: Item) -> Entry:
         """Record a finished item. The first message of a person makes the rollout file."""
         entry = Entry.of(item)
-        self._record("response_item", entry.raw)
+        if self.guard is not None:
+            raw = self.guard(entry.raw, own_only=is_user_input(item))
+            if raw is not entry.raw:
+                entry = Entry.from_bytes(raw) or entry
+        self._record("response_item", entry.raw, is_guarded=True)
         self._fold_item(entry)
         if self.writer is not None and self.writer.is_waiting and self._turn_starts:
             self.writer.begin()
@@ -209,7 +220,7 @@ class History:
     def append_event(self, payload: dict[str, Any]) -> None:
         """Record an event message in its wire form."""
         raw = encode_payload(payload)
-        self._record("event_msg", raw)
+        self._record("event_msg", raw, own_only=payload.get("type") == "user_message")
         self._fold_event(raw)
 
     def append_turn_context(self, payload: dict[str, Any]) -> None:
@@ -262,7 +273,9 @@ class History:
         if self.writer is not None:
             self.writer.close()
 
-    def _record(self, kind: str, raw: bytes) -> None:
+    def _record(self, kind: str, raw: bytes, *, own_only: bool = False, is_guarded: bool = False) -> None:
+        if self.guard is not None and not is_guarded:
+            raw = self.guard(raw, own_only=own_only)
         timestamp = "" if self.writer is None else self.writer.append(kind, raw)
         self.records.append(Record(kind, raw, timestamp))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -27,6 +27,9 @@ from spindle.tools.command_arguments import PermissionArgs
 from spindle.tools.patching import apply_patch_text
 from spindle.tools.tool import ToolContext
 
+if TYPE_CHECKING:
+    from spindle.policy.secret_stream import StreamMasker
+
 NEVER_RAN = -1
 _DELTA_BYTES = 1024 * 1024
 _DELTA_COUNT = 10_000
@@ -45,6 +48,7 @@ class Execution:
         self._bytes_left = _DELTA_BYTES
         self._deltas_left = _DELTA_COUNT
         self._was_asked = False
+        self._masker: StreamMasker | None = None
         self.argv = list(argv)
         self.cwd = cwd
 
@@ -104,9 +108,19 @@ class Execution:
         data = data[: self._bytes_left]
         self._bytes_left -= len(data)
         self._deltas_left -= 1
+        if (secrets := self._ctx.processes.secrets) is not None:
+            masker = self._masker = self._masker or secrets.output_stream()
+            data = masker.feed(data)
+        if data:
+            self._show(data)
+
+    def _show(self, data: bytes) -> None:
         self._ctx.emit(ExecCommandOutputDelta(call_id=self._ctx.call_id, stream="stdout", chunk=data))
 
     def end(self, exit_code: int, output: OutputRing, duration_s: float) -> None:
+        masker, self._masker = self._masker, None
+        if masker is not None and (rest := masker.finish()):
+            self._show(rest)
         policy = self._ctx.truncation
         formatted, _ = cut_for_model(output.peek(), policy.mode, policy.limit)
         self._emit_end(exit_code, _whole(output), formatted, duration_s)

@@ -1,0 +1,125 @@
+"""Where secrets are taken out of what a session shows: events as they are emitted, a model's words as they stream.
+
+What is recorded is masked where it is recorded, what tools bring in before it becomes an item: see `policy.secrets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from spindle.policy.secrets import Secrets
+from spindle.protocol.events import (
+    AgentMessageContentDelta,
+    ApplyPatchApprovalRequest,
+    ExecApprovalRequest,
+    ExecCommandBegin,
+    ExecCommandEnd,
+    ExecCommandOutputDelta,
+    ItemCompleted,
+    ItemStarted,
+    Msg,
+    PatchApplyBegin,
+    PatchApplyEnd,
+    ReasoningContentDelta,
+    ReasoningRawContentDelta,
+    TerminalInteraction,
+    TokenCount,
+    TurnDiff,
+    UserMessage,
+    decode_msg,
+    msg_to_wire,
+)
+from spindle.protocol.items import Part, encode_payload
+
+if TYPE_CHECKING:
+    from spindle.policy.secret_stream import TextMasker
+
+_MASKED_BEFORE = (
+    *(AgentMessageContentDelta, ReasoningContentDelta, ReasoningRawContentDelta),
+    *(ExecCommandOutputDelta, TokenCount),
+)
+"""Streams have maskers of their own, which know what came before; and numbers have no secrets."""
+
+_FROM_TOOLS = (
+    *(ExecCommandBegin, ExecCommandEnd, ExecApprovalRequest, TerminalInteraction),
+    *(PatchApplyBegin, PatchApplyEnd, ApplyPatchApprovalRequest, TurnDiff),
+)
+"""These quote files and commands: what only looks like a secret is masked in them too."""
+
+_OUTPUT_FIELDS = frozenset(("stdout", "stderr", "aggregated_output", "formatted_output"))
+"""What a command printed was masked when it was taken from the command."""
+
+
+def masked_msg(msg: Msg, secrets: Secrets) -> Msg:
+    """The message without secrets; the same object when it has none."""
+    if isinstance(msg, _MASKED_BEFORE):
+        return msg
+    if isinstance(msg, _FROM_TOOLS):
+        skipped = _OUTPUT_FIELDS if isinstance(msg, ExecCommandEnd) else frozenset[str]()
+        wire = msg_to_wire(msg)
+        masked = {
+            key: value if key in skipped or key == "type" else _mapped(value, secrets.mask)
+            for key, value in wire.items()
+        }
+        return msg if masked == wire else decode_msg(masked)
+    own_only = _is_from_person(msg)
+    wire = msg_to_wire(msg)
+    raw = encode_payload(wire)
+    if secrets.mask_json(raw, own_only=own_only) is raw:
+        return msg
+    return decode_msg(_mapped(wire, lambda text: secrets.mask_known(text, own_only=own_only)))
+
+
+def mask_output(output: str | list[Part], secrets: Secrets) -> str | list[Part]:
+    """What a tool answers, before it becomes an item of the thread."""
+    if isinstance(output, str):
+        return secrets.mask(output)
+    return [
+        {**part, "text": secrets.mask(part["text"])} if isinstance(part.get("text"), str) else part for part in output
+    ]
+
+
+RAW = "raw "
+"""Before the id of an item: its raw thinking, which streams beside the summary."""
+
+
+class StreamedText:
+    """The items of one answer while they stream: each has a masker, which may hold a few characters back."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._open: dict[tuple[str, int], tuple[TextMasker, Callable[..., Msg]]] = {}
+
+    def show(self, item_id: str, index: int, delta: str, make: Callable[..., Msg], emit: Callable[[Msg], None]) -> None:
+        """Emit what can be shown of one more piece of an item; `make(delta=…)` is its event."""
+        entry = self._open.get((item_id, index))
+        if entry is None:
+            entry = self._open[item_id, index] = self._secrets.text_stream(), make
+        if shown := entry[0].feed(delta):
+            emit(make(delta=shown))
+
+    def finish(self, item_id: str, emit: Callable[[Msg], None]) -> None:
+        """The item is complete: emit what was held back of it."""
+        for key in [key for key in self._open if key[0].removeprefix(RAW) == item_id]:
+            masker, make = self._open.pop(key)
+            if rest := masker.finish():
+                emit(make(delta=rest))
+
+
+def _is_from_person(msg: Msg) -> bool:
+    if isinstance(msg, ItemStarted | ItemCompleted):
+        return msg.item.get("type") == "UserMessage"
+    return isinstance(msg, UserMessage)
+
+
+def _mapped(value: Any, mask: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return mask(value)
+        case list() | tuple():
+            return [_mapped(entry, mask) for entry in value]
+        case dict():
+            return {key: _mapped(entry, mask) for key, entry in value.items()}
+        case _:
+            return value

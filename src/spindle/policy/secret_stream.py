@@ -1,0 +1,246 @@
+"""Finding secrets in bytes that are at hand, or that come in pieces. Which secrets there are is `secrets`' business."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Mapping
+
+from spindle.policy.secret_shapes import HELD_MAX, Span, find_shapes, opens_at
+from spindle.policy.secrets import json_forms, mark
+
+PREFIX = 4
+"""So many characters of a known value must be there before what follows is waited for."""
+
+CONTEXT = 64
+"""Bytes already given out that a secret may have begun in; it is then masked from where it can be."""
+
+MIN_CUT_OFF = 8
+"""So much of a known value is masked where output ends in the middle of it."""
+
+MIN_ENCODED = 12
+"""Shorter values are not looked for in other encodings: too little of them would be left to recognise."""
+
+_WRAPS = b"\r\n"
+
+
+class Form:
+    """One way in which a value may be written."""
+
+    __slots__ = ("data", "is_wrapped", "name", "prefix")
+
+    def __init__(self, data: bytes, name: str, *, is_wrapped: bool = False) -> None:
+        self.data = data
+        self.name = name
+        self.is_wrapped = is_wrapped
+        """Programs break this form into lines."""
+        self.prefix = data[:PREFIX]
+
+
+class Forms:
+    """Everything there is to look for. Made anew when a value is added."""
+
+    def __init__(self, values: Mapping[str, str], *, encoded: bool, shapes: bool) -> None:
+        self.shapes = shapes
+        self.values = values
+        found: dict[bytes, Form] = {}
+        for value, name in values.items():
+            for form in _forms(value, name) if encoded else [Form(value.encode("utf-8", "replace"), name)]:
+                found.setdefault(form.data, form)
+        self.forms = sorted(found.values(), key=lambda form: -len(form.data))
+        self._wrapped = any(form.is_wrapped for form in self.forms)
+        self._begins: Callable[[str], object] | None = None
+
+    def may_begin_in(self, text: str) -> bool:
+        """Whether the first characters of some value are in `text`."""
+        if self._begins is None:
+            prefixes = {value[:PREFIX] for value in self.values}
+            self._begins = re.compile("|".join(map(re.escape, sorted(prefixes)))).search
+        return self._begins(text) is not None
+
+    def mask(self, data: bytes) -> bytes:
+        spans = self.spans(data)
+        return replace_spans(data, spans) if spans else data
+
+    def mask_from(self, data: bytes, start: int, *, is_cut: bool = False) -> bytes:
+        """What stands behind `start`, masked; what stands before it was given out. `is_cut`: more came, and is lost."""
+        end = max(start, self.opens_at(data)) if is_cut else len(data)
+        spans = [
+            (max(begin, start), stop, name) for begin, stop, name in self.spans(data) if stop > start and begin < end
+        ]
+        if end < len(data) and (not spans or spans[-1][1] <= end):
+            spans.append((end, len(data), "cut off here"))
+        return replace_spans(data, spans, start)
+
+    def spans(self, data: bytes) -> list[Span]:
+        """Where secrets stand, in order, none overlapping another."""
+        found: list[Span] = []
+        squeezed = data.translate(None, _WRAPS) if self._wrapped and b"\n" in data else data
+        for form in self.forms:
+            if form.is_wrapped and squeezed is not data:
+                if form.data in squeezed:
+                    found += ((m.start(), m.end(), form.name) for m in _wrapped_pattern(form.data).finditer(data))
+                continue
+            at = data.find(form.data)
+            while at >= 0:
+                found.append((at, at + len(form.data), form.name))
+                at = data.find(form.data, at + len(form.data))
+        known = len(found)
+        if self.shapes:
+            found += find_shapes(data)
+        return _in_order(found, known) if found else found
+
+    def opens_at(self, data: bytes) -> int:
+        """Where a secret may begin that `data` breaks off in; its length when there is none."""
+        return min(opens_at(data) if self.shapes else len(data), self._known_open(data, PREFIX)[0])
+
+    def cut_off(self, data: bytes) -> tuple[int, str]:
+        """Where a known value begins of which `data` holds a good part, but not the end."""
+        return self._known_open(data, MIN_CUT_OFF)
+
+    def _known_open(self, data: bytes, length: int) -> tuple[int, str]:
+        at, name = len(data), ""
+        for form in self.forms:
+            window = data[-2 * len(form.data) :] if form.is_wrapped else data[1 - len(form.data) :]
+            start = window.find(form.prefix)
+            while start >= 0:
+                rest = window[start:]
+                if len(rest) < length:
+                    break
+                if form.data.startswith(rest.translate(None, _WRAPS) if form.is_wrapped else rest):
+                    if len(data) - len(rest) < at:
+                        at, name = len(data) - len(rest), form.name
+                    break
+                start = window.find(form.prefix, start + 1)
+        return at, name
+
+
+class StreamMasker:
+    """Masks bytes that come in pieces. Ordinary output goes through at once; only what may be the beginning of a
+    secret is held back until more comes, or until the end."""
+
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
+        self._context = b""
+        self._held = b""
+
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held)
+
+    def restart(self, context: bytes) -> None:
+        """Go on behind `context`, which was given out by somebody else."""
+        self._context, self._held = context, b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be given out now."""
+        text = self._context + self._held + data
+        given = len(self._context)
+        end = max(given, self._forms.opens_at(text))
+        if len(text) - end > HELD_MAX:
+            end = len(text)
+        return self._give(text, given, end)
+
+    def finish(self) -> bytes:
+        """The rest. Nothing follows it; a known value that was cut off there is masked if much of it can be seen."""
+        text, given = self._context + self._held, len(self._context)
+        start, name = self._forms.cut_off(text)
+        if start < len(text):
+            return self._give(text, given, max(given, start)) + mark(name).encode()
+        return self._give(text, given, len(text))
+
+    def _give(self, text: bytes, given: int, end: int) -> bytes:
+        spans = [(max(start, given), stop, name) for start, stop, name in self._forms.spans(text) if stop > given]
+        if any(start < end < stop for start, stop, _ in spans):
+            # A whole secret reaches into what is held back: that goes with it.
+            end = min(start for start, stop, _ in spans if start < end < stop)
+        out = replace_spans(text[:end], [span for span in spans if span[1] <= end], given)
+        self._context, self._held = text[max(0, end - CONTEXT) : end], text[end:]
+        return out
+
+
+class TextMasker:
+    """Masks the words of a model as they come. Almost every piece goes through after one look at it."""
+
+    def __init__(self, forms: Forms) -> None:
+        self._stream = StreamMasker(forms) if forms.forms else None
+        self._forms = forms
+        self._last = ""
+        self._is_alert = False
+
+    def feed(self, delta: str) -> str:
+        stream = self._stream
+        if stream is None:
+            return delta
+        text = self._last + delta
+        if not self._is_alert:
+            if not self._forms.may_begin_in(text):
+                self._last = text[1 - PREFIX :]
+                return delta
+            self._is_alert = True
+            stream.restart(self._last.encode("utf-8", "surrogatepass"))
+        out = stream.feed(delta.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        self._last = text[1 - PREFIX :]
+        self._is_alert = stream.is_holding
+        return out
+
+    def finish(self) -> str:
+        """What was held back; the item is complete."""
+        if self._stream is None or not self._is_alert:
+            return ""
+        self._is_alert = False
+        return self._stream.finish().decode("utf-8", "surrogatepass")
+
+
+def replace_spans(data: bytes, spans: list[Span], start: int = 0) -> bytes:
+    out: list[bytes] = []
+    for begin, end, name in spans:
+        out += (data[start:begin], mark(name).encode())
+        start = end
+    out.append(data[start:])
+    return b"".join(out)
+
+
+def _in_order(found: list[Span], known: int) -> list[Span]:
+    """Spans that overlap become one; it is named after a value that is known, if one is among them."""
+    ranked = sorted((start, index >= known, -end, index) for index, (start, end, _) in enumerate(found))
+    merged: list[Span] = []
+    names_known = False
+    for start, is_shape, minus_end, index in ranked:
+        end, name = -minus_end, found[index][2]
+        if merged and start < merged[-1][1]:
+            last = merged[-1]
+            better = names_known or is_shape
+            merged[-1] = (last[0], max(last[1], end), last[2] if better else name)
+            names_known = names_known or not is_shape
+        else:
+            merged.append((start, end, name))
+            names_known = not is_shape
+    return merged
+
+
+def _forms(value: str, name: str) -> list[Form]:
+    """The value itself, and how JSON, an address, and the usual encodings write it."""
+    from urllib.parse import quote  # with the first output
+
+    plain = value.encode("utf-8", "replace")
+    forms = [Form(form, name) for form in json_forms(value)]
+    quoted = quote(plain, safe="").encode()
+    forms += (Form(quoted, name), Form(quote(plain).encode(), name))
+    if len(plain) < MIN_ENCODED:
+        return forms
+    forms += (
+        Form(plain.hex().encode(), name, is_wrapped=True),
+        Form(plain.hex().upper().encode(), name, is_wrapped=True),
+    )
+    for before in range(3):
+        # The characters at both ends also hold bits of what stands around the value.
+        encoded = binascii.b2a_base64(bytes(before) + plain, newline=False)
+        core = encoded[(0, 2, 3)[before] : (before + len(plain)) * 8 // 6]
+        forms.append(Form(core, name, is_wrapped=True))
+        forms.append(Form(core.translate(bytes.maketrans(b"+/", b"-_")), name, is_wrapped=True))
+    return forms
+
+
+def _wrapped_pattern(data: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"(?:\r?\n)?".join(re.escape(data[i : i + 1]) for i in range(len(data))))

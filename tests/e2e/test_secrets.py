@@ -1,0 +1,179 @@
+"""Canaries: a whole session with secrets wherever they can be, and then a search of everything it left behind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_server import FakeServer, Received, Turn, call, custom_call, message, reasoning, refuses, turn
+
+LIVE = "canary-live-7f3a9c2e41d8b6"
+TOKEN = "canary+env/0a1b2c3d4e5f6071"
+REFRESH = "rt.canary-refresh-99aa88bb77"
+REMOTE = "canary-remote-5e6f7a8b9c"
+PROXY = "canary-proxy-1f2e3d4c"
+KEY_ID = "AKIACANARY0123456789"
+GITHUB = "ghp_canary0123456789abcdefghijklmnopqrst"
+PRIVATE_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQCcanary"
+PRIVATE_KEY = f"-----BEGIN PRIVATE KEY-----\n{PRIVATE_LINE}\nshort==\n-----END PRIVATE KEY-----\n"
+CANARIES = (LIVE, TOKEN, REFRESH, REMOTE, PROXY, KEY_ID, GITHUB, PRIVATE_LINE)
+
+
+def traces(secret: str) -> list[bytes]:
+    """The secret as it is, and in the encodings in which it could still be read."""
+    plain = secret.encode()
+    cores = [
+        base64.b64encode(bytes(before) + plain)[(0, 2, 3)[before] : (before + len(plain)) * 8 // 6]
+        for before in range(3)
+    ]
+    return [plain, plain.hex().encode(), *cores, *(core.replace(b"+", b"-").replace(b"/", b"_") for core in cores)]
+
+
+def found_in(data: bytes) -> list[str]:
+    squeezed = data.replace(b"\\n", b"").replace(b"\n", b"")
+    return [secret for secret in CANARIES if any(trace in data or trace in squeezed for trace in traces(secret))]
+
+
+def said(server: FakeServer) -> bytes:
+    """What the model was sent, without the headers, which must have the key."""
+    return b"\n".join(request.body for request in server.requests)
+
+
+@pytest.fixture
+def run(spindle_cmd: list[str], workspace: Path, home: Path, environment: dict[str, str]) -> Any:
+    with (home / "config.toml").open("a") as config:
+        config.write('\n[shell_environment_policy]\nignore_default_excludes = true\ninclude_only = ["*"]\n')
+    auth = home / "auth.json"
+    auth.write_text(json.dumps({"tokens": {"access_token": LIVE + "-access", "refresh_token": REFRESH}}))
+    auth.chmod(0o600)
+    env = {
+        **environment,
+        "FAKE_API_KEY": LIVE,
+        "MY_SERVICE_TOKEN": TOKEN,
+        "FTP_PROXY": f"http://me:{PROXY}@127.0.0.1:9",
+    }
+
+    def run(*args: str, **more: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*spindle_cmd, *args],
+            cwd=workspace,
+            env={**env, **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+        )
+
+    return run
+
+
+def leaks(home: Path, server: FakeServer, *runs: subprocess.CompletedProcess[bytes]) -> dict[str, list[str]]:
+    """Where canaries were found: what was printed, sent to the model, or left in any file of the agent's."""
+    places = {f"run {number}": done.stdout + b"\n" + done.stderr for number, done in enumerate(runs)}
+    places["requests"] = said(server)
+    for path in home.rglob("*"):
+        if path.is_file() and path.name != "auth.json":
+            places[str(path.relative_to(home))] = path.read_bytes()
+    return {place: found for place, data in places.items() if (found := found_in(data))}
+
+
+def commands(*scripts: str) -> list[Turn]:
+    return [turn(call("exec_command", {"cmd": script, "tty": False}, f"c{n}")) for n, script in enumerate(scripts)]
+
+
+def test_a_whole_session_leaves_no_secret_behind(run: Any, server: FakeServer, home: Path, workspace: Path) -> None:
+    (workspace / ".env").write_text(f"AWS={KEY_ID}\nGH={GITHUB}\nname = 1\n")
+    (workspace / "id.pem").write_text(PRIVATE_KEY)
+    remote = f"https://bot:{REMOTE}@git.example/x.git"
+    subprocess.run(["git", "-C", str(workspace), "remote", "add", "origin", remote], check=True)
+    patch = "*** Begin Patch\n*** Update File: .env\n@@\n-name = 1\n+name = 2\n*** End Patch"
+    half = len(TOKEN) // 2
+
+    def echoes_the_key(request: Received) -> Turn:
+        return refuses(500, {"error": {"message": f"bad request: {request.headers['authorization']}"}})
+
+    server.script(
+        *commands(
+            "env; cat .env id.pem; git remote -v; cat .git/config",
+            'printf %s "$MY_SERVICE_TOKEN" | base64; printf x%s "$MY_SERVICE_TOKEN" | base64',
+            """python3 -c 'import os; print(os.environ["FAKE_API_KEY"].encode().hex())'""",
+            'head -c 60 /dev/zero | tr "\\0" y > b; printf %s "$MY_SERVICE_TOKEN$FAKE_API_KEY" >> b; base64 b',
+            f"printf '%s' '{TOKEN[:half]}'; sleep 0.4; printf '%s\\n' '{TOKEN[half:]}'",
+            "for c in $(sed -n s/GH=//p .env | fold -w1); do printf %s $c; sleep 0.005; done; echo",
+            f"cat {home}/auth.json; echo error $MY_SERVICE_TOKEN >&2; exit 3",
+        ),
+        turn(custom_call("apply_patch", patch, "p1")),
+        turn(call("exec_command", {"cmd": f"echo {LIVE} {TOKEN}"}, "e1")),
+        turn(reasoning(f"I think of {LIVE}"), message(f"The key is {LIVE} and {TOKEN}, you see.", deltas=40)),
+    )
+    first = run("exec", "--json", "--yolo", f"my key is {LIVE}")
+    assert first.returncode == 0, first.stderr
+    server.script(echoes_the_key, echoes_the_key, echoes_the_key, echoes_the_key)
+    thread = json.loads(first.stdout.splitlines()[0])["thread_id"]
+    second = run("exec", "--yolo", "resume", thread, "go on")
+    assert second.returncode == 1
+    listed = run("threads")
+    assert thread in listed.stdout.decode()
+    assert leaks(home, server, first, second, listed) == {}
+    # It did run, and people can see what was taken out.
+    text = first.stdout.decode()
+    for name in ("FAKE_API_KEY", "MY_SERVICE_TOKEN", "AWS key id", "GitHub token", "private key", "auth.json"):
+        assert f"[secret: {name}]" in text, name
+    assert (workspace / ".env").read_text() == f"AWS={KEY_ID}\nGH={GITHUB}\nname = 2\n"
+
+
+def test_what_is_recorded_is_what_the_model_is_sent_again(run: Any, server: FakeServer, home: Path) -> None:
+    server.script(
+        *commands('echo "$MY_SERVICE_TOKEN"'),
+        turn(message(f"it is {TOKEN}")),
+        turn(message("and again")),
+        turn(message("x")),
+    )
+    run("exec", "--yolo", "--json", "first")
+    run("exec", "--yolo", "--json", "resume", "--last", "second")
+    with_other_secrets = run(
+        "exec", "--yolo", "--json", "resume", "--last", "third", ANOTHER_TOKEN="first-second-third"
+    )
+    assert with_other_secrets.returncode == 0
+    inputs = [request.json["input"] for request in server.requests]
+    for earlier, later in pairwise(inputs):
+        assert later[: len(earlier)] == earlier
+
+
+@pytest.mark.parametrize(("mode", "shown"), [("known", {KEY_ID}), ("none", {KEY_ID, TOKEN})])
+def test_the_user_decides_what_is_masked_except_for_the_agents_own_key(
+    run: Any, server: FakeServer, workspace: Path, mode: str, shown: set[str]
+) -> None:
+    (workspace / "keys").write_text(f"{KEY_ID} {TOKEN} {LIVE}\n")
+    server.script(*commands("cat keys"), turn(message("ok")))
+    done = run("exec", "--yolo", "--json", "-c", f"spindle.secrets.mask={mode}", "look")
+    assert set(found_in(done.stdout)) == shown
+
+
+def test_a_variable_can_be_declared_harmless(run: Any, server: FakeServer) -> None:
+    server.script(*commands("echo $MY_SERVICE_TOKEN"), turn(message("ok")))
+    done = run("exec", "--yolo", "--json", "-c", 'spindle.secrets.ignore=["MY_SERVICE_TOKEN"]', "look")
+    assert found_in(done.stdout) == [TOKEN]
+
+
+def test_the_notify_program_is_told_no_secret(run: Any, server: FakeServer, home: Path, workspace: Path) -> None:
+    program = workspace / "notify.sh"
+    program.write_text('#!/bin/sh\nprintf %s "$1" > told.tmp && mv told.tmp told\n')
+    program.chmod(0o755)
+    config = home / "config.toml"
+    config.write_text(f'notify = ["{program}"]\n' + config.read_text())
+    server.script(turn(message(f"{LIVE} {TOKEN}")))
+    run("exec", "--json", f"my key is {LIVE}")
+    told = workspace / "told"
+    for _ in range(200):
+        if told.exists():
+            break
+        os.sched_yield()
+        subprocess.run(["sleep", "0.02"], check=True)
+    assert found_in(told.read_bytes()) == [] and b"[secret: FAKE_API_KEY]" in told.read_bytes()

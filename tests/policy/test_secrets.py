@@ -1,0 +1,238 @@
+"""What is masked, in which forms, and what is left alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+from urllib.parse import quote
+
+import pytest
+
+from spindle.policy.secrets import Secrets, address_passwords, secret_variables
+
+VALUE = 'k3y/with+signs"and\\0123é'
+SECRETS = Secrets(own=lambda: [("OPENAI_API_KEY", VALUE)], known=[("MY_TOKEN", "plain-token-12345")])
+PRIVATE_KEY = (
+    "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,AB\n\n"
+    "MIIEowIBAAKCAQEA0123456789abcdefghijkl\nshortend==\n-----END RSA PRIVATE KEY-----"
+)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        VALUE,
+        json.dumps(VALUE)[1:-1],
+        quote(VALUE),
+        quote(VALUE, safe=""),
+        VALUE.encode().hex(),
+        VALUE.encode().hex().upper(),
+        base64.b64encode(VALUE.encode()).decode().rstrip("="),
+        base64.urlsafe_b64encode(VALUE.encode()).decode().rstrip("="),
+        "plain-token-12345",
+    ],
+)
+def test_a_known_value_is_masked_however_it_is_written(form: str) -> None:
+    masked = SECRETS.mask(f"before {form} after")
+    assert re.fullmatch(r"before \[secret: (OPENAI_API_KEY|MY_TOKEN)\].? after", masked), masked
+
+
+@pytest.mark.parametrize("before", range(3))
+@pytest.mark.parametrize("width", [0, 76, 64, 10])
+def test_base64_is_recognised_in_every_alignment_and_over_line_ends(before: int, width: int) -> None:
+    text = base64.b64encode(b"x" * (30 + before) + VALUE.encode() + b"tail").decode()
+    printed = "\n".join(text[at : at + width] for at in range(0, len(text), width)) if width else text
+    masked = SECRETS.mask(printed)
+    core = base64.b64encode(bytes(before) + VALUE.encode()).decode()[(0, 2, 3)[before] : -4]
+    assert core in text and core[1:] not in masked.replace("\n", "")
+    assert masked.count("[secret: OPENAI_API_KEY]") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("sk-proj-abcDEF0123456789abcdef.", "[secret: API key]."),
+        ("sk-ant-api03-abcDEF0123456789_-abcdef", "[secret: API key]"),
+        ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "[secret: GitHub token]"),
+        ("github_pat_11ABCDEFG0123456789_abcdef", "[secret: GitHub token]"),
+        ("glpat-abcdefghij0123456789", "[secret: GitLab token]"),
+        ("id AKIAIOSFODNN7EXAMPLE,ASIAIOSFODNN7EXAMPLE", "id [secret: AWS key id],[secret: AWS key id]"),
+        ("xoxb-123456789012-abcdefABCDEF", "[secret: Slack token]"),
+        ("AIzaSyA0123456789abcdefghijklmnopqrstu", "[secret: Google API key]"),
+        ("sk_live_abcdefghij0123456789", "[secret: Stripe key]"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abc-def_123", "[secret: JSON web token]"),
+        ("Authorization: Bearer abc.def-0123456789", "Authorization: Bearer [secret: authorization]"),
+        ('{"authorization": "Basic dXNlcjpwYXNzMTIz"}', '{"authorization": "Basic [secret: authorization]"}'),
+        ("https://bob:t0ken_abc@git.example/x.git", "https://bob:[secret: password in an address]@git.example/x.git"),
+        ("https://0123456789abcdef0123@git.example/", "https://[secret: token in an address]@git.example/"),
+        ("DB_PASSWORD=Xk29dkkwq81mmz0Q", "DB_PASSWORD=[secret: DB_PASSWORD]"),
+        ("api_key: 'abcdef0123456789abcdef',", "api_key: '[secret: api_key]',"),
+        (f"a\n{PRIVATE_KEY}\nb", "a\n[secret: private key]\nb"),
+        (json.dumps({"key": PRIVATE_KEY}), '{"key": "[secret: private key]"}'),
+        ("\n".join(f"{n}:{line}" for n, line in enumerate(PRIVATE_KEY.split("\n"))), "0:[secret: private key]"),
+        (PRIVATE_KEY[:100], "[secret: private key]"),
+    ],
+)
+def test_what_looks_like_a_secret_is_masked(text: str, masked: str) -> None:
+    assert SECRETS.mask(text) == masked
+    assert SECRETS.mask(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-based risk-assessment sk-container-id-1 sk-learn",
+        "token = get_token_from_environment()",
+        "secret: my-plain-words-secret-here",
+        'headers = {"Authorization": f"Bearer {token}"}',
+        "Authorization: Bearer YOUR_TOKEN_GOES_HERE",
+        "postgres://user:password@localhost:5432/db redis://localhost:6379/0",
+        "http://localhost:8000/@scope/package git@github.com:me/x.git",
+        "the file begins with -----BEGIN PRIVATE KEY----- as usual",
+        "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA\n-----END PUBLIC KEY-----",
+        "commit 9fceb02d0ae598e95dc970b74767f19372d61af8 sha256:9fceb02d0ae598e95dc970b74767f193",
+        "Original token count: 123456789012345678",
+        "password_hash_rounds = 12; max_tokens=4096; tokenizer: gpt2-xl-1558M",
+        "eyJ is how JSON begins in base64",
+    ],
+)
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert SECRETS.mask(text) == text
+
+
+def test_the_modes_mask_less_but_never_show_the_agents_own_key() -> None:
+    text = f"{VALUE} plain-token-12345 AKIAIOSFODNN7EXAMPLE"
+    made = {
+        mode: Secrets(mask=mode, own=lambda: [("OWN", VALUE)], known=[("MY_TOKEN", "plain-token-12345")]).mask(text)
+        for mode in ("all", "known", "none")
+    }
+    assert made == {
+        "all": "[secret: OWN] [secret: MY_TOKEN] [secret: AWS key id]",
+        "known": "[secret: OWN] [secret: MY_TOKEN] AKIAIOSFODNN7EXAMPLE",
+        "none": "[secret: OWN] plain-token-12345 AKIAIOSFODNN7EXAMPLE",
+    }
+
+
+def test_a_persons_own_words_are_masked_for_the_agents_key_only() -> None:
+    raw = json.dumps({"text": f"{VALUE} plain-token-12345"}, ensure_ascii=False).encode()
+    assert json.loads(SECRETS.mask_json(raw, own_only=True)) == {"text": "[secret: OPENAI_API_KEY] plain-token-12345"}
+    assert json.loads(SECRETS.mask_json(raw)) == {"text": "[secret: OPENAI_API_KEY] [secret: MY_TOKEN]"}
+    nested = json.dumps({"arguments": json.dumps({"cmd": VALUE})}).encode()
+    assert json.loads(json.loads(SECRETS.mask_json(nested))["arguments"]) == {"cmd": "[secret: OPENAI_API_KEY]"}
+
+
+def test_text_without_secrets_is_not_copied() -> None:
+    data, raw = b"nothing here\n" * 100, b'{"text":"nothing"}'
+    assert SECRETS.mask_bytes(data) is data and SECRETS.mask_json(raw) is raw
+
+
+def test_a_renewed_key_is_masked_like_the_old_one() -> None:
+    keys = [("auth.json", "first-access-token")]
+    secrets = Secrets(own=lambda: keys)
+    assert secrets.mask_known("first-access-token") == "[secret: auth.json]"
+    keys[0] = ("auth.json", "second-access-token")
+    assert secrets.mask("first-access-token second-access-token") == "[secret: auth.json] [secret: auth.json]"
+
+
+def test_what_is_found_later_counts_from_the_first_output_on() -> None:
+    asked: list[int] = []
+
+    def later() -> list[tuple[str, str]]:
+        asked.append(1)
+        return [("auth.json", "refresh-token-0123")]
+
+    secrets = Secrets(later=later)
+    assert secrets.mask_known("x") == "x" and not asked
+    assert secrets.mask("refresh-token-0123") == "[secret: auth.json]"
+    assert secrets.mask_known("refresh-token-0123") == "[secret: auth.json]" and asked == [1]
+
+
+def test_only_variables_that_look_like_secrets_count() -> None:
+    environ = {
+        "GITHUB_TOKEN": "abcdefghij0123",
+        "db_password": "correct horse battery staple",
+        "AWS_SECRET_ACCESS_KEY": "/wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY",
+        "SHORT_KEY": "abc123",
+        "SSH_KEY_PATH": "/home/me/.ssh/id_ed25519",
+        "TOKEN_URL": "https://auth.example/token",
+        "KEYTIMEOUT": "1000000000",
+        "TOKENIZERS_PARALLELISM": "disabled",
+        "HOME": "/home/me-0123456789",
+        "IGNORED_TOKEN": "abcdefghij0123456",
+    }
+    names = [name for name, _ in secret_variables(environ, ["IGNORED_TOKEN"])]
+    assert names == ["GITHUB_TOKEN", "db_password", "AWS_SECRET_ACCESS_KEY"]
+    proxies = {"https_proxy": "http://me:pass-w0rd@proxy:3128", "NO_PROXY": "a@b", "HTTP_PROXY": "http://proxy:1"}
+    assert address_passwords(proxies) == [("https_proxy", "pass-w0rd")]
+
+
+SAMPLE = "\n".join(
+    (
+        f"start {VALUE} mid plain-token-12345 end",
+        "sk-proj-abcDEF0123456789abcdef and Authorization: Bearer abc.def-0123456789",
+        base64.b64encode(b"q" + VALUE.encode()).decode(),
+        PRIVATE_KEY,
+        "https://bob:t0ken_abc@git.example/x.git DB_PASSWORD=Xk29dkkwq81mmz0Q",
+        "the end",
+    )
+).encode()
+
+
+def test_output_in_pieces_is_masked_like_the_whole() -> None:
+    whole = SECRETS.mask_bytes(SAMPLE)
+    rng = random.Random(7)
+    for _ in range(400):
+        masker, out, at = SECRETS.output_stream(), b"", 0
+        while at < len(SAMPLE):
+            size = rng.choice((1, 2, 3, 5, 17, 64, 300))
+            out += masker.feed(SAMPLE[at : at + size])
+            at += size
+        out += masker.finish()
+        # At most the first few characters of a secret get out before it can be recognised.
+        short = re.sub(rb"[^\s:=/]{0,10}(\[secret: [^\]]+\])", rb"\1", out)
+        assert short == re.sub(rb"[^\s:=/]{0,10}(\[secret: [^\]]+\])", rb"\1", whole), out
+
+
+@pytest.mark.parametrize(
+    "text", [b"Password: ", b"$ ", b"Continue? [y/N] ", b"Enter token: ", b"http://localhost:8000", b"..."]
+)
+def test_a_prompt_is_shown_at_once(text: bytes) -> None:
+    assert SECRETS.output_stream().feed(text) == text
+
+
+def test_output_that_ends_within_a_secret_shows_no_good_part_of_it() -> None:
+    masker = SECRETS.output_stream()
+    assert masker.feed(VALUE[:12].encode()) + masker.finish() == b"[secret: OPENAI_API_KEY]"
+
+
+def test_what_never_ends_is_not_waited_for_for_ever() -> None:
+    masker = SECRETS.output_stream()
+    flood = b"sk-" + b"a1" * 100_000
+    shown = [masker.feed(flood[at : at + 1000]) for at in range(0, len(flood), 1000)]
+    assert next(piece for piece in shown if piece).startswith(b"[secret: API key]")
+    assert shown[-1] and len(b"".join(shown)) > 100_000
+
+
+def test_the_words_of_a_model_are_masked_as_they_stream() -> None:
+    rng = random.Random(3)
+    text = f"The key is {VALUE}; plain words, pla, plain-tok and plain-token-12345é! sk-proj-abcDEF0123456789abcdef"
+    for _ in range(300):
+        masker, out, at = SECRETS.text_stream(), "", 0
+        while at < len(text):
+            size = rng.choice((1, 2, 4, 9, 30))
+            out += masker.feed(text[at : at + size])
+            at += size
+        out += masker.finish()
+        assert re.sub(r"\S{0,3}(\[secret)", r"\1", out) == (
+            "The key is [secret: OPENAI_API_KEY]; plain words, pla, plain-tok and [secret: MY_TOKEN]é! "
+            "sk-proj-abcDEF0123456789abcdef"
+        )
+
+
+def test_nothing_makes_the_search_take_long() -> None:
+    hostile = (b"token=", b"-sk-", b"eyJa.", b"bearer ", b"://a:", b"-----BEGIN PRIVATE KEY-----\n", b"\n", b"secret_")
+    for piece in hostile:
+        data = piece * (200_000 // len(piece))
+        assert len(SECRETS.mask_bytes(data)) > 0
