@@ -20,6 +20,7 @@ COMMANDS = {
     "apply-patch": "apply a patch in the *** Begin Patch format",
     "sandbox": "run a command as the agent would: sandbox [--mode MODE] [--] COMMAND",
     "grants": "what you allowed for good: grants [list], grants revoke ID",
+    "doctor": "try what Spindle needs on this system, above all the sandbox",
     "login": "store an API key (login --with-api-key, login status)",
     "logout": "forget the stored login",
     "debug": "debug prompt-input [PROMPT]: print the request that would be sent",
@@ -116,6 +117,10 @@ def _front_end(name: str) -> tuple[Sequence[Option], Runner]:
         from spindle.frontends import grants
 
         return grants.OPTIONS, grants.run
+    if name == "doctor":
+        from spindle.frontends import doctor
+
+        return doctor.OPTIONS, doctor.run
     if name in ("login", "logout"):
         from spindle.frontends import login
 
