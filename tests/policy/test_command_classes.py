@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spindle.policy.approval import Allow, Ask, Refuse, decide_command
-from spindle.policy.commands import is_dangerous, is_known_safe, parse_command
+from spindle.policy.commands import is_dangerous, is_known_safe, parse_command, safe_environment
+from spindle.policy.shell_tree import parse
 from spindle.policy.words import split_script
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
@@ -227,3 +232,76 @@ def test_people_see_what_a_command_does(script: str, parsed: list[dict[str, Any]
 
 def test_an_argument_list_is_shown_quoted() -> None:
     assert parse_command(["touch", "a b"]) == [{"type": "unknown", "cmd": "touch 'a b'"}]
+
+
+def test_the_parser_sees_one_ascii_byte_for_each_character() -> None:
+    # Its grammar reads outside of a table for any other character, which may end the whole process.
+    script = "echo é日\U000d3816 '\u00a0'; ls"
+    tree = parse(script)
+    assert tree is not None
+    assert (tree.root.end_byte, tree.root.text) == (len(script), b"echo ___ '_'; ls")
+    assert split_script(script) is None
+    assert split_script("echo é日 'ü'; ls") == [("", ["echo", "é日", "ü"]), (";", ["ls"])]
+
+
+@pytest.mark.parametrize("script", ["a" * 300_000, "ls\0", "ls \udc80"])
+def test_what_cannot_be_parsed_is_opaque_and_no_error(script: str) -> None:
+    assert split_script(script) is None
+    is_dangerous(bash(script))
+
+
+def test_safe_git_runs_no_program_that_a_repository_names(tmp_path: Path) -> None:
+    run = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True)
+    run(["git", "init", "-q", "."])
+    (tmp_path / "f").write_text("x")
+    for key, value in (("core.fsmonitor", "touch fsmonitor; true"), ("core.hooksPath", "hooks")):
+        run(["git", "config", key, value])
+    argv = bash("git status")
+    environment = {**os.environ, "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "c"}
+    run([*argv[:1], "-c", argv[2]], env={**environment, **safe_environment(argv, environment)})
+    assert not (tmp_path / "fsmonitor").exists()
+    added = safe_environment(argv, environment)
+    assert (added["GIT_CONFIG_COUNT"], added["GIT_CONFIG_KEY_1"]) == ("5", "core.fsmonitor")
+    assert added["GIT_OPTIONAL_LOCKS"] == "0"
+    # Without them the same command does run it.
+    run([*argv[:1], "-c", argv[2]], env=environment)
+    assert (tmp_path / "fsmonitor").exists()
+
+
+def test_a_link_with_a_harmless_name_is_not_safe(tmp_path: Path) -> None:
+    (tmp_path / "cat").symlink_to("/usr/bin/env")
+    assert not is_known_safe([str(tmp_path / "cat"), "touch", "f"])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "a=b;" * 60_000,
+        "x=$x$x;" * 5_000,
+        "$x " * 60_000,
+        "sudo " * 50_000 + "rm",
+        "rm " * 80_000,
+        "parallel " + "rm x " * 40_000,
+        "for i in " + "a " * 3_000 + "; do echo $i$i; done",
+        "{ " * 60_000,
+        "(" * 100_000,
+        "'" * 200_001,
+        "bash -c '" * 20_000,
+        "cat <<E\n" * 290 + "E\n" * 290,
+        "echo a | sh;" * 15_000,
+        "f() { f; }; " * 15_000,
+        "[[ " * 50_000,
+        "${x:-" * 40_000,
+        "python3 -c 'system(" + '"a b" ' * 30_000 + "'",
+        "git -c alias.x=!ls " * 10_000,
+        "echo " + "*" * 200_000,
+        "r" + "?*" * 100_000 + " -rf x",
+    ],
+    ids=lambda script: script[:20],
+)
+def test_no_script_takes_long_to_judge(script: str) -> None:
+    started = time.monotonic()
+    is_known_safe(bash(script))
+    is_dangerous(bash(script))
+    parse_command(bash(script))
+    assert time.monotonic() - started < 10

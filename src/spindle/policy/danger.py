@@ -1,7 +1,7 @@
 """Commands that destroy: found wherever a shell would run them, however they are spelt.
 
-The scan reads a script loosely: it takes quotes and backslashes away and looks at every place where a command can
-begin. It may take data for a command, never a command for data; a here-document is data unless a shell reads it.
+A script is read twice, loosely (`scan.py`) and by its parse tree (`script_tree.py`); what either of them finds counts.
+What is too long, too deep or too much to be looked at in full counts as dangerous.
 """
 
 from __future__ import annotations
@@ -9,139 +9,230 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 
-MAX_DEPTH = 8
+from spindle.policy.destroyers import DESTROYERS, INTERPRETERS, destroys, may_be, run_by_git
+from spindle.policy.scan import MAX_DEPTH, commands_in
+from spindle.policy.script_tree import MANY, UNKNOWN, Command, Script, TooMuch, read_script
+from spindle.policy.wrappers import LAUNCHERS, SHELLS, WRAPPERS, reads_its_input, script_argument, unwrapped
+
 MAX_SCRIPT = 256 * 1024
+MAX_WORK = 4 * MAX_SCRIPT
+MAX_STARTS = 64
+MAX_LAUNCHED = 2000
 
-_SHELLS = frozenset(("bash", "zsh", "sh", "dash", "ksh", "ash", "fish"))
-_FETCHERS = frozenset(("curl", "wget"))
+_FETCHERS = frozenset(("curl", "wget", "aria2c", "fetch", "nc", "ncat", "lynx", "http", "xh"))
+_DECODERS = frozenset(("base64", "base32", "xxd", "openssl", "uudecode", "gunzip", "zcat", "bunzip2", "xz"))
+_RUN_TEXT = frozenset(("eval", "source", "."))
+_TALKERS = frozenset(("echo", "printf", "print", "cat"))
 _PREFIXES = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"))
 _FORK_BOMB = r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
-_HEREDOC = r"""<<(-?)[ \t]*((?:'[^'\n]*'|"[^"\n]*"|\\.|[^\s'"\\;&|<>()])+)"""
-
-_WITH_VALUE: dict[str, str] = {
-    # Single-letter options of wrappers that take the next word.
-    "env": "uCS",
-    "nice": "n",
-    "timeout": "ks",
-    "xargs": "aEeIiLlnPsd",
-    "sudo": "ugpCrtTUhDR",
-    "doas": "uC",
-    "ionice": "cnp",
-    "stdbuf": "ioe",
-    "exec": "a",
-}
-_WRAPPERS = frozenset(("command", "builtin", "nohup", "busybox", "time", "setsid", "chroot", *_WITH_VALUE))
+_DISK = r"/+dev/+(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|loop|mem|kmem|port)"
 
 
 def is_dangerous(argv: Sequence[str]) -> bool:
     """Would this destroy work or the machine? Wrappers and nested shells are seen through."""
-    return _is_dangerous_command(list(argv), 0)
+    return _Examination().is_dangerous_command(list(argv), 0)
 
 
-def _is_dangerous_script(script: str, depth: int) -> bool:
-    if depth > MAX_DEPTH or len(script) > MAX_SCRIPT:
-        return True
-    if re.search(_FORK_BOMB, script):
-        return True
-    fetched = False
-    for piped, words in _commands_in(script, depth):
-        name = os.path.basename(_strip_prefixes(words)[0]) if _strip_prefixes(words) else ""
-        fetched = (fetched and piped) or False
-        if fetched and _runs_a_shell(words):
+class _Examination:
+    """One look at a command. Texts that were looked at once are not looked at again."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+        self._work = 0
+
+    # -- a script
+
+    def is_dangerous_script(self, script: str, depth: int) -> bool:
+        if depth > MAX_DEPTH or len(script) > MAX_SCRIPT:
             return True
-        fetched = fetched or name in _FETCHERS
-        if _is_dangerous_command(words, depth):
-            return True
-    return False
-
-
-def _is_dangerous_command(words: list[str], depth: int) -> bool:
-    words = _strip_prefixes(words)
-    if not words:
-        return False
-    name, rest = os.path.basename(words[0]), words[1:]
-    if name in _WRAPPERS:
-        return (
-            any(_is_dangerous_command(inner, depth + 1) for inner in _unwrap(name, rest))
-            if depth <= MAX_DEPTH
-            else True
-        )
-    if name in _SHELLS:
-        script = _script_argument(rest)
-        return script is not None and _is_dangerous_script(script, depth + 1)
-    if name == "eval":
-        return _is_dangerous_script(" ".join(rest), depth + 1)
-    if name == "find":
-        return any(
-            word in ("-exec", "-execdir", "-ok", "-okdir") and _is_dangerous_command(rest[at + 1 :], depth + 1)
-            for at, word in enumerate(rest)
-        )
-    if name.startswith("mkfs") or name == "shred":
-        return True
-    check = _CHECKS.get(name)
-    return check is not None and check(rest)
-
-
-# ---- single programs -----------------------------------------------------------------------------------
-
-
-def _rm(words: list[str]) -> bool:
-    return _has_flag(words, "f", "--force")
-
-
-def _git(words: list[str]) -> bool:
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--exec-path") else 1
-    if at >= len(words):
-        return False
-    command, rest = words[at], words[at + 1 :]
-    match command:
-        case "reset" | "rm":
-            return True
-        case "clean":
-            return _has_flag(rest, "f", "--force")
-        case "checkout" | "restore":
-            return "." in rest
-        case "push":
-            return _has_flag(rest, "f", "--force") or any(word.startswith("+") for word in rest)
-        case "branch":
-            return _has_flag(rest, "D", "") or (_has_flag(rest, "d", "--delete") and _has_flag(rest, "f", "--force"))
-    return False
-
-
-def _dd(words: list[str]) -> bool:
-    return any(word.startswith("of=/dev/") and word not in ("of=/dev/null", "of=/dev/stdout") for word in words)
-
-
-def _chmod(words: list[str]) -> bool:
-    return _has_flag(words, "R", "--recursive") and "/" in words and any(word.lstrip("0") == "777" for word in words)
-
-
-def _kill(words: list[str]) -> bool:
-    return "-1" in words[1:] and words[0].startswith("-")
-
-
-_CHECKS: dict[str, Callable[[list[str]], bool]] = {"rm": _rm, "git": _git, "dd": _dd, "chmod": _chmod, "kill": _kill}
-
-
-def _has_flag(words: list[str], letter: str, long: str) -> bool:
-    """A short flag alone or in a cluster, or its long form (also shortened), before `--`."""
-    for word in words:
-        if word == "--":
+        if self._seen.get(script, depth + 1) <= depth:
             return False
-        if word.startswith("--"):
-            name = word.split("=", 1)[0]
-            if long and len(name) > 2 and (long.startswith(name) or name.startswith(long)):
-                return True
-        elif word.startswith("-") and letter in word[1:]:
+        self._seen[script] = depth
+        self._work += len(script)
+        if self._work > MAX_WORK:
             return True
-    return False
+        if re.search(_FORK_BOMB, script):
+            return True
+        return self._by_scan(script, depth) or self._by_tree(script, depth)
 
+    def _by_scan(self, script: str, depth: int) -> bool:
+        fetched = False
+        for piped, words in commands_in(script, depth, self.runs_a_shell):
+            if piped and fetched and self.runs_a_shell(words):
+                return True
+            fetched = (piped and fetched) or self._name(words) in _FETCHERS
+            if self.is_dangerous_command(words, depth):
+                return True
+        return False
 
-# ---- seeing through ------------------------------------------------------------------------------------
+    def _by_tree(self, script: str, depth: int) -> bool:
+        try:
+            found = read_script(script)
+        except TooMuch:
+            return True
+        if found is None:
+            return False
+        if any(re.match(_DISK, os.path.normpath(path)) for path in found.written):
+            return True
+        if self._runs_what_it_fetched(found.commands):
+            return True
+        if self._runs_its_own_text(found) and any(
+            self.is_dangerous_script(text, depth + 1) for text in self._texts_of(found)
+        ):
+            return True
+        tokens = set(re.findall(r"[a-z][\w.-]*", script.lower()))
+        for command in found.commands:
+            for name in command.names:
+                if MANY in name:
+                    return True
+                if UNKNOWN in name or re.search(r"[*?\[]", name):
+                    if self._may_be_dangerous(name, command.words, tokens, depth):
+                        return True
+                # A value with blanks in it is several words.
+                elif self.is_dangerous_command([*(name.split() if " " in name else [name]), *command.words], depth):
+                    return True
+        return False
+
+    def _may_be_dangerous(self, name: str, words: list[str], tokens: set[str], depth: int) -> bool:
+        """The program is not known: it may be one that is named elsewhere, a wrapper, or nothing at all."""
+        is_blank = not name.replace(UNKNOWN, "").strip("/")
+        for program in DESTROYERS:
+            if (program in tokens if is_blank else may_be(os.path.basename(name), program)) and destroys(
+                program, words, guessed=True
+            ):
+                return True
+        if is_blank and self.is_dangerous_command(words, depth + 1):
+            return True
+        script = script_argument(words)
+        return script is not None and self.is_dangerous_script(script, depth + 1)
+
+    def _runs_what_it_fetched(self, commands: list[Command]) -> bool:
+        """A download, or something decoded, that a shell reads: through a pipe, or in place of a word or file."""
+        pipelines: set[int] = set()
+        fetches = sorted(command.start for command in commands if self._is_one_of(command, _FETCHERS))
+        for command in commands:
+            words = [*command.names[:1], *command.words]
+            if command.pipeline is not None:
+                if command.pipeline in pipelines and (self.runs_a_shell(words) or _interprets_its_input(words)):
+                    return True
+                is_decoder = self._is_one_of(command, _DECODERS) and _decodes(words)
+                if is_decoder or self._is_one_of(command, _FETCHERS):
+                    pipelines.add(command.pipeline)
+            if self._is_one_of(command, SHELLS | _RUN_TEXT) or self.runs_a_shell(words):
+                inside = bisect_left(fetches, command.start + 1)
+                if inside < len(fetches) and fetches[inside] < command.end:
+                    return True
+        return False
+
+    def _runs_its_own_text(self, script: Script) -> bool:
+        """Does a shell in it read from a pipe, a here-document, or a file that the script writes?"""
+        written = {os.path.basename(path) for path in script.written} - {"null", "stderr", "stdout", "1", "2", ""}
+        for command in script.commands:
+            for name in command.names:
+                words = [name, *command.words]
+                if self.runs_a_shell(words) and self._reads_its_input(words):
+                    return True
+                if os.path.basename(name) in written or (
+                    (self.runs_a_shell(words) or name in _RUN_TEXT)
+                    and any(os.path.basename(word) in written or UNKNOWN in word for word in command.words)
+                ):
+                    return True
+        return False
+
+    def _texts_of(self, script: Script) -> Iterable[str]:
+        yield from script.bodies
+        for command in script.commands:
+            if self._is_one_of(command, _TALKERS):
+                for text in (" ".join(command.words), *(word for word in command.words if " " in word)):
+                    yield text.replace("\\n", "\n")
+
+    def _is_one_of(self, command: Command, names: frozenset[str]) -> bool:
+        return any(self._name([name, *command.words]) in names for name in command.names)
+
+    # -- a command
+
+    def is_dangerous_command(self, words: list[str], depth: int) -> bool:
+        words = _strip_prefixes(words)
+        if not words:
+            return False
+        if depth > MAX_DEPTH:
+            return True
+        name, rest = os.path.basename(words[0]), words[1:]
+        if name in WRAPPERS:
+            return any(self.is_dangerous_command(inner, depth + 1) for inner in unwrapped(name, rest))
+        if name in SHELLS:
+            script = script_argument(rest)
+            return script is not None and (MANY in script or self.is_dangerous_script(script, depth + 1))
+        if name == "eval":
+            return self.is_dangerous_script(" ".join(rest), depth + 1)
+        if name in LAUNCHERS:
+            return self._launches_danger(rest, depth + 1)
+        if name in ("find", "fd", "fdfind"):
+            return any(
+                word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch")
+                and self.is_dangerous_command(rest[at + 1 :], depth + 1)
+                for at, word in enumerate(rest[:-1])
+            )
+        if name in INTERPRETERS and any(self.is_dangerous_script(text, depth + 1) for text in INTERPRETERS[name](rest)):
+            return True
+        if name == "git" and any(self.is_dangerous_script(text, depth + 1) for text in run_by_git(rest)):
+            return True
+        return destroys(name, rest)
+
+    def _launches_danger(self, words: list[str], depth: int) -> bool:
+        """A launcher of which we do not know where its own words end."""
+        if len(words) > MAX_LAUNCHED:
+            return True
+        starts = 0
+        for at, word in enumerate(words):
+            name = os.path.basename(word)
+            if " " in word or "\n" in word or "=" in word:
+                # `alias x='rm -rf'` has its script behind the sign.
+                value = re.sub(r"^[\w.-]+=", "", word)
+                if self.is_dangerous_script(word, depth) or self.is_dangerous_script(value, depth):
+                    return True
+            elif name in DESTROYERS or name in SHELLS or name in WRAPPERS or name.startswith("mkfs"):
+                starts += 1
+                if starts > MAX_STARTS or self.is_dangerous_command(words[at:], depth):
+                    return True
+        return False
+
+    # -- shells
+
+    def runs_a_shell(self, words: list[str], depth: int = 0) -> bool:
+        words = _strip_prefixes(words)
+        if not words:
+            return False
+        name = os.path.basename(words[0])
+        if name in WRAPPERS:
+            return depth >= MAX_DEPTH or any(
+                self.runs_a_shell(inner, depth + 1) for inner in unwrapped(name, words[1:])
+            )
+        return name in SHELLS
+
+    def _reads_its_input(self, words: list[str], depth: int = 0) -> bool:
+        words = _strip_prefixes(words)
+        if not words:
+            return False
+        name = os.path.basename(words[0])
+        if name in WRAPPERS and depth < MAX_DEPTH:
+            return any(self._reads_its_input(inner, depth + 1) for inner in unwrapped(name, words[1:]))
+        return name in SHELLS and reads_its_input(words[1:])
+
+    def _name(self, words: list[str], depth: int = 0) -> str:
+        """The program behind keywords, assignments and wrappers."""
+        words = _strip_prefixes(words)
+        if not words:
+            return ""
+        name = os.path.basename(words[0])
+        if name in WRAPPERS and depth < MAX_DEPTH:
+            inner = [self._name(inside, depth + 1) for inside in unwrapped(name, words[1:])]
+            return next(
+                (found for found in inner if found in _FETCHERS or found in SHELLS), inner[-1] if inner else name
+            )
+        return name
 
 
 def _strip_prefixes(words: list[str]) -> list[str]:
@@ -152,200 +243,13 @@ def _strip_prefixes(words: list[str]) -> list[str]:
     return words[at:]
 
 
-def _unwrap(name: str, words: list[str]) -> list[list[str]]:
-    """The commands that a wrapper may run."""
-    at, valued = 0, _WITH_VALUE.get(name, "")
-    while at < len(words) and words[at].startswith("-") and words[at] != "-":
-        word = words[at]
-        at += 1
-        if word == "--":
-            break
-        if name == "env" and word.startswith(("-S", "--split-string")):
-            text = word.partition("=")[2] if "=" in word else word[2:] or " ".join(words[at : at + 1])
-            return [text.split() + words[at + (not word[2:]) :]]
-        if not word.startswith("--") and word[-1] in valued and len(word) == 2:
-            at += 1
-    if name == "timeout" or name == "chroot":
-        at += 1
-    # What follows an option we do not know may be its value or the command: look at both.
-    return [words[at:], words[at + 1 :]] if at else [words]
+def _interprets_its_input(words: list[str]) -> bool:
+    """`python3` or `perl` alone, or with `-`, runs what is piped into it."""
+    name = re.sub(r"[\d.]+$", "", os.path.basename(words[0])) if words else ""
+    return name in ("python", "perl", "ruby", "node", "php") and all(word == "-" for word in words[1:])
 
 
-def _script_argument(words: list[str]) -> str | None:
-    """The script of a nested shell: the word behind a cluster of flags that holds `c`."""
-    for at, word in enumerate(words):
-        if word.startswith("-") and not word.startswith("--") and "c" in word and at + 1 < len(words):
-            return words[at + 1]
-        if not word.startswith(("-", "+")) and (at == 0 or words[at - 1] not in ("-o", "-O", "+o", "+O")):
-            return None
-    return None
-
-
-def _runs_a_shell(words: list[str], depth: int = 0) -> bool:
-    words = _strip_prefixes(words)
-    if not words:
-        return False
-    name = os.path.basename(words[0])
-    if name in _WRAPPERS:
-        return depth >= MAX_DEPTH or any(_runs_a_shell(inner, depth + 1) for inner in _unwrap(name, words[1:]))
-    return name in _SHELLS
-
-
-# ---- reading a script ----------------------------------------------------------------------------------
-
-
-def _commands_in(script: str, depth: int) -> list[tuple[bool, list[str]]]:
-    """Everything that may be a command: its words, and whether it reads the one before through a pipe."""
-    found: list[tuple[bool, list[str]]] = []
-    words: list[str] = []
-    word: list[str] | None = None
-    piped = False
-    bodies: list[tuple[str, bool, bool, bool]] = []  # delimiter, strip tabs, literal, read by a shell
-    lines = _Lines(script)
-    arithmetic = False  # `<<` shifts there, and the lines behind it are commands
-    at = 0
-
-    def end_word() -> None:
-        nonlocal word
-        if word is not None:
-            words.append("".join(word))
-            word = None
-
-    def end_command(pipe: bool) -> None:
-        nonlocal words, piped
-        end_word()
-        if words:
-            found.append((piped, words))
-            words = []
-        piped = pipe
-
-    def nested(text: str) -> None:
-        if depth + 1 > MAX_DEPTH:
-            found.append((False, ["shred"]))
-        else:
-            found.extend((False, inner) for _, inner in _commands_in(text, depth + 1))
-
-    while at < len(script):
-        character = script[at]
-        if character == "\\":
-            if script[at + 1 : at + 2] != "\n":
-                word = word or []
-                word.append(script[at + 1 : at + 2])
-            at += 2
-        elif character == "'":
-            end = script.find("'", at + 1)
-            end = len(script) if end < 0 else end
-            word = word or []
-            word.append(script[at + 1 : end])
-            at = end + 1
-        elif character == '"':
-            end = _end_of_double_quotes(script, at + 1)
-            inside = script[at + 1 : end]
-            word = word or []
-            word.append(inside)
-            if "$(" in inside or "`" in inside:
-                for text in _substitutions(inside):
-                    nested(text)
-            at = end + 1
-        elif character == "#" and word is None:
-            end = script.find("\n", at)
-            at = len(script) if end < 0 else end
-        elif character == "<" and script.startswith("<<<", at):
-            end_word()
-            at += 3
-        elif character == "<" and not arithmetic and (heredoc := re.compile(_HEREDOC).match(script, at)):
-            end_word()
-            delimiter = re.sub(r"['\"\\]", "", heredoc[2])
-            bodies.append((delimiter, bool(heredoc[1]), delimiter != heredoc[2], _runs_a_shell(words)))
-            at = heredoc.end()
-        elif character == "\n":
-            end_command(False)
-            at += 1
-            for body in bodies:
-                text, at = lines.heredoc_body(at, body[0], strip_tabs=body[1])
-                if body[3]:
-                    nested(text)
-                elif not body[2]:
-                    for substitution in _substitutions(text):
-                        nested(substitution)
-            bodies = []
-        elif character == "|" and script[at : at + 2] != "||":
-            end_command(True)
-            at += 1
-        elif character in "()" and script.startswith(character * 2, at):
-            arithmetic = character == "("
-            end_command(False)
-            at += 2
-        elif character in ";&|(){}`<>" and not (character in "{}" and word is not None):
-            # A redirection's target becomes a command of its own here, which is harmless.
-            end_command(False)
-            at += 1
-        elif character == "$" and script[at : at + 2] == "$(":
-            end_command(False)
-            at += 1
-        elif character in " \t\r":
-            end_word()
-            at += 1
-        else:
-            word = word or []
-            word.append(character)
-            at += 1
-    end_command(False)
-    return found
-
-
-def _end_of_double_quotes(script: str, at: int) -> int:
-    """Where the string ends; quotes inside a command substitution belong to that."""
-    depth = 0
-    while at < len(script):
-        if script[at] == "\\":
-            at += 2
-            continue
-        if script.startswith("$(", at):
-            depth += 1
-            at += 2
-            continue
-        if script[at] == ")" and depth:
-            depth -= 1
-        elif script[at] == '"' and not depth:
-            return at
-        at += 1
-    return len(script)
-
-
-def _substitutions(text: str) -> list[str]:
-    """What stands behind each `$(` and between backticks, to the end of the text: more than is run, never less."""
-    starts = [match.end() for match in re.finditer(r"\$\(|`", text)]
-    ends = [*starts[1:], len(text)][: len(starts)]
-    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
-class _Lines:
-    """The lines of a script, by their text: finding the end of many here-documents must not take forever."""
-
-    def __init__(self, script: str) -> None:
-        self._script = script
-        self._starts: dict[bool, dict[str, list[int]]] = {}
-
-    def heredoc_body(self, at: int, delimiter: str, *, strip_tabs: bool) -> tuple[str, int]:
-        """The body that begins at `at`, and where the script goes on.
-
-        Without an end the shell takes the rest for data. In case we misread something, it is looked at all the same.
-        """
-        starts = self._index(strip_tabs).get(delimiter, [])
-        which = bisect_left(starts, at)
-        if which == len(starts):
-            return "", at
-        start = starts[which]
-        end = self._script.find("\n", start)
-        return self._script[at:start], len(self._script) if end < 0 else end + 1
-
-    def _index(self, strip_tabs: bool) -> dict[str, list[int]]:
-        if strip_tabs not in self._starts:
-            index: dict[str, list[int]] = {}
-            start = 0
-            for line in self._script.split("\n"):
-                index.setdefault(line.lstrip("\t") if strip_tabs else line, []).append(start)
-                start += len(line) + 1
-            self._starts[strip_tabs] = index
-        return self._starts[strip_tabs]
+def _decodes(words: list[str]) -> bool:
+    return words[0] not in ("base64", "base32", "xxd", "openssl") or any(
+        re.match(r"-[a-zA-Z]*[dDr]|--d", word) for word in words[1:]
+    )

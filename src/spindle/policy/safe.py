@@ -92,14 +92,16 @@ def _is_safe_part(part: Part) -> bool:
     name = os.path.basename(words[0])
     if name in _ALWAYS or (name in _ON_LINUX and sys.platform == "linux"):
         return True
+    if name == "grep":
+        return _is_plain_grep(words)
     check = _CHECKS.get(name)
     # A file may be named like an option: `rg x *` hands over whatever lies around.
     return check is not None and not any(words[at][0] in "-*?[" for at in part.patterns) and check(part)
 
 
-def _grep(part: Part) -> bool:
+def _is_plain_grep(words: list[str]) -> bool:
     # Some systems install ugrep by this name.
-    return not _has_long(part.words, ("--filter", "--pager", "--save-config", "--view"), also={"--file", "--fil"})
+    return not _has_long(words, ("--filter", "--pager", "--save-config", "--view"), also={"--file", "--fil"})
 
 
 def _uniq(part: Part) -> bool:
@@ -158,7 +160,6 @@ _CHECKS: dict[str, Callable[[Part], bool]] = {
     "base64": _base64,
     "find": _find,
     "git": _git,
-    "grep": _grep,
     "rg": _rg,
     "sed": _sed,
     "uniq": _uniq,

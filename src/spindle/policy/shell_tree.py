@@ -6,9 +6,10 @@ for harmless must look so to a strict reader of the raw characters too (`words.p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -41,27 +42,38 @@ def _grammar() -> object:
     return tree_sitter_bash.language()
 
 
-def parse(script: str) -> Node | None:
-    """The root of the tree; None for what cannot be parsed at all. Look at `has_error` before trusting it."""
-    try:
-        source = script.encode()
-    except UnicodeEncodeError:
+class Tree(NamedTuple):
+    """A script and its tree. Take texts from here: the parser has seen another script."""
+
+    root: Node
+    script: str
+
+    def text(self, node: Node) -> str:
+        return self.script[node.start_byte : node.end_byte]
+
+
+def parse(script: str) -> Tree | None:
+    """The script's tree; None for what cannot be parsed at all. Look at `root.has_error` before trusting it.
+
+    The parser is given ASCII only, one byte for each character: the grammar looks characters up in a table of that size
+    without asking whether they are in it, and a blank of another alphabet is a letter to a shell.
+    """
+    if len(script) > MAX_SCRIPT or "\0" in script:
         return None
-    if len(source) > MAX_SCRIPT or b"\0" in source:
-        return None
-    return _parser().parse(source).root_node
+    source = re.sub(r"[^\x00-\x7f]", "_", script).encode("ascii")
+    return Tree(_parser().parse(source).root_node, script)
 
 
 def plain_commands(script: str) -> list[tuple[str, list[str]]] | None:
     """Each command with the operator before it, if the whole tree is plain words and plain operators; else None."""
-    root = parse(script)
-    if root is None or root.has_error or root.type != "program":
+    tree = parse(script)
+    if tree is None or tree.root.has_error or tree.root.type != "program":
         return None
     found: list[tuple[str, list[str]]] = []
     operator = ""
-    for node in _leaves(root):
+    for node in _leaves(tree.root):
         if node.type == "command":
-            words = _command_words(node)
+            words = _command_words(tree, node)
             if words is None:
                 return None
             found.append((operator, words))
@@ -83,7 +95,7 @@ def _leaves(root: Node) -> Iterator[Node]:
             yield node
 
 
-def _command_words(command: Node) -> list[str] | None:
+def _command_words(tree: Tree, command: Node) -> list[str] | None:
     words: list[str] = []
     for child in command.children:
         if child.type == "command_name":
@@ -92,16 +104,16 @@ def _command_words(command: Node) -> list[str] | None:
             child = child.children[0]
         elif not words:
             return None
-        word = plain_word(child)
+        word = _plain_word(tree, child)
         if word is None:
             return None
         words.append(word)
     return words or None
 
 
-def plain_word(node: Node) -> str | None:
+def _plain_word(tree: Tree, node: Node) -> str | None:
     """The text a word stands for when nothing in it can be expanded, except as a file name pattern; else None."""
-    text = (node.text or b"").decode(errors="replace")
+    text = tree.text(node)
     if node.type in ("word", "number"):
         return None if node.child_count or "\\" in text else text
     if node.type == "raw_string":
@@ -113,7 +125,7 @@ def plain_word(node: Node) -> str | None:
         pieces: list[str] = []
         end = node.start_byte
         for child in node.children:
-            piece = plain_word(child) if child.type != "concatenation" else None
+            piece = _plain_word(tree, child) if child.type != "concatenation" else None
             if piece is None or child.start_byte != end:
                 return None
             pieces.append(piece)

@@ -125,7 +125,7 @@ def _read_word(text: str, at: int) -> tuple[str, int, bool, bool] | None:
             quoted, at = True, end + 1
         elif character in " \t;|&":
             break
-        elif character in _PLAIN or (ord(character) > 127 and character.isprintable()):
+        elif character in _PLAIN or (character == "#" and pieces) or (ord(character) > 127 and character.isprintable()):
             expands = expands or character in _GLOB
             pieces.append(character)
             at += 1
