@@ -17,7 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from spindle.process.sandbox import landlock
+
 PATIENCE_S = 20.0
+LANDLOCK = ["-c", "spindle.sandbox.backend=landlock"]
+needs_landlock = pytest.mark.skipif(
+    landlock.unusable(landlock.abi()) is not None, reason="this kernel has no Landlock of use"
+)
 
 
 class Run:
@@ -185,6 +191,33 @@ def test_nothing_is_run_in_a_broken_configuration(sandbox: Run, home: Path) -> N
     assert "config.toml" in done.stderr
 
 
+def test_where_no_sandbox_can_be_made_nothing_is_run(sandbox: Run, spindle_cmd: list[str]) -> None:
+    # Inside of a sandbox no other can be made: that is a system without user namespaces.
+    inner = sandbox("--mode", "workspace-write", *spindle_cmd, "sandbox", "echo", "ran")
+    assert (inner.returncode, inner.stdout) == (1, "")
+    assert inner.stderr.startswith("error: bubblewrap cannot start a sandbox here (") and inner.stderr.count("\n") == 1
+    switched_off = sandbox("-c", "spindle.sandbox.backend=none", "echo", "ran")
+    assert (switched_off.returncode, switched_off.stdout) == (1, "")
+
+
+@needs_landlock
+def test_landlock_is_a_fence_where_bubblewrap_cannot_be_one(
+    sandbox: Run, spindle_cmd: list[str], workspace: Path
+) -> None:
+    script = "touch inside; touch ../outside; exit 4"
+    done = sandbox("--mode", "workspace-write", *spindle_cmd, "sandbox", *LANDLOCK, "--full-auto", "sh", "-c", script)
+    assert (done.returncode, (workspace / "inside").exists()) == (4, True)
+    assert "outside" in done.stderr and not (workspace.parent / "outside").exists()
+
+
+def test_the_demo_runs_nothing_bare_and_says_so(sandbox: Run, spindle_cmd: list[str]) -> None:
+    done = sandbox("--mode", "workspace-write", *spindle_cmd, "demo", "--fast")
+    assert done.returncode == 1
+    assert "sandbox: none. Bubblewrap cannot start a sandbox here (" in done.stdout
+    assert "exited -1 in " in done.stdout
+    assert "exited 1 in " not in done.stdout and "succeeded in " not in done.stdout
+
+
 # ---- signals and lifetime --------------------------------------------------------------------------
 
 
@@ -209,11 +242,19 @@ def test_a_command_that_does_not_mind_the_signal_dies_of_it(sandbox: Run) -> Non
         assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("mode", ["read-only", "workspace-write", "danger-full-access"])
-def test_whoever_kills_us_kills_the_command(sandbox: Run, mode: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--mode", "read-only"],
+        ["--mode", "workspace-write"],
+        ["--mode", "danger-full-access"],
+        pytest.param(LANDLOCK, marks=needs_landlock),
+    ],
+)
+def test_whoever_kills_us_kills_the_command(sandbox: Run, options: list[str], tmp_path: Path) -> None:
     mark = f"sleep-{tmp_path.name}"
     script = f"echo ready; exec -a {mark} sleep 60"
-    with sandbox.start("--mode", mode, "bash", "-c", script) as process:
+    with sandbox.start(*options, "bash", "-c", script) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.kill()
@@ -221,9 +262,10 @@ def test_whoever_kills_us_kills_the_command(sandbox: Run, mode: str, tmp_path: P
         wait_until_gone(mark)
 
 
-def test_what_stays_in_the_background_ends_with_the_command(sandbox: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], pytest.param(LANDLOCK, marks=needs_landlock)])
+def test_what_stays_in_the_background_ends_with_the_command(sandbox: Run, options: list[str], tmp_path: Path) -> None:
     mark = f"daemon-{tmp_path.name}"
-    done = sandbox("bash", "-c", f"(exec -a {mark} setsid sleep 60 >/dev/null 2>&1 &) ; echo over")
+    done = sandbox(*options, "bash", "-c", f"(exec -a {mark} setsid sleep 60 >/dev/null 2>&1 &) ; echo over")
     assert (done.returncode, done.stdout) == (0, "over\n")
     wait_until_gone(mark)
 

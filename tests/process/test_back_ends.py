@@ -15,7 +15,7 @@ from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
 from spindle.process import sandbox
-from spindle.process.sandbox import landlock
+from spindle.process.sandbox import landlock, survey
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
 
@@ -60,6 +60,14 @@ async def test_full_access_needs_no_back_end(folder: Path, reach: Reach, child_e
     boundary = reach(SandboxPolicy(mode="danger-full-access"), Fence(backend="none"))
     launch = await sandbox.plan(["true"], boundary=boundary, cwd=str(folder), env=child_env, home="", tty=False)
     assert (list(launch.argv), launch.is_confined) == (["true"], False)
+
+
+async def test_a_command_that_gets_out_is_noticed(child_env: dict[str, str]) -> None:
+    trial = await survey.try_mode("danger-full-access", Fence(), child_env)
+    assert trial.could == tuple(survey.WORDS)
+    assert trial.failure is not None
+    for word in ("inside", "protected", "outside", "network", "sockets", "signals"):
+        assert f"a command could {survey.WORDS[word]}" in trial.failure
 
 
 # ---- Landlock --------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ import sys
 from spindle import __version__
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import load_config
+from spindle.config.schema import Config
 from spindle.frontends.demo.story import FILES, PROMPT, practice_model
 from spindle.frontends.options import FLAG, Option, Parsed
 from spindle.frontends.transcript import Transcript
-from spindle.process.sandbox import problem
+from spindle.process.sandbox import backend_of, problem
 from spindle.protocol.events import AgentMessageContentDelta, Error, ExecCommandEnd, TaskComplete, TurnAborted
 from spindle.protocol.ops import Shutdown, Submission, UserTurn
 
@@ -52,7 +53,7 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
         headless=True,
     )
     say("Spindle demo: a practice model answers from a script; the loop, tools, sandbox and patch are real.")
-    say(f"sandbox: {await problem() or 'bubblewrap'}, workspace-write, no network")
+    say(await sandbox_line(config))
     say(f"scratch repository: {project}\n")
     model = practice_model(sys.executable, pace_s)
     request = SessionRequest(config=config, source="exec", originator="codex_exec", client=model)
@@ -84,6 +85,14 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
     mended = not failed and results.get("test-1", 0) != 0 and results.get("test-2") == 0
     say("\n" + closing_words(mended, project if keep else None))
     return 0 if mended else 1
+
+
+async def sandbox_line(config: Config) -> str:
+    """In what the commands of the demo run."""
+    fence = config.spindle.fence
+    if (reason := await problem(fence)) is not None:
+        return f"sandbox: none. {reason[0].upper()}{reason[1:]}."
+    return f"sandbox: {backend_of(fence)}, mode {config.sandbox.mode}, no network"
 
 
 def set_scene(project: str, home: str) -> None:
