@@ -316,6 +316,20 @@ async def test_a_failure_of_its_own_is_not_blamed_on_the_sandbox(start: Any) -> 
     assert len(seen(driver, ExecCommandBegin)) == 1
 
 
+async def test_where_there_is_no_sandbox_there_is_nothing_to_retry(start: Any) -> None:
+    script = "echo permission denied; exit 1"
+    driver = await start(shell(script), says("done"), sandbox="danger-full-access", approval="on-failure")
+    await go(driver)
+    assert len(seen(driver, ExecCommandBegin)) == 1
+
+
+async def test_a_command_that_ran_out_of_time_is_not_run_again(start: Any) -> None:
+    slow = shell("echo permission denied; sleep 20", tool="shell_command", timeout_ms=300)
+    driver = await start(slow, says("done"), sandbox="workspace-write", approval="on-failure")
+    await go(driver)
+    assert "timed out" in last_output(driver) and len(seen(driver, ExecCommandBegin)) == 1
+
+
 async def test_an_abort_at_a_retry_ends_the_turn(start: Any, outside: Path) -> None:
     driver = await start(shell(f"touch {outside}/x"), says("never"), sandbox="workspace-write", approval="on-failure")
     await go(driver, "abort")
@@ -391,6 +405,17 @@ async def test_hidden_characters_are_shown_and_the_argument_list_stays_exact(sta
     assert asked.display == r"/bin/bash -c 'echo a\u{202E}b\u{200B}\u{7}'"
     assert asked.reason == r"safe\u{202E}?"
     assert all("\u202e" not in grant["text"] for offer in asked.offers for grant in offer["grants"])
+
+
+async def test_what_the_model_says_does_not_replace_what_is_known(start: Any) -> None:
+    driver = await start(
+        shell("rm -rf build", justification="only looks around"),
+        says("done"),
+        sandbox="workspace-write",
+        approval="on-request",
+    )
+    (asked,) = await go(driver, "denied")
+    assert asked.reason == "the command may destroy files or work; the model says: only looks around"
 
 
 async def test_grants_are_listed_and_a_revoked_one_is_asked_about_again(start: Any, workspace: Path) -> None:
