@@ -95,3 +95,9 @@ class PatchError(SpindleError):
 
 class SandboxUnavailable(SpindleError):
     """No sandbox can be started here; nothing was run."""
+
+    @property
+    def fact(self) -> str:
+        """What happened, without the advice that follows: how to do without a fence is for people, not for a model."""
+        before, ran, _ = str(self).partition("nothing was run")
+        return before + ran

@@ -131,10 +131,10 @@ class Execution:
     def refuse_start(self, error: OSError | SandboxUnavailable) -> NoReturn:
         """The command could not be started: tell people, then the model."""
         if isinstance(error, SandboxUnavailable):
-            text = str(error)
+            text = error.fact
             if not self._ctx.processes.told_about_sandbox:
                 self._ctx.processes.told_about_sandbox = True
-                self._ctx.emit(Warning(message=text))
+                self._ctx.emit(Warning(message=str(error)))
         elif error.filename == self.cwd:
             text = f"the working directory {self.cwd} does not exist or is not a folder"
         else:
