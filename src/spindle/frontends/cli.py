@@ -19,6 +19,7 @@ COMMANDS = {
     "delete": "delete a thread for good",
     "apply-patch": "apply a patch in the *** Begin Patch format",
     "sandbox": "run a command as the agent would: sandbox [--mode MODE] [--] COMMAND",
+    "execpolicy": "what the rules say about a command: execpolicy check [--rules FILE] [--] COMMAND",
     "grants": "what you allowed for good: grants [list], grants revoke ID",
     "doctor": "try what Spindle needs on this system, above all the sandbox",
     "login": "store an API key (login --with-api-key, login status)",
@@ -60,12 +61,16 @@ def dispatch(arguments: list[str]) -> int:
         raise UsageError(f"unknown command {_first_word(arguments)!r}; commands: {', '.join(COMMANDS)}")
     name = ALIASES.get(arguments[place], arguments[place])
     rest = arguments[place + 1 :]
-    if name == "sandbox":
-        from spindle.frontends import sandbox
+    if name in ("sandbox", "execpolicy"):
+        # Their last words are a command with options of its own.
+        if name == "sandbox":
+            from spindle.frontends import sandbox as front_end
+        else:
+            from spindle.frontends import execpolicy as front_end
 
-        shared = [option for option in COMMON if option.key in sandbox.SHARED_OPTIONS]
-        table, run = (*shared, *sandbox.OPTIONS, HELP), sandbox.run
-        rest = sandbox.separate(rest, table)
+        shared = [option for option in COMMON if option.key in front_end.SHARED_OPTIONS]
+        table, run = (*shared, *front_end.OPTIONS, HELP), front_end.run
+        rest = front_end.separate(rest, table)
     else:
         options, run = _front_end(name)
         table = (*COMMON, *options, HELP)
