@@ -155,6 +155,21 @@ async def test_rules_are_read_once_per_thread(start: Any, outside: Path, rules: 
     assert not (outside / "x").exists()
 
 
+async def test_looking_at_a_repository_runs_no_program_of_its_own(start: Any, workspace: Path, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    spy = tmp_path / "spy"
+    spy.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    spy.chmod(0o755)
+    config = workspace / ".git" / "config"
+    config.write_text(f"{config.read_text()}[core]\n\tfsmonitor = {spy}\n")
+    driver = await start(shell("git status"), says("ok"), sandbox="danger-full-access", approval="untrusted")
+    await go(driver)
+    assert "No commits yet" in last_output(driver) and not canary.exists()
+    driver.model.script(shell("git -c a.b=c status", "c2"), says("ok"))
+    await go(driver, "approved")
+    assert canary.exists()  # the trap works: this command is not one that only looks
+
+
 # ---- amendments --------------------------------------------------------------------------------------
 
 

@@ -7,15 +7,15 @@ and who may come back to them is `table`.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from spindle.errors import SandboxUnavailable
+from spindle.policy.commands import safe_environment
 from spindle.policy.environment import NETWORK_DISABLED
-from spindle.policy.sandbox import Boundary, absolute
+from spindle.policy.sandbox import Boundary
 from spindle.process import kill, login_env, sandbox, spawn
-from spindle.process.command import Command, ShellLike
+from spindle.process.command import Command, ShellLike, check_startable
 from spindle.process.sandbox import bubblewrap
 from spindle.process.watchdog import Watchdog
 
@@ -85,6 +85,7 @@ class Launcher:
         env["PWD"] = command.cwd
         if command.lacks_network:
             env[NETWORK_DISABLED] = "1"
+        env |= safe_environment(command.argv, env)
         argv = list(command.argv)
         setup = -1
         if login is not None:
@@ -184,22 +185,3 @@ class Launcher:
             captured.env.pop(kill.MARK_NAME, None)
             captured.env.pop(NETWORK_DISABLED, None)
         return captured
-
-
-def check_startable(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:
-    """Raise the OSError that starting would end in; a launcher would report it as a failure of its own."""
-    program = argv[0]
-    if any("\0" in word for word in argv):
-        raise OSError(errno.EINVAL, "an argument contains a NUL character", program)
-    if not os.path.isdir(cwd):
-        raise FileNotFoundError(2, "No such file or directory", cwd)
-    if "/" in program:
-        candidates = [absolute(program, cwd)]
-    else:
-        candidates = [f"{absolute(folder, cwd)}/{program}" for folder in env.get("PATH", os.defpath).split(os.pathsep)]
-    for path in candidates:
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return
-    if any(os.path.exists(path) for path in candidates):
-        raise PermissionError(13, "Permission denied", program)
-    raise FileNotFoundError(2, "No such file or directory", program)
