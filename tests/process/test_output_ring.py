@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spindle.policy.secrets import Secrets
 from spindle.process.output import SMALL_PIECE, OutputRing
 
 
@@ -50,3 +52,42 @@ def test_rings_of_one_stream_share_its_chunks() -> None:
         ring.add(b"x" * 500)
         ring.add(chunk)
     assert one._pieces[0] is two._pieces[0] is chunk
+
+
+SECRETS = Secrets(own=lambda: [("KEY", "one-quiet-value-0123")])
+VALUE = b"one-quiet-value-0123"
+
+
+def test_a_secret_is_masked_also_when_the_reader_looks_in_the_middle_of_it() -> None:
+    ring = OutputRing(secrets=SECRETS)
+    ring.add(b"one " + VALUE[:9])
+    assert ring.take(hold_partial=True).text() == "one "
+    ring.add(VALUE[9:] + b" two")
+    assert ring.take(hold_partial=True).text() == "[secret: KEY] two"
+
+
+def test_a_secret_whose_first_letters_were_shown_is_masked_from_there() -> None:
+    ring = OutputRing(secrets=SECRETS)
+    ring.add(b"one " + VALUE[:3])
+    assert ring.take(hold_partial=True).text() == "one one"
+    ring.add(VALUE[3:] + b" two")
+    assert ring.take().text() == "[secret: KEY] two"
+
+
+@pytest.mark.parametrize("shift", range(0, 40, 3))
+@pytest.mark.parametrize("most", [None, 5_000])
+def test_a_secret_that_the_gap_cuts_in_two_shows_on_neither_side(shift: int, most: int | None) -> None:
+    ring = OutputRing(40_000, secrets=SECRETS)
+    ring.add(b"a" * shift + (b"x" * 30 + VALUE) * 4_000 + b"z" * shift)
+    taken = ring.take(most=most)
+    text = (taken.head + b"|" + taken.tail).decode()
+    assert taken.dropped and taken.total == 4_000 * 50 + 2 * shift
+    assert not any(VALUE[at : at + 5] in text.encode() for at in range(len(VALUE) - 4))
+
+
+def test_looking_twice_is_the_same_and_takes_nothing() -> None:
+    ring = OutputRing(secrets=SECRETS)
+    ring.add(b"a " + VALUE)
+    assert ring.peek().text() == ring.peek().text() == "a [secret: KEY]"
+    ring.add(b" more")
+    assert ring.peek().text() == ring.take().text() == "a [secret: KEY] more"

@@ -80,31 +80,44 @@ def mask_output(output: str | list[Part], secrets: Secrets) -> str | list[Part]:
     ]
 
 
-RAW = "raw "
-"""Before the id of an item: its raw thinking, which streams beside the summary."""
-
-
 class StreamedText:
     """The items of one answer while they stream: each has a masker, which may hold a few characters back."""
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: Secrets, thread_id: str, turn_id: str, emit: Callable[[Msg], None]) -> None:
         self._secrets = secrets
-        self._open: dict[tuple[str, int], tuple[TextMasker, Callable[..., Msg]]] = {}
+        self._thread_id = thread_id
+        self._turn_id = turn_id
+        self._emit = emit
+        self._open: dict[tuple[str, str, int], TextMasker] = {}
 
-    def show(self, item_id: str, index: int, delta: str, make: Callable[..., Msg], emit: Callable[[Msg], None]) -> None:
-        """Emit what can be shown of one more piece of an item; `make(delta=…)` is its event."""
-        entry = self._open.get((item_id, index))
-        if entry is None:
-            entry = self._open[item_id, index] = self._secrets.text_stream(), make
-        if shown := entry[0].feed(delta):
-            emit(make(delta=shown))
+    def show(self, kind: str, item_id: str, delta: str, index: int = 0) -> None:
+        """Emit what can be shown of one more piece of an item; `kind` is "text", "summary" or "raw"."""
+        masker = self._open.get((kind, item_id, index))
+        if masker is None:
+            masker = self._open[kind, item_id, index] = self._secrets.text_stream()
+        if shown := masker.feed(delta):
+            self._show(kind, item_id, index, shown)
 
-    def finish(self, item_id: str, emit: Callable[[Msg], None]) -> None:
+    def finish(self, item_id: str) -> None:
         """The item is complete: emit what was held back of it."""
-        for key in [key for key in self._open if key[0].removeprefix(RAW) == item_id]:
-            masker, make = self._open.pop(key)
-            if rest := masker.finish():
-                emit(make(delta=rest))
+        for key in [key for key in self._open if key[1] == item_id]:
+            if rest := self._open.pop(key).finish():
+                self._show(*key, rest)
+
+    def _show(self, kind: str, item_id: str, index: int, delta: str) -> None:
+        thread_id, turn_id = self._thread_id, self._turn_id
+        match kind:
+            case "text":
+                msg = AgentMessageContentDelta(thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta)
+            case "summary":
+                msg = ReasoningContentDelta(
+                    thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta, summary_index=index
+                )
+            case _:
+                msg = ReasoningRawContentDelta(
+                    thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta, content_index=index
+                )
+        self._emit(msg)
 
 
 def _is_from_person(msg: Msg) -> bool:

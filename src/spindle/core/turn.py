@@ -19,7 +19,7 @@ import msgspec
 
 from spindle.core.calls import CallRunner
 from spindle.core.live_thread import LiveThread
-from spindle.core.secrecy import RAW, StreamedText, mask_output
+from spindle.core.secrecy import StreamedText, mask_output
 from spindle.errors import ImageRejected, ModelError, StreamDropped
 from spindle.model.client import (
     Completed,
@@ -36,15 +36,12 @@ from spindle.model.client import (
 from spindle.model.retry import backoff_s
 from spindle.protocol.events import (
     AgentMessage,
-    AgentMessageContentDelta,
     AgentReasoning,
     AgentReasoningRawContent,
     AgentReasoningSectionBreak,
     ItemCompleted,
     ItemStarted,
     Msg,
-    ReasoningContentDelta,
-    ReasoningRawContentDelta,
     StreamError,
     Warning,
     WebSearchBegin,
@@ -169,18 +166,16 @@ async def read_answer(
 ) -> StreamDropped | ModelError | None:
     """Read one stream to its end. How it failed is returned, not raised: what it finished is kept, its calls run on."""
     request = thread.build_request(turn.settings, turn.output_schema)
-    thread_id, turn_id = thread.thread_id, turn.turn_id
-    streamed = StreamedText(thread.secrets)
+    streamed = StreamedText(thread.secrets, thread.thread_id, turn.turn_id, emit)
     # Closed on every way out, so that a cancelled turn leaves no half-read connection behind.
     async with aclosing(thread.client.stream(request, turn_state)) as events:
         try:
             async for event in events:
                 match event:
                     case TextDelta(item_id=item_id, delta=delta):
-                        make = partial(AgentMessageContentDelta, thread_id=thread_id, turn_id=turn_id, item_id=item_id)
-                        streamed.show(item_id, 0, delta, make, emit)
+                        streamed.show("text", item_id, delta)
                     case ItemDone(item=item, item_id=item_id):
-                        streamed.finish(item_id, emit)
+                        streamed.finish(item_id)
                         if item_id not in sample.announced:
                             announce_item(thread, turn, item, item_id, emit)  # a server may send only finished items
                         record_item(thread, turn, item, item_id, sample, emit)
@@ -188,14 +183,7 @@ async def read_answer(
                             sample.had_calls = True
                             calls.start(item)
                     case SummaryDelta(item_id=item_id, delta=delta, summary_index=index):
-                        make = partial(
-                            ReasoningContentDelta,
-                            thread_id=thread_id,
-                            turn_id=turn_id,
-                            item_id=item_id,
-                            summary_index=index,
-                        )
-                        streamed.show(item_id, index, delta, make, emit)
+                        streamed.show("summary", item_id, delta, index)
                     case ItemAdded(item=item, item_id=item_id):
                         sample.announced.add(item_id)
                         announce_item(thread, turn, item, item_id, emit)
@@ -203,18 +191,12 @@ async def read_answer(
                         emit(AgentReasoningSectionBreak(item_id=item_id, summary_index=index))
                     case RawReasoningDelta(item_id=item_id, delta=delta, content_index=index):
                         if thread.show_raw_reasoning:
-                            make = partial(
-                                ReasoningRawContentDelta,
-                                thread_id=thread_id,
-                                turn_id=turn_id,
-                                item_id=item_id,
-                                content_index=index,
-                            )
-                            streamed.show(RAW + item_id, index, delta, make, emit)
+                            streamed.show("raw", item_id, delta, index)
                     case RateLimits(snapshot=snapshot):
                         thread.rate_limits = snapshot
                     case Completed():
                         sample.completed = event
+                        thread.note_counted(event)
                     case Created():
                         pass
         except (StreamDropped, ModelError) as failure:

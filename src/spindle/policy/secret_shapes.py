@@ -15,9 +15,9 @@ Span = tuple[int, int, str]
 
 _TOKENS: tuple[tuple[str, bytes, bytes], ...] = (
     ("API key", b"sk-", rb"(?<!-)sk-(?=[\w-]{0,200}[0-9A-Z])[\w-]{20,}"),
-    ("GitHub token", b"gh", rb"gh[pousr]_[A-Za-z0-9]{20,}"),
+    *(("GitHub token", b"gh%c_" % kind, rb"gh%c_[A-Za-z0-9]{20,}" % kind) for kind in b"pousr"),
     ("GitHub token", b"github_pat_", rb"github_pat_\w{20,}"),
-    ("GitLab token", b"gl", rb"gl(?:pat|ptt|cbt|rt|dt|ft|soat|agent|imt|oas)-[\w-]{16,}"),
+    *(("GitLab token", b"gl%s-" % kind, rb"gl%s-[\w-]{16,}" % kind) for kind in (b"pat", b"ptt", b"dt", b"rt", b"cbt")),
     ("AWS key id", b"AKIA", rb"AKIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
     ("AWS key id", b"ASIA", rb"ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
     ("Slack token", b"xox", rb"xox[a-z]-[A-Za-z0-9-]{10,}"),
@@ -95,18 +95,30 @@ _LINE_OPENS = (
     rb"(?:key|secret|token|passw(?:or)?d|credential|authorization)[\w-]{0,40}[\"']?[ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4}"
     rb"[\"'`]?(?:(?:bearer|basic|token) {1,4})?[a-z0-9+/_=.~-]{4,}\Z|(?<![a-z])bearer\s{1,4}[a-z0-9._~+/=-]{4,}\Z"
 )
+MARKS = (
+    *(mark.lower() for _, mark, _ in _TOKENS),
+    *(b"bearer", b"authorization", b"://", *_ASSIGNED_WORDS, _BEGIN.lower()[:4]),
+)
+"""One of these, in small letters, stands in everything that has a shape, or begins it."""
+
 HELD_MAX = 1 << 16
 """A secret that is longer than this is not waited for."""
 
 
 def find_shapes(data: bytes) -> Iterator[Span]:
     """Where something stands that looks like a secret. Spans may overlap."""
+    absent = tuple(sign for sign in (b"_", b"-") if sign not in data)
     for label, mark, token in _TOKENS:
-        if mark in data:
+        if (not absent or not any(sign in mark for sign in absent)) and mark in data:
             for found in _token(token).finditer(data):
                 yield found.start(), found.end(), label
     if b"://" in data and b"@" in data:
         yield from _addresses(data)
+    if _BEGIN in data:
+        for found in _pattern(_PRIVATE_KEY).finditer(data):
+            yield found.start(), found.end(), "private key"
+    if b"=" not in data and b":" not in data and b"earer" not in data and b"EARER" not in data:
+        return
     lower = data.lower()
     if b"bearer" in lower or b"authorization" in lower:
         for found in _pattern(_AUTHORIZATION).finditer(lower):
@@ -116,9 +128,6 @@ def find_shapes(data: bytes) -> Iterator[Span]:
     if any(word in lower for word in _ASSIGNED_WORDS):
         for found in _pattern(_ASSIGNED).finditer(lower):
             yield found.start("value"), found.end("value"), _name_before(data, found.end("rest"))
-    if _BEGIN in data:
-        for found in _pattern(_PRIVATE_KEY).finditer(data):
-            yield found.start(), found.end(), "private key"
 
 
 def opens_at(data: bytes) -> int:

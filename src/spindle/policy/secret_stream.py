@@ -6,7 +6,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 
-from spindle.policy.secret_shapes import HELD_MAX, Span, find_shapes, opens_at
+from spindle.policy.secret_shapes import HELD_MAX, MARKS, Span, find_shapes, opens_at
 from spindle.policy.secrets import json_forms, mark
 
 PREFIX = 4
@@ -20,6 +20,9 @@ MIN_CUT_OFF = 8
 
 MIN_ENCODED = 12
 """Shorter values are not looked for in other encodings: too little of them would be left to recognise."""
+
+SMALL = 4096
+"""Pieces below this size are looked at by one expression first; for larger ones it would be the slower way."""
 
 _WRAPS = b"\r\n"
 
@@ -50,6 +53,7 @@ class Forms:
         self.forms = sorted(found.values(), key=lambda form: -len(form.data))
         self._wrapped = any(form.is_wrapped for form in self.forms)
         self._begins: Callable[[str], object] | None = None
+        self._marks: Callable[[bytes], object] | None = None
 
     def may_begin_in(self, text: str) -> bool:
         """Whether the first characters of some value are in `text`."""
@@ -57,6 +61,17 @@ class Forms:
             prefixes = {value[:PREFIX] for value in self.values}
             self._begins = re.compile("|".join(map(re.escape, sorted(prefixes)))).search
         return self._begins(text) is not None
+
+    def is_quiet(self, data: bytes) -> bool:
+        """Nothing in `data` is, or begins, what is looked for. Quick for the small pieces that programs print."""
+        if self._marks is None:
+            marks = {form.prefix.lower() for form in self.forms} | {mark[:PREFIX] for mark in MARKS if self.shapes}
+            by_first: dict[bytes, list[bytes]] = {}
+            for mark in sorted(marks):
+                by_first.setdefault(re.escape(mark[:1]), []).append(re.escape(mark[1:]))
+            pattern = b"|".join(first + b"(?:" + b"|".join(rest) + b")" for first, rest in by_first.items())
+            self._marks = re.compile(pattern or rb"(?!)").search
+        return self._marks(data.lower()) is None
 
     def mask(self, data: bytes) -> bytes:
         spans = self.spans(data)
@@ -70,7 +85,7 @@ class Forms:
         ]
         if end < len(data) and (not spans or spans[-1][1] <= end):
             spans.append((end, len(data), "cut off here"))
-        return replace_spans(data, spans, start)
+        return replace_spans(data, spans, start) if spans or start else data
 
     def spans(self, data: bytes) -> list[Span]:
         """Where secrets stand, in order, none overlapping another."""
@@ -136,6 +151,9 @@ class StreamMasker:
         """What can be given out now."""
         text = self._context + self._held + data
         given = len(self._context)
+        if not self._held and len(text) < SMALL and self._forms.is_quiet(text):
+            self._context = text[-CONTEXT:]
+            return data
         end = max(given, self._forms.opens_at(text))
         if len(text) - end > HELD_MAX:
             end = len(text)

@@ -114,17 +114,19 @@ class OutputRing:
         taken = self._seen[1]
         return Taken(taken.head, taken.tail, taken.total, taken.lines, taken.dropped)
 
-    def take(self, *, hold_partial: bool = False) -> Taken:
+    def take(self, *, hold_partial: bool = False, most: int | None = None) -> Taken:
         """Hand over what was collected and start afresh.
 
-        `hold_partial` keeps back a character that is not whole, and what may be the beginning of a secret.
+        `hold_partial` keeps back a character that is not whole, and what may be the beginning of a secret. Of more than
+        `most` bytes only that much from either end may be wanted.
         """
         kept = self.value()
         end = len(kept) - len(_partial_character(kept)) if hold_partial else len(kept)
         if hold_partial and self._secrets is not None:
             end = min(end, max(0, self._secrets.forms().opens_at(self._given + kept) - len(self._given)))
         held = kept[end:]
-        taken = self._masked(self._secrets, len(self._head) + self._kept - len(held)) if self._secrets else self.peek()
+        count = len(self._head) + self._kept - len(held)
+        taken = self._masked(self._secrets, count, most) if self._secrets else self.peek()
         taken.total -= len(held)
         if held and not self._secrets:
             if taken.tail:
@@ -140,18 +142,22 @@ class OutputRing:
         self.add(held)
         return taken
 
-    def _masked(self, secrets: Secrets, end: int) -> Taken:
+    def _masked(self, secrets: Secrets, end: int, most: int | None = None) -> Taken:
         """The first `end` of the kept bytes, without secrets."""
         forms = secrets.forms()
-        behind = b"".join(self._pieces)
-        dropped = self.dropped
+        head, tail = self.head[:end], b"".join(self._pieces)[: max(0, end - len(self._head))]
+        dropped, before = self.dropped, max(0, len(tail) - self._half)
+        if most is not None and len(head) + len(tail) > 2 * (most + SLACK):
+            both = head + tail if not dropped else b""
+            head = (both or head)[: most + SLACK]
+            tail, before = (both or tail)[-most - SLACK :], min(SLACK, max(0, len(both or tail) - most))
+            dropped = self.total - len(head) - (len(tail) - before)
         if not dropped:
-            shown = forms.mask_from(self._given + (self.head + behind)[:end], len(self._given))
+            shown = forms.mask_from(self._given + head + tail, len(self._given))
             return Taken(shown, b"", self.total, self.lines, 0)
         # Both sides of the gap may have cut a secret in two.
-        head = forms.mask_from(self._given + self.head, len(self._given), is_cut=True)
-        tail = forms.mask_from(behind[: end - len(self._head)], max(0, len(behind) - self._half))
-        return Taken(head, tail, self.total, self.lines, dropped)
+        head = forms.mask_from(self._given + head, len(self._given), is_cut=True)
+        return Taken(head, forms.mask_from(tail, before), self.total, self.lines, dropped)
 
 
 _GIVEN = 64

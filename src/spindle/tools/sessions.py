@@ -143,11 +143,11 @@ def _answer(
     is_running: bool = False,
     after: str = "",
 ) -> ToolResult:
-    taken = output.take(hold_partial=is_running)
     policy = ctx.truncation
     allowed = policy.limit if policy.mode == "tokens" else -(-policy.limit // 4)
-    wanted = DEFAULT_OUTPUT_TOKENS if max_tokens is None else max(0, int(max_tokens))
-    text, truncated = cut_for_model(taken, "tokens", min(wanted, allowed))
+    limit = min(DEFAULT_OUTPUT_TOKENS if max_tokens is None else max(0, int(max_tokens)), allowed)
+    taken = output.take(hold_partial=is_running, most=4 * limit)
+    text, truncated = cut_for_model(taken, "tokens", limit)
     count = -(-taken.total // 4)
     if truncated:
         text = f"Warning: truncated output (original token count: {count})\nTotal output lines: {taken.lines}\n\n{text}"
