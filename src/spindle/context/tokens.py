@@ -32,6 +32,8 @@ def estimate_tokens(item: Item | bytes) -> int:
     hidden = item.get("encrypted_content")
     if isinstance(hidden, str) and item.get("type") in ("reasoning", "compaction", "compaction_summary"):
         return tokens_of_bytes(max(0, len(hidden) * 3 // 4 - _ENVELOPE_BYTES))
+    if not isinstance(item.get("content"), list) and not isinstance(item.get("output"), list):
+        return tokens_of_bytes(len(encode_json(item)))
     images = list(_image_urls(item))
     size = len(encode_json(item)) - sum(len(url) for url in images)
     return tokens_of_bytes(size) + IMAGE_TOKENS * len(images)
