@@ -177,6 +177,20 @@ async def test_two_calls_with_one_id_are_never_open_at_the_same_time(start: Any,
     assert sorted(path.name for path in workspace.iterdir() if path.name != ".git") == [second.command[-1].split()[1]]
 
 
+async def test_a_call_named_like_its_turn_does_not_catch_the_answer_to_another(start: Any, workspace: Path) -> None:
+    driver = await start([run("touch one", "c1"), run("touch two", "s1")], says("done"), **ASKS)
+    assert driver.begin("go") == "s1"
+    first = await driver.until(ExecApprovalRequest)
+    await driver.idle()
+    assert len(questions(driver)) == 1
+    driver.submit(ExecApproval(id="s1", decision="approved"))
+    second = await driver.until(ExecApprovalRequest)
+    assert {first.call_id, second.call_id} == {"c1", "s1"}
+    driver.submit(ExecApproval(id="s1", decision="denied"))
+    await driver.end_of("s1")
+    assert [path.name for path in workspace.iterdir() if path.name != ".git"] == [first.command[-1].split()[1]]
+
+
 # ---- how a question can end --------------------------------------------------------------------------
 
 

@@ -127,8 +127,13 @@ class Approvals:
             question.closed.set_result(None)
 
     def in_the_way_of(self, question: Question) -> Question | None:
-        """An open question about the same thing is not put twice, and an answer by call id must mean one question."""
-        return next((q for q in self._open if q.key == question.key or q.call_id == question.call_id), None)
+        """Nothing is asked twice at a time, and an id must mean one question: a model chooses its call ids."""
+
+        def collides(other: Question) -> bool:
+            ids = (other.call_id, other.sub_id)
+            return question.call_id in ids or question.sub_id == other.call_id or question.key == other.key
+
+        return next((other for other in self._open if collides(other)), None)
 
     # ---- grants --------------------------------------------------------------------------------
 
