@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from spindle.policy.commands import is_dangerous, is_known_safe, split_command
+from spindle.policy.commands import commands_within, is_dangerous, is_known_safe, split_command
 from spindle.policy.prefixes import offerable_prefix
 from spindle.policy.rules import STRICTNESS as _STRICTNESS
 from spindle.policy.rules import RuleMatch, RuleSet
@@ -124,10 +124,11 @@ class _Judge:
         safe = [_is_safe(part) for part in parts]
         if all(safe) and not is_known_safe(argv):
             safe = [False] * len(parts)
-        return [
+        verdicts = [
             rule or self._by_nature(part, is_safe=is_safe, is_harmful=is_harmful)
             for part, rule, is_safe, is_harmful in zip(parts, found, safe, dangerous, strict=True)
         ]
+        return [*verdicts, *_restricted_inside(argv, parts, rules)]
 
     def _by_nature(self, part: Sequence[str], *, is_safe: bool, is_harmful: bool) -> _Verdict:
         decision: Literal["allow", "prompt", "forbidden"] = "allow"
@@ -161,6 +162,17 @@ def _by_rules(part: Sequence[str], rules: RuleSet | None) -> _Verdict | None:
             strictest.justification or f"a rule asks before commands that begin with {shell_join(strictest.prefix)}"
         )
     return _Verdict(part=part, decision=strictest.decision, rule=strictest, reason=reason)
+
+
+def _restricted_inside(argv: Sequence[str], parts: Sequence[Sequence[str]], rules: RuleSet | None) -> list[_Verdict]:
+    """What rules ask about or forbid, found behind wrappers and in scripts that cannot be split: `env git push > f`."""
+    if rules is None or not rules.restricts:
+        return []
+    commands = commands_within(argv)
+    if commands is None:
+        return [_Verdict(part=argv, decision="prompt", reason="the command is too long to be compared with the rules")]
+    found = [_by_rules(command, rules) for command in commands if command not in parts]
+    return [verdict for verdict in found if verdict is not None and verdict.decision != "allow"]
 
 
 def _forbidden(argv: Sequence[str], verdicts: Sequence[_Verdict]) -> str:

@@ -8,10 +8,11 @@ from typing import Any
 
 from spindle.policy.danger import is_dangerous
 from spindle.policy.safe import FIND_ACTS, is_known_safe, safe_environment
+from spindle.policy.within import commands_within
 from spindle.policy.words import SHELLS, script_of, split_script
 from spindle.protocol.quote import shell_join
 
-__all__ = ["is_dangerous", "is_known_safe", "parse_command", "safe_environment", "split_command"]
+__all__ = ["commands_within", "is_dangerous", "is_known_safe", "parse_command", "safe_environment", "split_command"]
 
 
 def split_command(argv: Sequence[str]) -> list[list[str]] | None:

@@ -21,6 +21,7 @@ MAX_WORK = 4 * MAX_SCRIPT
 MAX_STARTS = 64
 MAX_LAUNCHED = 2000
 
+FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"))
 _FETCHERS = frozenset(("curl", "wget", "aria2c", "fetch", "nc", "ncat", "lynx", "http", "xh"))
 _DECODERS = frozenset(("base64", "base32", "xxd", "openssl", "uudecode", "gunzip", "zcat", "bunzip2", "xz"))
 _RUN_TEXT = frozenset(("eval", "source", "."))
@@ -154,7 +155,7 @@ class _Examination:
     # -- a command
 
     def is_dangerous_command(self, words: list[str], depth: int) -> bool:
-        words = _strip_prefixes(words)
+        words = strip_prefixes(words)
         if not words:
             return False
         if depth > MAX_DEPTH:
@@ -171,8 +172,7 @@ class _Examination:
             return self._launches_danger(rest, depth + 1)
         if name in ("find", "fd", "fdfind"):
             return any(
-                word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch")
-                and self.is_dangerous_command(rest[at + 1 :], depth + 1)
+                word in FIND_RUNS and self.is_dangerous_command(rest[at + 1 :], depth + 1)
                 for at, word in enumerate(rest[:-1])
             )
         if name in INTERPRETERS and any(self.is_dangerous_script(text, depth + 1) for text in INTERPRETERS[name](rest)):
@@ -202,7 +202,7 @@ class _Examination:
     # -- shells
 
     def runs_a_shell(self, words: list[str], depth: int = 0) -> bool:
-        words = _strip_prefixes(words)
+        words = strip_prefixes(words)
         if not words:
             return False
         name = os.path.basename(words[0])
@@ -213,7 +213,7 @@ class _Examination:
         return name in SHELLS
 
     def _reads_its_input(self, words: list[str], depth: int = 0) -> bool:
-        words = _strip_prefixes(words)
+        words = strip_prefixes(words)
         if not words:
             return False
         name = os.path.basename(words[0])
@@ -223,7 +223,7 @@ class _Examination:
 
     def _name(self, words: list[str], depth: int = 0) -> str:
         """The program behind keywords, assignments and wrappers."""
-        words = _strip_prefixes(words)
+        words = strip_prefixes(words)
         if not words:
             return ""
         name = os.path.basename(words[0])
@@ -235,7 +235,7 @@ class _Examination:
         return name
 
 
-def _strip_prefixes(words: list[str]) -> list[str]:
+def strip_prefixes(words: list[str]) -> list[str]:
     """Without leading keywords and variable assignments."""
     at = 0
     while at < len(words) and (words[at] in _PREFIXES or re.match(r"[A-Za-z_]\w*\+?=", words[at])):

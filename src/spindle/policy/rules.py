@@ -89,6 +89,11 @@ class RuleSet:
         found = (rule.match(words) for rule in self._by_program.get(words[0], ()))
         return [match for match in found if match is not None]
 
+    @property
+    def restricts(self) -> bool:
+        """Is there a rule that asks or forbids?"""
+        return any(rule.decision != "allow" for rule in self._rules)
+
     def with_allowed(self, prefix: Sequence[str]) -> RuleSet:
         """These rules and one more that allows what begins with `prefix`."""
         rule = _allow_rule(prefix)
