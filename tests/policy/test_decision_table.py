@@ -170,6 +170,33 @@ def test_a_rule_does_not_reach_into_an_opaque_script() -> None:
         assert name_of(decide(hidden, allow("git", "push"), policy="untrusted")) == "ask-in", hidden
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("git push > log", "X=1 git push", "(git push)", "git push &", "echo $(git push)", "echo `git push`"),
+        *("env A=1 git push", "timeout 5 git push", "nice -n 5 git push", "echo x | xargs git push", "sudo git push"),
+        *("bash -c 'git push'", "bash -c \"bash -c 'git push'\"", "eval git push", "find . -exec git push ';'"),
+        *("/usr/bin/git push", "\\git push", "g''it push", "if true; then git push; fi", "f() { git push; }; f"),
+        "for i in 1 2; do git push; done",
+    ],
+)
+def test_a_rule_that_asks_or_forbids_is_not_dodged(script: str) -> None:
+    assert name_of(decide(script, forbid("git", "push"))) == "rule"
+    assert name_of(decide(script, prompt("git", "push"))) == "ask-in"
+    assert name_of(decide(script, prompt("git", "push"), policy="never")) == "unasked"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("echo 'git push'", "echo done # then git push", 'echo "a && git push"', "git status", "git pushx"),
+        *("cat <<EOF\ngit push\nEOF", "git commit -m \"$(cat <<'EOF'\ngit push later\nEOF\n)\""),
+    ],
+)
+def test_words_about_a_forbidden_command_are_no_command(script: str) -> None:
+    assert decide(script, forbid("git", "push")) == Allow(sandboxed=True)
+
+
 def test_the_strictest_verdict_counts_for_the_whole_line() -> None:
     rules = (allow("git", "push"), prompt("npm", "publish"), forbid("terraform"))
     assert name_of(decide("git push; npm publish", *rules)) == "ask-in"
