@@ -44,6 +44,7 @@ CONTEXT_PREFIXES = (
     "# agents.md instructions for ",
     "<user_instructions>",
     "<user_action>",
+    "<work_ledger>",
 )
 """How user-role messages begin that no person typed (compared in lower case)."""
 
