@@ -247,7 +247,9 @@ def test_the_sandbox_command_loads_little_more_than_the_fence(
         text=True,
         check=True,
     )
-    ours = {name for name in reported_imports(done.stderr) if name.startswith("spindle.")}
+    loaded = reported_imports(done.stderr)
+    assert loaded.isdisjoint({"asyncio", "ssl", "logging", "tempfile", "concurrent.futures"})
+    ours = {name for name in loaded if name.startswith("spindle.")}
     assert "spindle.process.sandbox" in ours
     packages = {package_of(name) for name in ours}
     assert packages.isdisjoint({"assembly", "auth", "context", "core", "patch", "prompt", "thread", "tools"})

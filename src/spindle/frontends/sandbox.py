@@ -115,14 +115,12 @@ def _policy(config: Config, parsed: Parsed) -> SandboxPolicy:
 
 def _start(argv: list[str], boundary: Boundary, environment: dict[str, str], home: str) -> int:
     # Only now: what cannot be run needs none of it.
-    import asyncio
-
     from spindle.process import foreground, sandbox
-    from spindle.process.launcher import check_startable
+    from spindle.process.command import check_startable
 
     check_startable(argv, boundary.cwd, environment)
     # A session of its own, or a terminal that is shared on purpose: no need for the launcher to cut it off.
-    launch = asyncio.run(sandbox.plan(argv, boundary=boundary, cwd=boundary.cwd, env=environment, home=home, tty=True))
+    launch = sandbox.plan_now(argv, boundary=boundary, cwd=boundary.cwd, env=environment, home=home, tty=True)
     if boundary.is_full_access:
         os.chdir(boundary.cwd)
         os.execvpe(launch.argv[0], list(launch.argv), dict(launch.env))

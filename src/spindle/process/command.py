@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import os
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
-from spindle.policy.sandbox import Boundary
+from spindle.policy.sandbox import Boundary, absolute
 
 
 class ShellLike(Protocol):
@@ -36,3 +38,22 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lacks_network(self) -> bool:
         return self.boundary is not None and not self.boundary.is_full_access and not self.boundary.has_network
+
+
+def check_startable(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:
+    """Raise the OSError that starting would end in; a launcher would report it as a failure of its own."""
+    program = argv[0]
+    if any("\0" in word for word in argv):
+        raise OSError(errno.EINVAL, "an argument contains a NUL character", program)
+    if not os.path.isdir(cwd):
+        raise FileNotFoundError(2, "No such file or directory", cwd)
+    if "/" in program:
+        candidates = [absolute(program, cwd)]
+    else:
+        candidates = [f"{absolute(folder, cwd)}/{program}" for folder in env.get("PATH", os.defpath).split(os.pathsep)]
+    for path in candidates:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return
+    if any(os.path.exists(path) for path in candidates):
+        raise PermissionError(13, "Permission denied", program)
+    raise FileNotFoundError(2, "No such file or directory", program)

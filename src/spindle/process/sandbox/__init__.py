@@ -1,8 +1,8 @@
 """The fence around a command: which back end this machine offers, and the launcher it puts in front of the argv.
 
-`plan()` is the only door. It answers with a launch that is confined as the policy says, or raises
-`SandboxUnavailable`; it never answers with less than was asked for. The ladder: bubblewrap on Linux, the system's own
-sandbox on macOS, Landlock if the user accepted it by name, and then nothing.
+`plan()` is the only door, and `plan_now()` the same one for who has no event loop. It answers with a launch that is
+confined as the policy says, or raises `SandboxUnavailable`; it never answers with less than was asked for. The ladder:
+bubblewrap on Linux, the system's own sandbox on macOS, Landlock if the user accepted it by name, and then nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,34 @@ from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
 from spindle.process.sandbox.launch import Launch
 
-__all__ = ["Launch", "backend_of", "plan", "problem"]
+__all__ = ["Launch", "backend_of", "plan", "plan_now", "problem", "problem_now"]
 
+_tried: dict[str, str | None] = {}
+"""What `problem` found, by the back end that the user chose."""
 _OTHERWISE = "approve the command to run it without one, or use the danger-full-access mode"
 
 
 async def plan(
+    argv: Sequence[str], *, boundary: Boundary | None, cwd: str, env: Mapping[str, str], home: str, tty: bool
+) -> Launch:
+    """How to start `argv`. `boundary` None means that a person or a rule let it out of the sandbox.
+
+    `cwd` is where the command starts, which need not be the turn's working directory.
+    """
+    reason = None if boundary is None or boundary.is_full_access else await problem(boundary.fence)
+    return _planned(reason, argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
+
+
+def plan_now(
+    argv: Sequence[str], *, boundary: Boundary, cwd: str, env: Mapping[str, str], home: str, tty: bool
+) -> Launch:
+    """The same for a program that has nothing else to do meanwhile."""
+    reason = None if boundary.is_full_access else problem_now(boundary.fence)
+    return _planned(reason, argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
+
+
+def _planned(
+    reason: str | None,
     argv: Sequence[str],
     *,
     boundary: Boundary | None,
@@ -28,16 +50,11 @@ async def plan(
     home: str,
     tty: bool,
 ) -> Launch:
-    """How to start `argv`. `boundary` None means that a person or a rule let it out of the sandbox.
-
-    `cwd` is where the command starts, which need not be the turn's working directory.
-    """
     _hide_this_process()
     if boundary is None or boundary.is_full_access:
         from spindle.process.sandbox import none
 
         return none.launch(argv, env)
-    reason = await problem(boundary.fence)
     if reason is not None:
         raise SandboxUnavailable(reason)
     # Only the back end that is used is loaded.
@@ -80,25 +97,30 @@ def backend_of(fence: Fence, system: str = sys.platform) -> str:
 async def problem(fence: Fence | None = None) -> str | None:
     """Why no sandbox can be started here, in one sentence; None when one can. Tried once per process, by running it."""
     fence = fence or Fence()
+    if fence.backend not in _tried:
+        import asyncio  # whoever awaits this has it
+
+        _tried[fence.backend] = await asyncio.to_thread(problem_now, fence)
+    return _tried[fence.backend]
+
+
+def problem_now(fence: Fence) -> str | None:
+    """The same without an event loop."""
     match backend_of(fence):
         case "bubblewrap":
             from spindle.process.sandbox import bubblewrap
 
-            reason = await bubblewrap.problem()
+            reason = bubblewrap.problem()
             return reason if reason is None or fence.backend != "auto" else _with_offer(reason)
         case "landlock":
-            import asyncio
-
             from spindle.process.sandbox import landlock
 
-            reason = await asyncio.to_thread(landlock.problem)
+            reason = landlock.problem()
             return reason and f"the Landlock back end cannot be used ({reason}), so nothing was run; {_OTHERWISE}"
         case "seatbelt":
-            import asyncio
-
             from spindle.process.sandbox import seatbelt
 
-            reason = await asyncio.to_thread(seatbelt.problem)
+            reason = seatbelt.problem()
             return reason and f"macOS cannot confine commands here ({reason}), so nothing was run; {_OTHERWISE}"
     if fence.backend == "none":
         return (

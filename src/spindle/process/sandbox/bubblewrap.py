@@ -7,10 +7,10 @@ the machine it may use is `limits`.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -39,7 +39,7 @@ _PROBE_MARK = kill.Mark(1)
 class _Backend:
     """What the probe of this process found."""
 
-    probe: asyncio.Task[str | None] | None = None
+    trying = threading.Lock()
     answer: tuple[str | None] | None = None
     program = ""
     namespaces: tuple[str, ...] = ()
@@ -74,17 +74,15 @@ class _Starter:
             pass  # an old kernel, or somebody else listens already: Unix sockets are refused altogether
 
 
-async def problem() -> str | None:
-    """One sentence saying why bubblewrap cannot be used, or None."""
-    if _Backend.answer is None:
-        loop = asyncio.get_running_loop()
-        if _Backend.probe is None or _Backend.probe.get_loop() is not loop:
-            _Backend.probe = loop.create_task(_find_working())
-        _Backend.answer = (await asyncio.shield(_Backend.probe),)
-    return _Backend.answer[0]
+def problem() -> str | None:
+    """One sentence saying why bubblewrap cannot be used, or None. The first to ask waits until it was tried."""
+    with _Backend.trying:
+        if _Backend.answer is None:
+            _Backend.answer = (_find_working(),)
+        return _Backend.answer[0]
 
 
-async def _find_working() -> str | None:
+def _find_working() -> str | None:
     if not seccomp.machine():
         return f"there is no filter of system calls for {os.uname().machine} machines, so nothing was run"
     candidates = [path for path in (*SYSTEM_PATHS, _packaged_program()) if path and os.access(path, os.X_OK)]
@@ -101,7 +99,7 @@ async def _find_working() -> str | None:
                 continue
             namespaces = (*user, *_NAMESPACES)
             options = ["--ro-bind", "/", "/", *SYSTEM_MOUNTS, *namespaces, "--unshare-net", "--new-session"]
-            failure = await asyncio.to_thread(_try, program, options)
+            failure = _try(program, options)
             if failure is None:
                 _Backend.program, _Backend.namespaces = program, namespaces
                 return None

@@ -93,7 +93,7 @@ async def survey() -> tuple[Backend, ...]:
 async def _bubblewrap() -> Backend:
     if sys.platform != "linux":
         return Backend(name="bubblewrap", is_usable=False, detail="for Linux only")
-    reason = await bubblewrap.problem()
+    reason = await asyncio.to_thread(bubblewrap.problem)
     if reason is not None:
         causes = [text for path, value, text in _SWITCHES if _content(path) == value]
         return Backend(name="bubblewrap", is_usable=False, detail="; ".join((reason, *causes)))
