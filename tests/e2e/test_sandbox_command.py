@@ -184,6 +184,15 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(
     assert message in (None, done.stderr)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a folder that root without its powers cannot enter")
+def test_a_launcher_that_fails_is_no_exit_code_of_the_command(sandbox: Run, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o700)
+    os.chown(tmp_path / "closed", 65534, 65534)
+    done = sandbox("-C", str(tmp_path / "closed"), "true")
+    assert done.returncode == 1
+    assert done.stderr.endswith("error: the sandbox could not be set up, so nothing was run; its launcher said why\n")
+
+
 def test_nothing_is_run_in_a_broken_configuration(sandbox: Run, home: Path) -> None:
     (home / "config.toml").write_text("sandbox_mode = [\n")
     done = sandbox("echo", "ran")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
+from spindle.errors import SandboxUnavailable
 from spindle.process import kill
 from spindle.process.sandbox.launch import Launch
 
@@ -33,7 +34,10 @@ def has_terminal() -> bool:
 
 
 def run(launch: Launch, *, cwd: str, shares_terminal: bool) -> int:
-    """Start it, wait for its end, and tell its exit code; 128+n after signal n. Raises OSError if it cannot start."""
+    """Start it, wait for its end, and tell its exit code; 128+n after signal n.
+
+    Raises OSError if it cannot start, SandboxUnavailable if its launcher ended before the command began.
+    """
     terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC) if shares_terminal else -1
     before = {number: signal.getsignal(number) for number in (*_PASSED_ON, signal.SIGTTOU)}
     try:
@@ -41,7 +45,10 @@ def run(launch: Launch, *, cwd: str, shares_terminal: bool) -> int:
             job = _Job(_start(launch, mark, cwd, shares_terminal=shares_terminal), terminal)
             for number in _PASSED_ON:
                 signal.signal(number, job.pass_on)
-            return job.wait()
+            code = job.wait()
+        if launch.never_ran(code):
+            raise SandboxUnavailable("the sandbox could not be set up, so nothing was run; its launcher said why")
+        return code
     finally:
         for number, action in before.items():
             signal.signal(number, action)
