@@ -458,6 +458,34 @@ def test_09_a_denied_file_is_denied_by_every_name(spindle: Spindle, server: Fake
     assert [way for way, text in zip(ways, told, strict=True) if "the-secret-itself" in text] == []
 
 
+def test_09_the_file_tools_deny_what_the_shell_is_denied(spindle: Spindle, server: FakeServer, outside: Path) -> None:
+    picture = bytes.fromhex(
+        "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+        + "1f15c489"
+        + "0000000d49444154789c6360606060000000"
+        "05000157cfc7e60000000049454e44ae426082"
+    )
+    (outside / "secret.png").write_bytes(picture)
+    (spindle.workspace / "soft.png").symlink_to(outside / "secret.png")
+    os.link(outside / "secret.png", spindle.workspace / "hard.png")
+    (spindle.workspace / "shown.png").write_bytes(picture)
+    (spindle.workspace / "keys.txt").write_text("the-secret-itself\n")
+    spindle.configure(f'[spindle.sandbox]\ndeny_read = ["{outside}/**", "keys.txt"]')
+    move = (
+        "*** Begin Patch\n*** Update File: keys.txt\n*** Move to: copy.txt\n@@\n-the-secret-itself\n+x\n*** End Patch\n"
+    )
+    guess = "*** Begin Patch\n*** Update File: keys.txt\n@@\n-is it this?\n+x\n*** End Patch\n"
+    calls = [call("view_image", {"path": path}, path) for path in ("soft.png", "hard.png", "shown.png")]
+    calls += [call("view_image", {"path": str(outside / "secret.png")}, "direct")]
+    calls += [custom_call("apply_patch", move, "move"), custom_call("apply_patch", guess, "guess")]
+    told = run_calls(spindle, server, calls, *WRITE)
+    assert "data:image" in told["shown.png"], "else nothing was tried"
+    assert [name for name, text in told.items() if "data:image" in text] == ["shown.png"]
+    assert [name for name, text in told.items() if "the-secret-itself" in text] == []
+    assert not (spindle.workspace / "copy.txt").exists()
+    assert (spindle.workspace / "keys.txt").read_text() == "the-secret-itself\n"
+
+
 def test_17_a_file_that_is_denied_before_it_exists_cannot_be_read_when_it_does(
     spindle: Spindle, server: FakeServer, outside: Path
 ) -> None:
@@ -840,6 +868,9 @@ def test_43_what_a_person_is_shown_of_a_command_hides_nothing(spindle: Spindle, 
     for character in "\u202e\u2066\u2069\u200b\x1b\r":
         assert character not in done.err, repr(character)
     assert "202e" in done.err.lower()
+    [question] = ask(spindle, server, [call("exec_command", {"cmd": trick}, "c1")], *ASK_ALWAYS)
+    assert question["command"][-1] == trick, "what is run is told exactly"
+    assert question["display"].isascii() and "202E" in question["display"] and question["display"].isprintable()
 
 
 # ---- 44, 45: what malware on the machine could use -------------------------------------------------

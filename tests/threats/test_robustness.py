@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import fcntl
+import gzip
 import json
 import os
 import re
@@ -30,6 +31,7 @@ from fake_server import (
     Turn,
     call,
     completed,
+    custom_call,
     encode_event,
     item_events,
     message,
@@ -301,6 +303,21 @@ def test_on_a_disk_that_is_full_from_the_start_everything_works_or_is_refused_in
             if rollout.stat().st_size:
                 whole_lines(rollout)
         (tmp_path / "home.before").rename(tmp_path / f"before{number}")
+
+
+@pytest.mark.usefixtures("own_mounts")
+def test_a_patch_on_a_full_disk_leaves_the_file_as_it_was(spindle: Spindle, server: FakeServer, tmp_path: Path) -> None:
+    (spindle.workspace / "a.txt").write_text("old\n")
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-old\n+" + "new" * 30_000 + "\n*** End Patch\n"
+    server.script(turn(custom_call("apply_patch", patch, "c1")), turn(message("fine")))
+    copy = tmp_path / "copy"
+    wrap = on_small_disk(spindle.workspace, 300, copy)
+    fill = ["sh", "-c", f'cd {spindle.workspace}; cat /dev/zero > filler 2>/dev/null; exec "$@"', "sh"]
+    done = spindle("exec", "-s", "workspace-write", "hi", wrap=[*wrap, *fill])
+    assert (done.code, done.out) == (0, "fine\n"), done.err
+    assert "No space left" in output_of(server.requests[-1])
+    assert (copy / "a.txt").read_text() == "old\n"
+    assert sorted(path.name for path in copy.iterdir()) == [".git", "a.txt", "filler"]
 
 
 # ---- read-only home --------------------------------------------------------------------------------
@@ -584,11 +601,11 @@ def test_an_event_of_thirty_megabytes_arrives_even_when_it_takes_longer_than_the
 ) -> None:
     text = "x" * (30 * MIB)
     raw = stream_of(*whole_message(text)[-1:], completed("r", {}))
-    server.script(sends_raw(raw, fragment=64 * 1024, fragment_delay_s=0.003))
+    server.script(sends_raw(raw, fragment=128 * 1024, fragment_delay_s=0.005))
     started = time.monotonic()
     done = spindle("exec", *SHORT_IDLE, "hi")
     assert (done.code, len(done.out), len(server.requests)) == (0, len(text) + 1, 1), done.err[-300:]
-    assert 1.4 < time.monotonic() - started < 20
+    assert 1.1 < time.monotonic() - started < 20
 
 
 def test_an_event_above_the_limit_is_refused_in_a_sentence_and_not_asked_for_again(
@@ -599,6 +616,31 @@ def test_an_event_above_the_limit_is_refused_in_a_sentence_and_not_asked_for_aga
     done = spindle("exec", "--json", "hi")
     assert (done.code, len(server.requests)) == (1, 1)
     assert "larger than 1000000 bytes" in done.events[-1]["error"]["message"]
+
+
+def test_a_compressed_answer_that_unfolds_without_end_costs_no_memory(spindle: Spindle, server: FakeServer) -> None:
+    bomb = gzip.compress(b"data: " + b"x" * (256 * MIB), 1)
+    spindle.configure("[spindle.limits]\nsse_event_max_bytes = 8000000")
+    memory: list[int] = []
+    process: list[subprocess.Popen[bytes]] = []
+
+    def measured(step: Turn) -> Any:
+        def answer(_: Received) -> Turn:
+            memory.append(peak_memory_kb(wait_for(lambda: process and process[0].pid, "not started")))
+            return step
+
+        return answer
+
+    squeezed = {"content-encoding": "gzip"}
+    server.script(
+        measured(Turn(status=500, body=bomb, headers=squeezed)),
+        measured(Turn(status=500, body=bomb, headers=squeezed)),
+        measured(sends_raw(bomb, headers=squeezed)),
+    )
+    process.append(spindle.start("exec", "--json", "hi"))
+    done = finish(process[0])
+    assert done.code == 1 and "larger than 8000000 bytes" in done.events[-1]["error"]["message"]
+    assert len(memory) == 3 and memory[2] - memory[0] < 20 * 1024, f"{memory} kB"
 
 
 # ---- keep-alive comments only ----------------------------------------------------------------------

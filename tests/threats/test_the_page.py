@@ -43,7 +43,7 @@ def test_every_published_attack_is_tested_or_said_not_to_apply() -> None:
 
 def test_every_broken_thing_has_its_promise_and_its_test() -> None:
     table = rows("When things break")
-    assert len(table) == 23
+    assert len(table) == 24
     assert [row[0] for row in table if not row[1] or not named(row[2], DEFAULTS["When things break"])] == []
 
 
