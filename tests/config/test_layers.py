@@ -207,7 +207,7 @@ tool_timeout_sec = 30
         "core",
         ("A*",),
         {"B": "1"},
-        True,
+        None,
     )
     assert (config.history_persistence, config.agents_max_threads) == ("none", 2)
     assert config.disabled_skills == (setup.path("home/skills/x"), "y")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spindle.policy.environment import FIXED, EnvironmentPolicy, child_environment
+from spindle.policy.environment import FIXED, EnvironmentPolicy, child_environment, withheld_names
 
 PARENT = {
     "HOME": "/h",
@@ -20,6 +20,7 @@ PARENT = {
     "LD_LIBRARY_PATH": "/lib",
     "DYLD_INSERT_LIBRARIES": "evil",
     "PAGER": "less",
+    "SSH_AUTH_SOCK": "/run/agent",
 }
 
 
@@ -29,8 +30,12 @@ def own(policy: EnvironmentPolicy, secrets: tuple[str, ...] = ("ACME_KEY",)) -> 
     return {name: value for name, value in made.items() if name not in FIXED}
 
 
-def test_everything_but_the_agents_keys_and_loader_tricks_is_inherited() -> None:
-    assert own(EnvironmentPolicy()) == {
+def test_everything_but_secrets_and_loader_tricks_is_inherited() -> None:
+    assert own(EnvironmentPolicy()) == {"HOME": "/h", "PATH": "/bin", "FOO": "1", "LD_LIBRARY_PATH": "/lib"}
+
+
+def test_the_agents_own_keys_and_sockets_stay_with_it_even_if_all_others_are_wanted() -> None:
+    assert own(EnvironmentPolicy(ignore_default_excludes=True)) == {
         "HOME": "/h",
         "PATH": "/bin",
         "FOO": "1",
@@ -38,6 +43,22 @@ def test_everything_but_the_agents_keys_and_loader_tricks_is_inherited() -> None
         "my_key": "k",
         "LD_LIBRARY_PATH": "/lib",
     }
+
+
+def test_what_the_user_names_is_inherited() -> None:
+    named = ("HOME", "SSH_AUTH_SOCK", "my_key")
+    assert own(EnvironmentPolicy(include_only=named)) == {"HOME": "/h", "SSH_AUTH_SOCK": "/run/agent", "my_key": "k"}
+    strict = EnvironmentPolicy(include_only=named, ignore_default_excludes=False)
+    assert own(strict) == {"HOME": "/h", "SSH_AUTH_SOCK": "/run/agent"}
+    assert own(EnvironmentPolicy(inherit="none", set={"SSH_AUTH_SOCK": "/mine"})) == {"SSH_AUTH_SOCK": "/mine"}
+
+
+def test_names_that_even_a_profile_cannot_hand_on() -> None:
+    assert withheld_names(EnvironmentPolicy(), ("ACME_KEY",)) == {
+        *("ACME_KEY", "CODEX_API_KEY", "OPENAI_API_KEY", "SSH_AUTH_SOCK"),
+    }
+    lenient = EnvironmentPolicy(set={"OPENAI_API_KEY": "mine"}, include_only=("SSH_*", "codex_*"))
+    assert withheld_names(lenient, ("ACME_KEY",)) == {"ACME_KEY"}
 
 
 def test_fixed_variables_win_over_everything() -> None:

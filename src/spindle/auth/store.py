@@ -87,6 +87,14 @@ def read_raw(home: str, warnings: list[str] | None = None) -> dict[str, Any] | N
     return data
 
 
+def close_file(home: str, warnings: list[str]) -> None:
+    """Close `auth.json` to others, whoever the model's provider is; says so if that was needed."""
+    try:
+        read_raw(home, warnings)
+    except ConfigError:
+        pass  # damaged, which only matters to those who sign in with it
+
+
 def write_raw(home: str, data: dict[str, Any]) -> None:
     """Replace `auth.json` as a whole: readers see the old file or the new one, and only the owner sees either."""
     _make_private_folder(home)

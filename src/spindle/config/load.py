@@ -220,7 +220,7 @@ def _required_text(path: str, key: str) -> str:
 def _environment(table: Mapping[str, Any]) -> EnvironmentPolicy:
     return EnvironmentPolicy(
         inherit=table.get("inherit", "all"),
-        ignore_default_excludes=table.get("ignore_default_excludes", True),
+        ignore_default_excludes=table.get("ignore_default_excludes"),
         exclude=tuple(table.get("exclude", ())),
         set=dict(table.get("set", {})),
         include_only=tuple(table.get("include_only", ())),

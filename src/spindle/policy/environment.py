@@ -8,8 +8,9 @@ from typing import Literal
 import msgspec
 
 CORE_NAMES = frozenset(("HOME", "LOGNAME", "PATH", "SHELL", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP"))
-SECRET_PATTERNS = ("*KEY*", "*SECRET*", "*TOKEN*")
+SECRET_WORDS = ("KEY", "SECRET", "TOKEN")
 SECRET_NAMES = frozenset(("CODEX_API_KEY", "OPENAI_API_KEY"))
+AGENT_SOCKETS = frozenset(("SSH_AUTH_SOCK",))
 """Never handed on unless the user names them; the active provider's and MCP servers' variables come on top."""
 
 FIXED = {
@@ -33,7 +34,8 @@ class EnvironmentPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """`[shell_environment_policy]` of the configuration."""
 
     inherit: Literal["all", "core", "none"] = "all"
-    ignore_default_excludes: bool = True
+    ignore_default_excludes: bool | None = None
+    """True keeps names with KEY, SECRET or TOKEN in them, false drops them; None drops those the user does not name."""
     exclude: tuple[str, ...] = ()
     set: dict[str, str] = {}
     include_only: tuple[str, ...] = ()
@@ -51,16 +53,15 @@ def child_environment(
 
     `for_person`: a person sees its output, in colours, a pager and a language of their own.
     """
-    excludes = policy.exclude if policy.ignore_default_excludes else (*SECRET_PATTERNS, *policy.exclude)
-    secrets = SECRET_NAMES.union(secret_names)
+    withheld = withheld_names(policy, secret_names)
     env: dict[str, str] = {}
     if policy.inherit != "none":
         for name, value in parent.items():
             if policy.inherit == "core" and name.upper() not in CORE_NAMES:
                 continue
-            if _matches(name, excludes) or _is_loader_variable(name):
+            if name in withheld or _matches(name, policy.exclude) or is_loader_variable(name):
                 continue
-            if name in secrets and not _matches(name, policy.include_only):
+            if _is_excluded_by_default(name, policy):
                 continue
             env[name] = value
     env.update(policy.set)
@@ -73,7 +74,19 @@ def child_environment(
     return env
 
 
-def _is_loader_variable(name: str) -> bool:
+def withheld_names(policy: EnvironmentPolicy, secret_names: Collection[str] = ()) -> frozenset[str]:
+    """Variables that no command gets, not even from a profile: those of the agent which the user does not name."""
+    names = SECRET_NAMES | AGENT_SOCKETS | frozenset(secret_names)
+    return frozenset(name for name in names if name not in policy.set and not _matches(name, policy.include_only))
+
+
+def _is_excluded_by_default(name: str, policy: EnvironmentPolicy) -> bool:
+    if policy.ignore_default_excludes or not any(word in name.upper() for word in SECRET_WORDS):
+        return False
+    return policy.ignore_default_excludes is not None or not _matches(name, policy.include_only)
+
+
+def is_loader_variable(name: str) -> bool:
     """These make the dynamic loader run code in every program, whatever the command is."""
     return name in ("LD_PRELOAD", "LD_AUDIT") or name.startswith("DYLD_")
 

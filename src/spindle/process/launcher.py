@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.commands import safe_environment
-from spindle.policy.environment import NETWORK_DISABLED
+from spindle.policy.environment import NETWORK_DISABLED, is_loader_variable
 from spindle.policy.sandbox import Boundary
 from spindle.process import kill, login_env, sandbox, spawn
 from spindle.process.command import Command, ShellLike, check_startable
@@ -26,8 +26,18 @@ _PROFILE_MARK = kill.Mark(2)
 class Launcher:
     """Starts commands of one thread and can end all of them."""
 
-    def __init__(self, *, shell: ShellLike, environment: Mapping[str, str], home: str, mark: int) -> None:
+    def __init__(
+        self,
+        *,
+        shell: ShellLike,
+        environment: Mapping[str, str],
+        home: str,
+        mark: int,
+        withheld: Collection[str] = (),
+    ) -> None:
         self._shell = shell
+        self._withheld = withheld
+        """Variables that a profile may set and no command is to have."""
         self._environment = environment
         self._home = home
         self._mark = mark
@@ -86,7 +96,7 @@ class Launcher:
         if command.lacks_network:
             env[NETWORK_DISABLED] = "1"
         env |= safe_environment(command.argv, env)
-        argv = list(command.argv)
+        argv = login_env.without_variables(command.argv, self._withheld) if login is None else list(command.argv)
         setup = -1
         if login is not None:
             argv[:2] = [self._shell.path, "-c"]
@@ -184,4 +194,6 @@ class Launcher:
         if captured is not None:
             captured.env.pop(kill.MARK_NAME, None)
             captured.env.pop(NETWORK_DISABLED, None)
+            for name in [name for name in captured.env if name in self._withheld or is_loader_variable(name)]:
+                del captured.env[name]
         return captured

@@ -9,7 +9,7 @@ trap, another working directory), or the shell is not bash, commands keep their 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -35,6 +35,7 @@ done
 unset -f spindle_mark; printf '\\0%s\\0' {_MARK}; declare -f; alias -p
 printf '\\0%s\\0' {_MARK}
 """
+_POSIX_SHELLS = ("bash", "zsh", "sh", "dash", "ksh")
 _UNSETTABLE = (" login_shell", " restricted_shell")
 
 
@@ -49,6 +50,14 @@ class LoginEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 def capture_argv(shell_path: str) -> list[str]:
     """The command that prints what the profile leaves behind."""
     return [shell_path, "-lc", _SCRIPT]
+
+
+def without_variables(argv: Sequence[str], names: Collection[str]) -> list[str]:
+    """The words that run a script in a login shell, and make it forget these variables of the profile first."""
+    words = list(argv)
+    if names and len(words) == 3 and words[1] == "-lc" and os.path.basename(words[0]) in _POSIX_SHELLS:
+        words[2] = f"unset {' '.join(sorted(names))}; {words[2]}"
+    return words
 
 
 def read_capture(output: bytes, cwd: str) -> LoginEnvironment | None:

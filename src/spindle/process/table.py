@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -88,7 +88,9 @@ class ProcessTable:
         home: str,
         allows_login: bool = True,
         secrets: Secrets | None = None,
+        withheld: Collection[str] = (),
     ) -> None:
+        self._withheld = withheld
         self._allows_login = allows_login
         self.secrets = secrets
         """What is masked in whatever the commands print."""
@@ -248,7 +250,13 @@ class ProcessTable:
             from spindle.process.launcher import Launcher  # 4 ms that starting the agent need not pay
 
             mark = 16 + int(self._clock.random() * ((1 << 40) - 16))  # the first few are reserved
-            self._launcher = Launcher(shell=self.shell, environment=self._environment, home=self._home, mark=mark)
+            self._launcher = Launcher(
+                shell=self.shell,
+                environment=self._environment,
+                home=self._home,
+                mark=mark,
+                withheld=self._withheld,
+            )
         return self._launcher
 
     async def _make_room(self) -> None:

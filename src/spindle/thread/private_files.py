@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
+from collections.abc import Iterable
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -29,6 +31,17 @@ def make_private_folders(folder: str, top: str) -> None:
         except FileExistsError:
             pass
         _close_folder(path, FOLDER_MODE)
+
+
+def close_home(home: str, *, not_these: Iterable[str] = ()) -> None:
+    """Close the agent's own folder to others. A folder that serves other purposes too (`not_these`) is left alone."""
+    try:
+        status = os.stat(home)
+        is_shared = status.st_mode & (stat.S_ISVTX | stat.S_ISGID) or status.st_uid != os.geteuid()
+        if status.st_mode & 0o077 and not is_shared and not any(_is_same(status, other) for other in not_these):
+            os.chmod(home, FOLDER_MODE)
+    except OSError:
+        pass  # there is none yet, or it is on a disk without modes
 
 
 def open_private(path: str, flags: int) -> int:
@@ -123,6 +136,13 @@ def unlink_if_possible(path: str) -> None:
         os.unlink(path)
     except OSError:
         pass
+
+
+def _is_same(status: os.stat_result, path: str) -> bool:
+    try:
+        return os.path.samestat(status, os.stat(path))
+    except OSError:
+        return False
 
 
 def _close_folder(path: str, mode: int) -> None:
