@@ -148,6 +148,15 @@ def test_reasoning_of_the_last_turns_can_be_kept():
     assert left({"keep": 0}) == left("all") == []
 
 
+def test_without_its_reasoning_a_response_loses_the_servers_ids():
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "e" * 4_000}
+    step = [{**call("c0", cmd="make"), "id": "fc_1"}, output("c0", "ok"), {**assistant_message("done"), "id": "msg_1"}]
+    items = [user_message("one"), thought, *step, user_message("two"), thought, *step]
+    new, _ = compress_by_rule(items, trigger=ALWAYS, clear_thinking={"keep": 1})
+    # The message came with the next response, whose reasoning was not there to lose.
+    assert new == [items[0], call("c0", cmd="make"), *step[1:], *items[5:]]
+
+
 def test_what_would_not_get_smaller_stays():
     items = [*ran("c0", "ok"), *ran("c1", "fine")]
     new, report = compress_by_rule(items, trigger=ALWAYS, keep=uses(0))

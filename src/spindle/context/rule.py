@@ -16,7 +16,7 @@ import msgspec
 from spindle.context.calls import FileRead, Pair, find_pairs, has_patched, output_text, patched_files, read_of
 from spindle.context.tokens import estimate_tokens
 from spindle.errors import ConfigError
-from spindle.protocol.items import Item, is_user_input
+from spindle.protocol.items import Item, is_output, is_user_input
 
 TRIGGER: Mapping[str, Any] = {"type": "input_tokens", "value": 100_000}
 KEEP: Mapping[str, Any] = {"type": "tool_uses", "value": 3}
@@ -224,11 +224,19 @@ class _Pass:
             return
         starts = [index for index, item in enumerate(self.items) if is_user_input(item)]
         end = len(self.items) if keep == 0 else starts[-keep] if keep <= len(starts) else 0
-        for index in range(end):
-            if self.items[index].get("type") == "reasoning":
+        is_orphan = False
+        for index, item in enumerate(self.items):
+            if index < end and item.get("type") == "reasoning":
                 self.changes[index] = None
                 self.saved += self.costs[index]
                 self.reasoning += 1
+                is_orphan = True
+            elif is_output(item) or item.get("role") in ("user", "developer"):
+                is_orphan = False
+            elif is_orphan and "id" in item:
+                # Servers take a response's items with all their ids or without: its reasoning's is gone.
+                current = self.changes.get(index) or item
+                self._replace(index, {key: value for key, value in current.items() if key != "id"})
 
     def result(self) -> tuple[list[Item], RuleReport]:
         new = []

@@ -35,3 +35,13 @@ LEDGER_OPEN, LEDGER_CLOSE = "<work_ledger>", "</work_ledger>"
 def is_summary(item: Item) -> bool:
     """A message of ours that holds the summary of a compaction."""
     return item.get("type") == "message" and item.get("role") == "user" and item_text(item).startswith(SUMMARY_PREAMBLE)
+
+
+def compaction_warning(times: int) -> str:
+    """What people are told after the thread was compacted for the `times`-th time."""
+    if times < 3:
+        return "The conversation was compacted: the model goes on from a summary and may miss details of it."
+    return (
+        f"The conversation has now been compacted {times} times, and each time the model remembers less exactly. "
+        "For a new piece of work, start a new thread."
+    )
