@@ -264,6 +264,23 @@ def test_exec_asks_nobody_whatever_the_configuration_says(
     assert (workspace / "x").exists() and list(outside.iterdir()) == []
 
 
+@pytest.mark.parametrize("flags", [[], ["--ignore-rules"], ["--disable", "exec_policy"]])
+def test_rules_hold_in_exec_unless_it_is_told_to_ignore_them(
+    spindle_cmd: list[str],
+    environment: dict[str, str],
+    server: FakeServer,
+    workspace: Path,
+    home: Path,
+    flags: list[str],
+) -> None:
+    (home / "rules").mkdir()
+    (home / "rules" / "mine.rules").write_text('prefix_rule(pattern=["touch"], decision="forbidden")\n')
+    server.script(turn(run("touch x")), turn(message("done")))
+    command = [*spindle_cmd, "exec", "-s", "workspace-write", *flags, "go"]
+    subprocess.run(command, cwd=workspace, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    assert (workspace / "x").exists() == bool(flags)
+
+
 def test_the_bypass_flag_warns_and_is_recorded(
     spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path, home: Path
 ) -> None:

@@ -146,6 +146,18 @@ async def test_what_is_wrong_with_a_rule_file_is_said_once(start: Any, rules: Pa
     assert len([warning for warning in seen(driver, Warning) if "bad.rules" in warning.message]) == 1
 
 
+async def test_a_rule_that_the_model_writes_first_is_none_for_this_thread(
+    start: Any, tmp_path: Path, workspace: Path
+) -> None:
+    rule = f"*** Begin Patch\n*** Add File: {tmp_path}/codex-home/rules/x.rules\n"
+    rule += '+prefix_rule(pattern=["rm"])\n*** End Patch\n'
+    driver = await start(
+        patches(rule, "p1"), shell("rm -rf x"), says("ok"), sandbox="danger-full-access", approval="on-request"
+    )
+    await go(driver, "denied")
+    assert (tmp_path / "codex-home" / "rules" / "x.rules").exists()
+
+
 async def test_rules_are_read_once_per_thread(start: Any, outside: Path, rules: Path) -> None:
     driver = await start(shell("true"), says("ok"), sandbox="workspace-write")
     await go(driver)
@@ -524,6 +536,24 @@ async def test_a_grant_is_for_the_folder_and_not_for_a_link_to_it(start: Any, wo
     asked = await go(driver, "denied")
     assert [question.cwd for question in asked] == [f"{workspace}/two"]
     assert (workspace / "one" / "log").read_text() == "x\nx\n" and not (workspace / "two" / "log").exists()
+
+
+async def test_a_yes_is_for_the_folder_that_was_shown(start: Any, workspace: Path) -> None:
+    for name in ("one", "two"):
+        (workspace / name).mkdir()
+    (workspace / "link").symlink_to("one")
+    driver = await start(
+        shell("touch made", "c1", workdir="link"), says("done"), sandbox="workspace-write", approval="untrusted"
+    )
+    driver.begin("go")
+    asked = await driver.until(ExecApprovalRequest)
+    assert asked.cwd == f"{workspace}/one"
+    (workspace / "link").unlink()
+    (workspace / "link").symlink_to("two")
+    driver.submit(ExecApproval(id=asked.call_id, decision="approved"))
+    await driver.until(TaskComplete)
+    assert not (workspace / "one" / "made").exists() and not (workspace / "two" / "made").exists()
+    assert "nothing was run" in last_output(driver)
 
 
 async def test_all_files_of_a_later_patch_must_have_been_granted(start: Any, workspace: Path) -> None:

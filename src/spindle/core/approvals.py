@@ -99,6 +99,7 @@ class Approvals:
         """The questions one tool call may put."""
         from spindle.core.leave import CallApprovals  # with the first call
 
+        self.load_rules(emit)
         return CallApprovals(self, sub_id, turn_id, call_id, settings, boundary, emit)
 
     # ---- questions -----------------------------------------------------------------------------
@@ -174,6 +175,12 @@ class Approvals:
         prefixes = self.rules.allowed_prefixes()
         self.tell_about_rules(emit)
         return prefixes
+
+    def load_rules(self, emit: Callable[[Msg], None]) -> None:
+        """Before the model has had a tool in hand: what it writes now is no rule for this thread."""
+        if self.rules.is_on:
+            _ = self.rules.rules
+        self.tell_about_rules(emit)
 
     def tell_about_rules(self, emit: Callable[[Msg], None]) -> None:
         """Say, once, what is wrong with the rule files."""

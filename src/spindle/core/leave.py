@@ -90,7 +90,7 @@ class CallApprovals:
                 case Ask() as ask:
                     sandboxed = ask.sandboxed_if_approved
             if self._all.grants.cover_command(argv, cwd, self._boundary, sandboxed=sandboxed):
-                return Permit(sandboxed=sandboxed, asked=True)
+                return Permit(sandboxed=sandboxed, asked=True, cwd=cwd)
             question = _CommandQuestion(argv, cwd, sandboxed, _reason(ask.reason, justification), ask.prefix)
             if await self._is_free(question.open(self._sub_id, self._call_id), USER_REJECTED_COMMAND):
                 break
@@ -99,7 +99,7 @@ class CallApprovals:
             raise Rejected(USER_REJECTED_COMMAND, by_user=True)
         if answer.word == AMENDMENT and isinstance(ruled := decide(), Allow):
             sandboxed = ruled.sandboxed
-        return Permit(sandboxed=sandboxed, asked=True)
+        return Permit(sandboxed=sandboxed, asked=True, cwd=cwd)
 
     async def permit_retry(self, argv: list[str], *, cwd: str) -> bool:
         """The sandbox seems to have stopped `argv`: may it run again without?"""
@@ -118,7 +118,6 @@ class CallApprovals:
 
     def _decide(self, argv: list[str], escalated: bool, prefix_rule: list[str], available: bool) -> Decision:
         rules = self._all.rules.rules if self._all.rules.is_on else None
-        self._all.tell_about_rules(self._emit)
         decision = decide_command(
             argv,
             policy=self._settings.approval_policy,

@@ -69,9 +69,13 @@ class Execution:
                 self.never_ran(str(refusal))
             raise
         self._was_asked = permit.asked
+        if permit.cwd is not None and os.path.realpath(self.cwd) != permit.cwd:
+            raise ToolError(
+                f"{self.cwd} led to {permit.cwd} when this was approved and no longer does; nothing was run"
+            )
         return Command(
             argv=self.argv,
-            cwd=self.cwd,
+            cwd=permit.cwd or self.cwd,
             boundary=ctx.boundary if permit.sandboxed else None,
             tty=tty,
         )

@@ -48,6 +48,8 @@ class Permit(msgspec.Struct, frozen=True, kw_only=True):
     sandboxed: bool = True
     asked: bool = False
     """A person was asked; a patch's begin event then says auto_approved = false."""
+    cwd: str | None = None
+    """The real folder that a person's yes is about; the command must run there and nowhere else."""
 
 
 class Truncation(msgspec.Struct, frozen=True, kw_only=True):
