@@ -104,6 +104,11 @@ async def test_the_agents_commands_run_behind_landlock_when_the_user_accepted_it
         ("socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)", "not supported"),
         ("socket.socket(socket.AF_VSOCK)", "not supported"),
         ("resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)", "not permitted"),
+        ("socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)", "not permitted"),
+        ("os.setpriority(os.PRIO_PROCESS, OUTER, 19)", "not permitted"),
+        ("os.setpriority(os.PRIO_PGRP, os.getpgrp(), 19)", "not permitted"),
+        ("os.sched_setaffinity(OUTER, {0})", "not permitted"),
+        ("os.sched_setscheduler(OUTER, os.SCHED_BATCH, os.sched_param(0))", "not permitted"),
         ("os.setxattr('/etc/hostname', 'user.a', b'b')", "not supported"),
         ("os.open(f'/proc/{OUTER}/environ', 0)", "denied"),
         ("os.kill(OUTER, 0)", "not permitted"),
@@ -116,6 +121,16 @@ async def test_calls_that_lead_outside_are_refused(say: Say, code: str, words: s
     whole = f"import ctypes, os, resource, socket; OUTER = {os.getpid()}; {code}"
     status, said = await say(f"{sys.executable} -c {whole!r}" if "'" not in code else f'{sys.executable} -c "{whole}"')
     assert status != 0 and words in said
+
+
+@needs_landlock
+async def test_a_program_sets_its_own_limits_and_has_pairs_of_sockets(say: Say) -> None:
+    code = (
+        "import os, resource, socket; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.nice(1); "
+        "os.sched_setaffinity(0, os.sched_getaffinity(0)); socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); "
+        "socket.socketpair(); print(os.nice(0))"
+    )
+    assert await say(f'{sys.executable} -c "{code}"') == (0, "1\n")
 
 
 @needs_landlock

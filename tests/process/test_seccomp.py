@@ -35,6 +35,8 @@ def verdict(program: bytes, arch: int, number: int, *arguments: int) -> int:
         match operation:
             case 0x20:
                 (accumulator,) = struct.unpack_from("=I", data, k)
+            case 0x54:
+                accumulator &= k
             case 0x15:
                 at += if_true if accumulator == k else if_false
             case 0x35:
@@ -196,6 +198,56 @@ def test_connections_and_letters_with_an_address_are_watched(arch: str) -> None:
     assert verdict(program, own, sendto, 3, 1, 1, 0, 1 << 32) == NOTIFY
     assert verdict(program, own, sendto, 3, 1, 1, 0, 0) == ALLOW
     assert verdict(program, own, send_message, 3, 1) == verdict(program, own, 1) == ALLOW
+
+
+SHARED = {"shmget": (29, 194), "shmat": (30, 196), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180)}
+ATTRIBUTES = {"setxattr": (188, 5), "fsetxattr": (190, 7), "removexattr": (197, 14), "setxattrat": (463, 463)}
+
+
+def test_without_namespaces_more_is_closed(arch: str) -> None:
+    program, which = seccomp.without_namespaces(arch), list(ARCHES).index(arch)
+
+    def ask(numbers: tuple[int, int], *arguments: int) -> int:
+        return verdict(program, ARCHES[arch], numbers[which], *arguments)
+
+    assert {ask(numbers) for numbers in SHARED.values()} == {errno_of(errno.EPERM)}
+    assert {ask(numbers) for numbers in ATTRIBUTES.values()} == {errno_of(errno.EOPNOTSUPP)}
+    assert {ask(numbers, 1, 2, 3) for numbers in OPEN.values()} == {ALLOW}
+    assert verdict(program, I386, 1) == KILL
+
+
+@pytest.mark.parametrize(
+    ("numbers", "argument"),
+    [
+        ((302, 261), 0),
+        ((203, 122), 0),
+        ((314, 274), 0),
+        ((142, 118), 0),
+        ((144, 119), 0),
+        ((251, 30), 1),
+        ((141, 140), 1),
+    ],
+)
+def test_without_namespaces_limits_and_priorities_are_ones_own(
+    arch: str, numbers: tuple[int, int], argument: int
+) -> None:
+    number = numbers[list(ARCHES).index(arch)]
+    for process, answer in ((0, ALLOW), (1, errno_of(errno.EPERM)), (4711, errno_of(errno.EPERM))):
+        arguments = [7, 7, 7]
+        arguments[argument] = process
+        assert verdict(seccomp.without_namespaces(arch), ARCHES[arch], number, *arguments) == answer
+
+
+def test_without_namespaces_nobody_gets_a_unix_letter_box(arch: str) -> None:
+    number = {"x86_64": 41, "aarch64": 198}[arch]
+    unix, inet, stream, letters, flags = 1, 2, 1, 2, 0o2004000
+    for family, kind, answer in (
+        (unix, letters, errno_of(errno.EPERM)),
+        (unix, letters | flags, errno_of(errno.EPERM)),
+        (unix, stream | flags, ALLOW),
+        (inet, letters, ALLOW),
+    ):
+        assert verdict(seccomp.without_namespaces(arch), ARCHES[arch], number, family, kind) == answer
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="calls by number")

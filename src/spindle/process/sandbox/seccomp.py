@@ -19,7 +19,7 @@ _KILL = 0x80000000
 _NOTIFY = 0x7FC00000
 _ERRNO = 0x00050000
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _MASK, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 
 _ARCHES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -122,7 +122,17 @@ _ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
     "setxattrat": (463, 463),
 }
 _SET_FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)
-_PRLIMIT = (302, 261)
+_OF_OTHERS = (
+    (0, (302, 261)),  # prlimit64
+    (0, (203, 122)),  # sched_setaffinity
+    (0, (314, 274)),  # sched_setattr
+    (0, (142, 118)),  # sched_setparam
+    (0, (144, 119)),  # sched_setscheduler
+    (1, (251, 30)),  # ioprio_set
+    (1, (141, 140)),  # setpriority
+)
+"""Limits and priorities: which argument names the process, and the numbers of the call. 0 is the caller itself."""
+_SOCKET_KIND, _DATAGRAM = 0xF, 2
 _CLONE, _CLONE3, _UNSHARE = (56, 220), (435, 435), (272, 97)
 _IOCTL, _PERSONALITY = (16, 29), (135, 92)
 _SOCKET, _CONNECT, _SENDTO = (41, 198), (42, 203), (44, 206)
@@ -167,7 +177,9 @@ def without_namespaces(arch: str) -> bytes:
     which = SUPPORTED.index(arch)
     code = _Code(arch, foreign=_KILL)
     code.on(_IOCTL[which], _refuse_values(1, _SET_FILE_FLAGS))
-    code.on(_PRLIMIT[which], _allow_values(0, (0,), errno.EPERM))  # limits of other processes
+    code.on(_SOCKET[which], _refuse_unix_datagrams())
+    for argument, numbers in _OF_OTHERS:
+        code.on(numbers[which], _allow_values(argument, (0,), errno.EPERM))
     for calls, error in ((_SHARED, errno.EPERM), (_ATTRIBUTES, errno.EOPNOTSUPP)):
         for numbers in calls.values():
             if (number := numbers[which]) is not None:
@@ -257,6 +269,19 @@ def _socket_rule(families: Sequence[int]) -> list[bytes]:
         _return(_ALLOW),
     ]
     return rule
+
+
+def _refuse_unix_datagrams() -> list[bytes]:
+    """They can be sent without being connected, and no filter sees where to."""
+    return [
+        _load_argument(0),
+        _jump(_EQUAL, _AF_UNIX, 0, 4),
+        _load_argument(1),
+        _instruction(_MASK, _SOCKET_KIND),
+        _jump(_EQUAL, _DATAGRAM, 0, 1),
+        _return(_ERRNO | errno.EPERM),
+        _return(_ALLOW),
+    ]
 
 
 class _Code:
