@@ -253,7 +253,9 @@ NOT_FOR_PROJECTS = _words("""
     experimental_thread_config_endpoint forced_login_method forced_chatgpt_workspace_id cli_auth_credentials_store
     mcp_oauth_credentials_store mcp_oauth_callback_url mcp_oauth_callback_port notify hooks profile profiles projects
     otel analytics feedback log_dir sqlite_home zsh_path plugins marketplaces approvals_reviewer auto_review permissions
-    default_permissions shell_environment_policy.set spindle.sandbox spindle.secrets spindle.log features.exec_policy
+    default_permissions shell_environment_policy.set shell_environment_policy.include_only
+    shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
+    spindle.sandbox spindle.secrets spindle.log features.exec_policy
     features.codex_hooks features.hooks features.guardian_approval
     """)
 """What a project's own file can never set: where credentials go, what runs by itself, what is protected."""
