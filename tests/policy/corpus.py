@@ -231,6 +231,8 @@ git checkout -b feature
 git checkout -- src/x.py
 git switch main
 git restore src/x.py
+git restore --staged .
+set -f; rm "$1"
 git pull --rebase
 git push origin main
 git push -u origin HEAD
@@ -362,6 +364,7 @@ git checkout -- .
 git checkout .
 git checkout -f
 git restore .
+git restore -S -W .
 git switch --discard-changes main
 git push -f
 git push --force-with-lease
@@ -884,6 +887,9 @@ ls⏎rm -rf x
 ⇥rm⇥-rf⇥x
 ls # x⏎rm -rf x
 coproc rm -rf x
+coproc bash <<E⏎rm -rf x⏎E
+bash <<E⏎sh <<< 'rm -rf x'⏎E; ls
+bash <<'A'⏎cat <<'B' | sh⏎rm -rf x⏎B⏎A
 [[ -f x ]] && rm -rf x
 ((1)) && rm -rf x
 true || (cd / && rm -rf x)

@@ -26,7 +26,7 @@ _FETCHERS = frozenset(("curl", "wget", "aria2c", "fetch", "nc", "ncat", "lynx", 
 _DECODERS = frozenset(("base64", "base32", "xxd", "openssl", "uudecode", "gunzip", "zcat", "bunzip2", "xz"))
 _RUN_TEXT = frozenset(("eval", "source", "."))
 _TALKERS = frozenset(("echo", "printf", "print", "cat"))
-_PREFIXES = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"))
+_PREFIXES = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc", "noglob"))
 _FORK_BOMB = r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
 _DISK = r"/+dev/+(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|loop|mem|kmem|port)"
 

@@ -43,9 +43,10 @@ def _git(words: list[str]) -> bool:
         case "clean":
             return _has_flag(rest, "f", "--force")
         case "checkout" | "restore":
-            return any(word in (".", "./", ":/", "*", ":") for word in rest) or (
-                command == "checkout" and _has_flag(rest, "f", "--force")
-            )
+            if command == "restore" and _has_flag(rest, "S", "--staged") and not _has_flag(rest, "W", "--worktree"):
+                return False  # only takes back what `git add` did
+            everything = any(word in (".", "./", ":/", "*", ":") for word in rest)
+            return everything or (command == "checkout" and _has_flag(rest, "f", "--force"))
         case "switch":
             return _has_flag(rest, "f", "--force") or _has_flag(rest, "", "--discard-changes")
         case "push":

@@ -14,6 +14,7 @@ MAX_DEPTH = 8
 TOO_DEEP = ["shred"]
 """Stands for what lies too deep to be looked at: a command that counts as dangerous by itself."""
 
+_HERE_STRING = "<<<"
 _HEREDOC = r"""<<(-?)[ \t]*((?:'[^'\n]*'|"[^"\n]*"|\\.|[^\s'"\\;&|<>()])+)"""
 
 
@@ -40,6 +41,8 @@ def commands_in(script: str, depth: int, runs_a_shell: Callable[[list[str]], boo
         end_word()
         if words:
             found.append((piped, words))
+            if _HERE_STRING in words and runs_a_shell(words):
+                found.extend((False, ["sh", "-c", text]) for text in words[words.index(_HERE_STRING) + 1 :])
             words = []
         piped = pipe
 
@@ -76,6 +79,7 @@ def commands_in(script: str, depth: int, runs_a_shell: Callable[[list[str]], boo
             at = len(script) if end < 0 else end
         elif character == "<" and script.startswith("<<<", at):
             end_word()
+            words.append(_HERE_STRING)
             at += 3
         elif character == "<" and not arithmetic and (heredoc := re.compile(_HEREDOC).match(script, at)):
             end_word()

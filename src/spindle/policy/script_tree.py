@@ -150,7 +150,8 @@ class _Reader:
         for name in names:
             if name in self._functions or name == "set":
                 given = words[1:] if words[:1] == ["--"] else words
-                self._add("@", [" ".join(given), *given])
+                if name != "set" or given is not words or not "".join(words[:1]).startswith(("-", "+")):
+                    self._add("@", [" ".join(given), *given])
             elif name == "read":
                 given = [
                     word

@@ -87,7 +87,7 @@ LAUNCHERS = frozenset(
             "chpst",
             "capsh",
         ),
-        *("noglob", "nocorrect", "repeat", "coproc", "trap", "alias", "torsocks", "proxychains", "cgexec", "direnv"),
+        *("nocorrect", "repeat", "trap", "alias", "torsocks", "proxychains", "cgexec", "direnv"),
     )
 )
 """Programs whose options we do not know: what they run may begin at any of their words, or stand in one word."""
