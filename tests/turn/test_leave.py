@@ -262,6 +262,16 @@ async def test_no_amendment_is_offered_for_what_cannot_be_judged(start: Any, tmp
     assert [warning for warning in seen(driver, Warning) if "no rule was offered" in warning.message]
 
 
+async def test_a_secret_in_a_command_does_not_end_in_a_rule_file(start: Any, outside: Path, tmp_path: Path) -> None:
+    name = f"{outside}/ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    driver = await start(
+        shell(f"touch {name}", **ESCALATED), says("done"), sandbox="workspace-write", approval="on-request"
+    )
+    (asked,) = await go(driver, amendment("touch", name))
+    assert asked.proposed_execpolicy_amendment is None
+    assert Path(name).exists() and not (tmp_path / "codex-home" / "rules").exists()
+
+
 # ---- retries outside ---------------------------------------------------------------------------------
 
 

@@ -79,10 +79,13 @@ class Approvals:
         sandbox_problem: Callable[[], Awaitable[str | None]],
         interrupt: Callable[[], None],
         rules: RuleBook,
+        mask: Callable[[str], str] = str,
     ) -> None:
         self.sandbox_problem = sandbox_problem
         self.interrupt = interrupt
         self.rules = rules
+        self.mask = mask
+        """Takes secrets out of a text."""
         self._open: list[Question] = []
         self._grants: Grants | None = None
 

@@ -11,6 +11,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from spindle.core.approvals import AMENDMENT, Answer, Approvals, Question
 from spindle.errors import Rejected
 from spindle.policy.approval import (
@@ -106,8 +108,7 @@ class CallApprovals:
         if self._settings.approval_policy not in RETRY_POLICIES:
             return False
         cwd = os.path.realpath(cwd)
-        prefix = prefix_for_retry(argv) if self._all.rules.is_on else None
-        question = _CommandQuestion(argv, cwd, False, _RETRY_REASON, prefix)
+        question = _CommandQuestion(argv, cwd, False, _RETRY_REASON, self._saveable(prefix_for_retry(argv)))
         while not self._all.grants.cover_command(argv, cwd, self._boundary, sandboxed=False):
             try:
                 if await self._is_free(question.open(self._sub_id, self._call_id), USER_REJECTED_COMMAND):
@@ -127,9 +128,16 @@ class CallApprovals:
             rules=rules,
             prefix_rule=prefix_rule,
         )
-        if rules is None and isinstance(decision, Ask):
-            return Ask(reason=decision.reason, sandboxed_if_approved=decision.sandboxed_if_approved)
+        if isinstance(decision, Ask):
+            return msgspec.structs.replace(decision, prefix=self._saveable(decision.prefix))
         return decision
+
+    def _saveable(self, prefix: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """The prefix if it can become a rule: rules are on, and no secret would lie in their file."""
+        if prefix is None or not self._all.rules.is_on:
+            return None
+        line = shell_join(prefix)
+        return prefix if self._all.mask(line) == line else None
 
     async def _put_command(self, question: _CommandQuestion) -> Answer:
         def put() -> None:
@@ -160,7 +168,7 @@ class CallApprovals:
 
     def _amend(self, prefix: tuple[str, ...] | None, *, is_offered: bool) -> None:
         """Allow a prefix for good. A person may name another one than was offered, but none that means "anything"."""
-        if prefix is None or not self._all.rules.is_on:
+        if prefix is None or self._saveable(prefix) is None:
             self._emit(Warning(message="no rule was offered for this command; it is approved this once"))
         elif not is_offered and means_anything(prefix):
             shown = visible(shell_join(prefix))

@@ -74,7 +74,7 @@ class Turns:
         self._running: RunningTurn | None = None
         self._steered: list[Submission] = []
         self._said_lost = False
-        self.approvals = Approvals(workbench.sandbox_problem, abort, workbench.rules)
+        self.approvals = Approvals(workbench.sandbox_problem, abort, workbench.rules, thread.secrets.mask)
 
     @property
     def is_running(self) -> bool:
@@ -153,12 +153,15 @@ class Turns:
     async def _run_to_the_end(self, running: RunningTurn) -> Msg:
         emit, turn_id, settings = running.emit, running.turn_id, running.settings
         self._begin(running)
+        op = running.submission.op
+        assert isinstance(op, UserTurn | UserInput)
         turn = Turn(
             turn_id=turn_id,
             settings=settings,
-            output_schema=_input_op(running.submission).final_output_json_schema,
+            output_schema=op.final_output_json_schema,
             absorb_input=lambda: self._absorb(running),
             make_context=lambda call_id: self._tool_context(call_id, running),
+            make_room=lambda is_full: self._make_room(running, is_full=is_full),
             max_samples=self._max_samples,
         )
         try:
