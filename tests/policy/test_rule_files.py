@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -318,3 +319,9 @@ def test_a_long_broken_file_is_read_in_reasonable_time(line: str) -> None:
     _, errors = read_rules(text, "f")
     assert errors
     assert time.monotonic() - started < 5
+
+
+def test_the_rules_that_the_documentation_shows_are_right() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
+    blocks = re.findall(r"```starlark\n(.*?)```", page, re.DOTALL)
+    assert [len(parse_rules(block, "rules.md")) for block in blocks] == [3, 1]
