@@ -1,0 +1,60 @@
+"""`spindle grants`: what is allowed for good, listed and taken back by hand."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RULES = """# mine
+prefix_rule(pattern=["npm", "test"], decision="allow")
+prefix_rule(pattern=["git", ["push", "fetch"]], decision="prompt")
+prefix_rule(pattern=["cargo", ["test", "check"]])
+prefix_rule(pattern=["gh", "pr", "view"], decision="allow")
+"""
+
+
+@pytest.fixture
+def grants(spindle_cmd: list[str], environment: dict[str, str], home: Path) -> Any:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*spindle_cmd, "grants", *words], env=environment, capture_output=True, text=True, timeout=30
+        )
+
+    return run
+
+
+def test_nothing_is_allowed_at_first(grants: Any) -> None:
+    done = grants()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing is allowed for good\n")
+
+
+def test_what_was_allowed_is_listed_and_only_what_is_named_is_taken_back(grants: Any, home: Path) -> None:
+    (home / "rules").mkdir()
+    file = home / "rules" / "default.rules"
+    file.write_text(RULES)
+    first, second = grants("list").stdout.splitlines()
+    assert "`npm test` without the sandbox" in first and "`gh pr view`" in second
+    grant_id = first.split()[0]
+    done = grants("revoke", grant_id)
+    assert done.returncode == 0 and grant_id in done.stdout
+    assert file.read_text() == RULES.replace('prefix_rule(pattern=["npm", "test"], decision="allow")\n', "")
+    assert grants().stdout.splitlines() == [second]
+
+
+def test_an_id_that_is_not_there_changes_nothing(grants: Any, home: Path) -> None:
+    (home / "rules").mkdir()
+    file = home / "rules" / "default.rules"
+    file.write_text(RULES)
+    known = grants().stdout.split()[0]
+    done = grants("revoke", known, "rule-00000000")
+    assert done.returncode == 1 and "there is no grant 'rule-00000000'" in done.stderr
+    assert file.read_text() == RULES
+
+
+@pytest.mark.parametrize("words", [["revoke"], ["list", "x"], ["frobnicate"]])
+def test_a_wrong_line_is_a_usage_error(grants: Any, words: list[str]) -> None:
+    done = grants(*words)
+    assert done.returncode == 2 and "usage: spindle grants" in done.stderr
