@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence, boundary_of
 from spindle.process.sandbox import seatbelt
 from spindle.protocol.settings import SandboxPolicy
@@ -182,3 +184,9 @@ def test_a_real_boundary_protects_the_agents_own_folder(tmp_path: Path) -> None:
 def test_the_command_knows_where_it_runs() -> None:
     launch = seatbelt.launch(["ls"], boundary=boundary(), env={"A": "1"})
     assert (launch.env, launch.is_confined) == ({"A": "1", "CODEX_SANDBOX": "seatbelt"}, True)
+
+
+@pytest.mark.parametrize("limit", [{"pids_max": 9}, {"memory_max": 1 << 30}])
+def test_limits_that_cannot_be_kept_are_a_reason_to_refuse(limit: dict[str, Any]) -> None:
+    with pytest.raises(SandboxUnavailable, match="_max is set, which the sandbox of macOS cannot enforce"):
+        seatbelt.launch(["ls"], boundary=boundary(fence=Fence(**limit)), env={})

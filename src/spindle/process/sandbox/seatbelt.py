@@ -13,6 +13,7 @@ from functools import cache
 
 import msgspec
 
+from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, is_below
 from spindle.process.sandbox.launch import Launch
 
@@ -195,6 +196,11 @@ def glob_regex(pattern: str) -> str:
 
 def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -> Launch:
     """The command line that confines `argv`. There is no launcher to outlive: it becomes the command."""
+    for key, value in (("pids_max", boundary.fence.pids_max), ("memory_max", boundary.fence.memory_max)):
+        if value:
+            raise SandboxUnavailable(
+                f"{key} is set, which the sandbox of macOS cannot enforce, so nothing was run; remove {key}"
+            )
     return Launch(argv=confined(argv, profile(boundary)), env={**env, **_MARK}, is_confined=True)
 
 
