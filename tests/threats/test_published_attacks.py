@@ -310,6 +310,23 @@ def effective(spindle: Spindle) -> dict[str, Any]:
     return {key: value for key, value in shown.items() if key != "prompt_cache_key"}
 
 
+def test_03_no_program_of_the_workspace_takes_the_place_of_one_of_ours(
+    spindle: Spindle, server: FakeServer, outside: Path
+) -> None:
+    """Its folder comes first on the path, as with a virtual environment or node_modules."""
+    programs = spindle.workspace / "bin"
+    programs.mkdir()
+    for name in ("bwrap", "env", "sh", "bash", "true", "git", "setsid", "flock", "rmdir", "grep", "setpriv", "unshare"):
+        (programs / name).write_text(f"#!/bin/sh\n/usr/bin/touch {outside}/{name}\nexit 1\n")
+        (programs / name).chmod(0o755)
+    spindle.environment["PATH"] = f"{programs}:{spindle.environment['PATH']}"
+    told = run_commands(spindle, server, ["/bin/echo ran", "/bin/echo ran; sleep 0.1"], *WRITE)
+    assert all("ran" in text for text in told)
+    process = spindle.start("sandbox", "--mode", "workspace-write", "--", "/bin/echo", "ran")
+    assert finish(process).out == "ran\n"
+    assert sorted(path.name for path in outside.iterdir()) == []
+
+
 @pytest.mark.parametrize("home_is_inside", [False, True])
 def test_05_no_file_of_the_agents_own_can_be_written_from_inside(
     spindle: Spindle, server: FakeServer, home_is_inside: bool
@@ -722,6 +739,43 @@ def test_21_32_35_what_hides_in_a_harmless_command_is_asked_about(spindle: Spind
         "cat\u00a0x",
     ]
     assert asked_about(spindle, server, [*harmless, *hidden], *ASK_ALWAYS) == hidden
+
+
+def test_21_looking_at_a_repository_runs_no_program_that_it_names(
+    spindle: Spindle, server: FakeServer, tmp_path: Path
+) -> None:
+    """Nobody is asked about these commands, so they must do nothing but look."""
+    ran = spindle.workspace / "RAN"
+    evil = tmp_path / "evil"
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for path in (evil, hooks / "post-index-change"):
+        path.write_text(f"#!/bin/sh\necho $* >> {ran}\n")
+        path.chmod(0o755)
+    settings = {
+        "core.fsmonitor": evil,
+        "core.hooksPath": hooks,
+        "core.pager": evil,
+        "pager.log": "true",
+        "core.sshCommand": evil,
+        "log.showSignature": "true",
+        "gpg.program": evil,
+        "alias.status": f"!{evil}",
+    }
+    (spindle.workspace / "a.txt").write_text("one\n")
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    person = ["git", "-C", str(spindle.workspace), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["add", "-A"], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*person, *command], check=True, env=environment)
+    for name, value in settings.items():
+        subprocess.run([*person, "config", name, str(value)], check=True, env=environment)
+    (spindle.workspace / "a.txt").write_text("two\n")
+    subprocess.run([*person, "status"], check=True, env=environment, capture_output=True)
+    assert ran.exists(), "else nothing was tried"
+    ran.unlink()
+    commands = ["git status", "git log", "git diff", "git show", "git branch", "git status && git log -p | head -5"]
+    assert asked_about(spindle, server, commands, *ASK_ALWAYS) == []
+    assert not ran.exists()
 
 
 @pytest.mark.parametrize("glue", ["true && ", "true; ", "true | "])
