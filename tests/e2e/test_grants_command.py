@@ -12,6 +12,7 @@ RULES = """# mine
 prefix_rule(pattern=["npm", "test"], decision="allow")
 prefix_rule(pattern=["git", ["push", "fetch"]], decision="prompt")
 prefix_rule(pattern=["cargo", ["test", "check"]])
+prefix_rule(pattern=["terraform"], decision="forbidden")
 prefix_rule(pattern=["gh", "pr", "view"], decision="allow")
 """
 
