@@ -69,8 +69,10 @@ def open_closed_streams() -> None:
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
-            os.dup2(opened, fd)
-            if opened != fd:
+            if opened == fd:
+                os.set_inheritable(fd, True)  # a program we start gets it too, as it would get a real one
+            else:
+                os.dup2(opened, fd)
                 os.close(opened)
             setattr(sys, name, os.fdopen(fd, "w" if fd else "r", encoding="utf-8", closefd=False))
 

@@ -79,6 +79,42 @@ def test_large_output_passes_through_a_pipe(sandbox: Run) -> None:
     assert (done.returncode, len(done.stdout)) == (0, 5_000_000)
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_the_null_device_for_the_command_too(sandbox: Run, closed: str) -> None:
+    line = f'"$@" sh -c "cat && echo said && exit 5" {closed}'
+    done = subprocess.run(
+        ["sh", "-c", line, "sh", *sandbox.command],
+        cwd=sandbox.cwd,
+        env=sandbox.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert (done.returncode, done.stdout) == (5, "" if ">&-" in closed else "said\n")
+
+
+def test_a_reader_that_goes_away_ends_the_command(sandbox: Run) -> None:
+    with sandbox.start("yes") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "y\n"
+        process.stdout.close()
+        assert process.wait(PATIENCE_S) == 128 + signal.SIGPIPE
+
+
+def test_words_and_variables_need_not_be_text(sandbox: Run) -> None:
+    sandbox.env["ODD"] = "\udcff"
+    done = subprocess.run(
+        [*sandbox.command, "sh", "-c", 'printf "%s-%s" "$1" "$ODD"', "sh", b"\xfe"],
+        cwd=sandbox.cwd,
+        env=sandbox.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.stdout == b"\xfe-\xff"
+
+
 def test_options_of_the_command_are_its_own(sandbox: Run) -> None:
     for words in (["echo", "-C", "/", "--help", "--", "-a"], ["--", "echo", "-C", "/", "--help", "--", "-a"]):
         assert sandbox(*words).stdout == "-C / --help -- -a\n"
@@ -241,6 +277,22 @@ def test_a_signal_for_us_is_for_the_command(sandbox: Run, number: signal.Signals
         # Its children get the signal too, as on a terminal, and the shell may say so.
         assert process.stdout.read().splitlines()[-1] == "farewell"
         assert process.wait(PATIENCE_S) == 9
+
+
+def test_a_signal_that_the_caller_ignores_is_ignored(sandbox: Run) -> None:
+    script = "echo ready; sleep 1; echo over"
+    with subprocess.Popen(
+        ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *sandbox.command, "sh", "-c", script],
+        cwd=sandbox.cwd,
+        env=sandbox.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGHUP)
+        assert (process.stdout.read(), process.wait(PATIENCE_S)) == ("over\n", 0)
 
 
 def test_a_command_that_does_not_mind_the_signal_dies_of_it(sandbox: Run) -> None:

@@ -44,7 +44,8 @@ def run(launch: Launch, *, cwd: str, shares_terminal: bool) -> int:
         with _together(launch) as mark:
             job = _Job(_start(launch, mark, cwd, shares_terminal=shares_terminal), terminal)
             for number in _PASSED_ON:
-                signal.signal(number, job.pass_on)
+                if before[number] is not signal.SIG_IGN:  # as under nohup, or in the background of a script
+                    signal.signal(number, job.pass_on)
             code = job.wait()
         if launch.never_ran(code):
             raise SandboxUnavailable("the sandbox could not be set up, so nothing was run; its launcher said why")
