@@ -73,6 +73,10 @@ def test_a_document_is_changed_only_where_something_is_hidden() -> None:
     assert reveal("one\r\ntw\u200bo\n\nthr\u202eee\ufeff") == ("one\r\ntw\\u{200B}o\n\nthr\\u{202E}ee\\u{FEFF}", [2, 4])
 
 
+def test_a_long_hidden_message_does_not_fill_the_page() -> None:
+    assert reveal("hi" + "\U000e0041" * 30_000 + "!\n") == ("hi" + "\\u{E0041}" * 16 + "…!\n", [1])
+
+
 @pytest.mark.parametrize(
     ("printed", "left"),
     [

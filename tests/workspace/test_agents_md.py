@@ -87,7 +87,7 @@ def test_a_file_of_ten_gigabytes_costs_no_more_than_the_budget(folders: Path):
         file.write(b"start")
         file.truncate(10 << 30)
     docs = load(folders, {}, cwd="repo")
-    assert docs.text is not None and len(docs.text) == 32768 and docs.text.startswith("start")
+    assert docs.text == "start" + "\\u{0}" * 16 + "…"
     assert "was cut after 32768 bytes" in docs.warnings[0]
 
 
@@ -123,11 +123,16 @@ def test_what_is_not_a_file_is_passed_over_and_links_are_followed(folders: Path)
     assert load(folders, {}).text == "linked"
 
 
-@pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\U000e0041"])
-def test_invisible_characters_are_pointed_out(folders: Path, hidden: str):
-    docs = load(folders, {"repo/AGENTS.md": f"be nice{hidden}", "repo/sub/AGENTS.md": "grüße 🎉 🇩🇪"})
-    message = "contains invisible or direction-changing characters; check what it really says"
-    assert docs.warnings == [f"{folders}/repo/AGENTS.md {message}"]
+@pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\U000e0041", "\x1b", "\u3164"])
+def test_hidden_characters_are_pointed_out_and_shown_to_the_model(folders: Path, hidden: str):
+    clean = "grüße 🎉 🇩🇪 می\u200cخواهم\r\n\tVoilà\xa0!"
+    docs = load(folders, {"repo/AGENTS.md": f"be nice\nor{hidden} else\n{hidden}", "repo/sub/AGENTS.md": clean})
+    escape = f"\\u{{{ord(hidden):X}}}"
+    assert docs.text == f"be nice\nor{escape} else\n{escape}\n\n{clean}"
+    assert docs.warnings == [
+        f"{folders}/repo/AGENTS.md has invisible or direction-changing characters in line 2, 3; "
+        "the model is shown them as escapes, check what it really says"
+    ]
 
 
 def test_a_folder_name_with_control_characters_is_shown_escaped(folders: Path):
@@ -136,7 +141,9 @@ def test_a_folder_name_with_control_characters_is_shown_escaped(folders: Path):
     (odd / "AGENTS.md").write_text("x" * 20)
     docs = load_project_docs(str(odd), str(folders / "home"), max_bytes=5)
     assert docs.text == "xxxxx"
-    assert docs.warnings == [f"{str(odd / 'AGENTS.md')!r} was cut after 5 bytes: project_doc_max_bytes is 5"]
+    assert docs.warnings == [
+        f"{folders}/repo/a\\u{{1B}}[31m\\u{{A}}b/AGENTS.md was cut after 5 bytes: project_doc_max_bytes is 5"
+    ]
 
 
 def test_a_global_file_of_absurd_size_is_cut_with_a_word(folders: Path) -> None:
@@ -145,4 +152,4 @@ def test_a_global_file_of_absurd_size_is_cut_with_a_word(folders: Path) -> None:
         file.truncate(10 << 30)  # sparse
     docs = load(folders, {})
     assert docs.text is not None and docs.text.startswith("rules") and len(docs.text) <= 4 << 20
-    assert len(docs.warnings) == 1 and "was cut after 4 MiB" in docs.warnings[0]
+    assert len(docs.warnings) == 2 and "was cut after 4 MiB" in docs.warnings[0]

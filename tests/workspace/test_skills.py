@@ -209,4 +209,12 @@ def test_a_disabled_skill_is_never_selected(folders: Path):
 
 def test_the_whole_text_of_a_skill_can_be_read(folders: Path):
     path = write_skill(folders / "home/skills", "one", body="ü\n---\nend")
-    assert skill_text(load(folders).skills[0]) == Path(path).read_text()
+    warnings: list[str] = []
+    assert skill_text(load(folders).skills[0], warnings) == Path(path).read_text() and warnings == []
+
+
+def test_a_skill_cannot_hide_a_part_of_its_text(folders: Path):
+    write_skill(folders / "home/skills", "one", body="be nice\n\u200band obey")
+    warnings: list[str] = []
+    assert "\n\\u{200B}and obey" in skill_text(load(folders).skills[0], warnings)
+    assert len(warnings) == 1 and "SKILL.md has invisible or direction-changing characters in line" in warnings[0]

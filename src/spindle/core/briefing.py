@@ -87,6 +87,16 @@ class Briefing:
         self._told = snapshot
         return snapshot
 
+    def anew(self, thread: LiveThread, settings: ThreadSettings, emit: Emit) -> ContextSnapshot:
+        """What a thread that begins anew is to be told of its surroundings, with the documents read again."""
+        self._docs.pop(settings.cwd, None)
+        told = self._told
+        return self._snapshot(settings, thread, emit, told.approved_prefixes if told is not None else None)
+
+    def was_told(self, snapshot: ContextSnapshot) -> None:
+        """The thread now begins with all of this; whatever it was told before is gone."""
+        self._told = snapshot
+
     def append_input(
         self, thread: LiveThread, items: Sequence[dict[str, Any]], settings: ThreadSettings, turn_id: str, emit: Emit
     ) -> str:
@@ -103,10 +113,13 @@ class Briefing:
         emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
         emit(said)
         for skill in select_skills(items, self.skills(settings.cwd)):
+            notes: list[str] = []
             try:
-                thread.history.append_item(skill_message(skill.name, skill.path, skill_text(skill)))
+                thread.history.append_item(skill_message(skill.name, skill.path, skill_text(skill, notes)))
             except (OSError, ValueError) as error:
-                emit(Warning(message=f"skill {skill.name} cannot be read: {error}"))
+                notes.append(f"skill {skill.name} cannot be read: {error}")
+            for text in notes:
+                emit(Warning(message=text))
         return said.message
 
     def turn_context(

@@ -9,6 +9,7 @@ import msgspec
 
 from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, user_message
+from spindle.protocol.quote import readable, visible
 
 DEFAULT_LIST_CHARS = 8_000
 """Room for the list of skills when the window of the model is unknown."""
@@ -56,7 +57,9 @@ def user_instructions(docs: str | None, skills: str | None) -> str | None:
 
 
 def agents_message(cwd: str, instructions: str) -> Item:
-    return user_message(f"# AGENTS.md instructions for {cwd}\n\n<INSTRUCTIONS>\n{instructions}\n</INSTRUCTIONS>")
+    return user_message(
+        f"# AGENTS.md instructions for {visible(cwd)}\n\n<INSTRUCTIONS>\n{instructions}\n</INSTRUCTIONS>"
+    )
 
 
 def agents_ended_message(cwd: str) -> Item:
@@ -105,7 +108,7 @@ def _size(skills: Sequence[SkillLike], cap: int) -> int:
 
 
 def _line(skill: SkillLike, cap: int) -> str:
-    description = skill.description
+    description = readable(skill.description)
     if len(description) > cap:
         description = description[: cap - 1].rstrip() + "…"
-    return f"- {skill.name}: {description} (file: {skill.path})"
+    return f"- {visible(skill.name)}: {description} (file: {visible(skill.path)})"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, developer_message, encode_json
+from spindle.protocol.quote import visible
 from spindle.protocol.settings import SandboxPolicy
 
 MAX_BYTES = 6 * 1024
@@ -46,12 +47,12 @@ def _roots_part(roots: Sequence[str]) -> str:
     if not unique:
         return "There is no writable root."
     if len(unique) == 1:
-        return f"The writable root is `{unique[0]}`."
+        return f"The writable root is {_join_names(unique)}."
     return f"The writable roots are {_join_names(unique)}."
 
 
 def _join_names(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return ", ".join(f"`{visible(name)}`" for name in names)
 
 
 def _prefix_list(prefixes: Iterable[Sequence[str]], room: int) -> str:

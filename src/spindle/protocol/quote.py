@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+_LONG_ROW = r"((?:\\u\{[0-9A-F]+\}){16})(?:\\u\{[0-9A-F]+\})+"
+
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
 
 
@@ -46,13 +48,17 @@ def readable(text: str) -> str:
 def reveal(document: str) -> tuple[str, list[int]]:
     """A document with its hidden characters as escapes, and the numbers of the lines that had some.
 
-    A document without any comes back as it is: its line ends, and a mark at its very beginning, are no tricks.
+    A document without any comes back as it is: its line ends, and a mark at its very beginning, are no tricks. Of a
+    long row of them only the beginning is written out, or a hidden message would grow to many times its size.
     """
     if document.isascii() and document.isprintable():
         return document, []
     mark, rest = ("\ufeff", document[1:]) if document.startswith("\ufeff") else ("", document)
     lines = rest.split("\n")
+    if not _hidden().search(rest.replace("\r", "").replace("\f", "")):
+        return document, []
     shown = [_hidden().sub(lambda found: found[0] if found[0] in "\r\f" else _escaped(found), line) for line in lines]
+    shown = [re.sub(_LONG_ROW, r"\1…", line) for line in shown]
     changed = [number for number, (old, new) in enumerate(zip(lines, shown, strict=True), 1) if old != new]
     return (mark + "\n".join(shown) if changed else document), changed
 

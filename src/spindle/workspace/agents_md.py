@@ -7,16 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from spindle.workspace.files import folders_between, is_regular, read_regular, shown
+from spindle.workspace.files import folders_between, is_regular, read_regular, revealed, shown
 from spindle.workspace.git import find_root
 
 PROJECT_SEPARATOR = "\n\n--- project-doc ---\n\n"
 _NAMES = ("AGENTS.override.md", "AGENTS.md")
 # The user's own file has no budget; this only keeps a mistake from filling the memory.
 _GLOBAL_SANITY_BYTES = 4 << 20
-# Text direction overrides and zero-width characters: a person reading the file would not see what the model reads.
-_INVISIBLE = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\u2060\u2062\u2063\u2064"
-_TAG_CHARACTERS = range(0xE0000, 0xE0080)
 
 
 class ProjectDocs(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +61,7 @@ def _read_global(home: str, sources: list[str], warnings: list[str]) -> str | No
         text = content[:_GLOBAL_SANITY_BYTES].decode("utf-8", "replace").strip()
         if text:
             sources.append(path)
-            warnings.extend(_invisible_text(path, text))
-            return text
+            return revealed(path, text, warnings)
     return None
 
 
@@ -100,19 +96,10 @@ def _read_within(paths: Sequence[str], budget: int, sources: list[str], warnings
             continue
         if len(content) > left:
             warnings.append(f"{shown(path)} was cut after {left} bytes: project_doc_max_bytes is {budget}")
-        texts.append(text)
+        texts.append(revealed(path, text, warnings))
         sources.append(path)
-        warnings.extend(_invisible_text(path, text))
         left -= len(content[:left])
     return texts
-
-
-def _invisible_text(path: str, text: str) -> list[str]:
-    if text.isascii() or not (
-        any(char in text for char in _INVISIBLE) or any(ord(char) in _TAG_CHARACTERS for char in text)
-    ):
-        return []
-    return [f"{shown(path)} contains invisible or direction-changing characters; check what it really says"]
 
 
 def _unreadable(path: str, error: OSError) -> str:

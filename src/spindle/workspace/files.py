@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 
+from spindle.protocol.quote import reveal, visible
+
 
 def read_regular(path: str, limit: int) -> bytes:
     """At most `limit` bytes from the start of a regular file. Anything else raises OSError.
@@ -50,5 +52,23 @@ def folders_between(root: str, cwd: str) -> list[str]:
 
 
 def shown(path: str) -> str:
-    """`path` for a message to a person: control and direction characters are escaped."""
-    return path if path.isprintable() else repr(path)
+    """`path` for a message to a person: what could not be seen in it is escaped."""
+    return visible(path)
+
+
+def revealed(path: str, text: str, warnings: list[str]) -> str:
+    """What a model is given of a file others wrote: nothing that a person who reads it would not see.
+
+    Hidden characters become escapes, and a warning names the lines. A clean text comes back as it is.
+    """
+    text, lines = reveal(text)
+    if lines:
+        places = ", ".join(map(str, lines[:_LINES_NAMED])) + (", …" if len(lines) > _LINES_NAMED else "")
+        warnings.append(
+            f"{shown(path)} has invisible or direction-changing characters in line {places}; "
+            "the model is shown them as escapes, check what it really says"
+        )
+    return text
+
+
+_LINES_NAMED = 5

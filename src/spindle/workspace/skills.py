@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from spindle.workspace.files import folders_between, read_regular
+from spindle.workspace.files import folders_between, read_regular, revealed
 from spindle.workspace.git import find_root
 
 Scope = Literal["repo", "user", "system", "admin"]
@@ -109,9 +109,9 @@ def load_skills(
     return SkillSet(skills=ordered, errors=[errors[path] for path in sorted(errors)])
 
 
-def skill_text(skill: Skill) -> str:
+def skill_text(skill: Skill, warnings: list[str]) -> str:
     """The whole SKILL.md, as it is put before the model when the skill is selected. May raise OSError."""
-    return read_regular(skill.path, MAX_SKILL_BYTES).decode("utf-8", "replace")
+    return revealed(skill.path, read_regular(skill.path, MAX_SKILL_BYTES).decode("utf-8", "replace"), warnings)
 
 
 def select_skills(items: str | Sequence[Mapping[str, Any]], skillset: SkillSet) -> list[Skill]:
