@@ -33,8 +33,10 @@ from fake_server import (
     completed,
     custom_call,
     encode_event,
+    fails,
     item_events,
     message,
+    reasoning,
     refuses,
     sends_raw,
     turn,
@@ -531,6 +533,58 @@ def test_the_terminal_view_has_no_escape_sequence_of_a_command_a_message_or_a_na
         assert sequence not in done.err, sequence
     if color == "never":
         assert "\x1b" not in done.err
+
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\x08"
+DRIVES = ("\x1b]", "\x1b[2J", "\x9b", "\x07", "\u202e", "\x08")
+
+
+def test_a_final_message_drives_no_terminal_and_reaches_a_program_as_it_is(
+    spindle: Spindle, server: FakeServer
+) -> None:
+    server.otherwise(turn(message(f"final {EVIL} words")))
+    assert spindle("exec", "hi").out == f"final {EVIL} words\n"
+    outer, inner = os.openpty()
+    process = spindle.start("exec", "hi", stdout=inner, stderr=subprocess.DEVNULL)
+    assert process.wait(20) == 0
+    os.close(inner)
+    shown = os.read(outer, 1 << 16).decode()
+    os.close(outer)
+    assert "final " in shown and "words" in shown and [text for text in DRIVES if text in shown] == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        refuses(400, {"error": {"message": f"bad {EVIL}"}}),
+        refuses(418, f"a page {EVIL}", headers={"x-request-id": "r\x1b[2J"}),
+        refuses(302, "", headers={"location": "http://x/\x1b[2J"}),
+        fails("weird", f"failed {EVIL}"),
+        turn(
+            reasoning(f"**{EVIL}**"),
+            {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": EVIL}},
+            call(f"nosuch{EVIL}", {}, "c1"),
+            custom_call("apply_patch", f"*** Begin Patch\n*** Add File: a{EVIL}\n+x\n*** End Patch\n", "p1"),
+            call("view_image", {"path": EVIL}, "c2"),
+        ),
+    ],
+)
+def test_nothing_that_a_server_says_drives_the_terminal(spindle: Spindle, server: FakeServer, step: Turn) -> None:
+    server.script(step)
+    done = spindle("exec", "-s", "workspace-write", *ONE_TRY, "hi")
+    assert done.err and [text for text in DRIVES if text in done.err] == []
+
+
+def test_what_we_say_about_wrong_arguments_drives_no_terminal(spindle: Spindle, server: FakeServer) -> None:
+    for args in (
+        ["exec", "resume", f"no{EVIL}", "hi"],
+        ["exec", "-c", f"model_provider='{EVIL}'", "hi"],
+        ["exec", f"--bad{EVIL}", "hi"],
+        ["exec", "-C", f"/no{EVIL}", "hi"],
+        [f"frob{EVIL}"],
+    ):
+        done = spindle(*args)
+        assert done.code in (1, 2) and [text for text in DRIVES if text in done.err] == [], (args, done.err)
 
 
 # ---- invalid UTF-8 and garbage in the stream -------------------------------------------------------

@@ -37,12 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return dispatch(arguments)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
     except SpindleError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        from spindle.protocol.quote import readable  # only when something is wrong; the text may quote anything
+
+        print(f"error: {readable(str(error))}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
         return 130
 

@@ -277,8 +277,9 @@ class TextPrinter:
     is_json = False
 
     def __init__(self, session: Session, request: SessionRequest, args: ExecArgs) -> None:
-        from spindle.frontends.transcript import Transcript  # a run prints in one way or the other
+        from spindle.frontends.transcript import Transcript, printable  # a run prints in one way or the other
 
+        self._printable = printable
         when = args.options.value("color") or "auto"
         color = when == "always" or (when == "auto" and sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
         self._translator = Transcript(
@@ -304,7 +305,9 @@ class TextPrinter:
 
     def finish(self, last_message: str | None) -> None:
         if last_message is not None:
-            write_out(last_message.encode("utf-8", "replace") + b"\n")
+            # A program gets the exact text, a terminal nothing that would drive it.
+            text = self._printable(last_message) if sys.stdout.isatty() else last_message
+            write_out(text.encode("utf-8", "replace") + b"\n")
 
 
 def write_out(data: bytes) -> None:
