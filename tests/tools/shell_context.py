@@ -9,7 +9,7 @@ from typing import Any
 from spindle.errors import Rejected
 from spindle.patch.diff import TurnDiffTracker
 from spindle.policy.environment import EnvironmentPolicy, child_environment
-from spindle.policy.sandbox import boundary_of
+from spindle.policy.sandbox import Fence, boundary_of
 from spindle.process.table import ProcessTable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.events import Msg
@@ -30,6 +30,7 @@ class Bench:
         self.freeform = True
         self.truncation = Truncation(mode="tokens", limit=10_000)
         self.sandbox = sandbox or SandboxPolicy(mode="danger-full-access")
+        self.fence: Fence | None = None
         home = folder.parent / "home"
         home.mkdir(exist_ok=True)
         self.table = ProcessTable(
@@ -47,7 +48,9 @@ class Bench:
             settings=ThreadSettings(
                 cwd=str(self.folder), model="m", model_provider="p", approval_policy="never", sandbox=self.sandbox
             ),
-            boundary=boundary_of(self.sandbox, cwd=str(self.folder), env={}, home=str(self.folder.parent / "home")),
+            boundary=boundary_of(
+                self.sandbox, cwd=str(self.folder), env={}, home=str(self.folder.parent / "home"), fence=self.fence
+            ),
             clock=SystemClock(),
             emit=self.events.append,
             truncation=self.truncation,

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from spindle.protocol.items import decode_json
-from spindle.tools.router import ToolSet, Unsupported, build_tools
+from spindle.tools.router import JIT_TOOLS, ToolSet, Unsupported, build_tools
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, function_spec
 
 CODEX = {"shell_type": "shell_command", "patch_type": "freeform"}
@@ -187,3 +187,23 @@ async def test_a_call_to_no_tool_is_answered_by_name(item, text):
 async def test_extra_tools_are_found_by_name():
     call, tool = build_tools(extra=[Extra("mcp__a__y")]).resolve(function_call("mcp__a__y"))
     assert (await tool.run(call, cast(ToolContext, None))).output == "extra"
+
+
+def test_the_file_tools_are_listed_for_those_who_want_them_and_answer_only_then():
+    tools = build_tools(**CODEX, jit_tools=JIT_TOOLS)
+    assert names(tools)[4:8] == ["apply_patch", "grep_files", "read_file", "list_dir"]
+    assert found(tools, function_call("read_file"))[0].parallel
+    assert names(build_tools(**CODEX, jit_tools=("list_dir", "something_else")))[4:6] == ["apply_patch", "list_dir"]
+    assert [build_tools(**CODEX).find(function_call(name)) for name in JIT_TOOLS] == [None] * 3
+
+
+def test_the_file_tools_take_the_parameters_models_know():
+    specs = {spec["name"]: spec["parameters"] for spec in build_tools(jit_tools=JIT_TOOLS).specs if "name" in spec}
+    assert [(list(specs[name]["properties"]), specs[name]["required"]) for name in JIT_TOOLS] == [
+        (["include", "limit", "path", "pattern"], ["pattern"]),
+        (["file_path", "indentation", "limit", "mode", "offset"], ["file_path"]),
+        (["depth", "dir_path", "limit", "offset"], ["dir_path"]),
+    ]
+    assert list(specs["read_file"]["properties"]["indentation"]["properties"]) == [
+        *("anchor_line", "include_header", "include_siblings", "max_levels", "max_lines"),
+    ]

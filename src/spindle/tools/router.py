@@ -5,7 +5,7 @@ Built once when a thread starts; the list keeps its bytes for the thread's life.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from spindle.errors import ToolError
@@ -20,6 +20,8 @@ from spindle.tools.view_image import ViewImage
 from spindle.tools.web_search import web_search_spec
 
 LOCAL_SHELL = "local_shell"
+JIT_TOOLS = ("grep_files", "read_file", "list_dir")
+"""Tools that fetch files just in time, for models that were not trained to do it with a shell."""
 SHELL_ALIASES = ("shell", "container.exec", LOCAL_SHELL)
 
 
@@ -105,12 +107,14 @@ def build_tools(
     update_plan: bool = True,
     request_user_input: bool = True,
     view_image: bool = True,
+    jit_tools: Collection[str] = (),
     extra: Sequence[Tool] = (),
 ) -> ToolSet:
     """The tools for a model and a set of features, in their one fixed order.
 
     `shell_type` and `patch_type` ("freeform", "function" or None) come from the model catalogue; `web_search` is
-    "cached", "live" or None. `extra` tools (MCP, the caller's own) stand last, in the order given.
+    "cached", "live" or None. `jit_tools` names the ones of `JIT_TOOLS` that are wanted. `extra` tools (MCP, the
+    caller's own) stand last, in the order given.
     """
     shells = _Shells(request_rule) if shell_tool else None
     patch = ApplyPatch(freeform=patch_type == "freeform")
@@ -123,6 +127,8 @@ def build_tools(
         listed.append(RequestUserInput())
     if patch_type is not None:
         listed.append(patch)
+    if jit_tools:
+        listed += _jit_tools(jit_tools)
     if web_search in ("cached", "live"):
         listed.append(web_search_spec(web_search == "live"))
     if view_image:
@@ -132,6 +138,15 @@ def build_tools(
     handlers: dict[str, Tool] = {patch.name: patch, **(shells.hidden() if shells else {})}
     handlers.update({tool.name: tool for tool in listed if not isinstance(tool, dict)})
     return ToolSet([tool if isinstance(tool, dict) else tool.spec() for tool in listed], handlers)
+
+
+def _jit_tools(wanted: Collection[str]) -> list[Tool]:
+    from spindle.tools.grep_files import GrepFiles  # few models are offered these three
+    from spindle.tools.list_dir import ListDir
+    from spindle.tools.read_file import ReadFile
+
+    tools: tuple[Tool, ...] = (GrepFiles(), ReadFile(), ListDir())
+    return [tool for tool in tools if tool.name in wanted]
 
 
 class _Shells:

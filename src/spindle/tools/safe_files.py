@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_SUCH_PLACE_FOR_A_TEMPORARY = (errno.EACCES, errno.EPERM)
 _NOT_REPLACEABLE = (errno.EBUSY, errno.EPERM, errno.EACCES)
 
@@ -33,6 +34,13 @@ def true_path(path: str, cwd: str, *, keep_last_link: bool = False) -> str:
 
 def read_file(path: str, limit: int = -1) -> bytes:
     """The bytes of the regular file at a true path, no more than `limit`."""
+    with open_file(path) as fd, open(fd, "rb", closefd=False) as file:
+        return file.read(limit)
+
+
+@contextmanager
+def open_file(path: str) -> Iterator[int]:
+    """The regular file at a true path, open for reading."""
     with _parent(path) as (folder, name):
         try:
             # Non-blocking, so that a named pipe is refused and not waited for.
@@ -41,12 +49,25 @@ def read_file(path: str, limit: int = -1) -> bytes:
             if error.errno == errno.ELOOP:
                 _require_regular(stat.S_IFLNK, path)
             raise
-        try:
-            _require_regular(os.fstat(fd).st_mode, path)
-            with open(fd, "rb", closefd=False) as file:
-                return file.read(limit)
-        finally:
-            os.close(fd)
+    try:
+        _require_regular(os.fstat(fd).st_mode, path)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def open_folder(path: str) -> Iterator[int]:
+    """The folder at a true path, open for looking into it."""
+    if path == "/":
+        fd = os.open(path, _LISTED_FOLDER)
+    else:
+        with _parent(path) as (folder, name):
+            fd = os.open(name, _LISTED_FOLDER, dir_fd=folder)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def write_file(path: str, content: bytes) -> int:
