@@ -7,6 +7,7 @@ first command or patch wants leave, the first request does not wait for them.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -80,12 +81,15 @@ class Approvals:
         interrupt: Callable[[], None],
         rules: RuleBook,
         mask: Callable[[str], str] = str,
+        search_path: str = os.defpath,
     ) -> None:
         self.sandbox_problem = sandbox_problem
         self.interrupt = interrupt
         self.rules = rules
         self.mask = mask
         """Takes secrets out of a text."""
+        self.search_path = search_path
+        """The PATH of commands."""
         self._open: list[Question] = []
         self._grants: Grants | None = None
 

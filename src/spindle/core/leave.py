@@ -24,6 +24,7 @@ from spindle.policy.approval import (
     Refuse,
     decide_command,
     decide_patch,
+    is_planted,
     prefix_for_retry,
 )
 from spindle.policy.commands import parse_command
@@ -81,7 +82,7 @@ class CallApprovals:
         available = self._boundary.is_full_access or await self._all.sandbox_problem() is None
 
         def decide() -> Decision:
-            return self._decide(argv, escalated, prefix_rule or [], available)
+            return self._decide(argv, cwd, escalated, prefix_rule or [], available)
 
         while True:
             match decide():
@@ -108,7 +109,8 @@ class CallApprovals:
         if self._settings.approval_policy not in RETRY_POLICIES:
             return False
         cwd = os.path.realpath(cwd)
-        question = _CommandQuestion(argv, cwd, False, _RETRY_REASON, self._saveable(prefix_for_retry(argv)))
+        prefix = self._saveable(prefix_for_retry(argv, lambda word: self._is_planted(word, cwd)))
+        question = _CommandQuestion(argv, cwd, False, _RETRY_REASON, prefix)
         while not self._all.grants.cover_command(argv, cwd, self._boundary, sandboxed=False):
             try:
                 if await self._is_free(question.open(self._sub_id, self._call_id), USER_REJECTED_COMMAND):
@@ -117,7 +119,7 @@ class CallApprovals:
                 return False
         return True
 
-    def _decide(self, argv: list[str], escalated: bool, prefix_rule: list[str], available: bool) -> Decision:
+    def _decide(self, argv: list[str], cwd: str, escalated: bool, prefix_rule: list[str], available: bool) -> Decision:
         rules = self._all.rules.rules if self._all.rules.is_on else None
         decision = decide_command(
             argv,
@@ -127,10 +129,16 @@ class CallApprovals:
             sandbox_available=available,
             rules=rules,
             prefix_rule=prefix_rule,
+            is_planted=lambda word: self._is_planted(word, cwd),
         )
         if isinstance(decision, Ask):
             return msgspec.structs.replace(decision, prefix=self._saveable(decision.prefix))
         return decision
+
+    def _is_planted(self, word: str, cwd: str) -> bool:
+        if self._boundary.is_full_access:
+            return False  # there is no fence to get around
+        return is_planted(word, cwd=cwd, path=self._all.search_path, boundary=self._boundary)
 
     def _saveable(self, prefix: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """The prefix if it can become a rule: rules are on, and no secret would lie in their file."""

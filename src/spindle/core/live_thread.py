@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.visible import VisibleFold
-from spindle.model.catalog import Catalog
+from spindle.model.catalog import Catalog, ModelInfo
 from spindle.model.client import Completed, ModelClient
 from spindle.model.provider import Provider
 from spindle.policy.secrets import Secrets
@@ -30,8 +31,39 @@ class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's configuration says instead of the catalogue."""
 
     context_window: int | None = None
+    compact_limit: int | None = None
     output_token_limit: int | None = None
     reasoning_summaries: bool | None = None
+
+
+class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's choices about compaction."""
+
+    prompt: str | None = None
+    """Replaces our text that asks for the summary."""
+    keep: tuple[str, ...] = ()
+    """Facts that every summary must hold."""
+    keeps_tools: bool = False
+    """The tool list stays in the request for a summary, and with it the provider's cache of it."""
+    asks_server: bool = False
+    """The provider can shorten a thread itself."""
+    tail_tokens: int = 0
+    """How much of the newest work stays as it is, beside the summary."""
+
+
+class _Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the server's last count reaches."""
+
+    generation: int = -1
+    items: int = 0
+    reasoning_included: bool = False
+
+
+def _compact_limit(overrides: ModelOverrides, info: ModelInfo, window: int | None) -> int | None:
+    """The user's limit, else the catalogue's; never more than nine tenths of the window."""
+    most = window * 9 // 10 if window else None
+    wanted = overrides.compact_limit or info.auto_compact_token_limit or most
+    return wanted if most is None or wanted is None else min(wanted, most)
 
 
 class LiveThread:
@@ -72,6 +104,8 @@ class LiveThread:
         self.total_usage = TokenUsage()
         self.last_usage = TokenUsage()
         self.rate_limits: dict[str, Any] | None = None
+        self._counted = _Counted()
+        self._reasoning: tuple[tuple[int, int], int] = ((-1, -1), 0)
         self._fold = VisibleFold()
         self.use_model(model)
 
@@ -97,6 +131,8 @@ class LiveThread:
         )
         window = overrides.context_window or info.context_window
         self.window_tokens: int | None = window * info.effective_context_window_percent // 100 if window else None
+        self.compact_limit = _compact_limit(overrides, info, window)
+        """From this many tokens in context on the thread is compacted; None = never."""
         self._fold.address(
             accepts_images=self.traits.accepts_images,
             keeps_raw_reasoning=self.traits.keeps_raw_reasoning,
@@ -136,6 +172,45 @@ class LiveThread:
             output_schema=output_schema,
             store=self.provider.is_azure,
         )
+
+    @property
+    def tokens_in_context(self) -> int:
+        """What the next request would cost: the server's last count, and an estimate of what it has not counted."""
+        entries, counted = self.history.entries, self._counted
+        if counted.generation != self.history.generation or self.last_usage.total_tokens == 0:
+            return self._estimated_tokens()
+        new = sum(estimate_tokens(entry.raw) for entry in entries[counted.items :])
+        old = 0 if counted.reasoning_included else self._old_reasoning()
+        return self.last_usage.total_tokens + new + old
+
+    def _estimated_tokens(self) -> int:
+        fixed = tokens_of_bytes(len(self.instructions) + len(self.tools.specs_bytes))
+        return fixed + sum(estimate_tokens(entry.raw) for entry in self.history.entries)
+
+    def _old_reasoning(self) -> int:
+        """Reasoning before the last input, which a server does not count unless it says so. Looked up once per turn."""
+        start = self.history.last_turn_start
+        key = (self.history.generation, start)
+        if self._reasoning[0] != key:
+            old = (entry for entry in self.history.entries[:start] if entry.item.get("type") == "reasoning")
+            self._reasoning = key, sum(estimate_tokens(entry.item) for entry in old)
+        return self._reasoning[1]
+
+    def note_counted(self, completed: Completed) -> None:
+        """The server has counted everything up to here: to be called before the outputs of calls are recorded."""
+        self._counted = _Counted(
+            generation=self.history.generation,
+            items=len(self.history.entries),
+            reasoning_included=completed.reasoning_included,
+        )
+
+    def note_compacted(self, emit: Callable[[Msg], None]) -> None:
+        """The thread was replaced by a shorter one: from now on its size is an estimate again."""
+        self.last_usage = TokenUsage(total_tokens=self._estimated_tokens())
+        self._counted = _Counted(
+            generation=self.history.generation, items=len(self.history.entries), reasoning_included=True
+        )
+        self.report_usage(emit)
 
     def note_completed(self, completed: Completed | None, emit: Callable[[Msg], None]) -> None:
         """Book what a response cost, remember its place, and tell the front ends."""

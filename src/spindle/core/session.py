@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from spindle.core.briefing import Briefing
-from spindle.core.live_thread import LiveThread
+from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.notify import Notifier
 from spindle.core.settings import apply_op
 from spindle.core.stream import EventStream, Subscription
@@ -35,6 +35,7 @@ from spindle.protocol.events import (
     Warning,
 )
 from spindle.protocol.ops import (
+    Compact,
     ExecApproval,
     GetPath,
     Interrupt,
@@ -73,6 +74,7 @@ class Session:
         max_samples: int = 0,
         turn_limit_s: float = 0.0,
         legacy_interrupt_error: bool = False,
+        compaction: CompactionOptions | None = None,
         stream: EventStream | None = None,
         warming: asyncio.Task[None] | None = None,
     ) -> None:
@@ -97,6 +99,7 @@ class Session:
             max_samples=max_samples,
             limit_s=turn_limit_s,
             legacy_interrupt_error=legacy_interrupt_error,
+            compaction=compaction or CompactionOptions(),
         )
 
     # ---- the outside ---------------------------------------------------------------------------
@@ -170,6 +173,9 @@ class Session:
             case UserInput(mode="steer") if self._turns.is_running:
                 self._turns.steer(submission)
             case UserInput():
+                await self._turns.stop("replaced")
+                self._turns.start(submission, self.settings)
+            case Compact():
                 await self._turns.stop("replaced")
                 self._turns.start(submission, self.settings)
             case OverrideTurnContext() as op:

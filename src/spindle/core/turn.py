@@ -10,7 +10,7 @@ recorded, so nothing is doubled and no call runs twice; every call is answered, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -52,6 +52,8 @@ from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import ToolContext
 
 Emit = Callable[[Msg], None]
+CONTEXT_FULL = "context_window_exceeded"
+"""The `info` of a ModelError when the input does not fit."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +66,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Append input that arrived meanwhile; true when there was any."""
     make_context: Callable[[str], ToolContext]
     """The context for one call, by its id."""
+    make_room: Callable[[bool], Awaitable[bool]]
+    """Shorten the thread where that is due, or (true) because the server says it is too long; true when it was done."""
     max_samples: int = 0
     """Stop after so many requests; 0 = no limit."""
 
@@ -96,8 +100,15 @@ async def run_turn(thread: LiveThread, turn: Turn, emit: Emit) -> TurnOutcome:
     last_message: str | None = None
     samples = 0
     while True:
+        if samples:
+            await turn.make_room(False)
         turn.absorb_input()
-        sample = await ask(thread, turn, turn_state, emit)
+        try:
+            sample = await ask(thread, turn, turn_state, emit)
+        except ModelError as error:
+            if error.info == CONTEXT_FULL and await turn.make_room(True):
+                continue
+            raise
         samples += 1
         last_message = sample.last_message or last_message
         if turn.max_samples and samples >= turn.max_samples and sample.wants_more:

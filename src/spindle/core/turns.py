@@ -6,13 +6,15 @@ Starts, steers and stops them, and keeps the order of what is recorded around th
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from spindle.core.approvals import Approvals
 from spindle.core.briefing import Briefing
-from spindle.core.live_thread import LiveThread
+from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.notify import Notifier
 from spindle.core.stream import EventStream
 from spindle.core.turn import Emit, Turn, run_turn
@@ -20,9 +22,12 @@ from spindle.core.workbench import Workbench
 from spindle.errors import ModelError, SpindleError
 from spindle.prompt.aborted import aborted_marker
 from spindle.protocol.events import Error, Event, Msg, TaskComplete, TaskStarted, TurnAborted, Warning
-from spindle.protocol.ops import Submission, UserInput, UserTurn
+from spindle.protocol.ops import Compact, Submission, UserInput, UserTurn
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import ToolContext
+
+if TYPE_CHECKING:
+    from spindle.core.compaction import Compactor
 
 WARM_AFTER_S = 0.05
 """When a turn is still waiting after this long, the time is used to get ready for its first command."""
@@ -61,6 +66,7 @@ class Turns:
         max_samples: int,
         limit_s: float,
         legacy_interrupt_error: bool,
+        compaction: CompactionOptions,
     ) -> None:
         self._thread = thread
         self._briefing = briefing
@@ -74,7 +80,15 @@ class Turns:
         self._running: RunningTurn | None = None
         self._steered: list[Submission] = []
         self._said_lost = False
-        self.approvals = Approvals(workbench.sandbox_problem, abort, workbench.rules, thread.secrets.mask)
+        self._compaction = compaction
+        self._compactor: Compactor | None = None
+        self.approvals = Approvals(
+            workbench.sandbox_problem,
+            abort,
+            workbench.rules,
+            mask=thread.secrets.mask,
+            search_path=workbench.environment.get("PATH", os.defpath),
+        )
 
     @property
     def is_running(self) -> bool:
@@ -151,10 +165,21 @@ class Turns:
             self.start(self._steered.pop(0), running.settings)
 
     async def _run_to_the_end(self, running: RunningTurn) -> Msg:
+        try:
+            async with asyncio.timeout(self._limit_s or None):
+                return await self._work(running)
+        except TimeoutError:
+            raise ModelError(f"stopped after {self._limit_s:g} seconds (spindle.limits.turn_timeout_sec)") from None
+
+    async def _work(self, running: RunningTurn) -> Msg:
+        """What the submission asks for; the terminal event when it is done."""
         emit, turn_id, settings = running.emit, running.turn_id, running.settings
-        self._begin(running)
-        op = running.submission.op
-        assert isinstance(op, UserTurn | UserInput)
+        if isinstance(op := running.submission.op, Compact):
+            self._announce(running)
+            await self.compactor.compact(settings, turn_id, emit, op.instructions)
+            return TaskComplete(turn_id=turn_id, last_agent_message=None)
+        op = _input_op(running.submission)
+        await self._begin(running, op)
         turn = Turn(
             turn_id=turn_id,
             settings=settings,
@@ -164,11 +189,7 @@ class Turns:
             make_room=lambda is_full: self._make_room(running, is_full=is_full),
             max_samples=self._max_samples,
         )
-        try:
-            async with asyncio.timeout(self._limit_s or None):
-                outcome = await run_turn(self._thread, turn, emit)
-        except TimeoutError:
-            raise ModelError(f"stopped after {self._limit_s:g} seconds (spindle.limits.turn_timeout_sec)") from None
+        outcome = await run_turn(self._thread, turn, emit)
         trouble = self._notifier.turn_completed(
             thread_id=self._thread.thread_id,
             turn_id=turn_id,
@@ -180,10 +201,10 @@ class Turns:
             emit(Warning(message=trouble))
         return TaskComplete(turn_id=turn_id, last_agent_message=outcome.last_message, response_id=outcome.response_id)
 
-    def _begin(self, running: RunningTurn) -> None:
+    async def _begin(self, running: RunningTurn, op: UserTurn | UserInput) -> None:
         """Append what changed in the world, then the input; the order is the record's order."""
         thread, settings, emit = self._thread, running.settings, running.emit
-        op = _input_op(running.submission)
+        model_before = thread.traits.slug
         thread.use_model(settings.model)
         self._workbench.new_turn()
 
@@ -194,17 +215,49 @@ class Turns:
         self.approvals.begin_turn(lambda: self._workbench.boundary(settings), say)
         prefixes = self.approvals.prefixes_to_tell(settings, say)
         snapshot = self._briefing.before_input(thread, settings, say, prefixes)
-        started = TaskStarted(
-            turn_id=running.turn_id,
-            model_context_window=thread.window_tokens,
-            collaboration_mode_kind=settings.collaboration_mode.mode,
-        )
-        thread.history.append_event(msgspec.to_builtins(started))
-        emit(started)
+        self._announce(running)
+        await self._make_room(running, model=model_before)
         running.inputs.append(self._briefing.append_input(thread, op.items, settings, running.turn_id, emit))
         thread.history.append_turn_context(
             self._briefing.turn_context(snapshot, thread, settings, running.turn_id, op.final_output_json_schema)
         )
+
+    def _announce(self, running: RunningTurn) -> None:
+        started = TaskStarted(
+            turn_id=running.turn_id,
+            model_context_window=self._thread.window_tokens,
+            collaboration_mode_kind=running.settings.collaboration_mode.mode,
+        )
+        self._thread.history.append_event(msgspec.to_builtins(started))
+        running.emit(started)
+
+    @property
+    def compactor(self) -> Compactor:
+        if self._compactor is None:
+            from spindle.core.compaction import Compactor  # when a thread first comes near its limit
+
+            self._compactor = Compactor(self._thread, self._briefing, self._compaction)
+        return self._compactor
+
+    async def _make_room(self, running: RunningTurn, *, is_full: bool = False, model: str | None = None) -> bool:
+        """Compact the thread if that is due. `model` is the one that knows the thread, if another takes over now."""
+        thread, settings = self._thread, running.settings
+        limit = thread.compact_limit
+        is_due = limit is not None and thread.tokens_in_context >= limit
+        if not is_due and not is_full and self._compactor is None:
+            return False
+        if model is None or model == settings.model:
+            return await self.compactor.make_room(settings, running.turn_id, running.emit, is_full=is_full)
+        if not is_due:
+            return False
+        thread.use_model(model)
+        try:
+            await self.compactor.compact(
+                msgspec.structs.replace(settings, model=model), running.turn_id, running.emit, shown_to=settings
+            )
+        finally:
+            thread.use_model(settings.model)
+        return True
 
     def _absorb(self, running: RunningTurn) -> bool:
         """Append steered input; true when there was any. Asked before each request, a good time for bad news too."""

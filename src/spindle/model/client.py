@@ -116,6 +116,13 @@ class ModelClient(Protocol):
         """
         ...
 
+    async def compact(self, request: Request) -> list[Item]:
+        """Let the server shorten the input of a request; the items that stand for it, to be sent back as they are.
+
+        Raises `ModelError` when the server cannot do that.
+        """
+        ...
+
     async def warm(self) -> None:
         """Open the connection ahead of the first request. Never fails."""
         ...

@@ -35,7 +35,7 @@ from spindle.model.retry import backoff_s
 from spindle.model.tls import TlsFiles
 from spindle.model.url import Url, join_url, parse_url
 from spindle.protocol.clock import Clock
-from spindle.protocol.items import decode_json
+from spindle.protocol.items import Item, decode_json, encode_json
 from spindle.protocol.request import Request
 
 __all__ = ["Decoder", "Identity", "ResponsesClient", "get_json"]
@@ -100,6 +100,18 @@ class ResponsesClient:
         except (ModelError, StreamDropped) as error:
             self._clean(error)
             raise
+
+    async def compact(self, request: Request) -> list[Item]:
+        body = b'{"model":%s,"input":[%s],"instructions":%s}' % (
+            encode_json(request.model),
+            b",".join(request.input),
+            request.instructions,
+        )
+        reply = await self.post_json("/responses/compact", body)
+        items = reply.get("output") if isinstance(reply, dict) else None
+        if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+            raise ModelError("the server's compaction holds no items")
+        return items
 
     async def warm(self) -> None:
         try:

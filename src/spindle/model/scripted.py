@@ -127,7 +127,9 @@ def waits(seconds: float) -> Step:
 class ScriptedModel:
     """Answers the n-th request with the n-th response of its script; `requests` keeps what was asked."""
 
-    def __init__(self, *steps: AnyStep, default: AnyStep | None = None) -> None:
+    def __init__(self, *steps: AnyStep, default: AnyStep | None = None, compactions: Sequence[list[Item]] = ()) -> None:
+        self.compactions = list(compactions)
+        """What a server that shortens threads would return, one after the other."""
         self.requests: list[Request] = []
         self.turn_states: list[str | None] = []
         """The turn state that came with each request."""
@@ -166,6 +168,12 @@ class ScriptedModel:
             usage = step.usage or usage
             end_turn = end_turn if step.end_turn is None else step.end_turn
         yield Completed(f"resp-{number}", usage, end_turn)
+
+    async def compact(self, request: Request) -> list[Item]:
+        self.requests.append(request)
+        if not self.compactions:
+            raise ModelError("the script has no compaction")
+        return self.compactions.pop(0)
 
     async def warm(self) -> None:
         """There is nothing to open."""

@@ -104,6 +104,13 @@ class TokenCount(Msg, frozen=True, kw_only=True, tag="token_count"):
     rate_limits: dict[str, Any] | None = None
 
 
+class ContextCompacted(Msg, frozen=True, kw_only=True, tag="context_compacted"):
+    """A shorter thread stands for everything before."""
+
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
 class ShutdownComplete(Msg, frozen=True, kw_only=True, tag="shutdown_complete"):
     """Everything is flushed and closed. The last event of a session."""
 

@@ -122,6 +122,12 @@ class ListModels(Op, frozen=True, kw_only=True, tag="list_models"):
     pass
 
 
+class Compact(Op, frozen=True, kw_only=True, tag="compact"):
+    """Replace the thread by a summary, now. `instructions` say what must be kept."""
+
+    instructions: str | None = None
+
+
 class ThreadRollback(Op, frozen=True, kw_only=True, tag="thread_rollback"):
     """Forget the last `num_turns` user turns."""
 
@@ -154,6 +160,7 @@ OPS: dict[str, type[Op]] = {
         RevokeGrant,
         ListSkills,
         ListModels,
+        Compact,
         ThreadRollback,
         SetThreadName,
         GetPath,

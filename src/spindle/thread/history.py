@@ -146,6 +146,8 @@ class History:
         """Where in `entries` the person's turns begin."""
         self._bookmarks: dict[str, _Bookmark] = {}
         self._summaries: set[str] = set()
+        self.compaction_count = 0
+        """How often a summary, or a server, has replaced what stood before."""
 
     @classmethod
     def replay(cls, data: RolloutData, writer: RolloutWriter | None = None) -> History:
@@ -184,6 +186,11 @@ class History:
     @property
     def user_turn_count(self) -> int:
         return len(self._turn_starts)
+
+    @property
+    def last_turn_start(self) -> int:
+        """Where the newest input of a person stands in `entries`; 0 when there is none."""
+        return self._turn_starts[-1] if self._turn_starts else 0
 
     def is_user_turn(self, item: Item) -> bool:
         """A message that a person wrote: neither context nor the summary of a compaction."""
@@ -311,7 +318,9 @@ class History:
             event = _decode_event(raw)
         except msgspec.DecodeError:
             return
-        if event.type == "token_count":
+        if event.type == "context_compacted":
+            self.compaction_count += 1
+        elif event.type == "token_count":
             info = decode_json(event.info)
             self.token_info = info if isinstance(info, dict) else self.token_info
         elif event.type == "thread_rolled_back":

@@ -1,0 +1,171 @@
+"""Keeping a thread within its model's window: when it is compacted, by whom, and what is recorded of it.
+
+What a compacted thread consists of is `context.compaction`. Loaded when a thread first comes near its limit, or when a
+person asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+
+import msgspec
+
+from spindle.context.compaction import OVERFLOW, compress_by_model, remote_replacement, retention_rules
+from spindle.context.wording import compaction_warning
+from spindle.core.briefing import Briefing
+from spindle.core.live_thread import CompactionOptions, LiveThread
+from spindle.core.turn import wait_before_retry
+from spindle.errors import ModelError, StreamDropped
+from spindle.model.client import Completed, ItemDone, TurnState
+from spindle.prompt.snapshot import initial_context
+from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted, Msg, Warning
+from spindle.protocol.items import Item, decode_json, encode_json, item_text
+from spindle.protocol.request import Request
+from spindle.protocol.settings import ThreadSettings
+
+Emit = Callable[[Msg], None]
+
+_NO_TOOLS = b"[]"
+_STILL_TOO_LONG = (
+    "the thread is still too long after it was compacted, so the turn was stopped; start a new thread, raise "
+    "model_auto_compact_token_limit, or take a model with a larger window"
+)
+
+
+class Compactor:
+    """Compacts one thread. A failure or an interrupt leaves the thread as it was."""
+
+    def __init__(self, thread: LiveThread, briefing: Briefing, options: CompactionOptions) -> None:
+        self._thread = thread
+        self._briefing = briefing
+        self._options = options
+        self._has_just_compacted = False
+
+    async def make_room(self, settings: ThreadSettings, turn_id: str, emit: Emit, *, is_full: bool = False) -> bool:
+        """Compact if it is due, or (`is_full`) the server said that nothing more fits; true when that was done.
+
+        Raises ModelError when the last compaction did not help: going round in circles helps nobody.
+        """
+        thread = self._thread
+        limit = thread.compact_limit
+        if not is_full and (limit is None or thread.tokens_in_context < limit):
+            self._has_just_compacted = False
+            return False
+        if not self._can_help():
+            return False
+        if self._has_just_compacted:
+            raise ModelError(_STILL_TOO_LONG, OVERFLOW)
+        await self.compact(settings, turn_id, emit)
+        self._has_just_compacted = True
+        return True
+
+    def _can_help(self) -> bool:
+        """Is there anything that a summary could stand for? What people said, and the context, stays in any case."""
+        return any(_is_work(entry.item) for entry in self._thread.history.entries)
+
+    async def compact(
+        self,
+        settings: ThreadSettings,
+        turn_id: str,
+        emit: Emit,
+        instructions: str | None = None,
+        *,
+        shown_to: ThreadSettings | None = None,
+    ) -> None:
+        """Replace the thread by a short one. `instructions` are a person's words about what must be kept.
+
+        `settings` say which model writes the summary; `shown_to` are those of the turn, when another model goes on.
+        """
+        thread = self._thread
+        if not self._can_help():
+            emit(Warning(message="there is nothing in this thread yet that could be compacted"))
+            return
+        before = thread.tokens_in_context
+        shown = {"type": "ContextCompaction", "id": thread.clock.uuid7()}
+        emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
+        snapshot = self._briefing.anew(thread, shown_to or settings, emit)
+        message, replacement = await self._shortened(settings, initial_context(snapshot), instructions, emit)
+        thread.history.append_compacted(message, replacement)
+        self._briefing.was_told(snapshot)
+        thread.history.append_turn_context(
+            self._briefing.turn_context(snapshot, thread, shown_to or settings, turn_id, None)
+        )
+        thread.history.append_event({"type": "context_compacted"})
+        thread.note_compacted(emit)
+        emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
+        emit(ContextCompacted(tokens_before=before, tokens_after=thread.tokens_in_context))
+        emit(Warning(message=compaction_warning(thread.history.compaction_count)))
+
+    async def _shortened(
+        self, settings: ThreadSettings, context: list[Item], instructions: str | None, emit: Emit
+    ) -> tuple[str, list[Item]]:
+        """The summary message ("" when the server keeps it to itself), and what stands for the thread from now on."""
+        thread = self._thread
+        if self._options.asks_server and not instructions:
+            try:
+                returned = await thread.client.compact(thread.build_request(settings, None))
+                return "", remote_replacement(context, returned)
+            except (ModelError, StreamDropped) as error:
+                emit(Warning(message=f"the server could not compact the thread ({error}); a summary is made instead"))
+        summariser = _Summariser(thread, settings, self._options.keeps_tools, emit)
+        documents = "\n".join(item_text(item) for item in context)
+        is_too_long = thread.window_tokens is not None and thread.tokens_in_context >= thread.window_tokens
+        new, report = await compress_by_model(
+            summariser.items,
+            summariser,
+            prompt=self._options.prompt,
+            keep_rules=retention_rules(self._options.keep, documents, instructions),
+            initial_context=context,
+            tail_tokens=self._options.tail_tokens,
+            max_input_tokens=thread.window_tokens if is_too_long else None,
+            is_summary=thread.history.is_summary,
+        )
+        return report.message, new
+
+
+class _Summariser:
+    """Asks the thread's own model for a summary of it: the next request, with one more message."""
+
+    def __init__(self, thread: LiveThread, settings: ThreadSettings, keeps_tools: bool, emit: Emit) -> None:
+        self._thread = thread
+        self._emit = emit
+        request = thread.build_request(settings, None)
+        self._request = msgspec.structs.replace(
+            request,
+            parallel_tool_calls=False,
+            tool_choice="none" if keeps_tools else request.tool_choice,
+            tools=request.tools if keeps_tools else _NO_TOOLS,
+        )
+        self.items: list[Item] = [decode_json(raw) for raw in request.input]
+        # What was sent before is sent with the same bytes, for the sake of the provider's cache.
+        self._raw = {id(item): raw for item, raw in zip(self.items, request.input, strict=True)}
+
+    async def answer(self, items: list[Item]) -> str:
+        sent = [self._raw.get(id(item)) or encode_json(item) for item in items]
+        request = msgspec.structs.replace(self._request, input=sent)
+        attempt = 0
+        while True:
+            try:
+                return await self._read(request)
+            except StreamDropped as dropped:
+                attempt += 1
+                await wait_before_retry(self._thread, dropped, attempt, self._emit)
+
+    async def _read(self, request: Request) -> str:
+        said: list[str] = []
+        async with aclosing(self._thread.client.stream(request, TurnState())) as events:
+            async for event in events:
+                match event:
+                    case ItemDone(item={"type": "message"} as item):
+                        said.append(item_text(item))
+                    case Completed(usage=usage) if usage is not None:
+                        self._thread.total_usage = self._thread.total_usage + usage
+                    case _:
+                        pass
+        return "\n".join(said)
+
+
+def _is_work(item: Item) -> bool:
+    """Neither context nor what a person said."""
+    return item.get("type") != "message" or item.get("role") == "assistant"

@@ -1,0 +1,271 @@
+"""A thread that outgrows its window goes on from a shorter one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle.context.wording import NO_SUMMARY, SUMMARY_PREAMBLE, SUMMARY_PROMPT
+from spindle.errors import ModelError
+from spindle.model.scripted import calls, drops, fails, says, thinks, waits
+from spindle.protocol.events import (
+    ContextCompacted,
+    Error,
+    ItemCompleted,
+    ItemStarted,
+    TaskComplete,
+    TaskStarted,
+    TokenCount,
+    TurnAborted,
+    Warning,
+)
+from spindle.protocol.ops import Compact, Interrupt
+from spindle.protocol.request import TokenUsage
+
+LIMIT = 20_000
+FULL = TokenUsage(input_tokens=LIMIT, total_tokens=LIMIT)
+LOCAL: dict[str, Any] = {"model_auto_compact_token_limit": LIMIT, "features": {"remote_compaction": False}}
+REMOTE: dict[str, Any] = {"model_auto_compact_token_limit": LIMIT}
+
+
+def runs(call_id: str, usage: TokenUsage | None = None, command: str = "echo out") -> Any:
+    return calls("exec_command", {"cmd": f"{command}-{call_id}"}, call_id, usage=usage)
+
+
+def overflows() -> Any:
+    return fails(ModelError("too long", "context_window_exceeded"))
+
+
+def texts(items: list[dict[str, Any]]) -> list[str]:
+    return ["".join(part.get("text", "") for part in item["content"]) for item in items if item["type"] == "message"]
+
+
+def kinds(items: list[dict[str, Any]]) -> set[str]:
+    return {item["type"] for item in items}
+
+
+def of(messages: list[Any], kind: type[Any]) -> list[Any]:
+    return [message for message in messages if isinstance(message, kind)]
+
+
+async def test_a_full_thread_goes_on_from_a_summary_in_the_middle_of_a_turn(start: Any, workspace: Path) -> None:
+    (workspace / "AGENTS.md").write_text("RULE-X\n")
+    driver = await start(config=LOCAL)
+    messages = await driver.turn("PROMPT-X", thinks("t"), runs("c1", FULL), says("SUMMARY-X"), says("done"))
+    first, asked, after = driver.inputs
+    assert asked[: len(first)] == first
+    assert texts(asked)[-1] == SUMMARY_PROMPT
+    assert any("out-c1" in item.get("output", "") for item in asked)
+    assert kinds(after) == {"message"}
+    said = texts(after)
+    assert said[-1] == f"{SUMMARY_PREAMBLE}\nSUMMARY-X" and said[-2] == "PROMPT-X"
+    assert texts(first)[:-1] == said[:-2], "the context is told again, word for word"
+    assert messages[-1].last_agent_message == "done"
+    (compacted,) = of(messages, ContextCompacted)
+    assert compacted.tokens_before >= LIMIT > compacted.tokens_after
+    shown = [type(m) for m in messages if getattr(m, "item", {}).get("type") == "ContextCompaction"]
+    assert shown == [ItemStarted, ItemCompleted]
+    assert of(messages, TokenCount)[-2].info["last_token_usage"]["total_tokens"] == compacted.tokens_after
+    assert [m for m in of(messages, Warning) if "compacted" in m.message]
+
+
+async def test_a_full_thread_is_compacted_before_the_next_input_which_comes_after_the_summary(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P1", says("one", usage=FULL))
+    messages = await driver.turn("P2", says("SUMMARY"), says("two"))
+    assert isinstance(messages[0], TaskStarted)
+    assert texts(driver.inputs[-1])[-3:] == ["P1", f"{SUMMARY_PREAMBLE}\nSUMMARY", "P2"]
+
+
+async def test_below_the_limit_nothing_happens(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    almost = TokenUsage(total_tokens=LIMIT - 200)
+    await driver.turn("P1", runs("c1", almost), says("one", usage=almost))
+    await driver.turn("P2", says("two"))
+    assert len(driver.model.requests) == 3
+
+
+async def test_what_came_after_the_servers_count_counts_too(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    almost = TokenUsage(total_tokens=LIMIT - 200)
+    await driver.turn("P", runs("c1", almost, "seq 1 1000; echo"), says("SUMMARY"), says("done"))
+    assert texts(driver.inputs[1])[-1] == SUMMARY_PROMPT
+
+
+async def test_a_server_that_can_do_it_is_asked_and_its_items_are_kept_as_they_are(start: Any) -> None:
+    driver = await start(config=REMOTE)
+    sealed = {"type": "compaction", "encrypted_content": "OPAQUE"}
+    kept = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "KEPT"}]}
+    stale = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "old permissions"}]}
+    driver.model.compactions.append([stale, kept, sealed])
+    messages = await driver.turn("P", runs("c1", FULL), runs("c2"), says("done"))
+    assert len(driver.model.requests) == 4
+    after = driver.inputs[2]
+    assert after[-2:] == [kept, sealed]
+    assert "old permissions" not in texts(after)
+    assert driver.inputs[3][: len(after)] == after
+    assert messages[-1].last_agent_message == "done"
+
+
+async def test_a_server_that_cannot_is_replaced_by_a_summary(start: Any) -> None:
+    driver = await start(config=REMOTE)
+    messages = await driver.turn("P", runs("c1", FULL), says("SUMMARY"), says("done"))
+    assert texts(driver.inputs[-1])[-1].endswith("SUMMARY")
+    assert any("could not compact" in m.message for m in of(messages, Warning))
+
+
+async def test_a_person_can_ask_for_it_and_say_what_to_keep(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P1", runs("c1"), says("one"))
+    driver.model.script(says("a summary without it"))
+    messages = await driver.end_of(driver.submit(Compact(instructions="keep the port 4711")))
+    assert isinstance(messages[0], TaskStarted) and isinstance(messages[-1], TaskComplete)
+    assert "keep the port 4711" in texts(driver.inputs[-1])[-1]
+    await driver.turn("P2", says("two"))
+    said = texts(driver.inputs[-1])
+    assert said[-1] == "P2" and said[-3] == "P1"
+    assert "a summary without it" in said[-2] and said[-2].endswith("- keep the port 4711")
+
+
+async def test_an_empty_thread_has_nothing_to_compact(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    messages = await driver.end_of(driver.submit(Compact()))
+    assert [type(m) for m in messages] == [TaskStarted, Warning, TaskComplete]
+    assert driver.model.requests == []
+
+
+async def test_facts_the_user_configured_survive_every_summary(start: Any, workspace: Path) -> None:
+    (workspace / "AGENTS.md").write_text("# Us\n\n## Keep on compaction\n- never touch core/\n\n## Other\nx\n")
+    driver = await start(config={**LOCAL, "spindle": {"compact_keep": ["the port is 4711"]}})
+    for number in range(5):
+        await driver.turn(f"P{number}", runs(f"c{number}", FULL), says("vague"), says("done"))
+        said = texts(driver.inputs[-1])[-1]
+        assert "the port is 4711" in said and "never touch core/" in said
+
+
+async def test_the_prompt_can_be_replaced(start: Any) -> None:
+    driver = await start(config={**LOCAL, "compact_prompt": "KEEP: all"})
+    await driver.turn("P", runs("c1", FULL), says("S"), says("done"))
+    assert texts(driver.inputs[1])[-1] == "KEEP: all"
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_tools_stay_in_the_request_where_the_provider_takes_that(keeps: bool, start: Any) -> None:
+    driver = await start(config={**LOCAL, "spindle": {"compact_keep_tools": keeps}})
+    await driver.turn("P", runs("c1", FULL), says("S"), says("done"))
+    normal, summary, after = driver.model.requests
+    assert (summary.tools == normal.tools, summary.tool_choice) == ((True, "none") if keeps else (False, "auto"))
+    assert not summary.parallel_tool_calls
+    assert (after.tools, after.tool_choice) == (normal.tools, "auto")
+
+
+async def test_a_summary_that_does_not_fit_is_asked_for_with_less(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P1", *[runs(f"c{n}") for n in range(6)], says("one"))
+    messages = await driver.turn(
+        "P2", runs("c9", FULL), overflows(), overflows(), overflows(), says("SUMMARY"), says("done")
+    )
+    sizes = [len(items) for items in driver.inputs[-5:-1]]
+    assert sizes == sorted(sizes, reverse=True) and sizes[-1] < sizes[0]
+    assert messages[-1].last_agent_message == "done"
+
+
+async def test_a_compaction_that_can_never_fit_ends_the_turn_and_changes_nothing(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    driver.model._default = overflows()
+    messages = await driver.turn("P", runs("c1", FULL))
+    assert [m.codex_error_info for m in of(messages, Error)] == ["context_window_exceeded"]
+    assert len(driver.model.requests) < 20
+    driver.model._default = None
+    items = [entry.item["type"] for entry in driver.session.thread.history.entries]
+    assert "function_call_output" in items
+
+
+async def test_a_thread_that_stays_too_long_is_not_compacted_for_ever(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    steps = [step for n in range(10) for step in (runs(f"c{n}", FULL), says("S"))]
+    messages = await driver.turn("P", *steps)
+    assert [m.codex_error_info for m in of(messages, Error)] == ["context_window_exceeded"]
+    assert "still too long" in of(messages, Error)[0].message
+    assert len(driver.model.requests) == 3
+    assert isinstance(messages[-1], TaskComplete)
+
+
+async def test_when_the_server_says_too_long_the_thread_is_compacted_once_and_asked_again(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P1", runs("c1"), says("one"))
+    messages = await driver.turn("P2", overflows(), says("SUMMARY"), says("two"))
+    assert messages[-1].last_agent_message == "two" and not of(messages, Error)
+    assert texts(driver.inputs[-1])[-1].endswith("SUMMARY") and "P2" in texts(driver.inputs[-1])
+    messages = await driver.turn("P3", overflows(), says("SUMMARY"), overflows())
+    assert len(of(messages, Error)) == 1
+
+
+async def test_a_first_input_that_does_not_fit_is_an_error_at_once(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    messages = await driver.turn("P1", overflows())
+    assert len(of(messages, Error)) == 1 and len(driver.model.requests) == 1
+
+
+async def test_a_dropped_stream_is_tried_again(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    messages = await driver.turn("P", runs("c1", FULL), drops("half a sum", retry_after_s=0.0), says("S"), says("done"))
+    assert messages[-1].last_agent_message == "done"
+
+
+async def test_an_interrupt_leaves_the_thread_as_it_was(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P1", runs("c1"), says("one"))
+    driver.model.script(waits(30), says("never"))
+    before = [entry.raw for entry in driver.session.thread.history.entries]
+    sub_id = driver.submit(Compact())
+    await driver.until(ItemStarted, sub_id=sub_id)
+    await asyncio.sleep(0.05)
+    driver.submit(Interrupt())
+    assert isinstance((await driver.end_of(sub_id))[-1], TurnAborted)
+    after = [entry.raw for entry in driver.session.thread.history.entries]
+    assert after[: len(before)] == before and len(after) == len(before) + 1
+
+
+async def test_an_empty_summary_is_named_as_such(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P", runs("c1", FULL), says(""), says("done"))
+    assert texts(driver.inputs[-1])[-1] == f"{SUMMARY_PREAMBLE}\n{NO_SUMMARY}"
+
+
+async def test_a_switch_to_a_smaller_window_is_prepared_by_the_model_that_knows_the_thread(
+    start: Any, tmp_path: Path
+) -> None:
+    catalog = {
+        "models": [
+            {"slug": "large", "context_window": 500_000, "visibility": "list"},
+            {"slug": "small", "context_window": 30_000, "visibility": "list"},
+        ]
+    }
+    (tmp_path / "catalog.json").write_text(json.dumps(catalog))
+    driver = await start(
+        config={"model_catalog_json": str(tmp_path / "catalog.json"), "features": {"remote_compaction": False}},
+        model="large",
+    )
+    await driver.turn("P1", runs("c1"), says("one", usage=TokenUsage(total_tokens=100_000)))
+    await driver.turn("P2", says("SUMMARY"), says("two"), model="small")
+    assert [request.model for request in driver.model.requests] == ["large", "large", "large", "small"]
+    assert texts(driver.inputs[-1])[-2:] == [f"{SUMMARY_PREAMBLE}\nSUMMARY", "P2"]
+
+
+async def test_a_compacted_thread_resumes_from_its_replacement_and_counts_on(start: Any) -> None:
+    first = await start(config=LOCAL)
+    await first.turn("P1", runs("c1", FULL), says("S1"), says("one"))
+    sent = first.inputs[-1]
+    thread_id = first.session.thread_id
+    await first.close()
+    second = await start(config=LOCAL, thread=thread_id)
+    for number in (2, 3):
+        messages = await second.turn(f"P{number}", runs(f"c{number}", FULL), says(f"S{number}"), says("more"))
+    assert second.inputs[0][: len(sent)] == sent
+    warnings = [m.message for m in of(messages, Warning)]
+    assert any("3 times" in text for text in warnings)
