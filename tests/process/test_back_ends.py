@@ -124,6 +124,18 @@ async def test_calls_that_lead_outside_are_refused(say: Say, code: str, words: s
 
 
 @needs_landlock
+async def test_modes_and_times_are_changed_only_where_something_can_be_written(say: Say, folder: Path) -> None:
+    (folder / "file").write_text("x")
+    before = (folder / "file").stat()
+    for script in ("chmod 600 file", "touch -d 2001-01-01 file", "chown 0:0 file"):
+        assert (await say(script, READ_ONLY))[0] != 0
+    assert (folder / "file").stat() == before
+    assert await say("chmod 600 file && touch -d 2001-01-01 file && stat -c %a file") == (0, "600\n")
+    code, said = await say("chmod u+s file")
+    assert code != 0 and "not permitted" in said
+
+
+@needs_landlock
 async def test_a_program_sets_its_own_limits_and_has_pairs_of_sockets(say: Say) -> None:
     code = (
         "import os, resource, socket; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.nice(1); "

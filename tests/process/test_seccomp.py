@@ -238,6 +238,27 @@ def test_without_namespaces_limits_and_priorities_are_ones_own(
         assert verdict(seccomp.without_namespaces(arch), ARCHES[arch], number, *arguments) == answer
 
 
+MODES = {"chmod": ((90, -1), 1), "fchmod": ((91, 52), 1), "fchmodat": ((268, 53), 2), "fchmodat2": ((452, 452), 2)}
+OTHERS = {"fchown": (93, 55), "fchownat": (260, 54), "utimensat": (280, 88)}
+
+
+def test_without_namespaces_modes_are_for_those_who_write_and_never_lend_rights(arch: str) -> None:
+    which = list(ARCHES).index(arch)
+    for numbers, argument in MODES.values():
+        for mode, answer in ((0o755, ALLOW), (0o4755, errno_of(errno.EPERM)), (0o2755, errno_of(errno.EPERM))):
+            arguments = [0, 0, 0]
+            arguments[argument] = mode
+            number = numbers[which]
+            if number >= 0:
+                writer, reader = (seccomp.without_namespaces(arch, writes=writes) for writes in (True, False))
+                assert verdict(writer, ARCHES[arch], number, *arguments) == answer
+                assert verdict(reader, ARCHES[arch], number, *arguments) == errno_of(errno.EPERM)
+    for numbers in OTHERS.values():
+        assert verdict(seccomp.without_namespaces(arch), ARCHES[arch], numbers[which]) == ALLOW
+        reader = seccomp.without_namespaces(arch, writes=False)
+        assert verdict(reader, ARCHES[arch], numbers[which]) == errno_of(errno.EPERM)
+
+
 def test_without_namespaces_nobody_gets_a_unix_letter_box(arch: str) -> None:
     number = {"x86_64": 41, "aarch64": 198}[arch]
     unix, inet, stream, letters, flags = 1, 2, 1, 2, 0o2004000

@@ -65,6 +65,11 @@ class Ruleset(msgspec.Struct, frozen=True, kw_only=True):
     grants: tuple[tuple[str, int], ...]
     """Paths, and what is allowed there and below."""
 
+    @property
+    def has_roots(self) -> bool:
+        """Is there a folder to work in?"""
+        return any(allowed & MAKE_REG for _, allowed in self.grants)
+
 
 class _RulesetAttributes(ctypes.Structure):
     _fields_ = (("files", ctypes.c_uint64), ("tcp", ctypes.c_uint64), ("scopes", ctypes.c_uint64))
@@ -108,7 +113,7 @@ def lacks(version: int) -> tuple[str, ...]:
     """What bubblewrap gives and this fence does not, for people; each completes "it does not…"."""
     found = [
         "protect .git, .codex, .agents and the like inside a writable folder",
-        "keep the modes and times of your files outside from being changed",
+        "keep the modes and times of your files outside from being changed (unless in read-only mode)",
         "hide other processes or the machine's name",
         "deny reading any file (deny_read)",
         "give commands a loopback network, shared memory or a /dev of their own",
@@ -259,7 +264,7 @@ class _Keeper:
             self._listener = kernel.install_listener(seccomp.watch(arch))
         except OSError:
             pass  # an old kernel, or somebody else listens already: Unix sockets are refused altogether
-        kernel.install_filter(seccomp.without_namespaces(arch))
+        kernel.install_filter(seccomp.without_namespaces(arch, writes=self._rules.has_roots))
         kernel.install_filter(seccomp.confinement(arch, inet=self._has_network, unix=self._listener >= 0))
 
 

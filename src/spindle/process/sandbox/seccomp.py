@@ -121,6 +121,13 @@ _ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
     "setxattr": (188, 5),
     "setxattrat": (463, 463),
 }
+_MODES = ((1, (90, None)), (1, (91, 52)), (2, (268, 53)), (2, (452, 452)))
+"""chmod, fchmod, fchmodat, fchmodat2: which argument is the mode."""
+_OWNERS_AND_TIMES = (
+    *((92, None), (93, 55), (94, None), (260, 54)),  # chown, fchown, lchown, fchownat
+    *((132, None), (235, None), (261, None), (280, 88)),  # utime, utimes, futimesat, utimensat
+)
+_OTHERS_RIGHTS = 0o6000
 _SET_FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)
 _OF_OTHERS = (
     (0, (302, 261)),  # prlimit64
@@ -172,10 +179,20 @@ def confinement(arch: str, *, inet: bool = True, unix: bool = True) -> bytes:
 
 
 @cache
-def without_namespaces(arch: str) -> bytes:
-    """What else is closed where a program shares the namespaces of the machine."""
+def without_namespaces(arch: str, *, writes: bool = True) -> bytes:
+    """What else is closed where a program shares the namespaces of the machine.
+
+    `writes`: it may write somewhere, and so may change modes, owners and times of what it wrote.
+    """
     which = SUPPORTED.index(arch)
     code = _Code(arch, foreign=_KILL)
+    refused = [_return(_ERRNO | errno.EPERM)]
+    for argument, numbers in _MODES:
+        if (number := numbers[which]) is not None:
+            code.on(number, _refuse_bits(argument, _OTHERS_RIGHTS) if writes else refused)
+    for numbers in () if writes else _OWNERS_AND_TIMES:
+        if (number := numbers[which]) is not None:
+            code.on(number, refused)
     code.on(_IOCTL[which], _refuse_values(1, _SET_FILE_FLAGS))
     code.on(_SOCKET[which], _refuse_unix_datagrams())
     for argument, numbers in _OF_OTHERS:
