@@ -25,8 +25,12 @@ MIN_LENGTH = 8
 _TELLING = ("KEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTHORIZATION")
 
 
+MASK = "[secret: "
+"""How every mask begins."""
+
+
 def mark(name: str) -> str:
-    return f"[secret: {name}]"
+    return f"{MASK}{name}]"
 
 
 MARK_PATTERN = r"\[secret: [^\]\n]{1,64}\]"

@@ -14,6 +14,7 @@ from spindle.errors import PatchError, ToolError
 from spindle.patch.apply import FileChange, Plan, plan_changes, reason_of, summarise
 from spindle.patch.parse import parse_patch
 from spindle.policy.sandbox import Boundary
+from spindle.policy.secrets import MASK
 from spindle.protocol.events import PatchApplyBegin, PatchApplyEnd, TurnDiff, Warning
 from spindle.protocol.items import encode_json
 from spindle.tools.safe_files import read_file, remove_file, true_path, write_file
@@ -67,6 +68,10 @@ async def _apply(patch: str, cwd: str, ctx: ToolContext) -> str:
         hunks = parse_patch(patch)
         if not hunks:
             raise ToolError("patch rejected: empty patch")
+        if (secrets := ctx.processes.secrets) is not None and MASK in patch:
+            from spindle.tools.unmasking import with_secrets  # seldom
+
+            hunks = with_secrets(hunks, lambda written: paths.read(paths.locate(written, False)), secrets)
         plan = plan_changes(hunks, paths.locate, paths.read)
     except PatchError as error:
         raise ToolError(f"apply_patch verification failed: {error}") from error
