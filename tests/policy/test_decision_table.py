@@ -277,6 +277,29 @@ def test_no_prefix_is_offered_where_a_rule_asks_on_purpose() -> None:
     assert isinstance(decision, Ask) and decision.prefix is None
 
 
+def test_a_program_that_could_have_been_planted_is_let_run_but_not_let_out() -> None:
+    def judge(argv: list[str], *rules: Rule, policy: ApprovalPolicy = "untrusted", escalated: bool = False) -> Decision:
+        return decide_command(
+            argv,
+            policy=policy,
+            sandbox=SandboxPolicy(mode="workspace-write"),
+            escalated=escalated,
+            sandbox_available=True,
+            rules=RuleSet(rules),
+            is_planted=lambda word: word in ("pytest", "/w/bash"),
+        )
+
+    line = ["bash", "-c", "pytest tests"]
+    assert judge(line, allow("pytest")) == Allow(sandboxed=True)
+    asked = judge(line, allow("pytest"), policy="on-request", escalated=True)
+    assert isinstance(asked, Ask) and "lies where the agent can write" in str(asked.reason) and asked.prefix is None
+    assert judge(line) == Ask()  # and no prefix is offered for it
+    assert judge(["/w/bash", "-c", "npm test"], allow("npm", "test")) == Ask()
+    assert judge(["/bin/bash", "-c", "npm test"], allow("npm", "test")) == Allow(sandboxed=False)
+    # A path in a rule is that file, by the user's own word.
+    assert judge(["/w/bash", "x"], allow("/w/bash")) == Allow(sandboxed=False)
+
+
 def test_what_was_offered_spares_the_next_question() -> None:
     for script in ("npm install left-pad", "npm test && npm test", "git push origin main"):
         first = decide(script, escalated=True)

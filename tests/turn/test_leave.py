@@ -167,6 +167,32 @@ async def test_rules_are_read_once_per_thread(start: Any, outside: Path, rules: 
     assert not (outside / "x").exists()
 
 
+async def test_a_rule_does_not_let_a_planted_program_out(
+    start: Any, workspace: Path, outside: Path, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule for `tool` means the installed one. What the model could have written runs inside, rule or not."""
+    (rules / "mine.rules").write_text('prefix_rule(pattern=["touch"])\nprefix_rule(pattern=["tool"])\n')
+    planted = workspace / "bin"
+    planted.mkdir()
+    for name in ("bash", "tool"):
+        (planted / name).write_text(f"#!/bin/sh\ntouch {outside}/$(basename $0)\n")
+        (planted / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{planted}:/usr/local/bin:/usr/bin:/bin")
+    driver = await start(
+        shell("touch x", "c1", shell=str(planted / "bash")),
+        calls("shell", {"command": [str(planted / "bash"), "-c", "touch x"]}, "c2"),
+        calls("shell", {"command": ["bin/bash", "-c", "touch x"]}, "c3"),
+        calls("shell", {"command": ["bash", "-c", "touch x"]}, "c4"),
+        shell("tool", "c5", login=False),
+        shell(f"touch {outside}/allowed", "c6", login=False),
+        says("ok"),
+        sandbox="workspace-write",
+        approval="never",
+    )
+    await go(driver)
+    assert [path.name for path in outside.iterdir()] == ["allowed"]
+
+
 async def test_looking_at_a_repository_runs_no_program_of_its_own(start: Any, workspace: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     spy = tmp_path / "spy"

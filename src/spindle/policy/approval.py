@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -11,7 +12,7 @@ from spindle.policy.commands import commands_within, is_dangerous, is_known_safe
 from spindle.policy.prefixes import offerable_prefix
 from spindle.policy.rules import STRICTNESS as _STRICTNESS
 from spindle.policy.rules import RuleMatch, RuleSet
-from spindle.policy.sandbox import Boundary
+from spindle.policy.sandbox import Boundary, absolute
 from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
@@ -79,16 +80,18 @@ def decide_command(
     sandbox_available: bool,
     rules: RuleSet | None = None,
     prefix_rule: Sequence[str] = (),
+    is_planted: Callable[[str], bool] = lambda _: False,
 ) -> Decision:
     """Every part by its rules, else by what it is; the strictest verdict counts for the whole line.
 
     `escalated`: the model asks to leave the sandbox, and `prefix_rule` is the beginning it would like to see allowed.
+    `is_planted`: could the program that this word starts have been written by the model itself?
     """
     confined = not sandbox.is_full_access
     leaves = escalated and confined
     if leaves and policy != "on-request":
         return Refuse(message=_cannot_escalate(policy))
-    judge = _Judge(policy, confined, leaves, sandbox_available)
+    judge = _Judge(policy, confined, leaves, sandbox_available, is_planted)
     verdicts = judge.parts(argv, rules)
     if forbidden := [verdict for verdict in verdicts if verdict.decision == "forbidden"]:
         return Refuse(message=_forbidden(argv, forbidden))
@@ -103,21 +106,33 @@ def decide_command(
     return Ask(
         reason=next((verdict.reason for verdict in asking if verdict.reason), None),
         sandboxed_if_approved=confined and not leaves and sandbox_available,
-        prefix=_prefix_to_offer(asking, prefix_rule),
+        prefix=None
+        if any(is_planted(verdict.part[0]) for verdict in asking)
+        else _prefix_to_offer(asking, prefix_rule),
     )
 
 
 class _Judge:
     """How commands are judged under one policy, in one kind of sandbox."""
 
-    def __init__(self, policy: ApprovalPolicy, confined: bool, leaves: bool, sandbox_available: bool) -> None:
+    def __init__(
+        self,
+        policy: ApprovalPolicy,
+        confined: bool,
+        leaves: bool,
+        sandbox_available: bool,
+        is_planted: Callable[[str], bool],
+    ) -> None:
+        self._is_planted = is_planted
         self._policy = policy
         self._leaves = leaves
         self._lacks_sandbox = confined and not sandbox_available
 
     def parts(self, argv: Sequence[str], rules: RuleSet | None) -> list[_Verdict]:
-        parts = split_command(argv) or [list(argv)]
-        found = [_by_rules(part, rules) for part in parts]
+        parts = split_command(argv)
+        if parts is None or (parts != [list(argv)] and self._is_planted(argv[0])):
+            parts = [list(argv)]  # a shell that is not the system's runs whatever it likes
+        found = [self._kept_inside(_by_rules(part, rules)) for part in parts]
         dangerous = [is_dangerous(part) for part in parts]
         if is_dangerous(argv) and not any(dangerous):
             dangerous = [True] * len(parts)  # only together: one part fetches what another runs
@@ -129,6 +144,16 @@ class _Judge:
             for part, rule, is_safe, is_harmful in zip(parts, found, safe, dangerous, strict=True)
         ]
         return [*verdicts, *_restricted_inside(argv, parts, rules)]
+
+    def _kept_inside(self, verdict: _Verdict | None) -> _Verdict | None:
+        """A rule that names a program by its bare name means the one installed; one in a workspace does not get out."""
+        if verdict is None or verdict.decision != "allow" or "/" in (name := verdict.part[0]):
+            return verdict
+        if not self._is_planted(name):
+            return verdict
+        reason = f"{name} lies where the agent can write, so the rule that allows it does not let it out"
+        decision = "prompt" if self._leaves or (self._lacks_sandbox and self._policy != "never") else "allow"
+        return _Verdict(part=verdict.part, decision=decision, reason=reason)
 
     def _by_nature(self, part: Sequence[str], *, is_safe: bool, is_harmful: bool) -> _Verdict:
         decision: Literal["allow", "prompt", "forbidden"] = "allow"
@@ -196,10 +221,22 @@ def _prefix_to_offer(asking: Sequence[_Verdict], wanted: Sequence[str]) -> tuple
     return None
 
 
-def prefix_for_retry(argv: Sequence[str]) -> tuple[str, ...] | None:
+def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
+    """Does the word start a program that a sandboxed command could have put, or changed, where it lies?"""
+    if "/" in word:
+        candidates = [absolute(word, cwd)]
+    else:
+        candidates = [f"{absolute(folder, cwd)}/{word}" for folder in path.split(os.pathsep)]
+    found = next((candidate for candidate in candidates if os.access(candidate, os.X_OK)), None)
+    return found is not None and (boundary.may_write(found) or boundary.may_write(os.path.dirname(found)))
+
+
+def prefix_for_retry(argv: Sequence[str], is_planted: Callable[[str], bool]) -> tuple[str, ...] | None:
     """The beginning that may be allowed for good when a command is to run again outside."""
     parts = split_command(argv)
-    return tuple(parts[0]) if parts and offerable_prefix(parts[0], parts) else None
+    if not parts or is_planted(argv[0]) or any(is_planted(part[0]) for part in parts):
+        return None
+    return tuple(parts[0]) if offerable_prefix(parts[0], parts) else None
 
 
 def decide_patch(paths: Sequence[str], *, policy: ApprovalPolicy, boundary: Boundary) -> Decision:
