@@ -263,10 +263,10 @@ class CacheLedger:
             return ("resume",) if "resume" in declared else ("fork",) if "fork" in declared else ("first_request",)
         causes = _head_causes(former, parts)
         if shared < len(former.input):
-            given = [cause for cause in _INPUT_CAUSES if cause in declared]
+            given: list[Cause] = [cause for cause in _INPUT_CAUSES if cause in declared]
             # A model that takes no pictures is shown other items: that belongs to the change of the model.
             if given:
-                causes += given
+                causes.extend(given)
             elif parts.model == former.model:
                 causes.append("undeclared")
         return tuple(causes)
