@@ -26,7 +26,7 @@ from spindle.model.credential import Credential, StaticCredential
 from spindle.model.headers import Identity
 from spindle.model.provider import Provider
 from spindle.model.responses import ResponsesClient
-from spindle.policy.environment import SECRET_NAMES, child_environment
+from spindle.policy.environment import SECRET_NAMES, child_environment, withheld_names
 from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import PROTECTED_NAMES
 from spindle.policy.secrets import Secrets, address_passwords, is_telling, secret_variables
@@ -37,6 +37,7 @@ from spindle.protocol.events import SessionConfigured
 from spindle.protocol.request import TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
+from spindle.thread.private_files import close_home
 from spindle.thread.rollout import RolloutWriter
 from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.tools.router import ToolSet, build_tools
@@ -105,6 +106,7 @@ async def _assemble(
         if request.client
         else _model_client(request, thread_id, warnings)
     )
+    _close_to_others(config, warnings)
     secrets = _secrets(config, provider, credential)
     history.guard = secrets.mask_json
     stream = request.stream or EventStream()
@@ -160,6 +162,7 @@ async def _assemble(
                 home=config.home,
                 allows_login=config.allow_login_shell,
                 secrets=secrets,
+                withheld=withheld_names(config.environment, config.secret_variables),
             ),
             environment=environment,
             home=config.home,
@@ -177,6 +180,19 @@ async def _assemble(
         stream=stream,
         warming=warming,
     )
+
+
+def _close_to_others(config: Config, warnings: list[str]) -> None:
+    """Other people on this machine can read neither transcripts nor keys, also if another program left them open."""
+    close_home(config.home, not_these=("/", os.path.expanduser("~"), config.cwd))
+    try:
+        is_open = os.stat(f"{config.home}/auth.json").st_mode & 0o077
+    except OSError:
+        return
+    if is_open:
+        from spindle.auth.store import close_file  # seldom
+
+        close_file(config.home, warnings)
 
 
 def settings_from(config: Config, model: str) -> ThreadSettings:

@@ -177,3 +177,107 @@ def test_the_notify_program_is_told_no_secret(run: Any, server: FakeServer, home
         os.sched_yield()
         subprocess.run(["sleep", "0.02"], check=True)
     assert found_in(told.read_bytes()) == [] and b"[secret: FAKE_API_KEY]" in told.read_bytes()
+
+
+@pytest.mark.parametrize("profile", ["", "trap 'true' EXIT"], ids=["carried over", "read each time"])
+def test_a_profile_cannot_hand_the_agents_key_to_a_command(
+    run: Any, server: FakeServer, home: Path, workspace: Path, profile: str
+) -> None:
+    lines = f"export FAKE_API_KEY={LIVE} SSH_AUTH_SOCK=/run/agent FROM_PROFILE=yes\n{profile}\n"
+    (home.parent / ".profile").write_text(lines)
+    server.script(*commands('echo "${FAKE_API_KEY-no key} ${SSH_AUTH_SOCK-no agent} $FROM_PROFILE" > seen'))
+    done = run("exec", "--yolo", "--json", "-c", "shell_environment_policy.include_only=[]", "x")
+    assert done.returncode == 0
+    assert (workspace / "seen").read_text() == "no key no agent yes\n"
+
+
+def test_what_the_agent_writes_is_for_its_user_only_whatever_the_umask(
+    run: Any, server: FakeServer, home: Path
+) -> None:
+    server.script(*commands("true"), turn(message("ok")))
+    (home / "auth.json").chmod(0o644)
+    (home / "sessions").mkdir(mode=0o755)
+    home.chmod(0o755)
+    old = os.umask(0)
+    try:
+        first = run("exec", "--yolo", "--json", "x")
+        run("threads")
+    finally:
+        os.umask(old)
+    assert first.returncode == 0
+    mine = {home / "config.toml"}
+    loose = {
+        str(path.relative_to(home.parent)): oct(path.stat().st_mode & 0o777)
+        for path in (home, *home.rglob("*"))
+        if path not in mine and path.stat().st_mode & 0o077
+    }
+    assert loose == {}
+    warned = [
+        event["item"]["message"]
+        for event in map(json.loads, first.stdout.splitlines())
+        if event.get("item", {}).get("type") == "error"
+    ]
+    assert [text for text in warned if "auth.json could be read by others (mode 0644)" in text]
+
+
+@pytest.mark.parametrize("which", ["shared by a group", "the working folder"])
+def test_a_home_that_serves_other_purposes_keeps_its_mode(
+    run: Any, server: FakeServer, home: Path, workspace: Path, which: str
+) -> None:
+    home.chmod(0o2775 if which == "shared by a group" else 0o755)
+    mode = home.stat().st_mode
+    server.script(turn(message("ok")))
+    arguments = ["-C", str(home)] if which == "the working folder" else []
+    assert run("exec", "--skip-git-repo-check", *arguments, "x").returncode == 0
+    assert home.stat().st_mode == mode
+
+
+def patch_of(path: str, *lines: str) -> str:
+    return "\n".join(("*** Begin Patch", f"*** Update File: {path}", "@@", *lines, "*** End Patch"))
+
+
+def test_a_file_with_a_test_key_can_be_patched_by_a_model_that_never_sees_the_key(
+    run: Any, server: FakeServer, home: Path, workspace: Path
+) -> None:
+    settings = workspace / "settings.py"
+    settings.write_text(f'A = 1\nKEY = "{KEY_ID}"  # old\nB = 2\nTOKEN = "{GITHUB}"\n')
+    lines = (" A = 1", '-KEY = "[secret: AWS key id]"  # old', '+KEY = "[secret: AWS key id]"  # new', " B = 2")
+    more = ("-B = 2", "+B = 3", ' TOKEN = "[secret: GitHub token]"')
+    server.script(
+        *commands("cat settings.py"),
+        turn(custom_call("apply_patch", patch_of("settings.py", *lines), "p1")),
+        turn(custom_call("apply_patch", patch_of("settings.py", *more), "p2")),
+    )
+    done = run("exec", "--json", "--yolo", "x")
+    assert settings.read_text() == f'A = 1\nKEY = "{KEY_ID}"  # new\nB = 3\nTOKEN = "{GITHUB}"\n'
+    assert leaks(home, server, done) == {}
+
+
+@pytest.mark.parametrize(
+    ("patch", "content"),
+    [
+        (patch_of("f", "-x = 1", "+key = [secret: OTHER]"), f"a {KEY_ID}\nx = 1\n"),
+        (patch_of("f", "-x = 1", "+k = [secret: AWS key id]"), f"a {KEY_ID}\nb AKIACANARY9876543210\nx = 1\n"),
+        (patch_of("f", " k [secret: private key]", "-x = 1", "+x = 2"), f"k {PRIVATE_KEY}\nx = 1\n"),
+        ("*** Begin Patch\n*** Add File: g\n+key = [secret: OTHER]\n*** End Patch", "x = 1\n"),
+    ],
+    ids=["not in the file", "two candidates", "over several lines", "a new file"],
+)  # fmt: skip
+def test_a_mask_never_gets_into_a_file(run: Any, server: FakeServer, workspace: Path, patch: str, content: str) -> None:
+    (workspace / "f").write_text(content)
+    server.script(turn(custom_call("apply_patch", patch, "p1")), turn(message("ok")))
+    run("exec", "--json", "--yolo", "x")
+    assert (workspace / "f").read_text() == content and not (workspace / "g").exists()
+    answer = server.requests[1].json["input"][-1]["output"]
+    assert "stands for a secret that was masked" in str(answer)
+
+
+def test_a_file_that_speaks_of_masks_itself_is_patched_as_it_stands(
+    run: Any, server: FakeServer, workspace: Path
+) -> None:
+    (workspace / "doc.md").write_text("It shows [secret: NAME] there.\nx\n")
+    server.script(
+        turn(custom_call("apply_patch", patch_of("doc.md", " It shows [secret: NAME] there.", "-x", "+y"), "p"))
+    )
+    run("exec", "--json", "--yolo", "x")
+    assert (workspace / "doc.md").read_text() == "It shows [secret: NAME] there.\ny\n"

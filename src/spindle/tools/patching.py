@@ -68,7 +68,7 @@ async def _apply(patch: str, cwd: str, ctx: ToolContext) -> str:
         hunks = parse_patch(patch)
         if not hunks:
             raise ToolError("patch rejected: empty patch")
-        if (secrets := ctx.processes.secrets) is not None and MASK in patch:
+        if MASK in patch and (secrets := ctx.processes.secrets) is not None:
             from spindle.tools.unmasking import with_secrets  # seldom
 
             hunks = with_secrets(hunks, lambda written: paths.read(paths.locate(written, False)), secrets)
