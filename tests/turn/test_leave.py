@@ -193,6 +193,26 @@ async def test_a_rule_does_not_let_a_planted_program_out(
     assert [path.name for path in outside.iterdir()] == ["allowed"]
 
 
+async def test_a_question_says_when_a_program_is_not_the_installed_one(
+    start: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = workspace / "bin"
+    planted.mkdir()
+    (planted / "git").write_text("#!/bin/sh\n")
+    (planted / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{planted}:/usr/local/bin:/usr/bin:/bin")
+    driver = await start(
+        shell("git push && touch x", "c1", **ESCALATED),
+        shell("touch x", "c2", **ESCALATED),
+        says("ok"),
+        sandbox="workspace-write",
+        approval="on-request",
+    )
+    first, second = await go(driver, "denied", "denied")
+    assert first.if_approved.endswith("; found where the agent can write: git")
+    assert "agent can write" not in second.if_approved and first.proposed_execpolicy_amendment is None
+
+
 async def test_looking_at_a_repository_runs_no_program_of_its_own(start: Any, workspace: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     spy = tmp_path / "spy"

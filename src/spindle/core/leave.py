@@ -27,7 +27,7 @@ from spindle.policy.approval import (
     is_planted,
     prefix_for_retry,
 )
-from spindle.policy.commands import parse_command
+from spindle.policy.commands import parse_command, split_command
 from spindle.policy.grants import Grant, command_grant, file_grant, prefix_grant
 from spindle.policy.prefixes import means_anything
 from spindle.policy.sandbox import Boundary
@@ -140,6 +140,15 @@ class CallApprovals:
             return False  # there is no fence to get around
         return is_planted(word, cwd=cwd, path=self._all.search_path, boundary=self._boundary)
 
+    def _doubts(self, question: _CommandQuestion) -> str:
+        """Which programs of a command that would get out are not what their names promise."""
+        if question.sandboxed:
+            return ""
+        parts = split_command(question.argv) or [question.argv]
+        names = dict.fromkeys(part[0] for part in parts if "/" not in part[0])
+        planted = [visible(name) for name in names if self._is_planted(name, question.cwd)]
+        return f"; found where the agent can write: {', '.join(planted)}" if planted else ""
+
     def _saveable(self, prefix: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """The prefix if it can become a rule: rules are on, and no secret would lie in their file."""
         if prefix is None or not self._all.rules.is_on:
@@ -161,7 +170,7 @@ class CallApprovals:
                     parsed_cmd=parse_command(question.argv),
                     available_decisions=[offer["decision"] for offer in offers],
                     display=visible(shell_join(question.argv)),
-                    if_approved=_consequence(question.sandboxed, self._boundary),
+                    if_approved=_consequence(question.sandboxed, self._boundary) + self._doubts(question),
                     offers=offers,
                 )
             )
