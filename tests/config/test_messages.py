@@ -162,3 +162,20 @@ def test_no_value_of_any_key_makes_the_program_fail_otherwise(setup: Setup, valu
             setup.load(f"{'.'.join(path)}={value}")
         except ConfigError as error:
             assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ('experimental_bearer_token = "my plain secret" oops', 'experimental_bearer_token = "[secret: experimental_bearer_token]" oops'),
+        ('experimental_bearer_token = "my plain secret', 'experimental_bearer_token = "[secret: experimental_bearer_token]"'),
+        ('http_headers = { Authorization = "Bearer abc" ', 'http_headers = { Authorization = "[secret: http_headers]" '),
+        ("base_url = 'https://me:pass-w0rd@h' x", "base_url = 'https://me:[secret: password in an address]@h' x"),
+        ('env_key = "MY_KEY" oops', 'env_key = "MY_KEY" oops'),
+    ],
+)  # fmt: skip
+def test_a_broken_line_is_shown_without_its_secrets(setup: Setup, line: str, shown: str) -> None:
+    setup.user(f'[model_providers.x]\nname = "x"\n{line}\n')
+    with pytest.raises(ConfigError) as caught:
+        setup.load()
+    assert str(caught.value).endswith(f"\n  3 | {shown}")

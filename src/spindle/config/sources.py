@@ -81,7 +81,21 @@ def _syntax_error(message: str, text: str, label: str) -> str:
     if reason == "Cannot overwrite a value":
         reason = "this key or table is already set above"
     shown_line = "".join(char if char.isprintable() or char == "\t" else "\ufffd" for char in lines[line - 1][:200])
+    shown_line = _without_secrets(shown_line)
     return f"{label}:{line}:{column}: invalid TOML in configuration file: {reason}\n  {line} | {shown_line}"
+
+
+def _without_secrets(line: str) -> str:
+    """A line of the user's file as an error may show it: terminals are recorded, and errors are sent to others."""
+    import re
+
+    from spindle.policy.secrets import Secrets, is_telling, mark  # only with a broken file
+
+    key, equals, value = line.partition("=")
+    if equals and is_telling(line) and not key.strip().startswith("env_"):
+        name = key.strip().strip("\"'")
+        value = re.sub(r"\"[^\"]*(\"|$)|'[^']*('|$)", lambda _: f'"{mark(name)}"', value)
+    return Secrets().mask(key + equals + value)
 
 
 def overrides_layer(overrides: Iterable[str], config: Mapping[str, Any], cwd: str) -> Layer:
