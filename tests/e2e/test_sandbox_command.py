@@ -62,11 +62,12 @@ def sandbox(spindle_cmd: list[str], environment: dict[str, str], workspace: Path
 
 @pytest.mark.parametrize(
     ("script", "code"),
-    [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137), ("exit 255", 255)],
+    [("exit 0", 0), ("exit 1", 1), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137), ("exit 255", 255)],
 )
 @pytest.mark.parametrize("mode", ["read-only", "workspace-write"])
 def test_the_exit_code_is_the_commands(sandbox: Run, mode: str, script: str, code: int) -> None:
-    assert sandbox("--mode", mode, "--", "sh", "-c", script).returncode == code
+    done = sandbox("--mode", mode, "--", "sh", "-c", script)
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 def test_streams_are_the_callers_own(sandbox: Run) -> None:
