@@ -11,9 +11,10 @@ import msgspec
 
 from spindle import __version__
 from spindle.auth.credentials import sign_in
+from spindle.config.providers import BUILT_IN
 from spindle.config.schema import Config
 from spindle.core.briefing import Briefing, BriefingOptions
-from spindle.core.live_thread import LiveThread, ModelOverrides
+from spindle.core.live_thread import CompactionOptions, LiveThread, ModelOverrides
 from spindle.core.notify import Notifier
 from spindle.core.secrecy import masked_msg
 from spindle.core.session import Session
@@ -40,7 +41,7 @@ from spindle.thread.history import History
 from spindle.thread.private_files import close_home
 from spindle.thread.rollout import RolloutWriter
 from spindle.thread.store import ThreadRef, ThreadStore
-from spindle.tools.router import ToolSet, build_tools
+from spindle.tools.router import JIT_TOOLS, ToolSet, build_tools
 from spindle.workspace.git import git_facts
 from spindle.workspace.shell import user_shell
 
@@ -138,6 +139,7 @@ async def _assemble(
         catalog=catalog,
         overrides=ModelOverrides(
             context_window=config.model_context_window,
+            compact_limit=config.model_auto_compact_token_limit,
             output_token_limit=config.tool_output_token_limit,
             reasoning_summaries=config.model_supports_reasoning_summaries,
         ),
@@ -176,6 +178,7 @@ async def _assemble(
         warnings=(*config.warnings, *warnings),
         max_samples=config.spindle.max_steps,
         turn_limit_s=config.spindle.turn_timeout_s,
+        compaction=_compaction(config, provider),
         legacy_interrupt_error=request.legacy_interrupt_error,
         stream=stream,
         warming=warming,
@@ -277,6 +280,16 @@ def _restore_usage(thread: LiveThread) -> None:
         pass  # written by somebody else in a shape of their own; counting starts anew
 
 
+def _compaction(config: Config, provider: Provider) -> CompactionOptions:
+    keeps_tools = config.spindle.compact_keep_tools
+    return CompactionOptions(
+        prompt=config.compact_prompt,
+        keep=config.spindle.compact_keep,
+        keeps_tools=provider.id in BUILT_IN if keeps_tools is None else keeps_tools,
+        asks_server=provider.is_openai and config.features.get("remote_compaction", True),
+    )
+
+
 # ---- the model and its tools -----------------------------------------------------------------------
 
 
@@ -344,7 +357,16 @@ def _tools(config: Config, info: ModelInfo) -> ToolSet:
         update_plan=config.update_plan,
         request_user_input=features.get("collaboration_modes", True),
         view_image=config.view_image,
+        jit_tools=_jit_tools(config.spindle.jit_tools, info),
+        recollection=config.spindle.recollection,
     )
+
+
+def _jit_tools(wanted: bool | None, info: ModelInfo) -> tuple[str, ...]:
+    """The file tools: as the user says, else as the catalogue says, else for models nobody taught the shell."""
+    if wanted is None:
+        return info.experimental_supported_tools if info.known else JIT_TOOLS
+    return JIT_TOOLS if wanted else ()
 
 
 # ---- what the session says and is told -------------------------------------------------------------

@@ -60,6 +60,7 @@ class Bench:
             processes=self.table,
             permit_command=self._permit_command,
             permit_patch=self._permit_patch,
+            notes=None,
             diff=TurnDiffTracker(),
         )
 

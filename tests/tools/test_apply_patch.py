@@ -76,6 +76,7 @@ class Desk:
             processes=None,
             permit_command=permit_command,
             permit_patch=self.permit_patch,
+            notes=None,
             diff=self.diff,
         )
 

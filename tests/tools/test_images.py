@@ -210,6 +210,7 @@ async def view(
         processes=None,
         permit_command=_refuse,
         permit_patch=_refuse,
+        notes=None,
         diff=None,
     )
     call = ToolCall(item=item, name="view_image", call_id="v1", arguments=arguments)

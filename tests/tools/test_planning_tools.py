@@ -35,6 +35,7 @@ async def run(tool: Tool, arguments: object, mode: str = "default") -> tuple[obj
         processes=None,
         permit_command=_refuse,
         permit_patch=_refuse,
+        notes=None,
         diff=None,
     )
     call = ToolCall(item=item, name=tool.name, call_id="c1", arguments=text)

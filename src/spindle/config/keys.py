@@ -138,7 +138,13 @@ _SPINDLE = Table(
         "compact_keep": STRINGS,
         "compact_keep_tools": BOOL,
         "image_tool_output": one_of("array", "message"),
-        "context": Table({"mode": one_of("append_only", "edit", "hybrid"), "rule": Table({}, is_open=True)}),
+        "context": Table(
+            {
+                "mode": one_of("append_only", "edit", "hybrid"),
+                "rule": Table({}, is_open=True),
+                "recollection": BOOL,
+            }
+        ),
         "sandbox": Table(
             {
                 "protected": STRINGS,

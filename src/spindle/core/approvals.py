@@ -82,6 +82,7 @@ class Approvals:
         rules: RuleBook,
         mask: Callable[[str], str] = str,
         search_path: str = os.defpath,
+        note: Callable[[str, bool], None] = lambda what, is_granted: None,
     ) -> None:
         self.sandbox_problem = sandbox_problem
         self.interrupt = interrupt
@@ -90,6 +91,8 @@ class Approvals:
         """Takes secrets out of a text."""
         self.search_path = search_path
         """The PATH of commands."""
+        self.note = note
+        """Hears what a person was asked, and whether the answer was yes."""
         self._open: list[Question] = []
         self._grants: Grants | None = None
 

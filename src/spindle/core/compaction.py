@@ -102,10 +102,11 @@ class Compactor:
     ) -> tuple[str, list[Item]]:
         """The summary message ("" when the server keeps it to itself), and what stands for the thread from now on."""
         thread = self._thread
+        ledger = thread.notes.ledger().render(self._options.ledger_tokens, requests=False)
         if self._options.asks_server and not instructions:
             try:
                 returned = await thread.client.compact(thread.build_request(settings, None))
-                return "", remote_replacement(context, returned)
+                return "", remote_replacement(context, returned, ledger=ledger)
             except (ModelError, StreamDropped) as error:
                 emit(Warning(message=f"the server could not compact the thread ({error}); a summary is made instead"))
         summariser = _Summariser(thread, settings, self._options.keeps_tools, emit)
@@ -117,6 +118,7 @@ class Compactor:
             prompt=self._options.prompt,
             keep_rules=retention_rules(self._options.keep, documents, instructions),
             initial_context=context,
+            ledger=ledger,
             tail_tokens=self._options.tail_tokens,
             max_input_tokens=thread.window_tokens if is_too_long else None,
             is_summary=thread.history.is_summary,

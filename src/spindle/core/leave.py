@@ -181,7 +181,8 @@ class CallApprovals:
             elif answer.word == AMENDMENT:
                 self._amend(answer.prefix or question.prefix, is_offered=answer.prefix in (None, question.prefix))
 
-        return await self._ask(question.open(self._sub_id, self._call_id), put, settle)
+        what = visible(shell_join(question.argv)) + ("" if question.sandboxed else " (without the sandbox)")
+        return await self._ask(question.open(self._sub_id, self._call_id), what, put, settle)
 
     def _amend(self, prefix: tuple[str, ...] | None, *, is_offered: bool) -> None:
         """Allow a prefix for good. A person may name another one than was offered, but none that means "anything"."""
@@ -245,7 +246,8 @@ class CallApprovals:
                     for path in paths:
                         self._grant(file_grant(path, expires="session"))
 
-            if not (await self._ask(question, put, settle)).is_yes:
+            what = f"patch of {', '.join(map(visible, paths))}"
+            if not (await self._ask(question, what, put, settle)).is_yes:
                 raise Rejected(USER_REJECTED_PATCH, by_user=True)
             return
 
@@ -261,8 +263,11 @@ class CallApprovals:
             raise Rejected(refusal, by_user=True)
         return False
 
-    async def _ask(self, question: Question, put: Callable[[], None], settle: Callable[[Answer], None]) -> Answer:
+    async def _ask(
+        self, question: Question, what: str, put: Callable[[], None], settle: Callable[[Answer], None]
+    ) -> Answer:
         answer = await self._all.ask(question, put, settle)
+        self._all.note(what, answer.is_yes)
         if answer.word == "abort":
             self._all.interrupt()
             # The model must not be asked again before the interrupt has found this turn.

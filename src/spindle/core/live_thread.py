@@ -9,6 +9,7 @@ import msgspec
 
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.visible import VisibleFold
+from spindle.core.notes import Notes
 from spindle.model.catalog import Catalog, ModelInfo
 from spindle.model.client import Completed, ModelClient
 from spindle.model.provider import Provider
@@ -47,6 +48,8 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The tool list stays in the request for a summary, and with it the provider's cache of it."""
     asks_server: bool = False
     """The provider can shorten a thread itself."""
+    ledger_tokens: int = 4_000
+    """How much room the ledger may take that the harness keeps."""
     tail_tokens: int = 0
     """How much of the newest work stays as it is, beside the summary."""
 
@@ -89,6 +92,7 @@ class LiveThread:
     ) -> None:
         self.thread_id = thread_id
         self.history = history
+        self.notes = Notes(history)
         self.client = client
         self.provider = provider
         self.instructions = encode_json(instructions)

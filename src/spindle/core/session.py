@@ -28,6 +28,7 @@ from spindle.protocol.events import (
     ListModelsResponse,
     ListSkillsResponse,
     Msg,
+    PinsUpdated,
     SessionConfigured,
     ShutdownComplete,
     ThreadNameUpdated,
@@ -44,11 +45,13 @@ from spindle.protocol.ops import (
     ListSkills,
     OverrideTurnContext,
     PatchApproval,
+    Pin,
     RevokeGrant,
     SetThreadName,
     Shutdown,
     Submission,
     ThreadRollback,
+    Unpin,
     UserInput,
     UserTurn,
 )
@@ -191,6 +194,15 @@ class Session:
                 if grant is None:
                     raise SpindleError(f"there is no grant {grant_id!r}")
                 self._emit(submission.id, GrantRevoked(grant=grant.to_wire()))
+            case Pin(text=text):
+                if not text.strip():
+                    raise SpindleError("there is nothing to pin: the text is empty")
+                self.thread.notes.pin(text)
+                self._emit(submission.id, PinsUpdated(pins=self.thread.notes.pins))
+            case Unpin(text=text):
+                if not self.thread.notes.unpin(text):
+                    raise SpindleError("no such fact is pinned")
+                self._emit(submission.id, PinsUpdated(pins=self.thread.notes.pins))
             case ThreadRollback(num_turns=num_turns):
                 self._roll_back(num_turns)
                 self._emit(submission.id, ThreadRolledBack(num_turns=num_turns))

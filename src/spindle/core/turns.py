@@ -88,6 +88,7 @@ class Turns:
             workbench.rules,
             mask=thread.secrets.mask,
             search_path=workbench.environment.get("PATH", os.defpath),
+            note=lambda what, is_granted: thread.notes.approval(what, is_granted=is_granted),
         )
 
     @property

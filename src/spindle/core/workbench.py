@@ -89,5 +89,6 @@ class Workbench:
             permit_patch=approvals.permit_patch,
             permit_retry=approvals.permit_retry,
             permit_patch_retry=approvals.permit_patch_retry,
+            notes=thread.notes,
             diff=self._diff,
         )

@@ -111,6 +111,12 @@ class ContextCompacted(Msg, frozen=True, kw_only=True, tag="context_compacted"):
     tokens_after: int = 0
 
 
+class PinsUpdated(Msg, frozen=True, kw_only=True, tag="pins_updated"):
+    """The facts that are kept through every compaction, after one was added or let go."""
+
+    pins: list[str]
+
+
 class ShutdownComplete(Msg, frozen=True, kw_only=True, tag="shutdown_complete"):
     """Everything is flushed and closed. The last event of a session."""
 

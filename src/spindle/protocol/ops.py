@@ -128,6 +128,18 @@ class Compact(Op, frozen=True, kw_only=True, tag="compact"):
     instructions: str | None = None
 
 
+class Pin(Op, frozen=True, kw_only=True, tag="pin"):
+    """Keep a fact, word for word, through every compaction."""
+
+    text: str
+
+
+class Unpin(Op, frozen=True, kw_only=True, tag="unpin"):
+    """Let a pinned fact go."""
+
+    text: str
+
+
 class ThreadRollback(Op, frozen=True, kw_only=True, tag="thread_rollback"):
     """Forget the last `num_turns` user turns."""
 
@@ -161,6 +173,8 @@ OPS: dict[str, type[Op]] = {
         ListSkills,
         ListModels,
         Compact,
+        Pin,
+        Unpin,
         ThreadRollback,
         SetThreadName,
         GetPath,

@@ -12,6 +12,7 @@ from spindle.errors import ToolError
 from spindle.protocol.items import Item, call_id_of, encode_json
 from spindle.tools.apply_patch import ApplyPatch
 from spindle.tools.exec_command import ExecCommand, WriteStdin
+from spindle.tools.recollection import Recall, Remember
 from spindle.tools.request_user_input import RequestUserInput
 from spindle.tools.shell import Shell, ShellCommand
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
@@ -108,12 +109,15 @@ def build_tools(
     request_user_input: bool = True,
     view_image: bool = True,
     jit_tools: Collection[str] = (),
+    memory: str | None = None,
+    recollection: bool = False,
     extra: Sequence[Tool] = (),
 ) -> ToolSet:
     """The tools for a model and a set of features, in their one fixed order.
 
     `shell_type` and `patch_type` ("freeform", "function" or None) come from the model catalogue; `web_search` is
-    "cached", "live" or None. `jit_tools` names the ones of `JIT_TOOLS` that are wanted. `extra` tools (MCP, the
+    "cached", "live" or None. `jit_tools` names the ones of `JIT_TOOLS` that are wanted; `memory` is the folder of the
+    project's notes; `recollection` adds what a model keeps and looks up of its own thread. `extra` tools (MCP, the
     caller's own) stand last, in the order given.
     """
     shells = _Shells(request_rule) if shell_tool else None
@@ -133,6 +137,12 @@ def build_tools(
         listed.append(web_search_spec(web_search == "live"))
     if view_image:
         listed.append(ViewImage())
+    if memory is not None:
+        from spindle.tools.memory import Memory  # only where notes are switched on
+
+        listed.append(Memory(memory))
+    if recollection:
+        listed += [Remember(), Recall()]
     listed += extra
     # Old prompts and resumed threads call tools that are no longer listed; a shell that is switched off stays off.
     handlers: dict[str, Tool] = {patch.name: patch, **(shells.hidden() if shells else {})}

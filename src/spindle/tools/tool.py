@@ -94,6 +94,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """`await permit_retry(argv, cwd=…)` after the sandbox stopped a command nobody was asked about: again, outside?"""
     permit_patch_retry: Callable[..., Awaitable[Permit | None]] = _no_patch_retry
     """The same for a patch: `await permit_patch_retry(changes)`; None for no."""
+    notes: Any
+    """The thread's `spindle.core.notes.Notes`: what is kept of it, whatever is compacted."""
     diff: Any
     """The turn's `spindle.patch.diff.TurnDiffTracker`."""
 

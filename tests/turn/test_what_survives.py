@@ -1,0 +1,145 @@
+"""Facts planted in a thread stand in the next request after any number of compactions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle.model.scripted import calls, patches, says
+from spindle.protocol.events import ExecApprovalRequest, PinsUpdated
+from spindle.protocol.ops import Compact, ExecApproval, Pin, Unpin
+from spindle.protocol.request import TokenUsage
+
+LIMIT = 30_000
+FULL = TokenUsage(input_tokens=LIMIT, total_tokens=LIMIT)
+SEALED = {"type": "compaction", "encrypted_content": "OPAQUE"}
+
+
+def seen(driver: Any, request: int = -1) -> str:
+    items = driver.inputs[request]
+    return "\n".join(
+        part.get("text", "") for item in items if item["type"] == "message" for part in item.get("content", ())
+    )
+
+
+def runs(command: str, call_id: str, **more: Any) -> Any:
+    return calls("exec_command", {"cmd": command}, call_id, **more)
+
+
+@pytest.mark.parametrize("is_remote", [False, True], ids=["local", "remote"])
+@pytest.mark.parametrize("times", [1, 2, 5])
+@pytest.mark.parametrize("is_mid_turn", [True, False], ids=["in a turn", "between turns"])
+async def test_planted_facts_stand_in_the_next_request(
+    is_mid_turn: bool, times: int, is_remote: bool, start: Any, workspace: Path
+) -> None:
+    (workspace / "AGENTS.md").write_text("RULE: tabs are four blanks wide\n")
+    (workspace / "read.txt").write_text("content\n")
+    driver = await start(
+        approval="on-request",
+        sandbox="danger-full-access",
+        config={
+            "model_auto_compact_token_limit": LIMIT,
+            "features": {"remote_compaction": is_remote},
+            "spindle": {"jit_tools": True},
+        },
+    )
+    driver.model.script(
+        calls("update_plan", {"plan": [{"step": "write the parser", "status": "in_progress"}]}, "p1"),
+        calls("remember", {"fact": "DECISION: ids are base-36, because of the old printer"}, "r1"),
+        calls("read_file", {"file_path": str(workspace / "read.txt")}, "f1"),
+        patches("*** Begin Patch\n*** Add File: made.txt\n+x\n*** End Patch\n", "m1"),
+        runs("exit 7", "c1"),
+        runs("rm -rf build", "d1"),
+        says("ready"),
+    )
+    sub_id = driver.begin("REQUEST: build the thing, gently")
+    await driver.until(ExecApprovalRequest)
+    driver.submit(ExecApproval(id="d1", decision="denied"))
+    await driver.end_of(sub_id)
+    driver.submit(Pin(text="PIN: the port is 4711"))
+    assert (await driver.until(PinsUpdated)).pins[-1] == "PIN: the port is 4711"
+    for number in range(times):
+        if is_remote:
+            driver.model.compactions.append([SEALED])
+        summary = [] if is_remote else [says("a vague summary")]
+        if is_mid_turn:
+            await driver.turn(
+                f"go on {number}", runs(f"echo step {number}", f"s{number}", usage=FULL), *summary, says(".")
+            )
+        else:
+            await driver.turn(f"go on {number}", runs(f"echo step {number}", f"s{number}"), says("."))
+            driver.model.script(*summary)
+            await driver.end_of(driver.submit(Compact()))
+            await driver.turn(f"next {number}", says("."))
+    text = seen(driver)
+    facts = [
+        "RULE: tabs are four blanks wide",
+        "DECISION: ids are base-36, because of the old printer",
+        "PIN: the port is 4711",
+        "write the parser",
+        "made.txt",
+        "read.txt",
+        "exit 7",
+        "rm -rf build",
+    ]
+    facts += [] if is_remote else ["REQUEST: build the thing, gently"]
+    assert [fact for fact in facts if fact not in text] == []
+    assert ("OPAQUE" in str(driver.inputs[-1])) == is_remote
+
+
+async def test_what_was_compacted_away_can_be_recalled(start: Any) -> None:
+    driver = await start(config={"model_auto_compact_token_limit": LIMIT, "features": {"remote_compaction": False}})
+    await driver.turn("the password hint is a fish", runs("echo NEEDLE in the output", "c1"), says("one"))
+    driver.model.script(says("summary"))
+    await driver.end_of(driver.submit(Compact()))
+    await driver.turn("look", calls("recall", {"query": "needle OUTPUT"}, "q1"), says("two"))
+    found = next(item["output"] for item in driver.inputs[-1] if item.get("call_id") == "q1" and "output" in item)
+    assert "NEEDLE in the output" in found
+    number = int(found.split()[1])
+    await driver.turn("read", calls("recall", {"entry": number}, "q2"), says("three"))
+    whole = next(item["output"] for item in driver.inputs[-1] if item.get("call_id") == "q2" and "output" in item)
+    assert "NEEDLE in the output" in whole
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "answer"),
+    [
+        ("remember", {"fact": "  "}, "nothing to remember"),
+        ("remember", {"fact": "x" * 2_001}, "at most 2000 characters"),
+        ("recall", {}, "give a `query`"),
+        ("recall", {"entry": 99_999}, "there is no entry 99999"),
+        ("recall", {"query": "zebra"}, "Nothing in this thread"),
+    ],
+)
+async def test_what_cannot_be_kept_or_found_is_said(
+    name: str, arguments: dict[str, Any], answer: str, start: Any
+) -> None:
+    driver = await start()
+    await driver.turn("hi", calls(name, arguments, "c1"), says("."))
+    assert answer in driver.inputs[-1][-1]["output"]
+
+
+async def test_a_fact_can_be_let_go(start: Any) -> None:
+    driver = await start(config={"features": {"remote_compaction": False}})
+    await driver.turn("hi", runs("true", "c1"), says("."))
+    for op in (Pin(text="one"), Pin(text="two"), Unpin(text="one")):
+        driver.submit(op)
+    assert [(await driver.until(PinsUpdated)).pins for _ in range(3)] == [["one"], ["one", "two"], ["two"]]
+    driver.model.script(says("summary"))
+    await driver.end_of(driver.submit(Compact()))
+    await driver.turn("on", says("."))
+    assert "two" in seen(driver) and "- one" not in seen(driver)
+
+
+async def test_pins_and_the_ledger_survive_a_resume(start: Any) -> None:
+    first = await start(config={"features": {"remote_compaction": False}})
+    await first.turn("hi", calls("remember", {"fact": "FACT-1"}, "c1"), runs("exit 3", "c2"), says("."))
+    thread_id = first.session.thread_id
+    await first.close()
+    second = await start(config={"features": {"remote_compaction": False}}, thread=thread_id)
+    second.model.script(says("summary"))
+    await second.end_of(second.submit(Compact()))
+    await second.turn("on", says("."))
+    assert "FACT-1" in seen(second) and "`exit 3`: exit 3" in seen(second)
