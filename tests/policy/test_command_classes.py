@@ -14,7 +14,7 @@ import pytest
 from spindle.policy.approval import Allow, Ask, Refuse, decide_command
 from spindle.policy.commands import is_dangerous, is_known_safe, parse_command, safe_environment
 from spindle.policy.shell_tree import parse
-from spindle.policy.words import split_script
+from spindle.policy.words import plain_parts, split_script
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
 WORKSPACE_WRITE = SandboxPolicy(mode="workspace-write")
@@ -244,6 +244,11 @@ def test_the_parser_sees_one_ascii_byte_for_each_character() -> None:
     assert split_script("echo é日 'ü'; ls") == [("", ["echo", "é日", "ü"]), (";", ["ls"])]
 
 
+@pytest.mark.parametrize("script", ["[ -f x ]", "export A", "unset PATH", "ls; declare x", "readonly a"])
+def test_what_only_one_reader_takes_for_a_plain_command_is_opaque(script: str) -> None:
+    assert plain_parts(script) is None
+
+
 @pytest.mark.parametrize("script", ["a" * 300_000, "ls\0", "ls \udc80"])
 def test_what_cannot_be_parsed_is_opaque_and_no_error(script: str) -> None:
     assert split_script(script) is None
@@ -305,3 +310,20 @@ def test_no_script_takes_long_to_judge(script: str) -> None:
     is_dangerous(bash(script))
     parse_command(bash(script))
     assert time.monotonic() - started < 10
+
+
+LETTERS = " ".join("abcdefghijklmnopqrst")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"for a in {LETTERS}; do for b in {LETTERS}; do $a$b -rf x; done; done",
+        "parallel " + "rm " * 100,
+        "watch " + "x " * 3000,
+        "cat <<E\nx\nE\n" * 400,
+    ],
+    ids=["many-names", "many-starts", "many-words", "many-here-documents"],
+)
+def test_what_is_too_much_to_look_at_counts_as_dangerous(script: str) -> None:
+    assert is_dangerous(bash(script))

@@ -209,6 +209,16 @@ def test_an_answer_becomes_one_line_once(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "rules") == ["default.rules"]
 
 
+def test_the_file_is_the_user_s_own_under_any_umask(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    before = os.umask(0o777)
+    try:
+        path = append_allowed(str(tmp_path), ["a", "b"])
+    finally:
+        os.umask(before)
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
 def test_what_people_wrote_stays_when_an_answer_is_added_and_taken_back(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
     path = tmp_path / "rules" / "default.rules"
