@@ -9,11 +9,14 @@ import pytest
 
 from spindle.errors import ToolError
 from spindle.policy.sandbox import Fence
+from spindle.process.table import ProcessTable
+from spindle.protocol.clock import SystemClock
 from spindle.protocol.settings import SandboxPolicy
 from spindle.tools import searching
 from spindle.tools.grep_files import GrepFiles
 from spindle.tools.searching import find_files, ripgrep
 from spindle.tools.tool import Truncation
+from spindle.workspace.shell import Shell
 from tools.shell_context import Bench
 
 OWN = ""
@@ -215,3 +218,43 @@ async def test_the_search_runs_in_the_sandbox_and_needs_nothing_of_the_workspace
     (bench.folder / "rg").chmod(0o755)
     for program in {OWN, ripgrep()}:
         assert await search(bench, program, "needle") == ["f.txt"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+async def test_files_that_may_not_be_read_are_left_out_also_without_a_sandbox(bench: Bench, program: str):
+    make(bench.folder, {"secret.txt": "needle\n", "open.txt": "needle\n"})
+    found = await find_files(
+        "needle",
+        str(bench.folder),
+        include=None,
+        processes=bench.table,
+        boundary=None,
+        may_read=lambda path: not path.endswith("secret.txt"),
+        program=program,
+    )
+    assert found == [f"{bench.folder}/open.txt"]
+
+
+async def test_a_hostile_ripgrep_is_held_by_the_sandbox(bench: Bench):
+    bench.sandbox = SandboxPolicy(mode="read-only")
+    fake = bench.folder / "rg"
+    fake.write_text(f"#!/bin/sh\nprintf '/etc/passwd\\0%s\\0' {bench.folder}/f.txt\ntouch {bench.folder}/broken_out\n")
+    fake.chmod(0o755)
+    make(bench.folder, {"f.txt": ""})
+    assert await search(bench, str(fake), "needle") == ["f.txt"]
+    assert not (bench.folder / "broken_out").exists()
+
+
+@pytest.mark.skipif(not ripgrep(), reason="there is no ripgrep")
+async def test_settings_of_the_user_for_ripgrep_change_nothing(bench: Bench, tmp_path: Path):
+    (tmp_path / "rc").write_text("--invert-match\n")
+    make(bench.folder, {"f.txt": "needle\n"})
+    environment = {"PATH": "/usr/bin:/bin", "RIPGREP_CONFIG_PATH": str(tmp_path / "rc")}
+    table = ProcessTable(
+        clock=SystemClock(), shell=Shell("bash", "/bin/bash"), environment=environment, home=str(tmp_path)
+    )
+    try:
+        found = await find_files("needle", str(bench.folder), include=None, processes=table, boundary=None)
+    finally:
+        await table.aclose()
+    assert found == [f"{bench.folder}/f.txt"]

@@ -70,17 +70,18 @@ def open_folder(path: str) -> Iterator[int]:
         os.close(fd)
 
 
-def write_file(path: str, content: bytes) -> int:
+def write_file(path: str, content: bytes, *, mode: int = 0o666) -> int:
     """Put `content` at a true path, making missing folders; the permission bits it has now are returned.
 
-    An existing file keeps its permissions and, where we may give it away, its owner.
+    A new file gets `mode` less the umask. An existing one keeps its permissions and, where we may give it away, its
+    owner.
     """
     with _parent(path, create=True) as (folder, name):
         current = _status(name, folder)
         if current is not None:
             _require_regular(current.st_mode, path)
         try:
-            return _replace(name, folder, content, current)
+            return _replace(name, folder, content, current, mode)
         except _CannotReplace as problem:
             # A file in a folder we may not write to, or one mounted on its own: only its content can be exchanged.
             if current is None or current.st_nlink > 1:
@@ -148,11 +149,11 @@ def _require_regular(mode: int, path: str) -> None:
         raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
-def _replace(name: str, folder: int, content: bytes, current: os.stat_result | None) -> int:
+def _replace(name: str, folder: int, content: bytes, current: os.stat_result | None, mode: int) -> int:
     """Write beside the file and rename over it: at no time is it half written."""
     temporary = f".spindle-{os.urandom(8).hex()}.tmp"
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
     except OSError as error:
         if error.errno in _NO_SUCH_PLACE_FOR_A_TEMPORARY:
             raise _CannotReplace(error) from error
