@@ -13,7 +13,7 @@ import pytest
 
 from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.errors import SandboxUnavailable
-from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES
+from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, Boundary
 from spindle.process.sandbox import bubblewrap
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.clock import SystemClock
@@ -208,7 +208,7 @@ async def test_background_children_end_with_a_confined_command(
 
 
 async def test_loader_variables_reach_the_command_and_not_its_launcher(
-    table: ProcessTable, child_env: dict[str, str], command: Build, folder: Path, reach: Build
+    table: ProcessTable, child_env: dict[str, str], command: Build, folder: Path, reach: Callable[..., Boundary]
 ) -> None:
     child_env["LD_LIBRARY_PATH"] = str(folder / "libs")
     assert await said(table, command('echo "$LD_LIBRARY_PATH"', READ_ONLY)) == f"{folder}/libs\n"

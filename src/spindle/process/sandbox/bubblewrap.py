@@ -32,7 +32,7 @@ _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-pa
 _NO_NESTING = "--disable-userns"
 """Known since bubblewrap 0.8."""
 _ENV_PROGRAMS = ("/usr/bin/env", "/bin/env")
-_PROBE_LIMIT_S = 5.0
+_PROBE_LIMIT_S = 20.0
 _PROBE_MARK = kill.Mark(1)
 
 

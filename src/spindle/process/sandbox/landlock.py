@@ -52,7 +52,7 @@ _PATH_BENEATH = 1
 _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 _CAPABILITIES_V3 = 0x20080522
 _PROBE = ("/bin/sh", "-c", '(: >> "$0") 2>/dev/null && echo written; true')
-_PROBE_LIMIT_S = 5.0
+_PROBE_LIMIT_S = 20.0
 
 
 class Ruleset(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from spindle.process.sandbox.launch import Launch
 PROGRAM = "/usr/bin/sandbox-exec"
 """The system's own, whatever $PATH says: a workspace may be on that."""
 _MARK = {"CODEX_SANDBOX": "seatbelt"}
-_PROBE_LIMIT_S = 5.0
+_PROBE_LIMIT_S = 20.0
 _BEHIND_LINKS = ("/tmp", "/var", "/etc")
 """Links to folders below /private; the kernel compares only what they lead to."""
 
