@@ -503,6 +503,27 @@ def test_09_the_file_tools_deny_what_the_shell_is_denied(spindle: Spindle, serve
     assert (spindle.workspace / "keys.txt").read_text() == "the-secret-itself\n"
 
 
+def test_09_18_the_tools_that_only_look_deny_what_the_shell_is_denied(
+    spindle: Spindle, server: FakeServer, outside: Path
+) -> None:
+    (outside / "keys.txt").write_text("the-secret-itself\n")
+    (spindle.workspace / "shown.txt").write_text("the-open-text\n")
+    (spindle.workspace / "soft.txt").symlink_to(outside / "keys.txt")
+    (spindle.workspace / "folder").symlink_to(outside)
+    os.link(outside / "keys.txt", spindle.workspace / "hard.txt")
+    denial = f'[spindle]\njit_tools = true\n[spindle.sandbox]\ndeny_read = ["{outside}/**"]'
+    spindle.configure(denial)
+    names = ["shown.txt", "soft.txt", "hard.txt", "folder/keys.txt", "../outside/keys.txt"]
+    paths = [f"{spindle.workspace}/{name}" for name in names] + [f"/proc/self/root{outside}/keys.txt"]
+    calls = [call("read_file", {"file_path": path}, f"r{n}") for n, path in enumerate(paths)]
+    for number, folder in enumerate((spindle.workspace, outside, spindle.workspace / "folder")):
+        calls.append(call("grep_files", {"pattern": "the-", "path": str(folder)}, f"g{number}"))
+        calls.append(call("list_dir", {"dir_path": str(folder)}, f"l{number}"))
+    told = run_calls(spindle, server, calls, *WRITE)
+    assert "the-open-text" in told["r0"] and "shown.txt" in told["g0"] + told["l0"], told
+    assert [name for name, text in told.items() if "the-secret-itself" in text] == []
+
+
 def test_17_a_file_that_is_denied_before_it_exists_cannot_be_read_when_it_does(
     spindle: Spindle, server: FakeServer, outside: Path
 ) -> None:
