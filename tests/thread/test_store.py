@@ -12,6 +12,7 @@ from spindle.errors import ThreadError, ThreadLocked, ThreadNotFound
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import user_message
 from spindle.thread.history import History
+from spindle.thread.offload import store_output
 from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.thread.view import transcript
 
@@ -252,6 +253,14 @@ def test_a_thread_that_is_being_written_is_neither_moved_nor_deleted(store: Thre
     history.close()
     store.delete(ref.id)
     assert store.find(ref.id) is None
+
+
+def test_what_a_thread_put_aside_is_deleted_with_it(store: ThreadStore, record, home: Path) -> None:
+    ref = record.thread(("q", "a", "r1"))
+    for thread_id in (ref.id, "another"):
+        store_output(str(home), thread_id, "call", "text")
+    store.delete(ref.id)
+    assert os.listdir(home / "spindle" / "offload") == ["another"]
 
 
 def test_an_archived_thread_leaves_the_list_and_comes_back(store: ThreadStore, record, home: Path) -> None:

@@ -11,7 +11,7 @@ from spindle.errors import ToolError
 from spindle.policy.sandbox import Fence
 from spindle.policy.secrets import Secrets
 from spindle.protocol.settings import SandboxPolicy
-from spindle.tools.offload import store_output
+from spindle.thread.offload import store_output
 from spindle.tools.read_file import ReadFile
 from spindle.tools.tool import Truncation
 from tools.shell_context import Bench

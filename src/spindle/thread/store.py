@@ -198,7 +198,9 @@ class ThreadStore:
         return self._move(ref, f"{folder}/{name}", archived=False)
 
     def delete(self, thread_id: str) -> None:
-        """Remove a thread's file and its names."""
+        """Remove a thread's file, its names, and what it put aside."""
+        from spindle.thread.offload import forget_outputs  # only here
+
         ref = self.get(thread_id)
         check_unused(ref.path)
         try:
@@ -208,6 +210,7 @@ class ThreadStore:
         for copy in layout.kept_originals(ref.path):
             private_files.unlink_if_possible(copy)
         self.names.forget(ref.id)
+        forget_outputs(self.home, ref.id)
 
     def find_response_id(self, response_id: str) -> ThreadRef | None:
         """The thread, newest first, that recorded a bookmark for this response."""

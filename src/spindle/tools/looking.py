@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from spindle.errors import ToolError
-from spindle.tools.offload import is_offloaded
+from spindle.thread.offload import is_offloaded
 from spindle.tools.safe_files import true_path
 from spindle.tools.tool import ToolContext, Truncation
 

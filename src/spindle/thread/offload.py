@@ -1,4 +1,4 @@
-"""Large tool outputs put aside in a file of their own, with a preview and a handle for the model.
+"""Large tool outputs put aside in a file of their own; a handle says where.
 
 One text a call, below $CODEX_HOME/spindle/offload/THREAD, readable by its owner only. Nothing here fails a turn: when
 the text cannot be stored, there is no handle, and the caller cuts the output as always.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 
 import msgspec
+
+from spindle.thread.private_files import FILE_MODE, make_private_folders, unlink_if_possible, write_all
 
 FOLDER = "spindle/offload"
 MAX_BYTES = 64 << 20
@@ -44,8 +46,6 @@ def store_output(home: str, thread_id: str, call_id: str, text: str) -> Handle |
 
     A second output of the same call gets a file of its own: what a handle names never changes.
     """
-    from spindle.thread.private_files import make_private_folders, unlink_if_possible, write_all  # with the first one
-
     data = text.encode("utf-8", "replace")
     if len(data) > MAX_BYTES:
         data = data[:MAX_BYTES].decode("utf-8", "ignore").encode() + b"\n[cut here]\n"
@@ -63,14 +63,6 @@ def store_output(home: str, thread_id: str, call_id: str, text: str) -> Handle |
             unlink_if_possible(path)
         return None
     return Handle(path=path, size=len(data), lines=data.count(b"\n") + (not data.endswith(b"\n") and len(data) > 0))
-
-
-def preview(text: str, handle: Handle, mode: str, limit: int) -> str:
-    """What the model gets instead of the whole: the handle, then head and tail; `limit` as for any output."""
-    from spindle.context.truncate import truncate_text  # with the first one
-
-    room = limit - (len(handle.line.encode()) // (4 if mode == "tokens" else 1)) - 1
-    return f"{handle.line}\n{truncate_text(text, mode, max(0, room))[0]}"
 
 
 def forget_outputs(home: str, thread_id: str) -> None:
@@ -94,10 +86,10 @@ def _create(folder: str, name: str) -> tuple[int, str]:
     for number in range(1, _SAME_CALL):
         path = f"{folder}/{name}{f'-{number}' if number > 1 else ''}.txt"
         try:
-            fd = os.open(path, flags, 0o600)
+            fd = os.open(path, flags, FILE_MODE)
         except FileExistsError:
             continue
-        os.fchmod(fd, 0o600)  # whatever the umask
+        os.fchmod(fd, FILE_MODE)  # whatever the umask
         return fd, path
     raise FileExistsError(folder)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spindle.tools.offload import Handle, folder_of, forget_outputs, is_offloaded, preview, store_output
+from spindle.thread.offload import Handle, folder_of, forget_outputs, is_offloaded, store_output
 
 
 def stored(home: Path, call_id: str, text: str, thread_id: str = "t1") -> Handle:
@@ -54,18 +54,6 @@ def test_a_link_in_place_of_the_file_is_not_written_through(tmp_path: Path):
 def test_what_cannot_be_stored_has_no_handle(tmp_path: Path):
     (tmp_path / "spindle").write_text("a file where the folder should be")
     assert store_output(str(tmp_path), "t1", "c", "text") is None
-
-
-def test_the_model_sees_the_handle_then_both_ends(tmp_path: Path):
-    text = "\n".join(f"line {number}" for number in range(10_000))
-    handle = stored(tmp_path, "c", text)
-    shown = preview(text, handle, "tokens", 500)
-    first, head, *_, tail = shown.split("\n")
-    assert (
-        first == f"[The whole output is in {handle.path} (10000 lines, {len(text)} bytes); read what you need of it.]"
-    )
-    assert (head, tail) == ("line 0", "line 9999") and "tokens truncated…" in shown
-    assert len(shown) <= 2_050
 
 
 def test_a_deleted_thread_leaves_nothing_and_takes_nothing_along(tmp_path: Path):
