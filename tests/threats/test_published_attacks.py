@@ -506,15 +506,16 @@ def test_09_the_file_tools_deny_what_the_shell_is_denied(spindle: Spindle, serve
 def test_09_18_the_tools_that_only_look_deny_what_the_shell_is_denied(
     spindle: Spindle, server: FakeServer, outside: Path
 ) -> None:
-    (outside / "keys.txt").write_text("the-secret-itself\n")
+    for name in ("keys.txt", "one-name.txt"):
+        (outside / name).write_text("the-secret-itself\n")
     (spindle.workspace / "shown.txt").write_text("the-open-text\n")
     (spindle.workspace / "soft.txt").symlink_to(outside / "keys.txt")
     (spindle.workspace / "folder").symlink_to(outside)
     os.link(outside / "keys.txt", spindle.workspace / "hard.txt")
     denial = f'[spindle]\njit_tools = true\n[spindle.sandbox]\ndeny_read = ["{outside}/**"]'
     spindle.configure(denial)
-    names = ["shown.txt", "soft.txt", "hard.txt", "folder/keys.txt", "../outside/keys.txt"]
-    paths = [f"{spindle.workspace}/{name}" for name in names] + [f"/proc/self/root{outside}/keys.txt"]
+    names = ["shown.txt", "soft.txt", "hard.txt", "folder/one-name.txt", "../outside/one-name.txt"]
+    paths = [f"{spindle.workspace}/{name}" for name in names] + [f"/proc/self/root{outside}/one-name.txt"]
     calls = [call("read_file", {"file_path": path}, f"r{n}") for n, path in enumerate(paths)]
     for number, folder in enumerate((spindle.workspace, outside, spindle.workspace / "folder")):
         calls.append(call("grep_files", {"pattern": "the-", "path": str(folder)}, f"g{number}"))
