@@ -258,3 +258,9 @@ async def test_settings_of_the_user_for_ripgrep_change_nothing(bench: Bench, tmp
     finally:
         await table.aclose()
     assert found == [f"{bench.folder}/f.txt"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+async def test_a_match_deep_in_a_large_file_is_found(bench: Bench, program: str):
+    make(bench.folder, {"large": b"hay\n" * 500_000 + b"needle\n" + b"hay\n" * 500_000, "other": b"hay\n" * 1000})
+    assert await search(bench, program, "^needle$") == ["large"]

@@ -91,16 +91,20 @@ def has_match(test: re.Pattern[str], name: str, folder: int) -> bool:
         fd = os.open(name, _FILE, dir_fd=folder)
     except OSError:
         return False
-    with open(fd, "rb") as file:
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                return False
-            head = file.read(_HEAD)
-            if b"\0" in head:
-                return False
-            text = (head + file.read(_WHOLE_BYTES)).decode("utf-8", "replace")
-        except OSError:
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
             return False
+        data = os.read(fd, _HEAD)
+        if b"\0" in data:
+            return False
+        if len(data) == _HEAD:
+            with open(fd, "rb", closefd=False) as file:
+                data += file.read(_WHOLE_BYTES)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    text = data.decode("utf-8", "replace")
     found = test.search(text)
     if found is None:
         return False
