@@ -287,6 +287,8 @@ def _compaction(config: Config, provider: Provider) -> CompactionOptions:
         keep=config.spindle.compact_keep,
         keeps_tools=provider.id in BUILT_IN if keeps_tools is None else keeps_tools,
         asks_server=provider.is_openai and config.features.get("remote_compaction", True),
+        mode=config.spindle.context_mode,
+        rule=config.spindle.context_rule,
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 from spindle.context.compaction import OVERFLOW, compress_by_model, remote_replacement, retention_rules
 from spindle.context.wording import compaction_warning
 from spindle.core.briefing import Briefing
+from spindle.core.editing import Editor
 from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.turn import wait_before_retry
 from spindle.errors import ModelError, StreamDropped
@@ -36,7 +37,10 @@ _STILL_TOO_LONG = (
 class Compactor:
     """Compacts one thread. A failure or an interrupt leaves the thread as it was."""
 
-    def __init__(self, thread: LiveThread, briefing: Briefing, options: CompactionOptions) -> None:
+    def __init__(
+        self, thread: LiveThread, briefing: Briefing, options: CompactionOptions, editor: Editor | None = None
+    ) -> None:
+        self._editor = editor
         self._thread = thread
         self._briefing = briefing
         self._options = options
@@ -49,6 +53,8 @@ class Compactor:
         """
         thread = self._thread
         limit = thread.compact_limit
+        if self._editor is not None:
+            self._editor.before_request(settings, emit)
         if not is_full and (limit is None or thread.tokens_in_context < limit):
             self._has_just_compacted = False
             return False
@@ -87,6 +93,7 @@ class Compactor:
         snapshot = self._briefing.anew(thread, shown_to or settings, emit)
         message, replacement = await self._shortened(settings, initial_context(snapshot), instructions, emit)
         thread.history.append_compacted(message, replacement)
+        thread.cache.declare("compaction")
         self._briefing.was_told(snapshot)
         thread.history.append_turn_context(
             self._briefing.turn_context(snapshot, thread, shown_to or settings, turn_id, None)
@@ -163,6 +170,7 @@ class _Summariser:
                         said.append(item_text(item))
                     case Completed(usage=usage) if usage is not None:
                         self._thread.total_usage = self._thread.total_usage + usage
+                        self._thread.cache.note(request, usage, is_side=True)
                     case _:
                         pass
         return "\n".join(said)

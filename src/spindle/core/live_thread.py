@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.visible import VisibleFold
+from spindle.core.cache_watch import CacheWatch
 from spindle.core.notes import Notes
 from spindle.model.catalog import Catalog, ModelInfo
 from spindle.model.client import Completed, ModelClient
@@ -17,7 +18,7 @@ from spindle.policy.secrets import Secrets
 from spindle.prompt.build import ModelTraits, build_request
 from spindle.prompt.instructions import bundled_instructions
 from spindle.protocol.clock import Clock
-from spindle.protocol.events import Msg, TokenCount, usage_info
+from spindle.protocol.events import CacheMissed, Msg, TokenCount, usage_info
 from spindle.protocol.items import Item, encode_json
 from spindle.protocol.request import Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
@@ -50,6 +51,11 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The provider can shorten a thread itself."""
     ledger_tokens: int = 4_000
     """How much room the ledger may take that the harness keeps."""
+    mode: str = "append_only"
+    """Whether old outputs are cleared by rule before a compaction is due: append_only, edit or hybrid."""
+    rule: Mapping[str, Any] = {}
+    prices: Mapping[str, Any] = {}
+    """What input and cached input cost, by model, where the built-in table is not right."""
     tail_tokens: int = 0
     """How much of the newest work stays as it is, beside the summary."""
 
@@ -111,6 +117,8 @@ class LiveThread:
         self._counted = _Counted()
         self._reasoning: tuple[tuple[int, int], int] = ((-1, -1), 0)
         self._fold = VisibleFold()
+        self.cache = CacheWatch(clock)
+        self._asked: Request | None = None
         self.use_model(model)
 
     def use_model(self, slug: str) -> None:
@@ -162,8 +170,14 @@ class LiveThread:
             if isinstance(output, list) and any(part.get("type") == "input_image" for part in output):
                 items[index] = {**items[index], "output": IMAGE_REFUSED}
                 self.history.append_compacted("", items)
+                self.cache.declare("picture_removed")
                 return True
         return False
+
+    def next_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
+        """The request that continues the thread."""
+        self._asked = self.build_request(settings, output_schema)
+        return self._asked
 
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         return build_request(
@@ -216,15 +230,44 @@ class LiveThread:
         )
         self.report_usage(emit)
 
+    def note_edited(self, tokens: int) -> None:
+        """Parts of the thread were cleared: what is left costs about so much."""
+        self.last_usage = msgspec.structs.replace(self.last_usage, total_tokens=max(1, tokens))
+        self._counted = msgspec.structs.replace(
+            self._counted, generation=self.history.generation, items=len(self.history.entries)
+        )
+
+    def _watch_cache(self, usage: TokenUsage, emit: Callable[[Msg], None]) -> dict[str, Any] | None:
+        """Compare what the provider had in its cache with what it could have had."""
+        if self._asked is None:
+            return None
+        entry = self.cache.note(self._asked, usage)
+        self._asked = None
+        if entry is None:
+            return None
+        if entry.lost_tokens and entry.cause is not None:
+            emit(
+                CacheMissed(
+                    cause=entry.cause,
+                    lost_tokens=entry.lost_tokens,
+                    expected_cached_tokens=entry.expected_cached,
+                    cached_tokens=entry.reported_cached or 0,
+                    is_declared=not entry.is_alarm,
+                )
+            )
+        return msgspec.to_builtins(entry)
+
     def note_completed(self, completed: Completed | None, emit: Callable[[Msg], None]) -> None:
         """Book what a response cost, remember its place, and tell the front ends."""
         if completed is None:
             return
+        watched = None
         if completed.usage is not None:
             self.last_usage = completed.usage
             self.total_usage = self.total_usage + completed.usage
+            watched = self._watch_cache(completed.usage, emit)
         if completed.response_id:
-            self.history.append_bookmark(completed.response_id)
+            self.history.append_bookmark(completed.response_id, cache=watched)
         self.report_usage(emit)
 
     def note_window_full(self, emit: Callable[[Msg], None]) -> None:

@@ -38,6 +38,7 @@ from spindle.protocol.events import (
 from spindle.protocol.ops import (
     Compact,
     ExecApproval,
+    GetContext,
     GetPath,
     Interrupt,
     ListGrants,
@@ -221,6 +222,10 @@ class Session:
                     for cwd in cwds or [self.settings.cwd]
                 ]
                 return ListSkillsResponse(skills=found)
+            case GetContext():
+                from spindle.core.usage import context_usage  # only for who asks
+
+                return context_usage(self.thread)
             case ListGrants():
                 return ListGrantsResponse(grants=[grant.to_wire() for grant in self._turns.approvals.list_grants()])
             case ListModels():
@@ -238,6 +243,7 @@ class Session:
         if num_turns < 1:
             raise SpindleError("num_turns must be at least 1")
         self.thread.history.append_rolled_back(num_turns)
+        self.thread.cache.declare("rollback")
         self._briefing.forget_since(self.thread.history.last_turn_context)
 
     def _branch(self, response_id: str) -> Callable[[], None]:
@@ -247,6 +253,7 @@ class Session:
 
             def go_back() -> None:
                 history.cut_to_bookmark(response_id)
+                self.thread.cache.declare("rollback")
                 self._briefing.forget_since(history.last_turn_context)
 
             return go_back
@@ -258,6 +265,7 @@ class Session:
 
         def take_over() -> None:
             history.append_compacted("", [entry.item for entry in other.entries])
+            self.thread.cache.declare("fork")
             self._briefing.forget_since(other.last_turn_context)
 
         return take_over

@@ -176,7 +176,7 @@ async def read_answer(
     thread: LiveThread, turn: Turn, turn_state: TurnState, sample: Sample, calls: CallRunner, emit: Emit
 ) -> StreamDropped | ModelError | None:
     """Read one stream to its end. How it failed is returned, not raised: what it finished is kept, its calls run on."""
-    request = thread.build_request(turn.settings, turn.output_schema)
+    request = thread.next_request(turn.settings, turn.output_schema)
     streamed = StreamedText(thread.secrets, thread.thread_id, turn.turn_id, emit)
     # Closed on every way out, so that a cancelled turn leaves no half-read connection behind.
     async with aclosing(thread.client.stream(request, turn_state)) as events:

@@ -206,6 +206,10 @@ class Turns:
         """Append what changed in the world, then the input; the order is the record's order."""
         thread, settings, emit = self._thread, running.settings, running.emit
         model_before = thread.traits.slug
+        if model_before != settings.model:
+            thread.cache.declare("model_changed")
+            if (forecast := thread.cache.forecast_of(settings.model)) is not None:
+                self._stream.emit(Event("", Warning(message=str(forecast))))
         thread.use_model(settings.model)
         self._workbench.new_turn()
 
@@ -237,7 +241,12 @@ class Turns:
         if self._compactor is None:
             from spindle.core.compaction import Compactor  # when a thread first comes near its limit
 
-            self._compactor = Compactor(self._thread, self._briefing, self._compaction)
+            editor = None
+            if self._compaction.mode != "append_only":
+                from spindle.core.editing import Editor
+
+                editor = Editor(self._thread, self._compaction)
+            self._compactor = Compactor(self._thread, self._briefing, self._compaction, editor)
         return self._compactor
 
     async def _make_room(self, running: RunningTurn, *, is_full: bool = False, model: str | None = None) -> bool:
@@ -245,7 +254,7 @@ class Turns:
         thread, settings = self._thread, running.settings
         limit = thread.compact_limit
         is_due = limit is not None and thread.tokens_in_context >= limit
-        if not is_due and not is_full and self._compactor is None:
+        if not is_due and not is_full and self._compactor is None and self._compaction.mode == "append_only":
             return False
         if model is None or model == settings.model:
             return await self.compactor.make_room(settings, running.turn_id, running.emit, is_full=is_full)

@@ -111,6 +111,37 @@ class ContextCompacted(Msg, frozen=True, kw_only=True, tag="context_compacted"):
     tokens_after: int = 0
 
 
+class ContextEdited(Msg, frozen=True, kw_only=True, tag="context_edited"):
+    """Old outputs were cleared from the thread by rule; `decision` is the arithmetic behind it, where there was one."""
+
+    message: str
+    cleared_tool_uses: int
+    tokens_before: int
+    tokens_after: int
+    decision: dict[str, Any] | None = None
+
+
+class CacheMissed(Msg, frozen=True, kw_only=True, tag="cache_missed"):
+    """Less of a request came from the provider's cache than could have; `cause` says why."""
+
+    cause: str
+    lost_tokens: int
+    expected_cached_tokens: int
+    cached_tokens: int
+    is_declared: bool = True
+
+
+class ContextUsage(Msg, frozen=True, kw_only=True, tag="context_usage"):
+    """How full the window is and what fills it, by source; and what the provider's cache saved."""
+
+    window: int | None
+    limit: int | None
+    used: int
+    percent_left: int | None
+    tokens: dict[str, int]
+    cache: dict[str, Any]
+
+
 class PinsUpdated(Msg, frozen=True, kw_only=True, tag="pins_updated"):
     """The facts that are kept through every compaction, after one was added or let go."""
 

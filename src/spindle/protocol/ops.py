@@ -128,6 +128,10 @@ class Compact(Op, frozen=True, kw_only=True, tag="compact"):
     instructions: str | None = None
 
 
+class GetContext(Op, frozen=True, kw_only=True, tag="get_context"):
+    """Ask how full the window is and what fills it."""
+
+
 class Pin(Op, frozen=True, kw_only=True, tag="pin"):
     """Keep a fact, word for word, through every compaction."""
 
@@ -173,6 +177,7 @@ OPS: dict[str, type[Op]] = {
         ListSkills,
         ListModels,
         Compact,
+        GetContext,
         Pin,
         Unpin,
         ThreadRollback,

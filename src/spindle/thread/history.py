@@ -245,9 +245,12 @@ class History:
         """Drop the last `num_turns` turns of the person."""
         self.append_event({"type": "thread_rolled_back", "num_turns": num_turns})
 
-    def append_bookmark(self, response_id: str) -> None:
-        """Remember the state after a response, so that a later turn can start from it."""
-        self._record("spindle_bookmark", encode_payload({"response_id": response_id, "items": len(self.entries)}))
+    def append_bookmark(self, response_id: str, cache: dict[str, Any] | None = None) -> None:
+        """Remember the state after a response, so that a later turn can start from it, and what the cache did."""
+        payload: dict[str, Any] = {"response_id": response_id, "items": len(self.entries)}
+        if cache is not None:
+            payload["cache"] = cache
+        self._record("spindle_bookmark", encode_payload(payload))
         self._fold_bookmark(response_id)
 
     def append_extra(self, kind: str, payload: dict[str, Any]) -> None:

@@ -1,0 +1,72 @@
+"""Watches how much of each request the provider had in its cache, and says why when it was less than it could be.
+
+The ledger itself is `context.cache`; it is loaded with the first answer, so the first request does not wait for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from spindle.protocol.clock import Clock
+from spindle.protocol.request import Request, TokenUsage
+
+if TYPE_CHECKING:
+    from spindle.context.cache import CacheEntry, CacheLedger, Forecast
+
+_WORTH_A_WORD_TOKENS = 20_000
+"""Below this, what a break costs is nobody's concern."""
+
+
+class CacheWatch:
+    """One thread's requests in this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ledger: CacheLedger | None = None
+        self._declared: list[Any] = []
+        self._answered: float | None = None
+
+    def declare(self, cause: str) -> None:
+        """The next request will not continue the one before it, for this reason."""
+        self._declared.append(cause)
+
+    def note(self, request: Request, usage: TokenUsage, *, is_side: bool = False) -> CacheEntry | None:
+        """A request that was answered, and what its answer cost."""
+        from spindle.context.cache import RequestParts
+
+        now = self._clock.monotonic()
+        parts = msgspec.structs.replace(RequestParts.of(request), input=list(request.input))
+        self.ledger.note_request(
+            parts,
+            idle_s=None if self._answered is None else now - self._answered,
+            declared=() if is_side else self._declared,
+            is_side=is_side,
+        )
+        if not is_side:
+            self._declared = []
+        self._answered = now
+        return self.ledger.note_usage(usage.input_tokens, usage.cached_input_tokens)
+
+    def forecast_of(self, model: str) -> Forecast | None:
+        """What a change of the model costs once; None when it is not worth a word."""
+        if self._ledger is None:
+            return None
+        forecast = self._ledger.forecast(model=model)
+        return forecast if forecast is not None and forecast.tokens >= _WORTH_A_WORD_TOKENS else None
+
+    @property
+    def is_cold(self) -> bool:
+        """The next request finds nothing in the provider's cache anyway."""
+        from spindle.context.cache import CACHE_LIFE_S
+
+        return self._answered is None or self._clock.monotonic() - self._answered > CACHE_LIFE_S or bool(self._declared)
+
+    @property
+    def ledger(self) -> CacheLedger:
+        if self._ledger is None:
+            from spindle.context.cache import CacheLedger
+
+            self._ledger = CacheLedger()
+        return self._ledger
