@@ -1,0 +1,204 @@
+"""Nothing that a command started outlives it, its launcher or its agent, however they end; nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from escape.arena import Arena
+from escape.drive import Agent, Battery, mode_words, spindle
+from escape.judge import processes_with
+from fake_server import FakeServer, call
+
+USERS = ("root", "user") if os.getuid() == 0 else ("user",)
+PROTECTED = (".git", ".codex", ".agents", ".vscode", ".envrc", ".husky", ".aws")
+GONE_S = 4.0
+
+
+def brood(mark: str) -> str:
+    """A script that leaves processes in every way it knows, says so, and stays."""
+    one = f"sh -c 'sleep 9999' {mark}"
+    daemon = "import os,sys; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); "
+    daemon += "[os.close(n) for n in range(3)]; os.execvp('sh', ['sh','-c','sleep 9999',sys.argv[1]])"
+    return (
+        f"{one} & setsid {one} & nohup {one} >/dev/null 2>&1 & (trap '' TERM HUP INT; {one}) & env -i setsid -f {one};"
+        f"python3 -c {shlex.quote(daemon)} {mark}; (setsid {one} & kill -STOP $!); sleep 0.2; echo there; {one}"
+    )
+
+
+class Scene:
+    def __init__(self, arena: Arena, server: FakeServer) -> None:
+        self.arena, self.server = arena, server
+        self.mark = f"{arena.stamp}.brood"
+        self.process: subprocess.Popen[Any] = subprocess.Popen(["true"])
+
+    def start(self, way: str) -> None:
+        script = brood(self.mark)
+        self.process.wait()
+        if way == "sandbox":
+            words = [*spindle(self.arena), "sandbox", *mode_words("workspace-write"), "-C", str(self.arena.ws), "--"]
+            self.process = subprocess.Popen(
+                [*words, "sh", "-c", script],
+                env=self.arena.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                **self.arena.user.how,
+            )
+        else:
+            how = {"cmd": script, "yield_time_ms": 30_000, "tty": way == "terminal", "login": False}
+            one = (
+                call("shell_command", {"command": script}, "c1")
+                if way == "shell_command"
+                else call("exec_command", how, "c1")
+            )
+            agent = Agent(self.arena, self.server, "workspace-write")
+            self.process = agent.start(one, start_new_session=True)
+        limit = time.monotonic() + 20
+        while len(processes_with(self.mark)) < 7:
+            assert time.monotonic() < limit and self.process.poll() is None, self.said()
+            time.sleep(0.02)
+
+    def said(self) -> str:
+        self.process.kill()
+        return self.process.communicate()[0].decode("utf-8", "replace")
+
+    def launchers(self) -> list[int]:
+        """The processes between the agent and the command, outermost first."""
+        found: list[int] = []
+        for pid in descendants(self.process.pid):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"bwrap" in words.split(b"\0")[0]:
+                found.append(pid)
+        return sorted(found)
+
+    def survivors(self) -> list[int]:
+        limit = time.monotonic() + GONE_S
+        while (left := processes_with(self.mark)) and time.monotonic() < limit:
+            time.sleep(0.05)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        return left
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def descendants(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parent = int(Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(entry))
+    found, todo = [], [pid]
+    while todo:
+        todo += children.get(todo[0], [])
+        found += children.get(todo.pop(0), [])
+    return found
+
+
+@pytest.fixture(params=USERS)
+def scene(request: pytest.FixtureRequest, battery: Battery, server: FakeServer) -> Iterator[Scene]:
+    if request.param not in battery.users:
+        pytest.skip("no interpreter here that an ordinary user may run")
+    with ExitStack() as stack:
+        scene = Scene(
+            stack.enter_context(Arena(battery.stage, battery.users[request.param], "absent", has_victim=False)), server
+        )
+        yield scene
+        scene.end()
+        scene.survivors()
+
+
+WAYS = ("sandbox", "exec_command", "terminal", "shell_command")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_killed_agent_takes_everything_along(scene: Scene, way: str) -> None:
+    scene.start(way)
+    scene.process.kill()
+    assert scene.survivors() == []
+
+
+@pytest.mark.parametrize(
+    ("way", "number"),
+    [
+        *(("exec_command", number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)),
+        *((way, signal.SIGTERM) for way in WAYS if way != "exec_command"),
+    ],
+)
+def test_an_agent_asked_to_end_takes_everything_along(scene: Scene, way: str, number: signal.Signals) -> None:
+    scene.start(way)
+    scene.process.send_signal(number)
+    assert scene.survivors() == []
+
+
+@pytest.mark.parametrize("way", ["sandbox", "exec_command", "terminal"])
+@pytest.mark.parametrize("which", [0, -1], ids=["outer", "inner"])
+def test_a_killed_launcher_takes_everything_along_and_leaves_no_litter(scene: Scene, way: str, which: int) -> None:
+    scene.start(way)
+    launchers = scene.launchers()
+    assert launchers, "no launcher found"
+    os.kill(launchers[which], signal.SIGKILL)
+    assert scene.survivors() == []
+    scene.process.wait(20)
+    assert not [name for name in PROTECTED if os.path.lexists(scene.arena.ws / name)]
+
+
+@pytest.mark.parametrize("way", ["sandbox", "exec_command"])
+def test_a_stopped_launcher_does_not_keep_anything_alive(scene: Scene, way: str) -> None:
+    scene.start(way)
+    for pid in scene.launchers():
+        os.kill(pid, signal.SIGSTOP)
+    scene.process.kill()
+    assert scene.survivors() == []
+
+
+@pytest.mark.parametrize("way", ["sandbox", "exec_command"])
+def test_what_a_killed_agent_left_in_the_workspace_is_gone_after_the_next_command(scene: Scene, way: str) -> None:
+    scene.start(way)
+    scene.process.kill()
+    assert scene.survivors() == []
+    scene.process.wait(20)
+    words = [*spindle(scene.arena), "sandbox", *mode_words("workspace-write"), "-C", str(scene.arena.ws), "--", "true"]
+    subprocess.run(words, env=scene.arena.environment, check=True, timeout=20, **scene.arena.user.how)
+    assert not [name for name in PROTECTED if os.path.lexists(scene.arena.ws / name)]
+
+
+def test_a_session_that_still_runs_ends_with_the_agent(scene: Scene) -> None:
+    """The model stops waiting for it and says its last word."""
+    agent = Agent(scene.arena, scene.server, "workspace-write")
+    agent.run(call("exec_command", {"cmd": brood(scene.mark), "yield_time_ms": 1500, "login": False}, "c1"))
+    assert "session ID" in agent.outputs[0]
+    assert scene.survivors() == []
+
+
+def test_the_brood_lives_on_when_nothing_holds_it_back(scene: Scene) -> None:
+    scene.process.wait()
+    scene.process = subprocess.Popen(
+        ["sh", "-c", brood(scene.mark)], stdout=subprocess.DEVNULL, start_new_session=True, **scene.arena.user.how
+    )
+    limit = time.monotonic() + 20
+    while len(processes_with(scene.mark)) < 7 and time.monotonic() < limit:
+        time.sleep(0.02)
+    scene.process.kill()
+    time.sleep(0.3)
+    left = processes_with(scene.mark)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert len(left) >= 6
