@@ -414,6 +414,7 @@ def _briefing_options(request: SessionRequest, shell_name: str, environment: dic
         developer_instructions=config.developer_instructions,
         user_instructions=request.user_instructions,
         extras=config.spindle.environment_extras,
+        nested_docs=config.spindle.nested_agents_md,
         bypass=request.bypass,
         protected=(*PROTECTED_NAMES, *config.spindle.fence.protected),
     )

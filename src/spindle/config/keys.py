@@ -134,6 +134,7 @@ _SPINDLE = Table(
     {
         "jit_tools": BOOL,
         "agents_md_untrusted": BOOL,
+        "nested_agents_md": BOOL,
         "environment_extras": STRINGS,
         "compact_keep": STRINGS,
         "compact_keep_tools": BOOL,

@@ -61,6 +61,8 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Send the tool list with compaction requests; None = as the provider wants it."""
     image_tool_output: str = "array"
     """How images in tool outputs are sent: in the output itself (array), or in a message after it (message)."""
+    nested_agents_md: bool = True
+    """Tell the AGENTS.md of a folder when work first goes there."""
     recollection: bool = True
     """Offer the tools `remember` and `recall`."""
     context_mode: str = "append_only"

@@ -14,7 +14,7 @@ import msgspec
 
 from spindle.core.live_thread import LiveThread
 from spindle.policy.sandbox import writable_roots
-from spindle.prompt.agents import render_skills, skill_message, user_instructions
+from spindle.prompt.agents import agents_message, render_skills, skill_message, user_instructions
 from spindle.prompt.permissions import PROTECTED
 from spindle.prompt.snapshot import (
     ContextSnapshot,
@@ -24,11 +24,19 @@ from spindle.prompt.snapshot import (
     snapshot_from_turn_context,
     turn_context_payload,
 )
-from spindle.protocol.events import ItemCompleted, ItemStarted, Msg, UserMessage, Warning
+from spindle.protocol.events import (
+    ExecCommandBegin,
+    ItemCompleted,
+    ItemStarted,
+    Msg,
+    PatchApplyBegin,
+    UserMessage,
+    Warning,
+)
 from spindle.protocol.items import Item
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.images import input_parts
-from spindle.workspace.agents_md import load_project_docs
+from spindle.workspace.agents_md import load_nested_docs, load_project_docs
 from spindle.workspace.git import find_root
 from spindle.workspace.skills import SkillSet, load_skills, select_skills, skill_text
 
@@ -54,6 +62,8 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the client instead of AGENTS.md."""
     extras: tuple[str, ...] = ()
     """Extra lines of the environment message: "date", "timezone"."""
+    nested_docs: bool = True
+    """Tell the documents of a folder when work first goes there."""
     bypass: bool = False
     """A flag took away sandbox and approvals; recorded with each turn for which that still holds."""
     protected: tuple[str, ...] = PROTECTED
@@ -70,6 +80,10 @@ class Briefing:
         self._skills: dict[str, SkillSet] = {}
         self._docs: dict[str, tuple[str | None, tuple[str, ...]]] = {}
         self._warned: set[str] = set()
+        self._visited: dict[str, None] = {}
+        """Folders where something was run or changed since the last request."""
+        self._nested: set[str] = set()
+        """Folders that were looked at for documents of their own."""
 
     def forget_since(self, turn_context: dict[str, Any] | None) -> None:
         """The thread was cut back: what was told after that point was not told."""
@@ -96,6 +110,40 @@ class Briefing:
     def was_told(self, snapshot: ContextSnapshot) -> None:
         """The thread now begins with all of this; whatever it was told before is gone."""
         self._told = snapshot
+        self._nested.clear()
+
+    def notice(self, msg: Msg) -> None:
+        """Look where the work goes."""
+        match msg:
+            case ExecCommandBegin(cwd=cwd):
+                self._visited[cwd] = None
+            case PatchApplyBegin(changes=changes):
+                self._visited.update(dict.fromkeys(map(os.path.dirname, changes)))
+            case _:
+                pass
+
+    def append_nested(self, thread: LiveThread, settings: ThreadSettings, emit: Emit) -> None:
+        """Append the documents of folders to which the work has moved and which have not been told yet."""
+        visited, self._visited = self._visited, {}
+        options = self._options
+        if not options.nested_docs or not options.read_project_docs or options.user_instructions is not None:
+            return
+        for folder in visited:
+            if folder in self._nested or folder == settings.cwd:
+                continue
+            self._nested.add(folder)
+            for owner, docs in load_nested_docs(
+                folder,
+                settings.cwd,
+                max_bytes=options.doc_max_bytes,
+                fallback_names=options.doc_fallback_names,
+                root_markers=options.root_markers,
+            ):
+                message = agents_message(owner, docs.text or "")
+                if all(entry.item != message for entry in thread.history.entries):
+                    for text in docs.warnings:
+                        emit(Warning(message=text))
+                    thread.history.append_item(message)
 
     def append_input(
         self, thread: LiveThread, items: Sequence[dict[str, Any]], settings: ThreadSettings, turn_id: str, emit: Emit

@@ -99,7 +99,12 @@ class Turns:
         """Begin a turn; the one before must have ended."""
         assert self._running is None
         turn_id = submission.id or self._thread.clock.uuid7()
-        running = RunningTurn(submission, turn_id, settings, lambda msg: self._stream.emit(Event(submission.id, msg)))
+
+        def emit(msg: Msg) -> None:
+            self._briefing.notice(msg)
+            self._stream.emit(Event(submission.id, msg))
+
+        running = RunningTurn(submission, turn_id, settings, emit)
         self._running = running
         running.task = asyncio.ensure_future(self._run(running))
 
@@ -272,6 +277,7 @@ class Turns:
     def _absorb(self, running: RunningTurn) -> bool:
         """Append steered input; true when there was any. Asked before each request, a good time for bad news too."""
         self._report_lost_record(running.emit)
+        self._briefing.append_nested(self._thread, running.settings, running.emit)
         steered, self._steered = self._steered, []
         for submission in steered:
             items = _input_op(submission).items

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -46,6 +46,35 @@ def load_project_docs(
     return ProjectDocs(text=PROJECT_SEPARATOR.join(parts) or None, sources=sources, warnings=warnings)
 
 
+def load_nested_docs(
+    folder: str,
+    cwd: str,
+    *,
+    max_bytes: int = 32768,
+    fallback_names: Sequence[str] = (),
+    root_markers: Sequence[str] = (".git",),
+) -> list[tuple[str, ProjectDocs]]:
+    """The documents of the folders that lead from the project to `folder`, without those that apply to `cwd` anyway.
+
+    Each with its folder, outermost first. Folders outside of the project have none.
+    """
+    here, there = os.path.realpath(cwd), os.path.realpath(folder)
+    root = find_root(here, root_markers) or here
+    if max_bytes <= 0 or (there != root and not there.startswith(root.rstrip("/") + "/")):
+        return []
+    names = [*_NAMES, *fallback_names]
+    known = set(_project_files(here, names, root_markers))
+    found: list[tuple[str, ProjectDocs]] = []
+    for path in _files_of(folders_between(root, there), names):
+        if path in known:
+            continue
+        sources: list[str] = []
+        warnings: list[str] = []
+        if texts := _read_within([path], max_bytes, sources, warnings):
+            found.append((os.path.dirname(path), ProjectDocs(text=texts[0], sources=sources, warnings=warnings)))
+    return found
+
+
 def _read_global(home: str, sources: list[str], warnings: list[str]) -> str | None:
     for name in _NAMES:
         path = f"{home}/{name}"
@@ -68,8 +97,12 @@ def _read_global(home: str, sources: list[str], warnings: list[str]) -> str | No
 def _project_files(cwd: str, names: Sequence[str], root_markers: Sequence[str]) -> list[str]:
     """The first existing file of each folder, outermost folder first."""
     here = os.path.realpath(cwd)
+    return _files_of(folders_between(find_root(here, root_markers) or here, here), names)
+
+
+def _files_of(folders: Iterable[str], names: Sequence[str]) -> list[str]:
     found: list[str] = []
-    for folder in folders_between(find_root(here, root_markers) or here, here):
+    for folder in folders:
         for name in names:
             if name and is_regular(path := f"{folder}/{name}"):
                 found.append(path)

@@ -1,0 +1,145 @@
+"""The context policy of a thread, what the provider's cache made of each request, and who may ask about both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spindle.errors import ConfigError
+from spindle.model.scripted import calls, says
+from spindle.protocol.events import CacheMissed, ContextEdited, ContextUsage, Warning
+from spindle.protocol.ops import Compact, GetContext, ThreadRollback
+from spindle.protocol.request import TokenUsage
+
+BIG = "seq 1 2000"
+
+
+def config(mode: str, **rule: Any) -> dict[str, Any]:
+    return {
+        "features": {"remote_compaction": False},
+        "spindle": {"context": {"mode": mode, "rule": {"trigger": {"type": "tool_uses", "value": 4}, **rule}}},
+    }
+
+
+def used(total: int, cached: int) -> TokenUsage:
+    return TokenUsage(input_tokens=total, cached_input_tokens=cached, total_tokens=total)
+
+
+def runs(number: int, usage: TokenUsage | None = None) -> Any:
+    return calls("exec_command", {"cmd": BIG}, f"c{number}", usage=usage)
+
+
+def of(messages: list[Any], kind: type[Any]) -> list[Any]:
+    return [message for message in messages if isinstance(message, kind)]
+
+
+def outputs(items: list[dict[str, Any]]) -> list[str]:
+    return [item["output"] for item in items if item["type"] == "function_call_output"]
+
+
+async def test_append_only_never_edits(start: Any) -> None:
+    driver = await start(config=config("append_only"))
+    messages = await driver.turn("P", *[runs(n) for n in range(8)], says("done"))
+    assert of(messages, ContextEdited) == []
+    for before, after in zip(driver.inputs, driver.inputs[1:], strict=False):
+        assert after[: len(before)] == before
+
+
+async def test_edit_clears_old_outputs_as_soon_as_the_rule_says_so(start: Any) -> None:
+    driver = await start(config=config("edit"))
+    messages = await driver.turn("P", *[runs(n) for n in range(6)], says("done"))
+    edits = of(messages, ContextEdited)
+    assert edits and edits[0].cleared_tool_uses == 1 and edits[0].decision is None
+    assert edits[0].tokens_after < edits[0].tokens_before
+    last = outputs(driver.inputs[-1])
+    assert len(last) == 6
+    assert [("1000" in text) for text in last] == [False, False, False, True, True, True]
+    assert "cleared 1 output" in edits[0].message
+
+
+async def test_hybrid_shows_its_arithmetic_and_edits_less_often(start: Any) -> None:
+    always = await start(config=config("edit"))
+    edits = of(await always.turn("P", *[runs(n) for n in range(14)], says("done")), ContextEdited)
+    careful = await start(config=config("hybrid"))
+    weighed = of(await careful.turn("P", *[runs(n) for n in range(14)], says("done")), ContextEdited)
+    assert 1 <= len(weighed) < len(edits)
+    decision = weighed[-1].decision
+    assert decision["edit"] and decision["saving"] > decision["miss_cost"] and "save" in decision["explanation"]
+
+
+async def test_an_edited_thread_resumes_as_it_was_sent(start: Any) -> None:
+    first = await start(config=config("edit"))
+    await first.turn("P", *[runs(n) for n in range(6)], says("done"))
+    sent = first.inputs[-1]
+    thread_id = first.session.thread_id
+    await first.close()
+    second = await start(config=config("append_only"), thread=thread_id)
+    await second.turn("P2", says("two"))
+    assert second.inputs[0][: len(sent)] == sent
+
+
+async def test_a_rule_that_cannot_be_used_is_said_at_the_first_turn(start: Any) -> None:
+    driver = await start(config=config("edit", keep="all"))
+    messages = await driver.turn("P", says("x", usage=used(28_000, 23_936)))
+    assert any("keep" in getattr(message, "message", "") for message in messages)
+
+
+async def test_a_request_that_hits_is_nothing_to_talk_about(start: Any) -> None:
+    driver = await start()
+    messages = await driver.turn(
+        "P", runs(1, used(20_000, 0)), runs(2, used(24_000, 19_968)), says("x", usage=used(28_000, 23_936))
+    )
+    assert of(messages, CacheMissed) == []
+
+
+@pytest.mark.parametrize("action", ["rollback", "compaction", "model_changed"])
+async def test_a_break_of_ours_is_named_by_its_cause(action: str, start: Any) -> None:
+    driver = await start(config={"features": {"remote_compaction": False}})
+    await driver.turn("P1", runs(1, used(40_000, 0)), says("one", usage=used(48_000, 39_936)))
+    await driver.turn("P2", says("two", usage=used(50_000, 47_872)))
+    fields: dict[str, Any] = {}
+    if action == "rollback":
+        driver.submit(ThreadRollback(num_turns=1))
+    elif action == "compaction":
+        driver.model.script(says("summary", usage=used(50_000, 49_920)))
+        await driver.end_of(driver.submit(Compact()))
+    else:
+        fields["model"] = "gpt-5.2"
+    messages = await driver.turn("P3", says("three", usage=used(50_000, 0)), **fields)
+    (missed,) = of(messages, CacheMissed)
+    assert (missed.cause, missed.is_declared, missed.cached_tokens) == (action, True, 0)
+    assert missed.lost_tokens > 0
+
+
+async def test_a_miss_of_the_provider_is_called_one(start: Any) -> None:
+    driver = await start()
+    await driver.turn("P1", runs(1, used(40_000, 0)), says("one", usage=used(48_000, 39_936)))
+    messages = await driver.turn("P2", says("two", usage=used(50_000, 0)))
+    assert [missed.cause for missed in of(messages, CacheMissed)] == ["provider_miss"]
+
+
+async def test_another_model_is_warned_about_while_there_is_something_to_lose(start: Any) -> None:
+    driver = await start()
+    await driver.turn("P1", says("one", usage=used(90_000, 0)))
+    await driver.turn("P2", says("two"), model="gpt-5.2")
+    warnings = [event.msg.message for event in driver.events if isinstance(event.msg, Warning)]
+    assert any("not taken from the provider's cache" in text for text in warnings)
+
+
+async def test_a_client_can_ask_what_fills_the_window(start: Any) -> None:
+    driver = await start()
+    await driver.turn("P1", runs(1, used(5_000, 0)), says("one", usage=used(9_000, 4_992)))
+    driver.submit(GetContext())
+    usage = await driver.until(ContextUsage)
+    assert usage.used == 9_000 and usage.percent_left == 100
+    assert usage.limit is not None and usage.window is not None and usage.limit < usage.window
+    assert {"instructions", "tools", "permissions", "environment", "user", "calls", "outputs"} <= set(usage.tokens)
+    assert usage.cache["hit_percent"] == 4_992 * 100 // 14_000
+
+
+def test_an_unknown_mode_is_a_config_error(tmp_path: Any) -> None:
+    from spindle.config.load import load_config
+
+    with pytest.raises(ConfigError, match=r"spindle\.context\.mode"):
+        load_config(cwd=str(tmp_path), env={"HOME": str(tmp_path)}, config={"spindle": {"context": {"mode": "x"}}})
