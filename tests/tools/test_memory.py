@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import threading
@@ -229,6 +230,15 @@ def test_two_agents_lose_no_word_of_each_other(notes: MemoryFolder):
     for thread in threads:
         thread.join()
     assert len((Path(notes.root) / "a.md").read_text().split()) == 101
+
+
+def test_a_lock_that_is_never_released_is_not_waited_for_forever(notes: MemoryFolder):
+    notes.create("a.md", "x")
+    with open(f"{notes.root}/.lock") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        hasty = MemoryFolder(notes.root, lock_wait_s=0.1)
+        assert refusal(hasty, "delete", "a.md") == "the notes are in use by another program; try again later"
+    notes.delete("a.md")
 
 
 def test_the_tool_is_listed_where_there_is_a_folder_for_notes():

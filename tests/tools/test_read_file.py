@@ -13,6 +13,7 @@ from spindle.policy.secrets import Secrets
 from spindle.protocol.settings import SandboxPolicy
 from spindle.thread.offload import store_output
 from spindle.tools.read_file import ReadFile
+from spindle.tools.reading import read_lines
 from spindle.tools.tool import Truncation
 from tools.shell_context import Bench
 
@@ -76,6 +77,18 @@ async def test_the_last_lines_of_a_large_file_are_read_without_keeping_it(bench:
     count = 64 << 16
     assert await bench.run(ReadFile(), {"file_path": str(file), "offset": count}) == f"L{count}: 0123456789abcde"
     assert await refusal(bench, file, offset=count + 1) == f"offset exceeds file length: the file has {count} lines"
+
+
+@pytest.mark.parametrize("offset", [8_193, 10_000])
+def test_a_file_without_an_end_is_not_searched_forever(tmp_path: Path, offset: int):
+    file = tmp_path / "endless"
+    file.write_bytes(b"x\n" * 8_192)
+    os.truncate(file, 1 << 42)
+    assert read_lines(str(file), limit=1) == "L1: x"
+    with pytest.raises(
+        ToolError, match="lines are looked for in the first 1048576 bytes of a file only; use a command"
+    ):
+        read_lines(str(file), offset=offset, limit=1, scan=1 << 20)
 
 
 async def test_utf_16_with_its_mark_is_read_and_other_binary_files_are_refused(bench: Bench):

@@ -9,6 +9,7 @@ start of a thread is the index, not the notes. Raises ToolError with a sentence 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,7 +18,7 @@ import msgspec
 from spindle.errors import ToolError
 from spindle.patch.apply import reason_of
 from spindle.protocol.quote import visible
-from spindle.thread.private_files import FILE_MODE, make_private_folders, open_private, wait_for_lock
+from spindle.thread.private_files import FILE_MODE, make_private_folders, open_private, try_lock
 from spindle.tools import reading, safe_files
 
 FOLDER = "spindle/memory"
@@ -29,6 +30,7 @@ NAME_LENGTH = 80
 _TITLE_LENGTH = 100
 _INDEX_BYTES = 4_096
 _LOCK = ".lock"
+_LOCK_PAUSE_S = 0.02
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
 
 
@@ -55,8 +57,9 @@ def project_folder(home: str, project: str) -> str:
 class MemoryFolder:
     """The notes below `root`, which need not exist before the first one is written."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, lock_wait_s: float = 5.0) -> None:
         self.root = os.path.realpath(root)
+        self._lock_wait_s = lock_wait_s
 
     # ---- looking -----------------------------------------------------------------------------------
 
@@ -160,7 +163,7 @@ class MemoryFolder:
             make_private_folders(self.root, self.root)
             lock = open_private(f"{self.root}/{_LOCK}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         try:
-            wait_for_lock(lock)
+            _take(lock, self._lock_wait_s)
             yield
         finally:
             os.close(lock)
@@ -191,6 +194,15 @@ class MemoryFolder:
             except OSError:
                 return
             folder = os.path.dirname(folder)
+
+
+def _take(lock: int, wait_s: float) -> None:
+    """Wait for the others, but not forever: whoever may read the file can hold its lock."""
+    for _ in range(1 + int(wait_s / _LOCK_PAUSE_S)):
+        if try_lock(lock):
+            return
+        time.sleep(_LOCK_PAUSE_S)
+    raise ToolError("the notes are in use by another program; try again later")
 
 
 @contextmanager

@@ -19,6 +19,8 @@ LINE_BYTES = 500
 TAB_WIDTH = 4
 BLOCK_FILE_BYTES = 4 << 20
 """No larger file is looked at as a whole."""
+SCAN_BYTES = 1 << 30
+"""How far into a file lines are looked for: a second or two."""
 _LONG_LINE = 1 << 16
 _CHUNK = 1 << 20
 _HEAD = 8_192
@@ -55,11 +57,12 @@ def read_lines(
     block: Indentation | None = None,
     budget: int = 40_000,
     mask: Mask | None = None,
+    scan: int = SCAN_BYTES,
 ) -> str:
     """Lines of the file at a true path, each as `L12: text`, from `offset` on or the `block` around it.
 
     `budget` bounds the text in bytes; when it ends the reading, a last line says where to go on. `mask` takes secrets
-    out before lines are cut. Raises ToolError.
+    out before lines are cut. Nothing is looked for beyond `scan` bytes. Raises ToolError.
     """
     path = shown_name(shown or true)
     if offset < 1:
@@ -71,7 +74,7 @@ def read_lines(
             source = _text_of(file, path)
             if block is not None:
                 return _render(_read_block(source, block, offset, limit, mask, path), budget)
-            return _render(_read_slice(source, offset, limit, mask, budget), budget)
+            return _render(_read_slice(source, offset, limit, mask, budget, scan), budget)
     except OSError as error:
         if error.errno == errno.EISDIR:
             raise ToolError(f"{path} is a folder; list_dir shows what is in it") from error
@@ -99,11 +102,11 @@ Lines = list[tuple[int, str]]
 """Numbers and texts."""
 
 
-def _read_slice(file: BinaryIO, offset: int, limit: int, mask: Mask | None, budget: int) -> Lines:
-    present = _skip_lines(file, offset - 1)
+def _read_slice(file: BinaryIO, offset: int, limit: int, mask: Mask | None, budget: int, scan: int) -> Lines:
+    present = _skip_lines(file, offset - 1, scan)
     raw: list[bytes] = []
     size = 0
-    for line in islice(_lines(file), limit):
+    for line in islice(_lines(file, scan), limit):
         raw.append(line)
         size += min(len(line), LINE_BYTES)
         if size > budget:
@@ -113,7 +116,7 @@ def _read_slice(file: BinaryIO, offset: int, limit: int, mask: Mask | None, budg
     return list(enumerate(_texts(raw, mask), offset))
 
 
-def _skip_lines(file: BinaryIO, count: int) -> int:
+def _skip_lines(file: BinaryIO, count: int, scan: int) -> int:
     """Move behind the first `count` lines; how many there were. A last line without its end is one too."""
     skipped, last = 0, b"\n"
     while skipped < count:
@@ -123,6 +126,7 @@ def _skip_lines(file: BinaryIO, count: int) -> int:
         found = chunk.count(b"\n")
         if skipped + found < count:
             skipped, last = skipped + found, chunk[-1:]
+            _require_near(file, scan)
             continue
         end = -1
         for _ in range(count - skipped):
@@ -132,13 +136,19 @@ def _skip_lines(file: BinaryIO, count: int) -> int:
     return count
 
 
-def _lines(file: BinaryIO) -> Iterator[bytes]:
+def _require_near(file: BinaryIO, scan: int) -> None:
+    if file.tell() > scan:
+        raise ToolError(f"lines are looked for in the first {scan} bytes of a file only; use a command")
+
+
+def _lines(file: BinaryIO, scan: int) -> Iterator[bytes]:
     """The lines without their ends; of an endless one only the beginning."""
     while line := file.readline(_LONG_LINE):
         if not line.endswith(b"\n"):
             rest = line
             while rest and not rest.endswith(b"\n"):
                 rest = file.readline(_CHUNK)
+                _require_near(file, scan)
         yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
