@@ -31,6 +31,7 @@ class Bench:
         self.truncation = Truncation(mode="tokens", limit=10_000)
         self.sandbox = sandbox or SandboxPolicy(mode="danger-full-access")
         self.fence: Fence | None = None
+        self.offload_home: str | None = None
         home = folder.parent / "home"
         home.mkdir(exist_ok=True)
         self.table = ProcessTable(
@@ -57,6 +58,7 @@ class Bench:
             accepts_images=False,
             freeform_patch=self.freeform,
             image_as_message=False,
+            offload_home=self.offload_home,
             processes=self.table,
             permit_command=self._permit_command,
             permit_patch=self._permit_patch,

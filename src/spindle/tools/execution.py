@@ -127,7 +127,7 @@ class Execution:
             self._show(rest)
         policy = self._ctx.truncation
         formatted, _ = cut_for_model(output.peek(), policy.mode, policy.limit)
-        self._emit_end(exit_code, _whole(output), formatted, duration_s)
+        self._emit_end(exit_code, whole_text(output.peek()), formatted, duration_s)
 
     def never_ran(self, reason: str) -> None:
         self._emit_end(NEVER_RAN, reason, reason, 0.0)
@@ -208,8 +208,25 @@ def cut_for_model(output: Taken, mode: str, limit: int) -> tuple[str, bool]:
     return f"{cut[: at + 1]}{removed}{cut[end:]}", True
 
 
-def _whole(output: OutputRing) -> str:
-    taken = output.peek()
+def put_aside(output: Taken, ctx: ToolContext, *, held: int = 0) -> str:
+    """Keep the whole of an output the model gets a part of: the line that says where, or "".
+
+    The last `held` bytes belong to the next look at it: they may be the beginning of a secret.
+    """
+    if ctx.offload_home is None:
+        return ""
+    if held and output.tail:
+        output.tail = output.tail[:-held]
+    elif held:
+        output.head = output.head[:-held]
+    from spindle.thread.offload import store_output  # with the first output that is too large
+
+    handle = store_output(ctx.offload_home, ctx.thread_id, ctx.call_id, whole_text(output))
+    return f"\n{handle.line}" if handle is not None else ""
+
+
+def whole_text(taken: Taken) -> str:
+    """All that was kept of an output, with a word about what was not."""
     if not taken.dropped:
         return taken.text()
     head, tail = taken.head.decode("utf-8", "replace"), taken.tail.decode("utf-8", "replace")

@@ -11,7 +11,7 @@ from spindle.process.output import Taken
 from spindle.process.table import Finished
 from spindle.protocol.items import encode_json
 from spindle.protocol.quote import shell_join
-from spindle.tools.execution import Execution, apply_patch_instead, cut_for_model, folder_of
+from spindle.tools.execution import Execution, apply_patch_instead, cut_for_model, folder_of, put_aside
 from spindle.tools.shell import ShellArgs, ShellCommandArgs
 from spindle.tools.tool import ToolContext, ToolResult
 
@@ -69,6 +69,8 @@ async def _run_once(shown: Execution, command: Command, limit_s: float | None, c
 
 def _answer(ctx: ToolContext, exit_code: int, seconds: float, output: Taken, *, as_json: bool) -> ToolResult:
     text, truncated = cut_for_model(output, ctx.truncation.mode, ctx.truncation.limit)
+    if truncated:
+        text += put_aside(output, ctx)
     if as_json:
         if truncated:
             text = f"Total output lines: {output.lines}\n\n{text}"

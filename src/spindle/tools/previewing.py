@@ -7,7 +7,7 @@ from spindle.thread.offload import Handle
 
 
 def preview(text: str, handle: Handle, mode: str, limit: int) -> str:
-    """The handle, then head and tail of `text`; `mode` and `limit` as for any output."""
+    """Head and tail of `text`, then the handle; `mode` and `limit` as for any output."""
     line = len(handle.line.encode()) + 1
     room = limit - (-(-line // BYTES_PER_TOKEN) if mode == "tokens" else line)
-    return f"{handle.line}\n{truncate_text(text, mode, max(0, room))[0]}"
+    return f"{truncate_text(text, mode, max(0, room))[0]}\n{handle.line}"

@@ -11,7 +11,7 @@ from spindle.process.table import WARN_LIVE, LiveProcess, sandbox_failure
 from spindle.protocol.events import TerminalInteraction
 from spindle.protocol.quote import shell_join
 from spindle.tools.exec_command import ExecCommandArgs, WriteStdinArgs
-from spindle.tools.execution import Execution, apply_patch_instead, cut_for_model, folder_of
+from spindle.tools.execution import Execution, apply_patch_instead, cut_for_model, folder_of, put_aside
 from spindle.tools.tool import ToolContext, ToolResult
 
 DEFAULT_OUTPUT_TOKENS = 10_000
@@ -146,11 +146,14 @@ def _answer(
     policy = ctx.truncation
     allowed = policy.limit if policy.mode == "tokens" else -(-policy.limit // 4)
     limit = min(DEFAULT_OUTPUT_TOKENS if max_tokens is None else max(0, int(max_tokens)), allowed)
+    # Looked at before it is taken: then only both ends are left.
+    whole = output.peek() if ctx.offload_home is not None and output.total > 4 * limit else None
     taken = output.take(hold_partial=is_running, most=4 * limit)
     text, truncated = cut_for_model(taken, "tokens", limit)
     count = -(-taken.total // 4)
     if truncated:
         text = f"Warning: truncated output (original token count: {count})\nTotal output lines: {taken.lines}\n\n{text}"
+        text += put_aside(whole, ctx, held=whole.total - taken.total) if whole is not None else ""
     chunk_id = f"{int(ctx.clock.random() * 0x1000000):06x}"
     seconds = ctx.clock.monotonic() - started
     return ToolResult(

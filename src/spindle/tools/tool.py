@@ -68,6 +68,10 @@ async def _no_patch_retry(*_: Any, **__: Any) -> None:
     return None
 
 
+def _no_agents() -> Any:
+    raise ToolError("there are no sub-agents in this session")
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a tool may use while it answers one call."""
 
@@ -98,6 +102,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """The thread's `spindle.core.notes.Notes`: what is kept of it, whatever is compacted."""
     diff: Any
     """The turn's `spindle.patch.diff.TurnDiffTracker`."""
+    agents: Callable[[], Any] = _no_agents
+    """The session's `spindle.core.subagents.Subagents`, made when it is first asked for."""
+    offload_home: str | None = None
+    """The agent's folder, when outputs that do not fit are put aside there; None = they are only cut."""
 
 
 class Tool(Protocol):
