@@ -56,6 +56,13 @@ def test_what_cannot_be_stored_has_no_handle(tmp_path: Path):
     assert store_output(str(tmp_path), "t1", "c", "text") is None
 
 
+def test_a_thread_that_put_aside_too_much_puts_aside_no_more(tmp_path: Path):
+    stored(tmp_path, "c1", "x" * 600)
+    assert store_output(str(tmp_path), "t1", "c2", "x" * 500, most=1_000) is None
+    assert store_output(str(tmp_path), "t2", "c2", "x" * 500, most=1_000) is not None
+    assert os.listdir(folder_of(str(tmp_path), "t1")) == ["c1.txt"]
+
+
 def test_a_deleted_thread_leaves_nothing_and_takes_nothing_along(tmp_path: Path):
     mine, other = stored(tmp_path, "c", "text"), stored(tmp_path, "c", "text", thread_id="t2")
     forget_outputs(str(tmp_path), "t1")

@@ -15,6 +15,8 @@ from spindle.thread.private_files import FILE_MODE, make_private_folders, unlink
 FOLDER = "spindle/offload"
 MAX_BYTES = 64 << 20
 """No more of one output is kept."""
+MAX_THREAD_BYTES = 256 << 20
+"""A thread that has put aside this much puts aside no more: what a handle names must stay."""
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _NAME_LENGTH = 100
 _SAME_CALL = 1_000
@@ -41,7 +43,7 @@ def folder_of(home: str, thread_id: str) -> str:
     return f"{home.rstrip('/')}/{FOLDER}/{_plain(thread_id)}"
 
 
-def store_output(home: str, thread_id: str, call_id: str, text: str) -> Handle | None:
+def store_output(home: str, thread_id: str, call_id: str, text: str, *, most: int = MAX_THREAD_BYTES) -> Handle | None:
     """Put `text` aside; None when that is not possible. Secrets must be taken out of it before.
 
     A second output of the same call gets a file of its own: what a handle names never changes.
@@ -53,6 +55,8 @@ def store_output(home: str, thread_id: str, call_id: str, text: str) -> Handle |
     path = ""
     try:
         make_private_folders(folder, f"{home.rstrip('/')}/{FOLDER}")
+        if _size_of(folder) + len(data) > most:
+            return None
         fd, path = _create(folder, _plain(call_id))
         try:
             write_all(fd, data)
@@ -79,6 +83,11 @@ def forget_outputs(home: str, thread_id: str) -> None:
 def is_offloaded(true: str, homes: tuple[str, ...], thread_id: str) -> bool:
     """Is the file at a true path one that this thread put aside?"""
     return any(os.path.dirname(true) == folder_of(home, thread_id) for home in homes)
+
+
+def _size_of(folder: str) -> int:
+    with os.scandir(folder) as found:
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in found)
 
 
 def _create(folder: str, name: str) -> tuple[int, str]:
