@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,9 @@ GONE_S = 4.0
 
 def brood(mark: str) -> str:
     """A script that leaves processes in every way it knows, says so, and stays."""
-    one = f"sh -c 'sleep 9999' {mark}"
+    one = f"sh -c 'while :; do sleep 1; done' {mark}"
     daemon = "import os,sys; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); "
-    daemon += "[os.close(n) for n in range(3)]; os.execvp('sh', ['sh','-c','sleep 9999',sys.argv[1]])"
+    daemon += "[os.close(n) for n in range(3)]; os.execvp('sh', ['sh','-c','while :; do sleep 1; done',sys.argv[1]])"
     return (
         f"{one} & setsid {one} & nohup {one} >/dev/null 2>&1 & (trap '' TERM HUP INT; {one}) & env -i setsid -f {one};"
         f"python3 -c {shlex.quote(daemon)} {mark}; (setsid {one} & kill -STOP $!); sleep 0.2; echo there; {one}"
@@ -87,7 +87,8 @@ class Scene:
         while (left := processes_with(self.mark)) and time.monotonic() < limit:
             time.sleep(0.05)
         for pid in left:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         return left
 
     def end(self) -> None:
@@ -188,6 +189,52 @@ def test_a_session_that_still_runs_ends_with_the_agent(scene: Scene) -> None:
     assert scene.survivors() == []
 
 
+INJECTION = """
+import os, sys, time
+try:
+    with open("/proc/1/syscall") as file:
+        counter = int(file.read().split()[-1], 16)
+    # prctl(PR_SET_PDEATHSIG, 0); for (;;) pause();
+    code = bytes.fromhex("bf01000000 31f6 31d2 b89d000000 0f05 b822000000 0f05 ebf7")
+    with open("/proc/1/mem", "r+b", buffering=0) as memory:
+        memory.seek(counter)
+        memory.write(code)
+except OSError:
+    pass
+if os.fork() == 0:  # an orphan, whose end wakes the first process
+    if os.fork() == 0:
+        time.sleep(0.1)
+    os._exit(0)
+os.wait()
+time.sleep(0.4)
+os.execvp("sh", ["sh", "-c", "while :; do sleep 1; done", sys.argv[1]])
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the code is for this kind of machine")
+def test_a_command_that_rewrites_the_first_process_of_its_sandbox_ends_too(scene: Scene) -> None:
+    """That process is told when its launcher dies; a command that can write to its memory can have it forget that."""
+    scene.process.wait()
+    words = [*spindle(scene.arena), "sandbox", *mode_words("workspace-write"), "-C", str(scene.arena.ws), "--"]
+    scene.process = subprocess.Popen(
+        [*words, scene.arena.user.python, "-I", "-c", INJECTION, scene.mark],
+        env=scene.arena.environment,
+        stdin=subprocess.DEVNULL,
+        **scene.arena.user.how,
+    )
+    limit = time.monotonic() + 20
+    while not any(Path(f"/proc/{pid}/cmdline").read_bytes()[:3] == b"sh\0" for pid in processes_with(scene.mark)):
+        assert time.monotonic() < limit and scene.process.poll() is None
+        time.sleep(0.02)
+    launchers = scene.launchers()
+    scene.process.kill()
+    left = scene.survivors()
+    for pid in launchers:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert left == []
+
+
 def test_the_brood_lives_on_when_nothing_holds_it_back(scene: Scene) -> None:
     scene.process.wait()
     scene.process = subprocess.Popen(
@@ -200,5 +247,7 @@ def test_the_brood_lives_on_when_nothing_holds_it_back(scene: Scene) -> None:
     time.sleep(0.3)
     left = processes_with(scene.mark)
     for pid in left:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    os.killpg(scene.process.pid, signal.SIGKILL)
     assert len(left) >= 6

@@ -135,6 +135,18 @@ def test_a_workspace_with_a_strange_name_is_fenced_in_too(make: Make, server: Fa
     assert not (arena.outside / "new").exists()
 
 
+def test_git_works_in_a_workspace_that_is_a_folder_of_a_repository(make: Make) -> None:
+    """What keeps a `.git` from being made in the workspace must not hide the one above it."""
+    arena = make("absent")
+    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run(["git", *who, *words], cwd=arena.root, check=True, capture_output=True, **arena.user.how)
+    git = "git -c safe.directory='*'"
+    with sandbox(arena, f"echo x >new; {git} log --oneline; {git} status --short .; {git} diff --stat") as process:
+        said = process.communicate(timeout=20)[0].decode()
+    assert "first" in said and ("new" in said or "./" in said), said
+
+
 def test_a_shell_the_model_chooses_runs_inside(make: Make, server: FakeServer) -> None:
     arena = make()
     shell = arena.ws / "bash"

@@ -161,7 +161,7 @@ def moves_pages_of_the_victim(p: Place) -> None:
 
 def sleeper(p: Place, *before: str) -> list[str]:
     """A process that would sleep for a day, with the mark among its words."""
-    return [*before, "sh", "-c", "sleep 86400", p.mark]
+    return [*before, "sh", "-c", "while :; do sleep 1; done", p.mark]
 
 
 @attack(seen=survives)

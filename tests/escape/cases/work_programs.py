@@ -166,6 +166,26 @@ def asks_java_for_its_version(p: Place) -> None:
     sh("java -XX:TieredStopAtLevel=1 -version")
 
 
+@work("javac", "java", is_slow=True)
+def compiles_and_runs_java(p: Place) -> None:
+    with open("A.java", "w") as file:
+        file.write(
+            "import java.net.*; import java.util.concurrent.*; public class A {"
+            "public static void main(String[] a) throws Exception { var e = Executors.newFixedThreadPool(4);"
+            "System.out.println(e.submit(() -> 42).get()); e.shutdown();"
+            "var s = new ServerSocket(0, 5, InetAddress.getLoopbackAddress());"
+            "new Socket(s.getInetAddress(), s.getLocalPort()).close();"
+            'System.exit(new ProcessBuilder("true").start().waitFor()); } }'
+        )
+    assert sh("javac A.java; java -XX:TieredStopAtLevel=1 A").strip() == "42"
+
+
+@work("dbus-run-session", "dbus-send")
+def talks_on_a_bus_of_its_own(p: Place) -> None:
+    ask = "dbus-send --session --print-reply --dest=org.freedesktop.DBus / org.freedesktop.DBus.ListNames"
+    assert "org.freedesktop.DBus" in sh(f"timeout 20 dbus-run-session -- {ask}")
+
+
 @work("perl", modes=MODES)
 def runs_perl_and_awk(p: Place) -> None:
     assert sh("perl -e 'print 6*7'; awk 'BEGIN{print 1+1}'; echo '1+2' | bc || true").startswith("42")
