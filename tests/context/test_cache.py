@@ -124,11 +124,12 @@ def test_a_change_before_the_items_loses_everything_and_is_named(
 
 @pytest.mark.parametrize("cause", ["compaction", "context_edit", "rollback", "picture_removed"])
 def test_a_declared_break_has_the_declared_cause(ledger: CacheLedger, provider: Provider, cause: str):
-    send(ledger, provider, parts(ITEMS[:4]))
+    before = send(ledger, provider, parts(ITEMS[:4])).reported_input
     ledger.declare(cause)
     entry = send(ledger, provider, parts([ITEMS[0], item(99), *ITEMS[4:]]))
     assert (entry.cause, entry.prefix_items, entry.is_alarm) == (cause, 1, False)
-    assert entry.reported_cached == entry.expected_cached
+    assert entry.reported_cached == entry.expected_cached > 0
+    assert entry.lost_tokens == before // 128 * 128 - entry.reported_cached
     # What was declared counts once.
     assert send(ledger, provider, parts([ITEMS[0], item(98)])).is_alarm
 
@@ -184,6 +185,19 @@ def test_a_request_that_was_never_answered_warms_nothing(ledger: CacheLedger, pr
     entry = send(ledger, provider, parts(ITEMS[:4]))
     assert (entry.prefix_items, entry.cause) == (4, None)
     assert entry.expected_cached == answered.reported_input // 128 * 128 == entry.reported_cached
+
+
+def test_what_no_request_has_shown_to_the_provider_cannot_be_lost(ledger: CacheLedger, provider: Provider):
+    ledger.note_request(parts(ITEMS[:4]))
+    assert ledger.forecast(model="other") is None
+    entry = send(ledger, provider, parts(ITEMS[:5]))
+    assert (entry.expected_cached, entry.lost_tokens, entry.cause) == (0, 0, None)
+
+
+def test_a_thread_that_got_shorter_has_lost_only_what_it_still_sends(ledger: CacheLedger, provider: Provider):
+    send(ledger, provider, parts(ITEMS))
+    entry = send(ledger, provider, parts([item(77, 400)]), declared=["compaction"])
+    assert (entry.missed, entry.lost_tokens) == ("compaction", entry.reported_input - entry.reported_cached)
 
 
 def test_a_request_beside_the_thread_leaves_the_thread_where_it_was(ledger: CacheLedger, provider: Provider):

@@ -296,6 +296,13 @@ def test_a_call_goes_with_its_output_and_its_response_loses_the_ids_the_server_w
     assert left == [{key: value for key, value in items[1].items() if key != "id"}, *items[2:]]
     assert drop_oldest(items, 2) == items[3:]
     assert drop_oldest(items, 99) == []
+    assert drop_oldest(items[1:], 0) == items[1:]
+
+
+def test_what_just_fits_is_left_as_it_is():
+    items = step("c1", "x" * 4_000)
+    assert fit(items, sum(map(estimate_tokens, items))) == items
+    assert fit(items, sum(map(estimate_tokens, items)) - 1) != items
 
 
 pieces = st.one_of(

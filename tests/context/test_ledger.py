@@ -107,7 +107,9 @@ def test_touching_reads_of_one_version_are_joined():
     assert known(lines(1, 50), lines(51, 80)) == (1, 80)
     assert known(lines(40, 80), lines(1, 60)) == (1, 80)
     assert known(lines(10, 20), ran("cat a.py")) == (1, None)
-    assert known(lines(1, 50), lines(60, 80)) == (60, 80)
+    assert known(lines(1, 50), lines(52, 80)) == (52, 80)
+    assert known(lines(52, 80), lines(1, 50)) == (1, 50)
+    assert known(lines(51, 80), lines(1, 50)) == (1, 80)
     assert known(lines(1, 50), patched("a.py"), lines(51, 80)) == (51, 80)
 
 
@@ -118,8 +120,10 @@ def test_a_hash_says_whether_the_model_was_shown_this_very_content():
     assert ledger.reads["/w/a"] == ReadFile("/w/a", 2, 1, 20, "h1")
     assert ledger.is_read_unchanged("/w/a", "h1")
     assert not ledger.is_read_unchanged("/w/a", "h2") and not ledger.is_read_unchanged("/w/b", "h1")
+    ledger.note_read("/w/a", first_line=21, last_line=30)
+    assert ledger.reads["/w/a"] == ReadFile("/w/a", 3, 1, 30, "h1")
     ledger.note_read("/w/a", first_line=11, last_line=20, hash="h2")
-    assert ledger.reads["/w/a"] == ReadFile("/w/a", 3, 11, 20, "h2")
+    assert ledger.reads["/w/a"] == ReadFile("/w/a", 4, 11, 20, "h2")
 
 
 def test_changes_are_the_patches_that_were_written():
@@ -174,12 +178,16 @@ def test_a_command_in_a_session_gets_its_status_when_it_ends():
 def test_a_question_is_open_until_it_is_answered():
     asked = call("q", "request_user_input", questions=[{"id": "a", "question": "Which port?"}, {"question": "Why?"}])
     assert of(asked).questions == {"q": Question("Which port? Why?", 1)}
-    assert of(asked, output("q", "the user cancelled")).questions != {}
+    for no_answer in ("the user cancelled", '{"answers":{}}', "[]", '["answers"]'):
+        assert of(asked, output("q", no_answer)).questions != {}
     assert of(asked, output("q", '{"answers":{"a":{"answers":["80"]}}}')).questions == {}
     said = assistant_message("I can do two things.\nShall I use tabs?")
     assert of(said).questions == {"": Question("Shall I use tabs?", 1)}
     assert of(said, user_message("yes")).questions == of(said, ran("make")).questions == {}
     assert of(said, assistant_message("Done.")).questions == {}
+    assert (
+        of(user_message("<user_action>Why?"), {"type": "message", "role": "system", "content": "Why?"}).questions == {}
+    )
 
 
 def test_facts_are_pinned_by_model_user_and_configuration_and_can_be_let_go():

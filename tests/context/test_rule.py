@@ -161,6 +161,8 @@ def test_what_would_not_get_smaller_stays():
     items = [*ran("c0", "ok"), *ran("c1", "fine")]
     new, report = compress_by_rule(items, trigger=ALWAYS, keep=uses(0))
     assert new == items and not report.applied
+    _, report = compress_by_rule([*items, *ran("c2")], trigger=ALWAYS, keep=uses(0))
+    assert [entry.call_id for entry in report.cleared] == ["c2"]
 
 
 def test_the_placeholder_names_the_file_that_holds_the_whole_text():
@@ -342,6 +344,9 @@ def test_clearing_keeps_ids_and_pairs_saves_tokens_and_is_done_once(items: list[
     assert skeleton(new) == skeleton(items)
     assert (report.tokens_before, report.tokens_after) == (tokens(items), tokens(new))
     assert report.cleared_input_tokens == report.tokens_before - report.tokens_after
+    assert report.cleared_tool_uses == len(report.cleared) == sum(entry.tokens > 0 for entry in report.cleared)
+    if not report.cleared_pictures and not report.cleared_reasoning:
+        assert sum(entry.tokens for entry in report.cleared) == report.cleared_input_tokens
     assert report.applied is (report.tokens_after < report.tokens_before) is (new != items)
     if report.applied:
         first = report.first_changed_index
