@@ -234,3 +234,17 @@ async def test_a_confined_command_inherits_nothing(table: ProcessTable, reach: R
         folder,
     )
     assert shown.split() == ["0", "1", "2", "3", "CapBnd:", "0" * 16, "NoNewPrivs:", "1"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="keyrings are Linux's")
+def test_commands_are_started_with_a_keyring_of_their_own() -> None:
+    import ctypes
+
+    from spindle.process.sandbox import bubblewrap, kernel
+
+    session, keyring_id = ctypes.c_long(-3), ctypes.c_long(0)
+
+    def own_keyring() -> int:
+        return kernel._call(kernel._KEYCTL, keyring_id, session, keyring_id)
+
+    assert bubblewrap._starter().spawner.call(own_keyring) != own_keyring()

@@ -11,7 +11,7 @@ import pytest
 
 from spindle.context.wording import NO_SUMMARY, SUMMARY_PREAMBLE, SUMMARY_PROMPT
 from spindle.errors import ModelError
-from spindle.model.scripted import calls, drops, fails, says, thinks, waits
+from spindle.model.scripted import calls, drops, fails, item_of, says, thinks, waits
 from spindle.protocol.events import (
     ContextCompacted,
     Error,
@@ -270,3 +270,14 @@ async def test_a_compacted_thread_resumes_from_its_replacement_and_counts_on(sta
     assert second.inputs[0][: len(sent)] == sent
     warnings = [m.message for m in of(messages, Warning)]
     assert any("3 times" in text for text in warnings)
+
+
+async def test_reasoning_of_earlier_turns_counts_though_the_server_does_not_count_it(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    sealed = {"type": "reasoning", "summary": [], "encrypted_content": "x" * 60_000}
+    counted = TokenUsage(total_tokens=LIMIT - 8_000)
+    await driver.turn("P1", [item_of(sealed), says("one", usage=counted)])
+    await driver.turn("P2", says("two", usage=counted))
+    assert len(driver.model.requests) == 2
+    await driver.turn("P3", says("SUMMARY"), says("three"))
+    assert texts(driver.inputs[2])[-1] == SUMMARY_PROMPT

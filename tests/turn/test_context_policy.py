@@ -56,6 +56,9 @@ async def test_edit_clears_old_outputs_as_soon_as_the_rule_says_so(start: Any) -
     assert len(last) == 6
     assert [("1000" in text) for text in last] == [False, False, False, True, True, True]
     assert "cleared 1 output" in edits[0].message
+    ledger = driver.session.thread.cache.ledger
+    assert ledger.alarms == []
+    assert [entry.causes for entry in ledger.entries].count(("context_edit",)) == len(edits)
 
 
 async def test_hybrid_shows_its_arithmetic_and_edits_less_often(start: Any) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spindle.model.scripted import calls, patches, says
-from spindle.protocol.events import ExecApprovalRequest, PinsUpdated
-from spindle.protocol.ops import Compact, ExecApproval, Pin, Unpin
+from spindle.protocol.events import ExecApprovalRequest, PinsUpdated, ThreadRolledBack
+from spindle.protocol.ops import Compact, ExecApproval, Pin, ThreadRollback, Unpin
 from spindle.protocol.request import TokenUsage
 
 LIMIT = 30_000
@@ -131,6 +131,15 @@ async def test_a_fact_can_be_let_go(start: Any) -> None:
     await driver.end_of(driver.submit(Compact()))
     await driver.turn("on", says("."))
     assert "two" in seen(driver) and "- one" not in seen(driver)
+
+
+async def test_what_was_rolled_back_was_not_asked(start: Any) -> None:
+    driver = await start()
+    await driver.turn("first", says("."))
+    await driver.turn("second", says("."))
+    driver.submit(ThreadRollback(num_turns=1))
+    await driver.until(ThreadRolledBack)
+    assert [asked.text for asked in driver.session.thread.notes.ledger().requests] == ["first"]
 
 
 async def test_pins_and_the_ledger_survive_a_resume(start: Any) -> None:
