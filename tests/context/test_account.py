@@ -118,6 +118,14 @@ def test_the_servers_report_is_the_truth_and_new_items_are_added_to_it():
     assert context_usage("i", b"[]", items, window=None, limit=used, last_total_tokens=61_000, counted=2).is_over_limit
 
 
+def test_reasoning_the_server_does_not_count_is_added():
+    thought = {"type": "reasoning", "encrypted_content": "e" * 4_000}
+    items = [user_message("one"), thought, user_message("two")]
+    told = {"window": None, "last_total_tokens": 900, "counted": 3}
+    assert context_usage("", b"", items, **told).used == 900 + estimate_tokens(thought)
+    assert context_usage("", b"", items, **told, reasoning_included=True).used == 900
+
+
 def test_before_the_first_report_everything_is_estimated():
     items = [user_message("one")]
     usage = context_usage("i" * 400, b"t" * 40, items, window=None)

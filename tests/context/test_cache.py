@@ -164,6 +164,17 @@ def test_a_provider_that_forgets_is_told_from_a_cache_that_timed_out():
     assert send(ledger, provider, parts(ITEMS[:4]), idle_s=999).cause is None
 
 
+def test_a_hit_that_is_a_little_short_is_a_hit(ledger: CacheLedger, provider: Provider):
+    send(ledger, provider, parts(ITEMS[:5]))
+    expected = ledger.note_request(parts(ITEMS)).expected_cached
+    near = ledger.note_usage(6_000, expected * 95 // 100)
+    assert near is not None and (near.cause, near.lost_tokens) == (None, 0)
+    ledger.note_request(parts(ITEMS))
+    short = ledger.note_usage(6_000, ledger.entries[-1].expected_cached * 80 // 100)
+    assert short is not None and short.cause == "provider_miss"
+    assert short.lost_tokens == short.expected_cached - short.reported_cached
+
+
 def test_other_settings_explain_a_miss_but_are_no_break_by_themselves(ledger: CacheLedger, provider: Provider):
     send(ledger, provider, parts(ITEMS[:3], settings=b"low"))
     assert send(ledger, provider, parts(ITEMS[:4], settings=b"high")).cause is None
