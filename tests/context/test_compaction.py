@@ -23,6 +23,7 @@ from spindle.context.compaction import (
     tail_start,
     with_standing_rules,
 )
+from spindle.context.ledger import WorkLedger
 from spindle.context.tokens import estimate_tokens
 from spindle.context.visible import pair_calls
 from spindle.context.wording import SUMMARY_PREAMBLE, SUMMARY_PROMPT, compaction_warning, is_summary
@@ -150,6 +151,25 @@ def test_what_an_endpoint_returns_stays_as_it_is_without_the_context_that_is_reb
         ledger_message("known"),
         *returned[3:],
     ]
+
+
+def test_a_ledger_holds_the_messages_that_the_thread_no_longer_does():
+    picture = {"type": "input_image", "image_url": "data:x"}
+    shown = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "see"}, picture]}
+    items = [user_message("first of all"), shown, user_message("x" * 4_000), ABORTED, *step("c1"), user_message("last")]
+    ledger = WorkLedger.of(items)
+
+    def asked(new: list[dict]) -> list[str]:
+        (text,) = (item_text(item) for item in new if item_text(item).startswith("<work_ledger>"))
+        return [line for line in text.splitlines() if line.startswith(("- first", "- see", "- x", "- last"))]
+
+    assert asked(replacement(CONTEXT, items, "S", ledger=ledger, kept_tokens=1_011)) == ["- first of all", "- see"]
+    twice = replacement(CONTEXT, replacement(CONTEXT, items, "S", ledger=ledger, kept_tokens=1_011), "T", ledger=ledger)
+    assert asked(twice) == ["- first of all", "- see"]
+    assert asked(remote_replacement(CONTEXT, [items[0]], ledger=ledger)) == ["- see", "- " + "x" * 4_000, "- last"]
+    ledger.note_pin("the port is 8123")
+    assert asked(replacement(CONTEXT, items, "S", ledger=ledger, tail_tokens=200)) == []
+    assert replacement([], [], "S", ledger=WorkLedger()) == [user_message(summary_text("S"))]
 
 
 # ---- a recent tail -----------------------------------------------------------------------------------

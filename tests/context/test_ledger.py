@@ -306,6 +306,8 @@ and keep the API
 def test_the_ledger_reads_as_markdown():
     assert full_ledger().render() == FULL
     assert "What the user asked" not in full_ledger().render(requests=False)
+    assert "What the user asked" not in full_ledger().render(shown=("go on", "fix the parser\nand keep the API"))
+    assert "asked, word for word\n- go on\n" in full_ledger().render(shown=["fix the parser\nand keep the API"])
     assert WorkLedger().render() == ""
 
 

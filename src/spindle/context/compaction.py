@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -24,11 +24,16 @@ from spindle.context.wording import (
     SUMMARY_PREAMBLE,
     SUMMARY_PROMPT,
     is_summary,
+    said_text,
 )
 from spindle.errors import ModelError
 from spindle.protocol.items import Item, is_output, is_user_input, item_text, user_message
 
+if TYPE_CHECKING:
+    from spindle.context.ledger import WorkLedger
+
 KEPT_MESSAGE_TOKENS = 20_000
+LEDGER_TOKENS = 6_000
 KEEP_HEADING = "Keep on compaction"
 OVERFLOW = "context_window_exceeded"
 """The `info` of a ModelError when the items did not fit."""
@@ -71,7 +76,8 @@ async def compress_by_model(
     prompt: str | None = None,
     keep_rules: Sequence[str] = (),
     initial_context: Sequence[Item] | None = None,
-    ledger: str = "",
+    ledger: WorkLedger | str = "",
+    ledger_tokens: int = LEDGER_TOKENS,
     tail_tokens: int = 0,
     max_input_tokens: int | None = None,
     is_summary: IsSummary = is_summary,
@@ -102,6 +108,7 @@ async def compress_by_model(
         items,
         said,
         ledger=ledger,
+        ledger_tokens=ledger_tokens,
         tail_tokens=tail_tokens,
         is_summary=is_summary,
     )
@@ -216,7 +223,8 @@ def replacement(
     items: Sequence[Item],
     summary: str,
     *,
-    ledger: str = "",
+    ledger: WorkLedger | str = "",
+    ledger_tokens: int = LEDGER_TOKENS,
     tail_tokens: int = 0,
     kept_tokens: int = KEPT_MESSAGE_TOKENS,
     is_summary: IsSummary = is_summary,
@@ -224,25 +232,30 @@ def replacement(
     """What stands for `items` from now on.
 
     The context rebuilt, the ledger, the person's messages, the summary; with `tail_tokens` also the newest items as
-    they are, which then come last.
+    they are, which then come last. A ledger that is not yet a text leaves out the messages that stand here anyway.
     """
     start = tail_start(items, tail_tokens, is_summary=is_summary)
+    tail = [item for item in items[start:] if not _is_standing_context(item)]
+    kept = kept_messages(items[:start], budget_tokens=kept_tokens, is_summary=is_summary)
     return [
         *initial_context,
-        *([ledger_message(ledger)] if ledger.strip() else []),
-        *kept_messages(items[:start], budget_tokens=kept_tokens, is_summary=is_summary),
+        *_ledger_messages(ledger, ledger_tokens, [*kept, *tail]),
+        *kept,
         user_message(summary_text(summary)),
-        *(item for item in items[start:] if not _is_standing_context(item)),
+        *tail,
     ]
 
 
-def remote_replacement(initial_context: Sequence[Item], returned: Sequence[Item], *, ledger: str = "") -> list[Item]:
+def remote_replacement(
+    initial_context: Sequence[Item],
+    returned: Sequence[Item],
+    *,
+    ledger: WorkLedger | str = "",
+    ledger_tokens: int = LEDGER_TOKENS,
+) -> list[Item]:
     """The same from what a compaction endpoint returned: its items as they are, without context that is rebuilt."""
-    return [
-        *initial_context,
-        *([ledger_message(ledger)] if ledger.strip() else []),
-        *(item for item in returned if not _is_standing_context(item)),
-    ]
+    kept = [item for item in returned if not _is_standing_context(item)]
+    return [*initial_context, *_ledger_messages(ledger, ledger_tokens, kept), *kept]
 
 
 def kept_messages(
@@ -293,18 +306,19 @@ def tail_start(items: Sequence[Item], budget_tokens: int, *, is_summary: IsSumma
 # ---- small things ------------------------------------------------------------------------------------
 
 
+def _ledger_messages(ledger: WorkLedger | str, tokens: int, others: Sequence[Item]) -> list[Item]:
+    if not isinstance(ledger, str):
+        ledger = ledger.render(tokens, shown={said_text(item) for item in others if is_user_input(item)})
+    return [ledger_message(ledger)] if ledger.strip() else []
+
+
 def _said(item: Item, is_summary: IsSummary) -> str | None:
     """The text of a message that counts as the person's."""
     if item.get("type") != "message" or item.get("role") != "user" or is_summary(item):
         return None
     if not is_user_input(item) and not _start(item).startswith(_ABORTED):
         return None
-    content = item.get("content")
-    if isinstance(content, str):
-        return content or None
-    parts = content if isinstance(content, list) else ()
-    texts = (part.get("text") for part in parts if isinstance(part, dict))
-    return "\n".join(text for text in texts if isinstance(text, str) and text) or None
+    return said_text(item) or None
 
 
 def _is_standing_context(item: Item) -> bool:

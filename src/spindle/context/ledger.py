@@ -8,7 +8,7 @@ what a summary remembers. How it is written is in `ledger_text`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -24,7 +24,7 @@ from spindle.context.calls import (
     read_of,
     tool_of,
 )
-from spindle.context.wording import is_summary
+from spindle.context.wording import is_summary, said_text
 from spindle.errors import ThreadError
 from spindle.protocol.items import Item, call_id_of, decode_json, is_call, is_output, is_user_input, item_text
 
@@ -134,15 +134,16 @@ class WorkLedger(msgspec.Struct, kw_only=True):
     def to_record(self) -> dict[str, Any]:
         return msgspec.to_builtins(self)
 
-    def render(self, budget_tokens: int = 6_000, *, requests: bool = True) -> str:
+    def render(self, budget_tokens: int = 6_000, *, requests: bool = True, shown: Collection[str] = ()) -> str:
         """The ledger as Markdown within the budget; empty when there is nothing to say.
 
-        `requests=False` leaves the user's messages out, for threads that hold them anyway.
+        `requests=False` leaves the user's messages out; `shown` are those that stand beside the text anyway, and only
+        they are left out.
         """
         # Only a compaction writes the ledger out.
         from spindle.context.ledger_text import render
 
-        return render(self, budget_tokens, requests=requests)
+        return render(self, budget_tokens, requests=requests, shown=shown)
 
     # ---- what items tell ----
 
@@ -155,7 +156,7 @@ class WorkLedger(msgspec.Struct, kw_only=True):
             if call is not None:
                 self._note_output(call, item, cwd)
         elif is_user_input(item) and not is_summary(item):
-            self._note_request(item_text(item))
+            self._note_request(said_text(item))
         elif item.get("type") == "message" and item.get("role") == "assistant":
             self._note_said(item_text(item))
 

@@ -5,7 +5,7 @@ Over the budget the oldest goes first, but never a pinned fact or a request of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from spindle.context.tokens import BYTES_PER_TOKEN, tokens_of_bytes
@@ -45,9 +45,9 @@ class _Line:
         self.tier = _TIERS.get(section, tier)
 
 
-def render(ledger: WorkLedger, budget_tokens: int, *, requests: bool = True) -> str:
+def render(ledger: WorkLedger, budget_tokens: int, *, requests: bool = True, shown: Collection[str] = ()) -> str:
     """The text, at most `budget_tokens` long by the usual estimate; empty when nothing is known or fits."""
-    lines = [line for line in _lines(ledger) if requests or line.section != REQUESTS]
+    lines = [line for line in _lines(ledger, shown) if requests or line.section != REQUESTS]
     whole = _put_together(lines, {})
     if tokens_of_bytes(len(whole.encode())) <= budget_tokens:
         return whole
@@ -57,11 +57,13 @@ def render(ledger: WorkLedger, budget_tokens: int, *, requests: bool = True) -> 
     return _put_together(kept, {section: count for section, count in left_out.items() if count})
 
 
-def _lines(ledger: WorkLedger) -> Iterator[_Line]:
+def _lines(ledger: WorkLedger, shown: Collection[str]) -> Iterator[_Line]:
     """Everything there is to say, oldest first within each section."""
     for pin in ledger.pins.values():
         yield _Line(PINS, pin.at, _verbatim("fact", pin.text))
     for asked in ledger.requests:
+        if asked.text in shown:
+            continue
         yield _Line(REQUESTS, asked.at, _verbatim("request", asked.text))
     for question in ledger.questions.values():
         yield _Line(QUESTIONS, question.at, f"- {_short(question.text)}", 2)

@@ -1,4 +1,4 @@
-"""The texts of compaction: what the model is asked for, and how its answer is introduced to the model that goes on."""
+"""The texts of compaction: what the model is asked for, how its answer is introduced, and how either is told apart."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ LEDGER_OPEN, LEDGER_CLOSE = "<work_ledger>", "</work_ledger>"
 def is_summary(item: Item) -> bool:
     """A message of ours that holds the summary of a compaction."""
     return item.get("type") == "message" and item.get("role") == "user" and item_text(item).startswith(SUMMARY_PREAMBLE)
+
+
+def said_text(message: Item) -> str:
+    """The words of a person's message: its texts, a line for each; pictures are left out."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def compaction_warning(times: int) -> str:
