@@ -329,6 +329,15 @@ def test_of_too_many_requests_the_newest_stay_and_a_long_one_is_cut_in_the_middl
     assert "- (1 more left out)\n- aaa" in text and "truncated…zzz" in text and text.endswith("zzz\n- new")
 
 
+def test_the_last_things_to_go_are_pinned_facts():
+    ledger = of(user_message("r" * 300), ran("make"))
+    ledger.note_pin("the port is 8123")
+    assert ledger.render(40) == "## Facts to keep\n- the port is 8123"
+    exact = tokens_of_bytes(len(ledger.render().encode()))
+    assert ledger.render(exact) == ledger.render()
+    assert "make" not in ledger.render(exact - 1) and "rrr" in ledger.render(exact - 1)
+
+
 def test_of_a_plan_that_is_too_long_the_next_steps_stay():
     steps = [{"step": f"step {number}", "status": "completed" if number < 5 else "pending"} for number in range(300)]
     text = of(used("update_plan", "Plan updated", plan=steps)).render(300)

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spindle.context.rule import RuleReport
 from spindle.context.trade import HybridPolicy, Outlook, Prices, TradeDecision, expected_requests, prices_of
@@ -95,6 +97,32 @@ def test_a_shorter_thread_may_be_compacted_too_late_to_be_cheaper():
     )
     still = Outlook(used=50_000, growth=0, limit=100_000, after_compaction=5_000)
     assert HybridPolicy().decide(report, requests_done=0, remaining_requests=10, outlook=still).saving == 24_000.0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    *(st.integers(0, 60_000), st.integers(0, 9_000), st.integers(1, 60)),
+    *(st.sampled_from([0.0, 0.1, 0.5]), st.integers(1_000, 29_000)),
+)
+def test_the_saving_is_what_counting_request_by_request_gives(used, growth, requests, share, after):
+    saved = used // 2
+    ahead = Outlook(used=used, growth=growth, limit=30_000, after_compaction=after, compaction_cost=700)
+
+    def counted(tokens: int) -> float:
+        cost = 0.0
+        for _ in range(requests):
+            if tokens >= ahead.limit:
+                cost += tokens * share + ahead.compaction_cost + after * (1 - share)
+                tokens = after
+            cost += tokens * share
+            tokens += growth
+        return cost
+
+    report = possible(used, used - saved, 0)
+    decision = HybridPolicy(Prices(1.0, share)).decide(
+        report, requests_done=0, remaining_requests=requests, outlook=ahead
+    )
+    assert decision.saving == pytest.approx(counted(used) - counted(used - saved))
 
 
 def test_prices_go_by_the_longest_name_and_can_be_overridden():

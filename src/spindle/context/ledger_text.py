@@ -105,6 +105,8 @@ def _newest_within(lines: list[_Line], room: int) -> list[_Line]:
             line = _Line(line.section, line.at, truncate_text(line.text, "bytes", room - frame - 40)[0], line.tier)
             size = len(line.text.encode()) + 1
         if size + frame > room:
+            if line.tier < 2:
+                break  # nothing of less weight takes the room that this did not find
             full.add((line.tier, line.section))
             continue
         room -= size + frame
