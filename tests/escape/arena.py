@@ -191,11 +191,22 @@ class Arena:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # The trees stay until `remove_all`: no other command's launcher shall find the files of sockets gone that the
+        # kernel has just listed. That it survives this too is a test of its own.
         self.host.close()
-        for folder in (self.root, self.slash_tmp):
-            shutil.rmtree(folder, ignore_errors=True)
+        _FINISHED.append((self.root, self.slash_tmp))
         for path in Path("/dev/shm").glob(f"{self.stamp}*"):
             path.unlink()
+
+
+_FINISHED: list[tuple[Path, Path]] = []
+
+
+def remove_all() -> None:
+    """Throw the finished arenas away."""
+    for folder in (folder for folders in _FINISHED for folder in folders):
+        shutil.rmtree(folder, ignore_errors=True)
+    _FINISHED.clear()
 
 
 def _write(path: Path, text: str) -> None:

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from escape.arena import KINDS, SYSTEM_PATH, Arena, User, inherited
+from escape.arena import KINDS, SYSTEM_PATH, Arena, User, inherited, remove_all
 from escape.case import ATTACKS, WORKS, Attack
 from escape.judge import difference, heard, mounted, snapshot, survives
 from fake_server import FakeServer, Received, Turn, call, message, turn
@@ -95,6 +95,7 @@ class Battery:
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
+        remove_all()
 
     def attack(self, user: str, mode: str, way: str) -> Future[Outcome]:
         """The attacks that `mode` promises to block, run as `user` through `way`."""

@@ -6,6 +6,7 @@ import os
 import shlex
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -186,6 +187,30 @@ def test_a_daemon_known_by_a_path_through_a_link_keeps_no_command_from_running(m
             daemon.bind(f"{link}/d{number}")
             with sandbox(arena, "echo on") as process:
                 assert process.communicate(timeout=20)[0] == b"on\n"
+
+
+def test_a_daemon_that_goes_away_meanwhile_keeps_no_command_from_running(make: Make) -> None:
+    arena = make()
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        number = 0
+        while not over.is_set():
+            number += 1
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as daemon:
+                daemon.bind(f"{arena.outside}/passing-{number}")
+                time.sleep(0.001)
+                os.unlink(f"{arena.outside}/passing-{number}")
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        for _ in range(8):
+            with sandbox(arena, "echo on") as process:
+                assert process.communicate(timeout=20)[0] == b"on\n"
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_connections_that_hang_do_not_keep_the_next_command_waiting(make: Make, server: FakeServer) -> None:
