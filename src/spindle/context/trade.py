@@ -174,11 +174,10 @@ def _cost_ahead(outlook: Outlook, used: float, requests: int, share: float) -> f
     """What is paid again and again for what a thread holds, the compactions on the way included."""
     cost, left = 0.0, requests
     while left > 0:
-        room = outlook.limit - used
-        if room <= 0:
-            steps = 0
-        else:
-            steps = left if outlook.growth <= 0 else min(left, int(-(-room // outlook.growth)))
+        room = max(0.0, outlook.limit - used)
+        steps = left if room else 0
+        if outlook.growth > 0:
+            steps = min(left, int(-(-room // outlook.growth)))
         cost += share * (steps * used + outlook.growth * steps * (steps - 1) / 2)
         used += outlook.growth * steps
         left -= steps
