@@ -83,8 +83,8 @@ async def test_planted_facts_stand_in_the_next_request(
         "read.txt",
         "exit 7",
         "rm -rf build",
+        "REQUEST: build the thing, gently",
     ]
-    facts += [] if is_remote else ["REQUEST: build the thing, gently"]
     assert [fact for fact in facts if fact not in text] == []
     assert ("OPAQUE" in str(driver.inputs[-1])) == is_remote
 

@@ -109,11 +109,11 @@ class Compactor:
     ) -> tuple[str, list[Item]]:
         """The summary message ("" when the server keeps it to itself), and what stands for the thread from now on."""
         thread = self._thread
-        ledger = thread.notes.ledger().render(self._options.ledger_tokens, requests=False)
+        ledger, room = thread.notes.ledger(), self._options.ledger_tokens
         if self._options.asks_server and not instructions:
             try:
                 returned = await thread.client.compact(thread.build_request(settings, None))
-                return "", remote_replacement(context, returned, ledger=ledger)
+                return "", remote_replacement(context, returned, ledger=ledger, ledger_tokens=room)
             except (ModelError, StreamDropped) as error:
                 emit(Warning(message=f"the server could not compact the thread ({error}); a summary is made instead"))
         summariser = _Summariser(thread, settings, self._options.keeps_tools, emit)
@@ -126,6 +126,7 @@ class Compactor:
             keep_rules=retention_rules(self._options.keep, documents, instructions),
             initial_context=context,
             ledger=ledger,
+            ledger_tokens=room,
             tail_tokens=self._options.tail_tokens,
             max_input_tokens=thread.window_tokens if is_too_long else None,
             is_summary=thread.history.is_summary,
