@@ -7,7 +7,7 @@ the model is shown of the items is computed in `context` and `prompt`; what peop
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -158,6 +158,16 @@ class History:
         for record in data.records:
             history._fold(record)
         return history
+
+    @classmethod
+    def steps(cls, data: RolloutData) -> Iterator[tuple[Record, History]]:
+        """The same, record by record: each with the history as it stands after it. It is always the same object."""
+        history = cls()
+        history.meta = data.meta
+        for record in data.records:
+            history.records.append(record)
+            history._fold(record)
+            yield record, history
 
     # ---- what is known about the thread ----
 
