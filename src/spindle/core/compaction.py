@@ -12,7 +12,7 @@ from contextlib import aclosing
 import msgspec
 
 from spindle.context.compaction import OVERFLOW, compress_by_model, remote_replacement, retention_rules
-from spindle.context.wording import compaction_warning
+from spindle.context.wording import compaction_warning, is_summary
 from spindle.core.briefing import Briefing
 from spindle.core.editing import Editor
 from spindle.core.live_thread import CompactionOptions, LiveThread
@@ -129,7 +129,7 @@ class Compactor:
             ledger_tokens=room,
             tail_tokens=self._options.tail_tokens,
             max_input_tokens=thread.window_tokens if is_too_long else None,
-            is_summary=thread.history.is_summary,
+            is_summary=lambda item: thread.history.is_summary(item) or is_summary(item),
         )
         return report.message, new
 
