@@ -290,15 +290,19 @@ class Host:
         """Where it listens: the path, or the port; 0 when this machine has no such addresses."""
         try:
             one = socket.socket(family, kind | socket.SOCK_NONBLOCK)
+        except OSError:
+            return 0
+        try:
             if family == socket.AF_INET6:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             one.bind(where)
+            if isinstance(where, str) and not where.startswith("\0"):
+                os.chmod(where, 0o777)
         except OSError:
+            one.close()
             if family == socket.AF_UNIX:
                 raise
             return 0
-        if isinstance(where, str) and not where.startswith("\0"):
-            os.chmod(where, 0o777)
         if kind == socket.SOCK_DGRAM:
             self._selector.register(one, selectors.EVENT_READ, self._receive)
         else:

@@ -233,6 +233,7 @@ def races_the_repository_folder_with_renames(p: Place) -> None:
         each(lambda: scribble(f"{p.ws}/.git/hooks/post-commit", p.mark))
     over.set()
     thread.join()
+    scribble(f"{p.ws}/.git/hooks/post-commit", p.mark)
 
 
 # ---- absent ---------------------------------------------------------------------------------------------
