@@ -9,11 +9,10 @@ import msgspec
 
 from spindle.config.keys import REQUIREMENTS
 from spindle.config.kinds import Layer, check_layer
-from spindle.config.project_layer import STRICT_TO_LOOSE
 from spindle.config.sources import read_layer
 from spindle.config.trust import Trust
 from spindle.errors import ConfigError
-from spindle.protocol.settings import SANDBOX_MODES, SandboxPolicy
+from spindle.protocol.settings import SANDBOX_MODES, STRICT_TO_LOOSE, SandboxPolicy
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):

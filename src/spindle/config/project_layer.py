@@ -10,12 +10,9 @@ from spindle.config.keys import NOT_FOR_PROJECTS
 from spindle.config.kinds import Layer
 from spindle.config.sources import read_layer
 from spindle.config.trust import Trust
-from spindle.protocol.settings import SANDBOX_MODES
+from spindle.protocol.settings import SANDBOX_MODES, STRICT_TO_LOOSE
 from spindle.workspace.files import folders_between, is_regular, shown
 from spindle.workspace.git import find_root
-
-STRICT_TO_LOOSE = ("untrusted", "on-request", "on-failure", "never")
-"""Approval policies from the one that asks most to the one that asks never."""
 
 
 def project_layers(cwd: str, home: str, trust: Trust, root_markers: Sequence[str], warnings: list[str]) -> list[Layer]:

@@ -13,6 +13,8 @@ SandboxMode = Literal["read-only", "workspace-write", "danger-full-access", "ext
 Personality = Literal["friendly", "pragmatic", "none"]
 
 APPROVAL_POLICIES = ("untrusted", "on-failure", "on-request", "never")
+STRICT_TO_LOOSE = ("untrusted", "on-request", "on-failure", "never")
+"""Approval policies from the one that asks most to the one that asks never."""
 SANDBOX_MODES = ("read-only", "workspace-write", "danger-full-access")
 PERSONALITIES = ("friendly", "pragmatic", "none")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
@@ -109,3 +111,17 @@ class ThreadSettings(msgspec.Struct, frozen=True, kw_only=True):
     personality: Personality = "pragmatic"
     collaboration_mode: CollaborationMode = CollaborationMode()
     service_tier: str | None = None
+
+
+class AgentRole(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of sub-agent, `[agents.NAME]`: what it is told, and what it has instead of its parent's values."""
+
+    name: str
+    description: str = ""
+    """Tells the model when to choose it."""
+    instructions: str = ""
+    """Tells the sub-agent what it is for."""
+    model: str | None = None
+    effort: str | None = None
+    sandbox_mode: SandboxMode | None = None
+    """Can take rights away; what the parent has not, a role cannot give."""

@@ -1,0 +1,76 @@
+"""Settings within other settings: what a sub-agent may do is never more than what its parent may do.
+
+Sandbox and approval policy are compared; where both say something, the stricter counts. Paths are compared as the file
+system resolves them. Pure but for that.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from spindle.policy.sandbox import is_below, protected_paths
+from spindle.protocol.settings import STRICT_TO_LOOSE, SandboxPolicy, ThreadSettings
+
+
+def narrowed(settings: ThreadSettings, limit: ThreadSettings) -> ThreadSettings:
+    """The settings, allowing nothing that `limit` does not allow; the same object when they do not anyway."""
+    sandbox = narrowed_sandbox(settings.sandbox, settings.cwd, limit.sandbox, limit.cwd)
+    approval = min(settings.approval_policy, limit.approval_policy, key=STRICT_TO_LOOSE.index)
+    if (sandbox, approval) == (settings.sandbox, settings.approval_policy):
+        return settings
+    return msgspec.structs.replace(settings, sandbox=sandbox, approval_policy=approval)
+
+
+def narrowed_sandbox(own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_cwd: str) -> SandboxPolicy:
+    """The policy that reaches no more than `own` does from `cwd`, and no more than `limit` does from `limit_cwd`."""
+    if (own, cwd) == (limit, limit_cwd) or limit.mode == "danger-full-access":
+        return own
+    has_network = own.has_network and limit.has_network
+    if "read-only" in (own.mode, limit.mode):
+        return SandboxPolicy(mode="read-only", network_access=has_network)
+    if limit.mode == "external-sandbox":
+        return msgspec.structs.replace(limit if own.is_full_access else own, network_access=has_network)
+    return _narrowed_roots(own, cwd, limit, limit_cwd, has_network)
+
+
+def _narrowed_roots(
+    own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_cwd: str, has_network: bool
+) -> SandboxPolicy:
+    """`limit` is workspace-write, and `own` is that or more."""
+    allowed = _roots(limit, limit_cwd)
+    if not _is_allowed(cwd, allowed):
+        # The working folder is writable in this mode, whatever else is.
+        return SandboxPolicy(mode="read-only", network_access=has_network)
+    if own.is_full_access:
+        wanted = ["/"]
+        own = msgspec.structs.replace(limit, network_access=has_network)
+    else:
+        wanted = _roots(own, cwd)
+    explicit = [root for root in own.writable_roots if _is_allowed(root, allowed)]
+    inside = [root for root in _roots(limit, limit_cwd, with_tmp=False) if any(is_below(root, top) for top in wanted)]
+    here = os.path.realpath(cwd)
+    roots = tuple(dict.fromkeys(root for root in (*explicit, *inside) if os.path.realpath(root) != here))
+    return SandboxPolicy(
+        mode="workspace-write",
+        writable_roots=roots,
+        network_access=has_network,
+        exclude_tmpdir_env_var=own.exclude_tmpdir_env_var or limit.exclude_tmpdir_env_var,
+        exclude_slash_tmp=own.exclude_slash_tmp or limit.exclude_slash_tmp,
+    )
+
+
+def _roots(policy: SandboxPolicy, cwd: str, *, with_tmp: bool = True) -> list[str]:
+    roots = [*policy.writable_roots, cwd]
+    if with_tmp and not policy.exclude_slash_tmp:
+        roots.append("/tmp")
+    return [os.path.realpath(root) for root in roots]
+
+
+def _is_allowed(path: str, roots: list[str]) -> bool:
+    """Is `path` a folder that may be written as a whole, and none of those that stay read-only?"""
+    real = os.path.realpath(path)
+    if not any(is_below(real, root) for root in roots):
+        return False
+    return not any(is_below(real, os.path.realpath(kept)) for root in roots for kept in protected_paths(root))

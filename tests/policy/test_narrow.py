@@ -1,0 +1,95 @@
+"""Settings within other settings never allow more than those."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spindle.policy.narrow import narrowed, narrowed_sandbox
+from spindle.policy.sandbox import boundary_of
+from spindle.protocol.settings import APPROVAL_POLICIES, STRICT_TO_LOOSE, SandboxPolicy, ThreadSettings
+
+FOLDERS = ("w", "w/a", "w/a/b", "w/.git", "other", "other/deep", "link")
+MODES = ("read-only", *["workspace-write"] * 5, "danger-full-access", "external-sandbox")
+"""The one with the most to decide comes up most."""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("tree")
+    for name in FOLDERS[:-1]:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "link").symlink_to(root / "other")
+    return str(root)
+
+
+folders = st.sampled_from(FOLDERS)
+policies = st.builds(
+    SandboxPolicy,
+    mode=st.sampled_from(MODES),
+    writable_roots=st.lists(folders, max_size=3).map(tuple),
+    network_access=st.booleans(),
+    exclude_tmpdir_env_var=st.booleans(),
+    exclude_slash_tmp=st.booleans(),
+)
+
+
+def placed(policy: SandboxPolicy, tree: str) -> SandboxPolicy:
+    roots = tuple(f"{tree}/{name}" for name in policy.writable_roots)
+    return SandboxPolicy(
+        mode=policy.mode,
+        writable_roots=roots,
+        network_access=policy.network_access,
+        exclude_tmpdir_env_var=policy.exclude_tmpdir_env_var,
+        exclude_slash_tmp=policy.exclude_slash_tmp,
+    )
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(own=policies, cwd=folders, limit=policies, limit_cwd=folders)
+def test_nothing_can_be_written_or_reached_that_the_limit_forbids(
+    tree: str, own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_cwd: str
+) -> None:
+    own, limit = placed(own, tree), placed(limit, tree)
+    cwd, limit_cwd = f"{tree}/{cwd}", f"{tree}/{limit_cwd}"
+    env = {"TMPDIR": f"{tree}/other/deep", "HOME": tree}
+    result = narrowed_sandbox(own, cwd, limit, limit_cwd)
+    inner = boundary_of(result, cwd=cwd, env=env, home="")
+    for policy, place in ((own, cwd), (limit, limit_cwd)):
+        outer = boundary_of(policy, cwd=place, env=env, home="")
+        assert outer.has_network or not inner.has_network
+        for name in (*FOLDERS, "w/x", "w/a/x", "w/a/b/x", "w/.git/x", "other/x", "other/deep/x", "link/x", "x"):
+            path = f"{tree}/{name}"
+            assert outer.may_write(path) or not inner.may_write(path), (path, result)
+        assert outer.may_write("/tmp/x") or not inner.may_write("/tmp/x")
+        assert outer.is_full_access or not inner.is_full_access
+    # Nothing is left to take away.
+    assert narrowed_sandbox(result, cwd, limit, limit_cwd) == result
+
+
+def test_equal_settings_stay_as_they_are(tmp_path: Path) -> None:
+    policy = SandboxPolicy(mode="workspace-write", writable_roots=("/srv/a",), network_access=True)
+    same = ThreadSettings(cwd=str(tmp_path), model="m", model_provider="p", sandbox=policy)
+    assert narrowed(same, same) is same
+
+
+@pytest.mark.parametrize("own", APPROVAL_POLICIES)
+@pytest.mark.parametrize("limit", APPROVAL_POLICIES)
+def test_of_two_approval_policies_the_one_that_asks_more_holds(own: str, limit: str) -> None:
+    def of(policy: str) -> ThreadSettings:
+        return ThreadSettings(cwd=os.getcwd(), model="m", model_provider="p", approval_policy=policy)  # type: ignore[arg-type]
+
+    stricter = min(own, limit, key=STRICT_TO_LOOSE.index)
+    assert narrowed(of(own), of(limit)).approval_policy == stricter
+
+
+def test_a_folder_that_the_limit_does_not_write_makes_it_read_only(tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
+    result = narrowed_sandbox(policy, str(tmp_path / "here"), policy, str(tmp_path / "there"))
+    assert result.mode == "read-only"
