@@ -48,10 +48,10 @@ def _narrowed_roots(
         own = msgspec.structs.replace(limit, network_access=has_network)
     else:
         wanted = _roots(own, cwd)
-    explicit = [root for root in own.writable_roots if _is_allowed(root, allowed)]
     inside = [root for root in _roots(limit, limit_cwd, with_tmp=False) if any(is_below(root, top) for top in wanted)]
     here = os.path.realpath(cwd)
-    roots = tuple(dict.fromkeys(root for root in (*explicit, *inside) if os.path.realpath(root) != here))
+    both = dict.fromkeys(os.path.realpath(root) for root in (*own.writable_roots, *inside))
+    roots = tuple(root for root in both if root != here and _is_allowed(root, allowed))
     return SandboxPolicy(
         mode="workspace-write",
         writable_roots=roots,
