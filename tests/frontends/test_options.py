@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spindle.errors import UsageError
-from spindle.frontends.options import FLAG, LIST, VALUE, VARIADIC, Option, parse
+from spindle.frontends.options import FLAG, LIST, OPTIONAL, VALUE, VARIADIC, Option, Parsed, help_lines, parse
 
 TABLE = (
     Option(("--json", "--experimental-json"), FLAG, "events as lines"),
@@ -62,3 +62,11 @@ def test_a_bad_argument_is_named(argv: list[str], sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         read(*argv)
     assert str(caught.value) == sentence
+
+
+def test_an_optional_value_stands_behind_an_equals_sign_only() -> None:
+    table = [Option(("--html",), OPTIONAL, "", "FILE")]
+    assert parse(["--html", "word"], table) == Parsed({"html": ""}, ["word"])
+    assert parse(["--html=word"], table) == Parsed({"html": "word"}, [])
+    assert parse(["word"], table).value("html") is None
+    assert "--html [FILE]" in help_lines(table)[0]

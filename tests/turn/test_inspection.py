@@ -93,13 +93,14 @@ async def test_a_record_that_holds_less_gives_the_same_inputs(lost: tuple[str, .
         assert causes == [request.cache.cause for request in whole.report.requests]
 
 
-async def test_a_request_after_a_broken_stream_holds_what_the_stream_had_finished(start: Any) -> None:
-    driver = await start(config={"model_providers": {"openai": {"stream_max_retries": 2}}})
-    broken = [says("half"), drops()]
-    await driver.turn("P", runs(1), *broken, says("whole"))
-    found = inspect_thread(record_of(driver))
-    asked = driver.inputs
-    assert found.input_of(len(found.report.requests)) == asked[-1]
+@pytest.mark.parametrize("lost", ["nothing", "cache"])
+async def test_a_request_after_a_broken_stream_holds_what_the_stream_had_finished(lost: str, start: Any) -> None:
+    driver = await start()
+    half = says("half") if lost == "nothing" else runs(2)  # after a call, its output tells where the answer ended
+    await driver.turn("P", runs(1), [half, drops(retry_after_s=0.01)], says("whole"))
+    found = inspect_thread(without(record_of(driver), lost))
+    assert len(driver.inputs) == 3 and found.input_of(1) == driver.inputs[0]
+    assert found.input_of(2) == driver.inputs[2] and len(found.report.requests) == 2
 
 
 async def test_the_program_that_goes_on_with_a_thread_continues_its_prefix(start: Any) -> None:

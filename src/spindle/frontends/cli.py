@@ -14,6 +14,7 @@ COMMANDS = {
     "exec": "run one prompt without a UI and exit (also: exec resume, exec fork)",
     "proto": "speak protocol v1 over stdio",
     "threads": "list recorded threads",
+    "context": "what the model saw, request by request: context THREAD [--json | --html [FILE]] [--request N]",
     "archive": "put a thread away",
     "unarchive": "bring an archived thread back",
     "delete": "delete a thread for good",
@@ -24,7 +25,7 @@ COMMANDS = {
     "doctor": "try what Spindle needs on this system, above all the sandbox",
     "login": "store an API key (login --with-api-key, login status)",
     "logout": "forget the stored login",
-    "debug": "debug prompt-input [PROMPT]: print the request that would be sent",
+    "debug": "debug prompt-input [PROMPT]: print the request that would be sent; debug context [THREAD]",
     "demo": "see it work: offline, with a practice model",
 }
 ALIASES = {"e": "exec"}
@@ -117,6 +118,10 @@ def _front_end(name: str) -> tuple[Sequence[Option], Runner]:
         from spindle.frontends import threads
 
         return threads.OPTIONS, lambda parsed, words: threads.run(name, parsed, words)
+    if name == "context":
+        from spindle.frontends.context import command as context_command
+
+        return context_command.OPTIONS, context_command.run
     if name == "grants":
         from spindle.frontends import grants
 

@@ -1,4 +1,7 @@
-"""`spindle debug prompt-input [PROMPT]`: print exactly the request body that would be sent, and send nothing."""
+"""`spindle debug prompt-input [PROMPT]`: print exactly the request body that would be sent, and send nothing.
+
+`spindle debug context [THREAD]` is `spindle context`, by default of the newest thread of this folder.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,26 @@ import sys
 
 from spindle.assembly import SessionRequest, open_session
 from spindle.errors import UsageError
+from spindle.frontends.context import command as context_command
 from spindle.frontends.launch import config_from, image_items
-from spindle.frontends.options import Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.model.scripted import ScriptedModel, says
 from spindle.protocol.events import TERMINAL
 from spindle.protocol.ops import Shutdown, Submission, UserTurn
 
-OPTIONS: tuple[Option, ...] = ()
+OPTIONS = context_command.OPTIONS
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
+    if words[:1] == ["context"]:
+        if not words[1:]:
+            parsed.values["last"] = True
+        return context_command.run(parsed, words[1:])
+    for option in OPTIONS:
+        if option.key in parsed.values:
+            raise UsageError(f"--{option.key} is for `spindle debug context`")
     if not words or words[0] != "prompt-input" or len(words) > 2:
-        raise UsageError("usage: spindle debug prompt-input [PROMPT]")
+        raise UsageError("usage: spindle debug prompt-input [PROMPT], or spindle debug context [THREAD]")
     items = [*image_items(parsed.many("image")), {"type": "text", "text": words[1] if len(words) > 1 else ""}]
     model = ScriptedModel([says("")])
     config = config_from(parsed, headless=True)

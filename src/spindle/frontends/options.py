@@ -13,6 +13,8 @@ import msgspec
 from spindle.errors import UsageError
 
 FLAG, VALUE, LIST, VARIADIC = "flag", "value", "list", "variadic"
+OPTIONAL = "optional"
+"""A flag that takes a value only as `--name=VALUE`; without one its value is empty."""
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -82,6 +84,9 @@ def _take(
             raise UsageError(f"{name} takes no value")
         parsed.values[option.key] = True
         return
+    if option.kind == OPTIONAL:
+        parsed.values[option.key] = value or ""
+        return
     if value is None:
         if not rest or rest[0] == "--" or (rest[0] in table):
             raise UsageError(f"{name} needs a value{f' ({option.metavar})' if option.metavar else ''}")
@@ -106,7 +111,9 @@ def help_lines(options: Sequence[Option]) -> list[str]:
     rows = []
     for option in options:
         names = ", ".join(sorted(option.names, key=len))
-        if option.kind != FLAG:
+        if option.kind == OPTIONAL:
+            names += f" [{option.metavar or 'VALUE'}]"
+        elif option.kind != FLAG:
             names += f" {option.metavar or 'VALUE'}"
         text = option.help + (f" [{', '.join(option.choices)}]" if option.choices else "")
         rows.append((names, text))

@@ -1,0 +1,132 @@
+"""The command: which thread, which form, where to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+import msgspec
+
+from spindle.core.inspection import Inspection, inspect_thread
+from spindle.errors import ThreadError, ThreadNotFound, UsageError
+from spindle.frontends.launch import home_from, working_folder
+from spindle.frontends.options import FLAG, OPTIONAL, VALUE, Option, Parsed
+from spindle.protocol.clock import SystemClock
+from spindle.thread.store import ThreadRef, ThreadStore
+
+OPTIONS = (
+    Option(("--json",), FLAG, "print one JSON object"),
+    Option(("--html",), OPTIONAL, "one page with plots, to FILE or to standard output", "FILE"),
+    Option(("--request",), VALUE, "everything the model saw at the N-th request", "N"),
+    Option(("--last",), FLAG, "the newest thread of this folder"),
+    Option(("--all",), FLAG, "with --last: of any folder"),
+)
+_USAGE = "usage: spindle context THREAD [--json | --html [FILE]] [--request N] (an id, a name, a file, or --last)"
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    words = list(words)
+    is_page = "html" in parsed.values
+    file = parsed.value("html") or None
+    if is_page and parsed.flag("json"):
+        raise UsageError("--json and --html do not go together")
+    if is_page and file is None and len(words) > (0 if parsed.flag("last") else 1):
+        # `--html FILE`; the thread may stand before it or after it.
+        file = words.pop(next((place for place, word in enumerate(words) if _is_page_name(word)), -1))
+    number = _number(parsed.value("request"))
+    store = ThreadStore(home_from(), SystemClock())
+    ref = _thread(store, parsed, words)
+    found = inspect_thread(store.read(ref))
+    if number is not None:
+        found.input_of(number)  # no such request is said before anything is written
+    name = store.names.all().get(found.report.thread_id)
+    if is_page:
+        from spindle.frontends.context.page import render  # only for a page
+
+        return _write_page(render(found, name, number).encode(), file, found.report.thread_id)
+    if parsed.flag("json"):
+        sys.stdout.buffer.write(_json(found, name, number) + b"\n")
+        return 0
+    from spindle.frontends.context.table import one_request, overview  # only for people
+
+    _print(overview(found, name) if number is None else one_request(found, number))
+    return 0
+
+
+def _is_page_name(word: str) -> bool:
+    return word == "-" or word.lower().endswith((".html", ".htm"))
+
+
+def _number(given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not given.isascii() or not given.isdigit() or not 1 <= len(given) <= 9:
+        raise UsageError(f"--request takes the number of a request, from 1 on, not {given!r}")
+    return int(given)
+
+
+def _thread(store: ThreadStore, parsed: Parsed, words: list[str]) -> ThreadRef:
+    if parsed.flag("last"):
+        if words:
+            raise UsageError(_USAGE)
+        folder = working_folder(parsed.value("cd"))
+        ref = store.latest(folder, include_other_cwds=parsed.flag("all"))
+        if ref is None:
+            where = "" if parsed.flag("all") else " in this folder (--all looks in every one)"
+            raise ThreadNotFound(f"no thread is recorded{where}")
+        return ref
+    if len(words) != 1:
+        raise UsageError(_USAGE)
+    ref = store.find(words[0])
+    if ref is not None:
+        return ref
+    if os.path.isfile(words[0]):
+        return ThreadRef(id="", path=os.path.abspath(words[0]))
+    raise ThreadNotFound(f"no thread has the id or the name {words[0]!r}, and it is no file either")
+
+
+def _json(found: Inspection, name: str | None, number: int | None) -> bytes:
+    if number is None:
+        return msgspec.json.encode({"name": name, **msgspec.to_builtins(found.report)})
+    costs = found.costs_of(number)
+    return msgspec.json.encode(
+        {
+            "version": found.report.version,
+            "thread_id": found.report.thread_id,
+            "request": found.report.requests[number - 1],
+            "instructions": found.instructions,
+            "items": costs.items,
+            "input": found.input_of(number),
+        }
+    )
+
+
+def _write_page(page: bytes, file: str | None, thread_id: str) -> int:
+    if file is None and sys.stdout.isatty():
+        file = f"context-{thread_id}.html"  # a terminal has no use for a page
+    if file is None or file == "-":
+        sys.stdout.buffer.write(page)
+        return 0
+    from spindle.thread.private_files import replace_private  # what was said in a thread is for its owner only
+
+    try:
+        if os.path.exists(file) and not os.path.isfile(file):
+            with open(file, "wb") as device:
+                device.write(page)
+        else:
+            replace_private(os.path.abspath(file), page)
+    except OSError as error:
+        raise ThreadError(f"the page cannot be written to {file}: {error.strerror}") from error
+    print(file)
+    return 0
+
+
+def _print(lines: Iterable[str]) -> None:
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who reads has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,410 @@
+"""`spindle context` through the installed command, on a thread with edits, a compaction, misses, and hostile text."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import pty
+import re
+import shutil
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_server import FakeServer, Turn, call, message, turn
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "rollouts"
+HOSTILE = (
+    '</pre></details></script></style></title><img src="http://127.0.0.1:{port}/canary" onerror="document.title=1">'
+    "<script>document.title='owned'; fetch('http://127.0.0.1:{port}/canary')</script>"
+    '<link rel="stylesheet" href="http://127.0.0.1:{port}/canary"><iframe src="http://127.0.0.1:{port}/canary"></iframe>'
+    "<!-- ]]> &lt; \u202egnp.exe\u2066 \u200b\x1b[31mred\x1b[0m\n"
+)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Listener:
+    """A port that should never hear anything."""
+
+    def __init__(self) -> None:
+        heard = self.heard = list[str]()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                heard.append(self.path)
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Recorded:
+    """One recorded thread, and the command that looks at it."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], folder: Path, server: FakeServer) -> None:
+        self.command, self.environment, self.folder, self.server = command, environment, folder, server
+        self.listener = Listener()
+        self.thread_id = ""
+
+    def run(self, *words: str, code: int = 0, **how: Any) -> str:
+        done = subprocess.run(
+            [*self.command, *words], cwd=self.folder, env=self.environment, capture_output=True, timeout=120, **how
+        )
+        assert done.returncode == code, done.stderr.decode()
+        return (done.stdout if code == 0 else done.stderr).decode()
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.run("context", self.thread_id, "--json", *words))
+
+    @property
+    def sent(self) -> list[list[dict[str, Any]]]:
+        """The inputs of the thread's requests; those for summaries have no tools."""
+        return [asked.json["input"] for asked in self.server.turns_asked if asked.json["tools"]]
+
+
+@pytest.fixture(scope="module")
+def recorded(spindle_cmd: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    base = tmp_path_factory.mktemp("report")
+    folder = base / "w<img src=x onerror=alert(1)>"
+    folder.mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("OPENAI_", "CODEX_"))}
+    with FakeServer() as server:
+        (base / "config.toml").write_text(
+            f"""
+model = "gpt-5.2-codex"
+model_provider = "fake"
+model_auto_compact_token_limit = 40000
+model_context_window = 60000
+[model_providers.fake]
+name = "fake"
+base_url = "{server.base_url}"
+wire_api = "responses"
+[spindle.context]
+mode = "edit"
+rule = {{ trigger = {{ type = "tool_uses", value = 4 }} }}
+"""
+        )
+        environment = {**kept, "HOME": str(base), "CODEX_HOME": str(base), "NO_PROXY": "127.0.0.1"}
+        found = Recorded(spindle_cmd, environment, folder, server)
+        (folder / "hostile.txt").write_text(HOSTILE.format(port=found.listener.port) * 40)
+        (folder / "AGENTS.md").write_text(HOSTILE.format(port=found.listener.port))
+        server.script(
+            runs("cat hostile.txt", 1, 9_000, 0),
+            runs("seq 1 2000", 2, 13_000, 8_960),
+            runs("seq 1 2000", 3, 16_000, 12_928),
+            runs("seq 1 2000", 4, 19_000, 0),
+            runs("seq 1 2000", 5, 21_000, 10_880),
+            runs("seq 1 2000", 6, 45_000, 20_992),
+            turn(message("SUMMARY of the work")),
+            turn(message("done"), usage={"input": 9_000, "cached": 4_096}),
+            turn(message("switched"), usage={"input": 9_500, "cached": 0}),
+        )
+        prompt = "begin <script>alert(1)</script>"
+        flags = ["--skip-git-repo-check", "--json", "-s", "danger-full-access"]
+        lines = found.run("exec", *flags, prompt).splitlines()
+        found.thread_id = next(json.loads(line)["thread_id"] for line in lines if "thread.started" in line)
+        found.run("exec", *flags, "-m", "gpt-5.2", "resume", found.thread_id, "go on")
+        yield found
+        found.listener.close()
+
+
+def runs(command: str, number: int, given: int, cached: int) -> Turn:
+    return turn(call("exec_command", {"cmd": command}, f"c{number}"), usage={"input": given, "cached": cached})
+
+
+# ---- data ----------------------------------------------------------------------------------------------
+
+
+def test_the_json_holds_every_request_with_its_tokens_and_causes(recorded: Recorded) -> None:
+    report = recorded.json()
+    assert report["version"] == 1 and report["thread_id"] == recorded.thread_id
+    requests = report["requests"]
+    assert [request["number"] for request in requests] == list(range(1, 9))
+    assert [request["usage"]["input_tokens"] for request in requests] == [
+        *(9_000, 13_000, 16_000, 19_000, 21_000, 45_000, 9_000, 9_500)
+    ]
+    causes = [request["cache"]["cause"] for request in requests]
+    assert causes[:4] == ["first_request", None, None, "provider_miss"]
+    assert causes[4:6] == ["context_edit"] * 2 and causes[6] == "compaction"
+    assert [broken["kind"] for broken in report["breaks"]] == ["edit", "edit", "edit", "compaction"]
+    assert report["breaks"][-1]["tokens_before"] > 45_000 > report["breaks"][-1]["tokens_after"]
+    assert report["totals"]["compactions"] == 1 and report["totals"]["alarms"] == 0
+    assert report["totals"]["cached_tokens"] == sum(request["usage"]["cached_input_tokens"] for request in requests)
+    assert requests[0]["sources"]["agents_md"] > 0 and requests[6]["sources"]["summary"] > 0
+
+
+def test_one_request_is_shown_as_the_server_received_it(recorded: Recorded) -> None:
+    for number, sent in enumerate(recorded.sent, 1):
+        shown = recorded.json("--request", str(number))
+        assert shown["input"] == sent
+        assert [cost["index"] for cost in shown["items"]] == list(range(len(sent)))
+    asked = recorded.server.turns_asked[0].json
+    assert recorded.json("--request", "1")["instructions"] == asked["instructions"]
+
+
+def test_the_text_is_a_table_with_breaks_between_its_rows(recorded: Recorded) -> None:
+    lines = recorded.run("context", recorded.thread_id).splitlines()
+    rows = [line for line in lines if re.match(r" *\d+ +\d+ +\d\d:\d\d:\d\d", line)]
+    assert len(rows) == 8 and "9,000" in rows[0] and "missed by the provider" in rows[3]
+    place = next(number for number, line in enumerate(lines) if "compaction:" in line)
+    assert "edit: cleared 1 output" in lines[place - 1] and lines[place - 2 : place + 2 : 3] == rows[5:7]
+    text = "\n".join(lines)
+    assert "request 8 by source" in text and "AGENTS.md" in text and "work ledger: 2 requests" in text
+
+
+def test_the_text_of_one_request_drives_no_terminal_and_hides_nothing(recorded: Recorded) -> None:
+    shown = recorded.run("context", recorded.thread_id, "--request", "2")
+    assert "begin <script>alert(1)</script>" in shown and "gnp.exe" in shown
+    assert not re.search("[\x1b\u202e\u2066\u200b]", shown) and "\\u{202E}gnp.exe" in shown
+
+
+# ---- which thread, which place -------------------------------------------------------------------------
+
+
+def test_a_thread_is_found_by_id_name_file_and_as_the_last_one(recorded: Recorded) -> None:
+    by_id = recorded.json()
+    assert json.loads(recorded.run("context", by_id["path"], "--json")) == by_id
+    assert json.loads(recorded.run("context", "--last", "--json")) == by_id
+    home = Path(recorded.environment["CODEX_HOME"])
+    entry = {"id": recorded.thread_id, "thread_name": "my <b>work", "updated_at": "2026-11-15T00:00:00Z"}
+    (home / "session_index.jsonl").write_text(json.dumps(entry) + "\n")
+    assert json.loads(recorded.run("context", "my <b>work", "--json")) == {**by_id, "name": "my <b>work"}
+    assert "<h1>Context of my &lt;b&gt;work</h1>" in recorded.run("context", "my <b>work", "--html")
+    (home / "session_index.jsonl").unlink()
+
+
+def test_debug_context_is_the_same_table(recorded: Recorded) -> None:
+    table = recorded.run("context", recorded.thread_id)
+    assert recorded.run("debug", "context", recorded.thread_id) == table
+    assert recorded.run("debug", "context") == table
+    assert "is for `spindle debug context`" in recorded.run("debug", "prompt-input", "--json", code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "usage: spindle context THREAD"),
+        (["a", "b"], 2, "usage: spindle context THREAD"),
+        (["nobody"], 1, "no thread has the id or the name 'nobody'"),
+        (["ID", "--request", "99"], 2, "no request 99 in this thread; there are 8"),
+        (["ID", "--request", "x"], 2, "--request takes the number of a request"),
+        (["ID", "--json", "--html"], 2, "do not go together"),
+        (["ID", "--html", "no/such/folder/x.html"], 1, "the page cannot be written to no/such/folder/x.html"),
+        (["hostile.txt"], 1, "is not a rollout file"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(recorded: Recorded, words: list[str], code: int, said: str) -> None:
+    given = [recorded.thread_id if word == "ID" else word for word in words]
+    shown = recorded.run("context", *given, code=code)
+    assert said in shown and "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    "form", [["ID", "--html", "out.html"], ["--html", "out.html", "ID"], ["ID", "--html=out.html"]]
+)
+def test_a_page_goes_to_a_file_that_only_its_owner_reads(recorded: Recorded, form: list[str]) -> None:
+    out = recorded.folder / "out.html"
+    assert recorded.run("context", *(recorded.thread_id if word == "ID" else word for word in form)) == "out.html\n"
+    assert out.read_text() == recorded.run("context", recorded.thread_id, "--html")
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    out.unlink()
+    assert list(recorded.folder.glob("*.new")) == []
+
+
+def test_a_page_for_a_terminal_goes_to_a_file(recorded: Recorded) -> None:
+    leader, follower = pty.openpty()
+    subprocess.run(
+        [*recorded.command, "context", recorded.thread_id, "--html"],
+        cwd=recorded.folder,
+        env=recorded.environment,
+        stdout=follower,
+        check=True,
+        timeout=60,
+    )
+    os.close(follower)
+    name = os.read(leader, 1000).decode().strip()
+    os.close(leader)
+    assert name == f"context-{recorded.thread_id}.html"
+    assert (recorded.folder / name).read_text().startswith("<!doctype html>")
+    (recorded.folder / name).unlink()
+
+
+def test_threads_of_codex_and_empty_ones_give_a_report_too(recorded: Recorded, tmp_path: Path) -> None:
+    for name in ("codex-0.101.0", "codex-0.166.0"):
+        assert "5 requests" in recorded.run("context", str(FIXTURES / f"{name}.jsonl"))
+        assert "<svg" in recorded.run("context", str(FIXTURES / f"{name}.jsonl"), "--html")
+    first = (FIXTURES / "codex-0.101.0.jsonl").read_text().splitlines()[0]
+    (tmp_path / "empty.jsonl").write_text(first + "\n")
+    assert "no request is recorded yet" in recorded.run("context", str(tmp_path / "empty.jsonl"))
+    assert "No request is recorded" in recorded.run("context", str(tmp_path / "empty.jsonl"), "--html")
+
+
+def test_a_reader_that_leaves_early_is_no_error(recorded: Recorded) -> None:
+    command = f'set -o pipefail; "$@" context {recorded.thread_id} --request 6 | head -n 1'
+    done = subprocess.run(
+        ["bash", "-c", command, "bash", *recorded.command],
+        cwd=recorded.folder,
+        env=recorded.environment,
+        capture_output=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# ---- the page ------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """What a page consists of, and whether its elements are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+ALLOWED = {
+    *("html", "head", "meta", "title", "style", "body", "header", "section", "h1", "h2", "h3", "p", "code", "pre"),
+    *("dl", "dt", "dd", "div", "span", "i", "b", "a", "ul", "li", "table", "tr", "th", "td", "details", "summary"),
+    *("figure", "figcaption", "svg", "g", "path", "rect"),
+}
+
+
+@pytest.mark.parametrize("request_flags", [[], ["--request", "2"]])
+def test_nothing_of_a_thread_becomes_html(recorded: Recorded, request_flags: list[str]) -> None:
+    text = recorded.run("context", recorded.thread_id, "--html", *request_flags)
+    page = Page(text)
+    assert page.open == [] and set(page.tags) - ALLOWED == set()
+    names = {name for name, _ in page.attributes}
+    assert not any(name.startswith("on") for name in names) and names.isdisjoint({"src", "srcset", "action", "srcdoc"})
+    links = {value for name, value in page.attributes if name in ("href", "xlink:href")}
+    assert links and all(re.fullmatch(r"#r\d+", link) for link in links)
+    targets = {value for name, value in page.attributes if name == "id"}
+    assert {link[1:] for link in links} <= targets
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x1b]", text)
+    shown = "".join(page.texts)
+    assert "<script>document.title='owned'" in shown and "\\u{202E}gnp.exe" in shown
+    assert ('content="default-src &#x27;none&#x27;; style-src' in text) and "@import" not in text and "url(" not in text
+
+
+def test_the_plots_have_a_column_for_every_request_and_a_line_for_every_break(recorded: Recorded) -> None:
+    text = recorded.run("context", recorded.thread_id, "--html")
+    plots = re.findall(r"<figure>.*?</figure>", text, re.DOTALL)
+    titles = [re.findall(r"<h3>(.*?)</h3>", plot)[0] for plot in plots]
+    assert titles == ["Requests", "Prefix and cache", "Window", "Tokens by source"]
+    for plot in plots:
+        assert plot.count('class="target"') == 8
+        assert plot.count('"line mark edit"') == 3 and plot.count('"line mark compaction"') == 1
+    # The fourth request lost what the third had put into the cache: its column is red from the bottom.
+    (lost,) = re.findall(r'<path d="([^"]*)" class="lost">', plots[1])
+    assert lost.startswith("M3.10 100.00h.8V")
+
+
+# ---- in a browser --------------------------------------------------------------------------------------
+
+in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed (Debian: apt install chromium)")
+
+
+class Seen:
+    """A page as Chromium saw it."""
+
+    def __init__(self, page: Path, scratch: Path) -> None:
+        assert CHROMIUM is not None
+        log = scratch / "net.json"
+        done = subprocess.run(
+            [
+                CHROMIUM,
+                *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+                *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+                # Chromium itself would call home; what the page asks of this machine still gets there.
+                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+                *(f"--user-data-dir={scratch / 'profile'}", f"--log-net-log={log}", "--enable-logging=stderr"),
+                *("--virtual-time-budget=3000", "--dump-dom", page.as_uri()),
+            ],
+            capture_output=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        self.dom = done.stdout.decode()
+        self.console = [line for line in done.stderr.decode(errors="replace").splitlines() if "CONSOLE" in line]
+        events = json.loads(log.read_text())
+        start = events["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
+        params = [event.get("params", {}) for event in events["events"] if event["type"] == start]
+        # What Chromium asks on its own account has no page behind it.
+        self.asked = [each["url"] for each in params if each.get("initiator", "not an origin") != "not an origin"]
+
+
+@in_a_browser
+def test_a_browser_shows_the_page_without_a_script_or_a_network(recorded: Recorded, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(recorded.run("context", recorded.thread_id, "--html", "--request", "2"))
+    seen = Seen(page, tmp_path)
+    assert (seen.asked, seen.console, recorded.listener.heard) == ([], [], [])
+    shown = Page(seen.dom.partition("\n")[2] if seen.dom.startswith("<!") else seen.dom)
+    written = Page(page.read_text())
+    # The browser built exactly what was written: nothing was closed early, nothing was moved.
+    assert [tag for tag in shown.tags if tag != "tbody"] == written.tags
+    assert seen.dom.count("<svg") == 4 and f"<title>Context of thread {recorded.thread_id}</title>" in seen.dom
+
+
+@in_a_browser
+def test_the_check_in_the_browser_would_notice(recorded: Recorded, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<!doctype html><title>x</title><body>" + HOSTILE.format(port=recorded.listener.port))
+    seen = Seen(page, tmp_path)
+    assert seen.asked and seen.console and "/canary" in recorded.listener.heard
+    recorded.listener.heard.clear()
+
+
+@in_a_browser
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_page_fits_every_screen(recorded: Recorded, tmp_path: Path, width: int) -> None:
+    text = recorded.run("context", recorded.thread_id, "--html")
+    # The page forbids scripts, so the ruler is put into a copy without that rule; a window cannot be as narrow as a
+    # phone, a frame can.
+    ruler = (
+        "<script>addEventListener('load', () => parent.postMessage([document.documentElement.scrollWidth,"
+        "innerWidth, document.querySelector('svg').getBoundingClientRect().height], '*'))</script>"
+    )
+    text, changes = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', ruler, text)
+    assert changes == 1
+    (tmp_path / "page.html").write_text(text)
+    (tmp_path / "frame.html").write_text(
+        "<!doctype html><script>addEventListener('message', it => document.body.dataset.measured = it.data)</script>"
+        f'<body><iframe src="page.html" style="border:0;width:{width}px;height:900px"></iframe>'
+    )
+    seen = Seen(tmp_path / "frame.html", tmp_path)
+    ((needed, given, height),) = re.findall(r'data-measured="(\d+),(\d+),([\d.]+)"', seen.dom)
+    assert int(needed) <= int(given) <= width and float(height) > 100
