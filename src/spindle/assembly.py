@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle import __version__
-from spindle.auth.credentials import sign_in
+from spindle.auth.credentials import session_secrets, sign_in
 from spindle.config.providers import BUILT_IN
 from spindle.config.schema import Config
 from spindle.core.briefing import Briefing, BriefingOptions
@@ -20,23 +20,22 @@ from spindle.core.secrecy import masked_msg
 from spindle.core.session import Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
-from spindle.errors import SpindleError, ThreadError
+from spindle.errors import ThreadError
 from spindle.model.catalog import Catalog, ModelInfo
 from spindle.model.client import ModelClient
 from spindle.model.credential import Credential, StaticCredential
 from spindle.model.headers import Identity
 from spindle.model.provider import Provider
 from spindle.model.responses import ResponsesClient
-from spindle.policy.environment import SECRET_NAMES, child_environment, withheld_names
+from spindle.policy.environment import child_environment, withheld_names
 from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import PROTECTED_NAMES
-from spindle.policy.secrets import Secrets, address_passwords, is_telling, secret_variables
 from spindle.process.table import ProcessTable
 from spindle.prompt.instructions import choose_instructions
 from spindle.protocol.clock import Clock, SystemClock, iso_utc
 from spindle.protocol.events import SessionConfigured
 from spindle.protocol.request import TokenUsage
-from spindle.protocol.settings import ThreadSettings
+from spindle.protocol.settings import AgentRole, ThreadSettings
 from spindle.thread.history import History
 from spindle.thread.private_files import close_home
 from spindle.thread.rollout import RolloutWriter
@@ -44,6 +43,9 @@ from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.tools.router import JIT_TOOLS, ToolSet, build_tools
 from spindle.workspace.git import git_facts
 from spindle.workspace.shell import user_shell
+
+if TYPE_CHECKING:
+    from spindle.core.subagents import AgentOrder, Subagents
 
 
 class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +78,10 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Talk to this model instead of the configured provider (the demo, tests)."""
     clock: Clock = SystemClock()
     stream: EventStream | None = None
+    order: AgentOrder | None = None
+    """Given by the parent of a sub-agent."""
+    root: SessionRequest | None = None
+    """The request for the session that a person opened, if this one is for a sub-agent."""
 
 
 async def open_session(request: SessionRequest) -> Session:
@@ -107,15 +113,29 @@ async def _assemble(
         if request.client
         else _model_client(request, thread_id, warnings)
     )
+    order = request.order
+    if order is not None:
+        from spindle.core.agent_tree import MeteredClient  # only for sub-agents
+
+        client = MeteredClient(client, order.tree, order.charge, is_borrowed=request.client is not None)
     _close_to_others(config, warnings)
-    secrets = _secrets(config, provider, credential)
+    secrets = session_secrets(
+        os.environ,
+        provider,
+        credential,
+        home=config.home,
+        variables=config.secret_variables,
+        given=config.environment.set,
+        mask=config.spindle.mask_secrets,
+        unmasked=config.spindle.unmasked_variables,
+    )
     history.guard = secrets.mask_json
     stream = request.stream or EventStream()
     stream.guard = partial(masked_msg, secrets=secrets)
     # The connection opens while files are read below; the first request waits for it only as long as it must.
     warming = asyncio.ensure_future(client.warm())
     await asyncio.sleep(0)
-    settings = settings_from(config, model)
+    settings = settings_from(config, model) if order is None else order.settings
     instructions = choose_instructions(
         explicit=request.base_instructions,
         recorded=history.base_instructions,
@@ -135,7 +155,7 @@ async def _assemble(
         provider=provider,
         instructions=instructions,
         has_own_text=bool(request.base_instructions or config.base_instructions),
-        tools=_tools(config, info),
+        tools=_tools(config, info, depth=0 if order is None else order.depth),
         catalog=catalog,
         overrides=ModelOverrides(
             context_window=config.model_context_window,
@@ -152,6 +172,9 @@ async def _assemble(
     _restore_usage(thread)
     shell = user_shell()
     environment = child_environment(os.environ, config.environment, secret_names=config.secret_variables)
+    # What was written since the person's session began is no rule for its sub-agents either.
+    rules = RuleBook(config.home, config.rule_folders) if order is None else order.rules
+    has_agents = _agent_roles(config) is not None
     return Session(
         thread=thread,
         settings=settings,
@@ -169,7 +192,7 @@ async def _assemble(
             environment=environment,
             home=config.home,
             fence=config.spindle.fence,
-            rules=RuleBook(config.home, config.rule_folders),
+            rules=rules,
             image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
         ),
         store=store,
@@ -182,6 +205,8 @@ async def _assemble(
         legacy_interrupt_error=request.legacy_interrupt_error,
         stream=stream,
         warming=warming,
+        cap=order.cap if order is not None else lambda settings: settings,
+        make_agents=partial(_make_agents, request, rules) if has_agents else None,
     )
 
 
@@ -259,7 +284,7 @@ def _session_meta(request: SessionRequest, thread_id: str, instructions: str) ->
         "cwd": config.cwd,
         "originator": request.originator,
         "cli_version": __version__,
-        "source": request.source,
+        "source": request.source if request.order is None else request.order.source,
         "model_provider": config.provider.id,
         "base_instructions": {"text": instructions},
     }
@@ -306,7 +331,12 @@ def _model_client(
         forced_method=config.forced_login_method,
     )
     warnings += signed_in.warnings
-    identity = Identity(thread_id=thread_id, version=__version__, originator=request.originator)
+    identity = Identity(
+        thread_id=thread_id,
+        version=__version__,
+        originator=request.originator,
+        subagent="collab_spawn" if request.order is not None else None,
+    )
     limit = config.spindle.sse_event_max_bytes
     client = ResponsesClient(
         signed_in.provider, signed_in.credential, identity, request.clock, sse_event_max_bytes=limit
@@ -314,38 +344,7 @@ def _model_client(
     return client, signed_in.provider, signed_in.credential
 
 
-def _secrets(config: Config, provider: Provider, credential: Credential) -> Secrets:
-    """What is masked in this session's record, events and outputs."""
-    name = provider.env_key or "API key"
-    of_servers = [
-        (variable, os.environ.get(variable, ""))
-        for variable in config.secret_variables
-        if variable not in SECRET_NAMES and variable != provider.env_key
-    ]
-    fixed = [*of_servers, *address_passwords(os.environ)]
-    fixed += [(header, value) for header, value in provider.http_headers.items() if is_telling(header)]
-
-    def own() -> list[tuple[str, str]]:
-        return [*((name, value) for value in credential.secrets()), *fixed]
-
-    def stored() -> list[tuple[str, str]]:
-        from spindle.auth.store import read_login  # once the first tool has run, which may have read the file
-
-        try:
-            login = read_login(config.home)
-        except SpindleError:
-            return []
-        return [("auth.json", value) for value in login.secrets] if login is not None else []
-
-    return Secrets(
-        mask=config.spindle.mask_secrets,
-        own=own,
-        known=secret_variables({**os.environ, **config.environment.set}, config.spindle.unmasked_variables),
-        later=stored,
-    )
-
-
-def _tools(config: Config, info: ModelInfo) -> ToolSet:
+def _tools(config: Config, info: ModelInfo, depth: int) -> ToolSet:
     features = config.features
     patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
     live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)
@@ -361,6 +360,8 @@ def _tools(config: Config, info: ModelInfo) -> ToolSet:
         view_image=config.view_image,
         jit_tools=_jit_tools(config.spindle.jit_tools, info),
         recollection=config.spindle.recollection,
+        agents=_agent_roles(config),
+        may_spawn=depth < config.agents_max_depth,
     )
 
 
@@ -369,6 +370,53 @@ def _jit_tools(wanted: bool | None, info: ModelInfo) -> tuple[str, ...]:
     if wanted is None:
         return info.experimental_supported_tools if info.known else JIT_TOOLS
     return JIT_TOOLS if wanted else ()
+
+
+# ---- sub-agents ------------------------------------------------------------------------------------
+
+
+def _agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
+    """The roles a model can choose from; None where it has no sub-agents. Who describes a role wants them."""
+    is_on = config.features.get("collab") or config.agent_roles
+    return tuple(config.agent_roles.values()) if is_on else None
+
+
+def _make_agents(request: SessionRequest, rules: RuleBook, session: Session, stream: EventStream) -> Subagents:
+    from spindle.core.subagents import Subagents  # with the first sub-agent
+
+    config = request.config
+    return Subagents.of_session(
+        session,
+        stream,
+        open_agent=lambda order: open_session(_agent_request(request.root or request, order)),
+        roles=config.agent_roles,
+        rules=rules,
+        order=request.order,
+        max_threads=config.agents_max_threads,
+        max_depth=config.agents_max_depth,
+        max_tokens=config.spindle.agents_max_tokens,
+        max_requests=config.spindle.agents_max_requests,
+    )
+
+
+def _agent_request(root: SessionRequest, order: AgentOrder) -> SessionRequest:
+    """A new thread with the configuration of the session that a person opened, as it was read then."""
+    from spindle.config.roles import config_for_agent  # with the first sub-agent
+    from spindle.prompt.bundled import text
+
+    return SessionRequest(
+        config=config_for_agent(root.config, order.settings, order.role, text("subagent")),
+        source=root.source,
+        originator=root.originator,
+        ephemeral=root.ephemeral,
+        base_instructions=root.base_instructions,
+        user_instructions=root.user_instructions,
+        bypass=root.bypass,
+        client=root.client,
+        clock=root.clock,
+        order=order,
+        root=root,
+    )
 
 
 # ---- what the session says and is told -------------------------------------------------------------

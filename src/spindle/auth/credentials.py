@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.errors import ModelError
+from spindle.errors import ModelError, SpindleError
 from spindle.model.credential import Credential, StaticCredential, credential_for
 from spindle.model.provider import CHATGPT_BASE_URL, OPENAI_BASE_URL, Provider
+from spindle.policy.environment import SECRET_NAMES
+from spindle.policy.secrets import MaskMode, Secrets, address_passwords, is_telling, secret_variables
 
 SIGN_IN_HELP = (
     "Not signed in: run `spindle login --with-api-key`, or set OPENAI_API_KEY, "
@@ -121,3 +123,42 @@ def sign_in(
 
 def _key(env: Mapping[str, str], name: str) -> str:
     return env.get(name, "").strip()
+
+
+def session_secrets(
+    environ: Mapping[str, str],
+    provider: Provider,
+    credential: Credential,
+    *,
+    home: str,
+    variables: Sequence[str],
+    given: Mapping[str, str],
+    mask: MaskMode,
+    unmasked: Sequence[str],
+) -> Secrets:
+    """What is masked in a session's record, events and outputs.
+
+    `variables` hold keys of ours, `given` are set for commands; `unmasked` are not secret, whatever their names say.
+    """
+    name = provider.env_key or "API key"
+    of_servers = [
+        (variable, environ.get(variable, ""))
+        for variable in variables
+        if variable not in SECRET_NAMES and variable != provider.env_key
+    ]
+    fixed = [*of_servers, *address_passwords(environ)]
+    fixed += [(header, value) for header, value in provider.http_headers.items() if is_telling(header)]
+
+    def own() -> list[tuple[str, str]]:
+        return [*((name, value) for value in credential.secrets()), *fixed]
+
+    def stored() -> list[tuple[str, str]]:
+        from spindle.auth.store import read_login  # once the first tool has run, which may have read the file
+
+        try:
+            login = read_login(home)
+        except SpindleError:
+            return []
+        return [("auth.json", value) for value in login.secrets] if login is not None else []
+
+    return Secrets(mask=mask, own=own, known=secret_variables({**environ, **given}, tuple(unmasked)), later=stored)

@@ -130,6 +130,19 @@ _MCP_SERVER = Table(
     is_open=True,
 )
 
+AGENT_ROLE = Table(
+    {
+        "description": STR,
+        "instructions": STR,
+        "config_file": PATH,
+        "model": STR,
+        "model_reasoning_effort": one_of(*EFFORTS),
+        "sandbox_mode": one_of(*SANDBOX_MODES),
+    },
+    is_open=True,
+)
+"""A role of sub-agents."""
+
 _SPINDLE = Table(
     {
         "jit_tools": BOOL,
@@ -156,6 +169,7 @@ _SPINDLE = Table(
                 "memory_max": SIZE,
             }
         ),
+        "agents": Table({"max_tokens": COUNT, "max_requests": COUNT}),
         "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
@@ -226,7 +240,7 @@ _USED = {
         },
         is_open=True,
     ),
-    "agents": Table({"max_threads": COUNT, "max_depth": COUNT}, is_open=True),
+    "agents": Table({"max_threads": COUNT, "max_depth": COUNT}, is_open=True, named=AGENT_ROLE),
     "notify": STRINGS,
     "history": Table({"persistence": one_of("save-all", "none"), "max_bytes": COUNT}),
     "hide_agent_reasoning": BOOL,
@@ -262,7 +276,7 @@ NOT_FOR_PROJECTS = _words("""
     otel analytics feedback log_dir sqlite_home zsh_path plugins marketplaces approvals_reviewer auto_review permissions
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
-    spindle.sandbox spindle.secrets spindle.log features.exec_policy
+    spindle.sandbox spindle.secrets spindle.log spindle.agents agents.max_threads agents.max_depth features.exec_policy
     features.codex_hooks features.hooks features.guardian_approval
     """)
 """What a project's own file can never set: where credentials go, what runs by itself, what is protected."""

@@ -32,6 +32,8 @@ class Table(msgspec.Struct, frozen=True):
     array: bool = False
     is_open: bool = False
     """Other keys are fine too: the reference program's own, which we do not use."""
+    named: Any = None
+    """What a table under a name of the user's choice may hold, beside the known keys."""
 
 
 ANY = Kind("any value", (object,))
@@ -85,6 +87,8 @@ def _check_table(layer: Layer, values: dict[str, Any], table: Table, path: tuple
     for key, value in list(values.items()):
         kind = table.keys.get(key)
         here = (*path, key)
+        if kind is None and table.named is not None and isinstance(value, dict):
+            kind = table.named
         if kind is None:
             if not table.is_open:
                 unknown(layer, here, table.keys)

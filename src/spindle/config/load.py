@@ -188,6 +188,7 @@ def _build(
         "log_dir": merged.get("log_dir") or f"{home}/log",
         "agents_max_threads": agents.get("max_threads", 6),
         "agents_max_depth": agents.get("max_depth", 1),
+        "agent_roles": _agent_roles(agents, reader.warnings),
         "tui": tui if isinstance(tui := merged.get("tui", {}), dict) else {},
         "spindle": _spindle(merged.get("spindle", {})),
     }
@@ -261,6 +262,14 @@ def _mcp_servers(merged: Mapping[str, Any], origins: Mapping[str, str]) -> dict[
     return build_mcp_servers(tables, origins)
 
 
+def _agent_roles(agents: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
+    if not any(isinstance(entry, dict) for entry in agents.values()):
+        return {}
+    from spindle.config.roles import build_roles  # only for those who have any
+
+    return build_roles(agents, warnings)
+
+
 def _fence(table: Mapping[str, Any]) -> Any:
     from spindle.config.fence import build_fence  # only for those who have such a table
 
@@ -286,6 +295,8 @@ def _spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "fence": _fence(sandbox) if sandbox else None,
         "mask_secrets": table.get("secrets", {}).get("mask"),
         "unmasked_variables": table.get("secrets", {}).get("ignore"),
+        "agents_max_tokens": table.get("agents", {}).get("max_tokens"),
+        "agents_max_requests": table.get("agents", {}).get("max_requests"),
         "max_steps": limits.get("max_steps"),
         "turn_timeout_s": limits.get("turn_timeout_sec"),
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),

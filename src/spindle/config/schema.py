@@ -9,7 +9,7 @@ import msgspec
 from spindle.model.provider import Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
-from spindle.protocol.settings import ApprovalPolicy, Personality, SandboxPolicy
+from spindle.protocol.settings import AgentRole, ApprovalPolicy, Personality, SandboxPolicy
 
 TrustLevel = Literal["trusted", "untrusted"]
 WebSearch = Literal["disabled", "cached", "live"]
@@ -73,6 +73,10 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Which secrets are masked in what tools bring in: also what only looks like one, or known values only."""
     unmasked_variables: tuple[str, ...] = ()
     """Variables whose values are not secret, whatever their names say."""
+    agents_max_tokens: int = 0
+    """Tokens that all sub-agents of a session may use together; 0 = no limit."""
+    agents_max_requests: int = 0
+    """Requests that all sub-agents of a session may make together; 0 = no limit."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0
@@ -206,7 +210,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     agents_max_threads: int = 6
     """Most sub-agents at the same time."""
     agents_max_depth: int = 1
-    """How deep sub-agents may start sub-agents."""
+    """How deep sub-agents may start sub-agents; 0 = there are none."""
+    agent_roles: dict[str, AgentRole] = {}
+    """Kinds of sub-agents by name."""
     tui: dict[str, Any] = {}
     """The `[tui]` table as it stands; the interactive front end reads it."""
     spindle: SpindleConfig = SpindleConfig()

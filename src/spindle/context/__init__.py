@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from spindle.context.ledger import WorkLedger
     from spindle.context.order import order_tools
     from spindle.context.rule import RuleReport, check_rule, compress_by_rule, is_cleared
+    from spindle.context.swap import SwapReport, start_over
     from spindle.context.tokens import context_tokens, estimate_tokens, percent_left
     from spindle.context.trade import HybridPolicy, Outlook, Prices, TradeDecision, prices_of
     from spindle.context.truncate import truncate_output, truncate_text
@@ -64,6 +65,7 @@ __all__ = [
     "RequestParts",
     "RuleReport",
     "SummaryModel",
+    "SwapReport",
     "TradeDecision",
     "VisibleFold",
     "WorkLedger",
@@ -92,6 +94,7 @@ __all__ = [
     "replacement",
     "retention_rules",
     "standing_context",
+    "start_over",
     "summary_request",
     "summary_text",
     "to_wire",
@@ -109,6 +112,7 @@ _HOMES = {
     "ledger": "WorkLedger",
     "order": "order_tools",
     "rule": "RuleReport check_rule compress_by_rule is_cleared",
+    "swap": "SwapReport start_over",
     "tokens": "context_tokens estimate_tokens percent_left",
     "trade": "HybridPolicy Outlook Prices TradeDecision prices_of",
     "truncate": "truncate_output truncate_text",

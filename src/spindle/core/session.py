@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -50,6 +51,7 @@ from spindle.protocol.ops import (
     RevokeGrant,
     SetThreadName,
     Shutdown,
+    StartOver,
     Submission,
     ThreadRollback,
     Unpin,
@@ -57,8 +59,10 @@ from spindle.protocol.ops import (
     UserTurn,
 )
 from spindle.protocol.settings import ThreadSettings
-from spindle.thread.history import History
 from spindle.thread.store import ThreadStore
+
+if TYPE_CHECKING:
+    from spindle.core.subagents import Subagents
 
 
 class Session:
@@ -81,6 +85,8 @@ class Session:
         compaction: CompactionOptions | None = None,
         stream: EventStream | None = None,
         warming: asyncio.Task[None] | None = None,
+        cap: Callable[[ThreadSettings], ThreadSettings] = lambda settings: settings,
+        make_agents: Callable[[Session, EventStream], Subagents] | None = None,
     ) -> None:
         self.thread = thread
         self.settings = settings
@@ -92,6 +98,11 @@ class Session:
         self._stream = stream or EventStream()
         self._warming = warming
         """Opens the connection to the model; owned here so that it ends with the session."""
+        self._cap = cap
+        """Settings within what is allowed at this moment; a sub-agent's parent has a say in it."""
+        self._make_agents = make_agents
+        self._agents: Subagents | None = None
+        workbench.agents = lambda: self.agents
         self._ops: asyncio.Queue[Submission] = asyncio.Queue()
         self._turns = Turns(
             thread=thread,
@@ -104,6 +115,7 @@ class Session:
             limit_s=turn_limit_s,
             legacy_interrupt_error=legacy_interrupt_error,
             compaction=compaction or CompactionOptions(),
+            cap=cap,
         )
 
     # ---- the outside ---------------------------------------------------------------------------
@@ -111,6 +123,24 @@ class Session:
     @property
     def thread_id(self) -> str:
         return self.thread.thread_id
+
+    @property
+    def is_running(self) -> bool:
+        return self._turns.is_running
+
+    @property
+    def present_settings(self) -> ThreadSettings:
+        """What a turn that began now would be allowed."""
+        return self._cap(self.settings)
+
+    @property
+    def agents(self) -> Subagents:
+        """The sub-agents of this thread."""
+        if self._agents is None:
+            if self._make_agents is None:
+                raise SpindleError("this session starts no sub-agents")
+            self._agents = self._make_agents(self, self._stream)
+        return self._agents
 
     def submit(self, submission: Submission) -> None:
         """Hand in an op. Never waits."""
@@ -123,6 +153,9 @@ class Session:
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
         return self._stream.subscribe(skip)
 
+    def listen(self, reader: Subscription) -> None:
+        self._stream.attach(reader)
+
     async def run(self, configured_by: str = "") -> None:
         """Handle ops until shutdown. Owns the running turn: when this task ends, so has the turn."""
         self._emit(configured_by, self._configured)
@@ -132,7 +165,7 @@ class Session:
             while True:
                 submission = await self._ops.get()
                 if isinstance(submission.op, Shutdown):
-                    await self._close()
+                    await self.aclose()
                     self._emit(submission.id, ShutdownComplete())
                     return
                 try:
@@ -143,15 +176,19 @@ class Session:
                     self._emit(submission.id, Error(message=f"internal error: {type(error).__name__}: {error}"))
                 self._ops.task_done()
         finally:
-            await self._close()
+            await self.aclose()
 
     def kill_processes(self) -> None:
         """Kill what runs without waiting for anything. For a process that must end this instant."""
         self._workbench.processes.kill_all()
+        for session in self._agents.sessions.values() if self._agents else ():
+            session.kill_processes()
 
-    async def _close(self) -> None:
+    async def aclose(self) -> None:
         """Stop the turn, kill what it left running, and let go of the record. Safe to call twice."""
         await self._turns.close()
+        if self._agents is not None:
+            await self._agents.aclose()
         if self._warming is not None and not self._warming.done():
             self._warming.cancel()
             await asyncio.wait([self._warming])
@@ -168,27 +205,24 @@ class Session:
         match submission.op:
             case UserTurn() as op:
                 settings = apply_op(self.settings, op)
-                branch = self._branch(op.last_response_id) if op.last_response_id is not None else None
-                await self._turns.stop("replaced")
+                branch = self._way_back(op.last_response_id) if op.last_response_id is not None else None
+                await self._stop("replaced")
                 self.settings = settings
                 if branch is not None:
                     branch()
                 self._turns.start(submission, settings)
             case UserInput(mode="steer") if self._turns.is_running:
                 self._turns.steer(submission)
-            case UserInput():
-                await self._turns.stop("replaced")
-                self._turns.start(submission, self.settings)
-            case Compact():
-                await self._turns.stop("replaced")
+            case UserInput() | Compact() | StartOver():
+                await self._stop("replaced")
                 self._turns.start(submission, self.settings)
             case OverrideTurnContext() as op:
                 self.settings = apply_op(self.settings, op)
             case Interrupt():
-                await self._turns.stop("interrupted")
+                await self._stop("interrupted")
             case ExecApproval(id=request_id, decision=decision) | PatchApproval(id=request_id, decision=decision):
                 kind = "exec" if isinstance(submission.op, ExecApproval) else "patch"
-                if not self._turns.approvals.answer(kind, request_id, decision):
+                if not self._answer_question(kind, request_id, decision):
                     self._emit(submission.id, Warning(message=f"no open approval request {request_id!r}"))
             case RevokeGrant(id=grant_id):
                 grant = self._turns.approvals.revoke(grant_id)
@@ -212,6 +246,18 @@ class Session:
                 self._emit(submission.id, ThreadNameUpdated(thread_id=self.thread_id, thread_name=name))
             case op:
                 self._emit(submission.id, self._answer(op))
+
+    async def _stop(self, reason: str) -> None:
+        """End the running turn, and what sub-agents do for it; without a turn only an interrupt reaches them."""
+        is_theirs = self._turns.is_running or reason == "interrupted"
+        await self._turns.stop(reason)
+        if is_theirs and self._agents is not None:
+            await self._agents.interrupt()
+
+    def _answer_question(self, kind: str, request_id: str, decision: object) -> bool:
+        if self._turns.approvals.answer(kind, request_id, decision):
+            return True
+        return self._agents is not None and self._agents.answer(kind, request_id, decision)
 
     def _answer(self, op: object) -> Msg:
         """Ops that only ask."""
@@ -246,26 +292,7 @@ class Session:
         self.thread.cache.declare("rollback")
         self._briefing.forget_since(self.thread.history.last_turn_context)
 
-    def _branch(self, response_id: str) -> Callable[[], None]:
-        """How to go back to the state after a response of this thread, or of another one that is recorded."""
-        history = self.thread.history
-        if history.has_bookmark(response_id):
+    def _way_back(self, response_id: str) -> Callable[[], None]:
+        from spindle.core.branching import way_back  # few turns go back
 
-            def go_back() -> None:
-                history.cut_to_bookmark(response_id)
-                self.thread.cache.declare("rollback")
-                self._briefing.forget_since(history.last_turn_context)
-
-            return go_back
-        ref = self._store.find_response_id(response_id)
-        if ref is None:
-            raise SpindleError(f"unknown response id {response_id!r}; the turn was not started")
-        other = History.replay(self._store.read(ref))
-        other.cut_to_bookmark(response_id)
-
-        def take_over() -> None:
-            history.append_compacted("", [entry.item for entry in other.entries])
-            self.thread.cache.declare("fork")
-            self._briefing.forget_since(other.last_turn_context)
-
-        return take_over
+        return way_back(self.thread, self._briefing, self._store, response_id)

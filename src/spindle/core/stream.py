@@ -75,7 +75,10 @@ class EventStream:
 
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
         """A new reader; messages of the kinds in `skip` never enter its backlog."""
-        subscription = Subscription(skip)
+        return self.attach(Subscription(skip))
+
+    def attach(self, subscription: Subscription) -> Subscription:
+        """Let a reader of any kind hear everything from now on."""
         self._subscriptions.append(subscription)
         return subscription
 

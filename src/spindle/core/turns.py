@@ -22,7 +22,7 @@ from spindle.core.workbench import Workbench
 from spindle.errors import ModelError, SpindleError
 from spindle.prompt.aborted import aborted_marker
 from spindle.protocol.events import Error, Event, Msg, TaskComplete, TaskStarted, TurnAborted, Warning
-from spindle.protocol.ops import Compact, Submission, UserInput, UserTurn
+from spindle.protocol.ops import Compact, StartOver, Submission, UserInput, UserTurn
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import ToolContext
 
@@ -67,6 +67,7 @@ class Turns:
         limit_s: float,
         legacy_interrupt_error: bool,
         compaction: CompactionOptions,
+        cap: Callable[[ThreadSettings], ThreadSettings] = lambda settings: settings,
     ) -> None:
         self._thread = thread
         self._briefing = briefing
@@ -80,6 +81,8 @@ class Turns:
         self._running: RunningTurn | None = None
         self._steered: list[Submission] = []
         self._said_lost = False
+        self._cap = cap
+        """Takes out of settings what is not allowed at this moment."""
         self._compaction = compaction
         self._compactor: Compactor | None = None
         self.approvals = Approvals(
@@ -104,7 +107,7 @@ class Turns:
             self._briefing.notice(msg)
             self._stream.emit(Event(submission.id, msg))
 
-        running = RunningTurn(submission, turn_id, settings, emit)
+        running = RunningTurn(submission, turn_id, self._cap(settings), emit)
         self._running = running
         running.task = asyncio.ensure_future(self._run(running))
 
@@ -183,6 +186,12 @@ class Turns:
         if isinstance(op := running.submission.op, Compact):
             self._announce(running)
             await self.compactor.compact(settings, turn_id, emit, op.instructions)
+            return TaskComplete(turn_id=turn_id, last_agent_message=None)
+        if isinstance(op, StartOver):
+            from spindle.core.swap import start_over  # seldom
+
+            self._announce(running)
+            start_over(self._thread, self._briefing, settings, turn_id, emit, self._compaction)
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         op = _input_op(running.submission)
         await self._begin(running, op)
@@ -287,7 +296,7 @@ class Turns:
         return bool(steered)
 
     def _tool_context(self, call_id: str, running: RunningTurn) -> ToolContext:
-        settings, turn_id, emit = running.settings, running.turn_id, running.emit
+        settings, turn_id, emit = self._cap(running.settings), running.turn_id, running.emit
         boundary = self._workbench.boundary(settings)
         approvals = self.approvals.for_call(
             sub_id=running.submission.id,

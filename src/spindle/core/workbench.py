@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spindle.core.live_thread import LiveThread
 from spindle.policy.rulebook import RuleBook
@@ -38,6 +38,8 @@ class Workbench:
         self._fence = fence
         self._boundary: Boundary | None = None
         self._image_as_message = image_as_message
+        self.agents: Callable[[], Any] | None = None
+        """Gives the session's sub-agents; set by the session."""
         self._diff: TurnDiffTracker | None = None
 
     def new_turn(self) -> None:
@@ -72,7 +74,9 @@ class Workbench:
             from spindle.patch.diff import TurnDiffTracker  # loaded with the first call
 
             self._diff = TurnDiffTracker()
+        agents = {"agents": self.agents} if self.agents is not None else {}
         return ToolContext(
+            **agents,
             call_id=call_id,
             turn_id=turn_id,
             thread_id=thread.thread_id,

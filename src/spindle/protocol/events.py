@@ -254,6 +254,8 @@ class ExecApprovalRequest(Msg, frozen=True, kw_only=True, tag="exec_approval_req
     """What a yes lets the command reach, in a sentence."""
     offers: list[dict[str, Any]] = []
     """For each available decision the grants it would make: `{"decision", "grants": [Grant]}`."""
+    thread_id: str | None = None
+    """The sub-agent that asks; None = this thread itself."""
 
 
 class ApplyPatchApprovalRequest(Msg, frozen=True, kw_only=True, tag="apply_patch_approval_request"):
@@ -266,6 +268,7 @@ class ApplyPatchApprovalRequest(Msg, frozen=True, kw_only=True, tag="apply_patch
     grant_root: str | None = None
     available_decisions: list[Any] = []
     offers: list[dict[str, Any]] = []
+    thread_id: str | None = None
 
 
 class GrantAdded(Msg, frozen=True, kw_only=True, tag="grant_added"):

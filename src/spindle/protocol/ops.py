@@ -132,6 +132,10 @@ class GetContext(Op, frozen=True, kw_only=True, tag="get_context"):
     """Ask how full the window is and what fills it."""
 
 
+class StartOver(Op, frozen=True, kw_only=True, tag="start_over"):
+    """Go on with a fresh context made of what is known; the thread so far stays in the record."""
+
+
 class Pin(Op, frozen=True, kw_only=True, tag="pin"):
     """Keep a fact, word for word, through every compaction."""
 
@@ -177,6 +181,7 @@ OPS: dict[str, type[Op]] = {
         ListSkills,
         ListModels,
         Compact,
+        StartOver,
         GetContext,
         Pin,
         Unpin,

@@ -116,8 +116,8 @@ class ThreadStore:
         wanted = None if cwd is None or include_other_cwds else os.path.realpath(cwd)
         for path in layout.last_written_first(self._sessions):
             head = self._read_head(path)
-            if head is None or not head.has_user_message:
-                continue
+            if head is None or not head.has_user_message or isinstance(head.meta.get("source"), dict):
+                continue  # nobody spoke in it, or only another agent did
             if provider is not None and head.meta.get("model_provider") not in (provider, None):
                 continue
             if wanted is None or os.path.realpath(str(head.meta.get("cwd") or "")) == wanted:

@@ -10,6 +10,7 @@ from typing import Any
 
 from spindle.errors import ToolError
 from spindle.protocol.items import Item, call_id_of, encode_json
+from spindle.protocol.settings import AgentRole
 from spindle.tools.apply_patch import ApplyPatch
 from spindle.tools.exec_command import ExecCommand, WriteStdin
 from spindle.tools.recollection import Recall, Remember
@@ -111,14 +112,17 @@ def build_tools(
     jit_tools: Collection[str] = (),
     memory: str | None = None,
     recollection: bool = False,
+    agents: Sequence[AgentRole] | None = None,
+    may_spawn: bool = True,
     extra: Sequence[Tool] = (),
 ) -> ToolSet:
     """The tools for a model and a set of features, in their one fixed order.
 
     `shell_type` and `patch_type` ("freeform", "function" or None) come from the model catalogue; `web_search` is
     "cached", "live" or None. `jit_tools` names the ones of `JIT_TOOLS` that are wanted; `memory` is the folder of the
-    project's notes; `recollection` adds what a model keeps and looks up of its own thread. `extra` tools (MCP, the
-    caller's own) stand last, in the order given.
+    project's notes; `recollection` adds what a model keeps and looks up of its own thread. `agents` are the roles of
+    sub-agents, None where there are none; without `may_spawn` their tools only answer. `extra` tools (MCP, the caller's
+    own) stand last, in the order given.
     """
     shells = _Shells(request_rule) if shell_tool else None
     patch = ApplyPatch(freeform=patch_type == "freeform")
@@ -137,6 +141,9 @@ def build_tools(
         listed.append(web_search_spec(web_search == "live"))
     if view_image:
         listed.append(ViewImage())
+    team = _agent_tools(agents) if agents is not None else []
+    if may_spawn:
+        listed += team
     if memory is not None:
         from spindle.tools.memory import Memory  # only where notes are switched on
 
@@ -146,8 +153,14 @@ def build_tools(
     listed += extra
     # Old prompts and resumed threads call tools that are no longer listed; a shell that is switched off stays off.
     handlers: dict[str, Tool] = {patch.name: patch, **(shells.hidden() if shells else {})}
-    handlers.update({tool.name: tool for tool in listed if not isinstance(tool, dict)})
+    handlers.update({tool.name: tool for tool in (*team, *listed) if not isinstance(tool, dict)})
     return ToolSet([tool if isinstance(tool, dict) else tool.spec() for tool in listed], handlers)
+
+
+def _agent_tools(roles: Sequence[AgentRole]) -> list[Tool]:
+    from spindle.tools.agents import agent_tools  # only where sub-agents are switched on
+
+    return agent_tools(roles)
 
 
 def _jit_tools(wanted: Collection[str]) -> list[Tool]:

@@ -97,7 +97,15 @@ class JsonlTranslator:
             case TaskComplete():
                 return self._end()
             case _:
-                return []
+                return self._of_agents(msg)
+
+    def _of_agents(self, msg: Msg) -> list[Line]:
+        if not str(msg.__struct_config__.tag).startswith("collab_"):
+            return []
+        from spindle.frontends.agents import tool_call_line  # with the first sub-agent
+
+        line = tool_call_line(msg, self._id)
+        return [line] if line is not None else []
 
     def set_usage(self, total: dict[str, int]) -> None:
         """The thread's total so far; a resumed thread starts with what it cost before."""
