@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, Turn, call, message, turn
+from spindle.core.report import Break, Cache, ContextReport, RequestReport, Totals
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "rollouts"
 HOSTILE = (
@@ -172,6 +173,13 @@ def test_the_text_of_one_request_drives_no_terminal_and_hides_nothing(recorded: 
     shown = recorded.run("context", recorded.thread_id, "--request", "2")
     assert "begin <script>alert(1)</script>" in shown and "gnp.exe" in shown
     assert not re.search("[\x1b\u202e\u2066\u200b]", shown) and "\\u{202E}gnp.exe" in shown
+
+
+def test_the_page_of_documentation_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "context.md").read_text()
+    named = set(re.findall(r"`(\w+)`", page.split("| field of `--json`")[1]))
+    forms = (ContextReport, Totals, RequestReport, Cache, Break)
+    assert {name for form in forms for name in form.__struct_fields__} - named == set()
 
 
 # ---- which thread, which place -------------------------------------------------------------------------
@@ -329,7 +337,7 @@ def test_the_plots_have_a_column_for_every_request_and_a_line_for_every_break(re
         assert plot.count('"line mark edit"') == 3 and plot.count('"line mark compaction"') == 1
     # The fourth request lost what the third had put into the cache: its column is red from the bottom.
     (lost,) = re.findall(r'<path d="([^"]*)" class="lost">', plots[1])
-    assert lost.startswith("M3.10 100.00h.8V")
+    assert lost.startswith("M3.1 100.00H3.9V")
 
 
 # ---- in a browser --------------------------------------------------------------------------------------

@@ -52,14 +52,14 @@ class Inspection:
         """What the thread holds beyond the last request: its answer, and what came after."""
         self.ledger_text = ""
 
-    def input_of(self, number: int) -> list[Item]:
-        """The items of a request, as they were sent. Raises UsageError when there is no such request."""
+    def input_of(self, number: int, start: int = 0) -> list[Item]:
+        """The items of a request from `start` on, as they were sent. Raises UsageError when there is no such one."""
         if not 1 <= number <= len(self._inputs):
             count = len(self._inputs)
             known = f"there {'is' if count == 1 else 'are'} {count}" if count else "none is recorded"
             raise UsageError(f"no request {number} in this thread; {known}")
         wire, count = self._inputs[number - 1]
-        return [decode_json(raw) for raw in wire[:count]]
+        return [decode_json(raw) for raw in wire[start:count]]
 
     def costs_of(self, number: int) -> Breakdown:
         """The same request item by item, with what each costs."""

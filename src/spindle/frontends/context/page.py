@@ -284,7 +284,9 @@ def _table(report: ContextReport) -> Markup | None:
     for request in report.requests:
         rows.append(_row(request))
         rows += _break_rows(report, request.number)
-    return tag("section", tag("h2", "Requests"), tag("div", tag("table", head, *rows), class_="wide"))
+    return tag(
+        "section", tag("h2", "Requests"), tag("div", tag("table", head, *rows, class_="requests"), class_="wide")
+    )
 
 
 def _break_rows(report: ContextReport, after: int) -> list[Markup]:
@@ -316,7 +318,7 @@ def _inputs(found: Inspection) -> Markup | None:
     requests = found.report.requests
     if not requests:
         return None
-    new = [found.input_of(request.number)[request.shared_items :] for request in requests]
+    new = [found.input_of(request.number, request.shared_items) for request in requests]
     room = min(_MOST_TEXT, max(_LEAST_TEXT, _PAGE_TEXT // max(1, sum(map(len, new)))))
     blocks = []
     for request, items in zip(requests, new, strict=True):

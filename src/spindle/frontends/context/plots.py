@@ -10,6 +10,7 @@ from spindle.frontends.context.markup import Markup, join, tag
 
 _FEWEST_COLUMNS = 16
 """A thread with few requests gets thin bars and room on the right."""
+_MOST_APART = 150
 _MOST_LABELS = 8
 
 
@@ -76,23 +77,31 @@ def amount(value: float) -> str:
 
 
 def _columns(plot: Plot, count: int, top: float) -> list[Markup]:
+    gap = _gap(count)
     base = [0.0] * count
     shapes = []
     for series in plot.series:
         path = ""
         for place, value in enumerate(series.values):
             if value > 0:
-                path += f"M{place + 0.1:.2f} {_y(base[place], top)}h.8V{_y(base[place] + value, top)}h-.8z"
+                start, end = f"{place + gap:.6g}", f"{place + 1 - gap:.6g}"
+                path += f"M{start} {_y(base[place], top)}H{end}V{_y(base[place] + value, top)}H{start}z"
                 base[place] += value
         if path:
             shapes.append(tag("path", d=path, class_=series.kind))
     return shapes
 
 
+def _gap(count: int) -> float:
+    """Half the space between two columns; many stand side by side, or a single one could not be seen any more."""
+    return 0.1 if count <= _MOST_APART else 0
+
+
 def _steps(values: Sequence[float], top: float) -> str:
+    gap = _gap(len(values))
     path = ""
     for place, value in enumerate(values):
-        path += f"{'L' if path else 'M'}{place + 0.1:.2f} {_y(value, top)}h.8"
+        path += f"{'L' if path else 'M'}{place + gap:.6g} {_y(value, top)}H{place + 1 - gap:.6g}"
     return path or "M0 100"
 
 
