@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from spindle.config.schema import Config
-from spindle.errors import SpindleError, UsageError
+from spindle.errors import SandboxUnavailable, SpindleError, UsageError
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import FLAG, VALUE, Option, Parsed
 from spindle.policy.environment import NETWORK_DISABLED, child_environment
@@ -124,7 +124,12 @@ def _start(argv: list[str], boundary: Boundary, environment: dict[str, str], hom
     if boundary.is_full_access:
         os.chdir(boundary.cwd)
         os.execvpe(launch.argv[0], list(launch.argv), dict(launch.env))
-    return foreground.run(launch, cwd=boundary.cwd, shares_terminal=foreground.has_terminal())
+    try:
+        return foreground.run(launch, cwd=boundary.cwd, shares_terminal=foreground.has_terminal())
+    except SandboxUnavailable:
+        # A file may have vanished between the plan and the mounting; that says nothing about the next time.
+        launch = sandbox.plan_now(argv, boundary=boundary, cwd=boundary.cwd, env=environment, home=home, tty=True)
+        return foreground.run(launch, cwd=boundary.cwd, shares_terminal=foreground.has_terminal())
 
 
 def _refuse(message: str, code: int) -> int:

@@ -32,6 +32,7 @@ _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-pa
 _NO_NESTING = "--disable-userns"
 """Known since bubblewrap 0.8."""
 _ENV_PROGRAMS = ("/usr/bin/env", "/bin/env")
+_PROBE = ("--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--unshare-net", "--")
 _PROBE_LIMIT_S = 20.0
 _PROBE_MARK = kill.Mark(1)
 
@@ -44,6 +45,8 @@ class _Backend:
     program = ""
     namespaces: tuple[str, ...] = ()
     restores_signals: str | None = None
+    unshares: tuple[str, ...] | None = None
+    """The words that make mounts private; none where that does not work."""
     guards: dict[str, Guards] = {}
     starter: _Starter | None = None
 
@@ -211,7 +214,7 @@ def launch(
         report.close()
 
     return Launch(
-        argv=group.enter((_Backend.program, "--args", str(plan), "--", *inside)),
+        argv=group.enter((*_private_mounts(), _Backend.program, "--args", str(plan), "--", *inside)),
         env=launcher_env,
         is_confined=True,
         has_launcher=True,
@@ -234,6 +237,26 @@ class Found(msgspec.Struct, frozen=True):
 
 def found() -> Found:
     return Found(_Backend.program, "--unshare-user" in _Backend.namespaces, _starter().watch is not None)
+
+
+def _private_mounts() -> tuple[str, ...]:
+    """What to put before the launcher so that nothing mounted later, outside, appears inside and can be written.
+
+    The launcher itself only keeps its own mounts from getting out. Nothing is needed where no mount is shared.
+    """
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            mounts = file.read()
+    except OSError:
+        return ()
+    if b" shared:" not in mounts and b" master:" not in mounts:
+        return ()
+    if _Backend.unshares is None:
+        user = () if os.getuid() == 0 else ("--user", "--map-current-user")
+        words = ("/usr/bin/unshare", *user, "--mount", "--propagation", "private", "--")
+        done = _run_bounded([*words, _Backend.program, *_PROBE, "/bin/true"], starter=_starter())
+        _Backend.unshares = words if done is not None and done.returncode == 0 else ()
+    return _Backend.unshares
 
 
 def _socket_rules(boundary: Boundary) -> SocketRules:

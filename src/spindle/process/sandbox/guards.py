@@ -65,10 +65,7 @@ class Guards:
             if self._keeper is not None:
                 self._keeper.close()
                 self._keeper = None
-            try:
-                os.unlink(self._register)
-            except OSError:
-                pass
+            _unlink(self._register)
 
     def _hold_one(self, path: str) -> bool:
         if path in self._held:
@@ -122,27 +119,34 @@ class Guards:
             try:
                 with open(listed, "rb") as file:
                     paths = [os.fsdecode(line) for line in file.read().splitlines()]
-                os.unlink(listed)
             except OSError:
                 continue
             for path in paths:
                 fd = _lock(path) if _is_placeholder(path) else None
                 if fd is not None:
                     _remove_if_unused(path, fd)
+            if not any(map(_is_placeholder, paths)):
+                _unlink(listed)  # else somebody still holds one: the next start looks again
 
 
 class _Keeper:
     """A small shell that outlives this process when it is killed, and then removes what is listed.
 
-    The kernel closes our end of its pipe however we die. What another sandbox still holds is locked, and left alone.
+    The kernel closes our end of its pipe however we die. What another sandbox still holds is locked; it is tried again
+    for a moment, and then left to that one.
     """
 
     _SCRIPT = """
     read -r _ && exit
-    sleep 0.1
-    while IFS= read -r name; do
-      [ -d "$name" ] && flock -n -x "$name" rmdir "$name"
-    done < "$0" 2>/dev/null
+    for pass in 1 2 3 4 5 6 7 8; do
+      sleep 0.1
+      left=
+      while IFS= read -r name; do
+        [ ! -d "$name" ] || flock -n -x "$name" rmdir "$name" || left=yes
+      done < "$0" 2>/dev/null
+      [ "$left" ] || break
+      sleep 0.2
+    done
     rm -f "$0"
     """
 
@@ -169,6 +173,13 @@ class _Keeper:
         self._process.kill()
         self._process.wait()
         os.close(self._ours)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
 
 
 def _make(path: str) -> bool:

@@ -18,7 +18,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER = 1
 _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 _JOIN_SESSION_KEYRING = 1
-_RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 0x02, 0x08, 0x10
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -83,6 +83,12 @@ def open_in_root(root: int, path: bytes) -> int:
     """What `path` leads to when `root` is the root folder, as a handle that can be neither read nor written."""
     how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
     return _call(_OPENAT2, ctypes.c_int(root), ctypes.c_char_p(path), how, ctypes.c_size_t(len(how)))
+
+
+def open_beneath(folder: int, path: bytes) -> int:
+    """The same for a path that must stay inside a folder, links included."""
+    how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    return _call(_OPENAT2, ctypes.c_int(folder), ctypes.c_char_p(path), how, ctypes.c_size_t(len(how)))
 
 
 def connect(fd: int, address: bytes) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Sequence
 
 from spindle.errors import SandboxUnavailable
@@ -17,15 +18,18 @@ from spindle.process.sandbox.guards import Guards
 SYSTEM_MOUNTS = (
     *("--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
     *(("--ro-bind", "/dev/null", "/proc/keys") if os.path.exists("/proc/keys") else ()),
+    *("--tmpfs", "/proc/1", "--remount-ro", "/proc/1"),
 )
 """Devices and processes of the sandbox's own. The kernel lets user 0 write its settings, whatever capabilities are
 gone; one of them names a program to be run outside. bubblewrap guards the rest of /proc itself, but not this. What
-keys the user has is nobody's business."""
+keys the user has is nobody's business. The first process is the launcher's: whoever could write its memory could make
+it forget to die with us."""
 _EMPTY = ("--size", "4096", "--perms", "0555", "--tmpfs")
 """Half the price of a bind. Whoever makes it writable writes into memory that vanishes with the command."""
 _UNREADABLE_FOLDER = ("--size", "4096", "--perms", "0000", "--tmpfs")
 _MOST_DENIED = 500
 _DATAGRAM = b"0002"
+_SETTLED_S = 0.3
 
 
 class Mounts:
@@ -153,7 +157,11 @@ def _around_launcher(roots: Sequence[str], launcher: str) -> list[str]:
 
 
 def _datagram_sockets(boundary: Boundary) -> list[str]:
-    """Sockets of programs outside to which a message could be sent without connecting first."""
+    """Sockets of programs outside to which a message could be sent without connecting first.
+
+    Where they really are: nothing can be mounted on a path through a link. Not those of the last moment, which come and
+    go: a mount on what is gone would keep the command from starting.
+    """
     found: list[str] = []
     try:
         with open("/proc/net/unix", "rb") as file:
@@ -166,9 +174,17 @@ def _datagram_sockets(boundary: Boundary) -> list[str]:
     allowed = boundary.fence.unix_sockets
     return [
         path
-        for path in dict.fromkeys(found)
-        if not is_below(path, "/dev") and path not in allowed and os.path.exists(path) and _is_reachable(path)
+        for path in dict.fromkeys(map(os.path.realpath, found))
+        if not is_below(path, "/dev") and path not in allowed and _is_settled(path) and _is_reachable(path)
     ]
+
+
+def _is_settled(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISSOCK(status.st_mode) and time.time() - status.st_ctime > _SETTLED_S
 
 
 def _is_reachable(path: str) -> bool:

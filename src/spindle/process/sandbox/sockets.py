@@ -13,6 +13,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
 import struct
 import threading
@@ -198,6 +199,14 @@ class _Question:
     def open(self, path: bytes) -> int:
         """A handle of what a path leads to in the caller's world."""
         folder = f"/proc/{self._tid}"
+        own = re.fullmatch(rb"/proc/(?:thread-)?self/(cwd|fd/\d+)/(.+)", path, re.DOTALL)
+        if own is not None:  # a way around the length of addresses; "self" is the caller, not us
+            start = os.open(f"{folder}/{own[1].decode()}", os.O_PATH | os.O_CLOEXEC)
+            try:
+                self._require_alive()
+                return kernel.open_beneath(start, own[2])
+            finally:
+                os.close(start)
         root = os.open(f"{folder}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if not path.startswith(b"/"):
