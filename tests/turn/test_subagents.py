@@ -27,7 +27,7 @@ from spindle.protocol.events import (
     TokenCount,
     TurnAborted,
 )
-from spindle.protocol.ops import ExecApproval, Interrupt, OverrideTurnContext, PatchApproval
+from spindle.protocol.ops import ExecApproval, Interrupt, OverrideTurnContext, PatchApproval, StartOver, UserInput
 from spindle.protocol.request import Request, TokenUsage
 from spindle.tools.agents import WaitArgs
 
@@ -390,6 +390,54 @@ async def test_a_resumed_thread_knows_its_former_sub_agents_as_closed(play: Any)
     assert answers["c"] == {"status": "shutdown"}
 
 
+async def test_a_bug_while_one_is_opened_costs_nothing_but_that_one(play: Any) -> None:
+    cast = Cast(spawn("x"), spawn("y"), says("I go on"))
+    driver = await play(cast, config={"agents": {"max_threads": 1}})
+    agents = driver.session.agents
+
+    async def broken(_: Any) -> Any:
+        raise RuntimeError("no memory")
+
+    agents._open_agent = broken
+    messages = await driver.turn("go")
+    answers = outputs(cast.requests["parent"][-1])
+    told = "no sub-agent was started: internal error: RuntimeError: no memory"
+    assert answers == {"spawn-x": told, "spawn-y": told}  # the place of the first was free again
+    assert of(messages, TaskComplete)[-1].last_agent_message == "I go on"
+
+
+async def test_a_person_who_says_something_is_not_kept_waiting(play: Any) -> None:
+    cast = Cast(spawn("slow"), wait_for_all(timeout_ms=300_000), says("I heard you"), slow=[[waits(60), says("never")]])
+    driver = await play(cast)
+    sub_id = driver.begin("go")
+    await driver.until(CollabWaitingBegin)
+    driver.submit(UserInput(items=[{"type": "text", "text": "how far are you?"}], mode="steer"))
+    await driver.end_of(sub_id)
+    (agent_id,) = ids(cast.requests["parent"][-1])
+    assert outputs(cast.requests["parent"][-1])["wait"] == {"status": {agent_id: "running"}, "timed_out": False}
+    assert texts(cast.requests["parent"][-1])[-1] == "how far are you?"
+
+
+async def test_what_is_compacted_away_does_not_lose_the_sub_agents(play: Any) -> None:
+    cast = Cast(
+        [spawn("open"), spawn("shut")],
+        wait_for_all(),
+        lambda request: calls("close_agent", {"id": ids(request)[1]}, "close"),
+        says("done"),
+        says("ok"),
+        open=[says("O")],
+        shut=[says("S")],
+    )
+    driver = await play(cast)
+    await driver.turn("go")
+    first, second = ids(cast.requests["parent"][-1])
+    await driver.end_of(driver.submit(StartOver()))
+    await driver.turn("and now?")
+    ledger = texts(cast.requests["parent"][-1])[-2]
+    assert f"- `{first}`, completed: task open" in ledger
+    assert f"- `{second}`, closed: task shut" in ledger
+
+
 # ---- limits ------------------------------------------------------------------------------------------
 
 
@@ -509,6 +557,16 @@ async def test_a_role_can_take_rights_away_but_not_give_any(play: Any) -> None:
     assert loose.sandbox.mode == "read-only"
 
 
+async def test_who_only_plans_has_nothing_changed_by_others(play: Any) -> None:
+    cast = Cast(spawn("x"), wait_for_all(), says("done"), x=[says("X")])
+    driver = await play(cast, sandbox="workspace-write")
+    await driver.turn("go", collaboration_mode={"mode": "plan"})
+    (child,) = driver.session.agents.sessions.values()
+    settings = child.present_settings
+    assert (settings.sandbox.mode, settings.collaboration_mode.mode) == ("read-only", "default")
+    assert not any("<proposed_plan>" in text for text in texts(cast.requests["x"][0]))
+
+
 async def test_a_sub_agent_follows_when_its_parents_rights_are_taken_away(play: Any, workspace: Path) -> None:
     def writes(call_id: str) -> AnyStep:
         return calls("exec_command", {"cmd": f"echo x > {call_id}"}, call_id)
@@ -600,10 +658,12 @@ async def test_the_record_of_a_sub_agent_names_its_parent(play: Any) -> None:
     assert meta["id"] == child.thread_id and "forked_from_id" not in meta
     spawned = {"parent_thread_id": driver.session.thread_id, "depth": 1, "agent_role": "scout"}
     assert meta["source"] == {"subagent": {"thread_spawn": spawned}}
-    # The newest thread of a folder is the newest that a person talked to.
+    # The threads of a folder are those that a person talked to.
     store = driver.session._store
     newest = store.latest(str(meta["cwd"]), None)
     assert newest is not None and newest.id == driver.session.thread_id
+    assert [thread.id for thread in store.list(subagents=False).threads] == [driver.session.thread_id]
+    assert [thread.id for thread in store.list(sources=["subagent"]).threads] == [child.thread_id]
 
 
 async def test_a_role_decides_what_a_sub_agent_is_told_and_who_it_is(play: Any, tmp_path: Path) -> None:

@@ -83,6 +83,22 @@ def drop_loosening(layer: Layer, users: Mapping[str, Any], defaults: tuple[str, 
             if key in details and is_looser(details[key]):
                 _drop(layer, ("sandbox_workspace_write", key), details, warnings)
 
+    for name, role in layer.values.get("agents", {}).items():
+        own_role = users.get("agents", {}).get(name)
+        if isinstance(role, dict) and isinstance(own_role, dict):
+            _drop_loosening_role(layer, name, role, own_role, warnings)
+
+
+def _drop_loosening_role(
+    layer: Layer, name: str, role: dict[str, Any], own: Mapping[str, Any], warnings: list[str]
+) -> None:
+    """A project can describe a role of the user's otherwise, but not take away what confines it."""
+    mode, own_mode = role.get("sandbox_mode"), own.get("sandbox_mode")
+    if mode is not None and own_mode is not None and SANDBOX_MODES.index(mode) > SANDBOX_MODES.index(own_mode):
+        _drop(layer, ("agents", name, "sandbox_mode"), role, warnings)
+    if "config_file" in role and "config_file" in own:
+        _drop(layer, ("agents", name, "config_file"), role, warnings)
+
 
 def _rank(policy: Any) -> int:
     # A `granular` table is read as on-request.

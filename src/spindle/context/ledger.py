@@ -99,6 +99,15 @@ class Question(msgspec.Struct, frozen=True):
     at: int
 
 
+class SubAgent(msgspec.Struct, frozen=True):
+    """Another agent that works for this thread; `state` is how it stands: running, completed, errored, closed, …"""
+
+    id: str
+    task: str
+    state: str
+    at: int
+
+
 class WorkLedger(msgspec.Struct, kw_only=True):
     """Everything noted so far. Change it only through `note_…`; its record is itself as plain data."""
 
@@ -113,6 +122,7 @@ class WorkLedger(msgspec.Struct, kw_only=True):
     approvals: list[Approval] = []
     pins: dict[str, Pin] = {}
     questions: dict[str, Question] = {}
+    agents: dict[str, SubAgent] = {}
     open_calls: dict[str, Item] = {}
     """Calls whose output has not come."""
 
@@ -274,6 +284,10 @@ class WorkLedger(msgspec.Struct, kw_only=True):
 
     def note_approval(self, what: str, *, is_granted: bool, reason: str = "") -> None:
         self.approvals.append(Approval(what, is_granted, self._tick(), reason))
+
+    def note_agent(self, agent_id: str, state: str, task: str = "") -> None:
+        known = self.agents.get(agent_id)
+        self.agents[agent_id] = SubAgent(agent_id, task or (known.task if known else ""), state, self._tick())
 
     def note_pin(self, text: str, by: Author = "user") -> None:
         """A fact that must not be lost; the same text again makes it newer."""

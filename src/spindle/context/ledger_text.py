@@ -15,12 +15,13 @@ from spindle.protocol.quote import visible
 if TYPE_CHECKING:
     from spindle.context.ledger import ReadFile, WorkLedger
 
-PINS, REQUESTS, QUESTIONS, PLAN, CHANGED, READ, RAN, ANSWERED = range(8)
+PINS, REQUESTS, QUESTIONS, PLAN, AGENTS, CHANGED, READ, RAN, ANSWERED = range(9)
 HEADINGS = {
     PINS: "## Facts to keep",
     REQUESTS: "## What the user asked, word for word",
     QUESTIONS: "## Questions that are not answered yet",
     PLAN: "## The plan",
+    AGENTS: "## Sub-agents",
     CHANGED: "## Files changed",
     READ: "## Files read; no need to read again what did not change",
     RAN: "## Commands run",
@@ -71,6 +72,9 @@ def _lines(ledger: WorkLedger, shown: Collection[str]) -> Iterator[_Line]:
         done = step.status == "completed"
         at = ledger.plan_at - (number + 1) / (len(ledger.plan) + 1)
         yield _Line(PLAN, at, f"- [{_MARKS.get(step.status, ' ')}] {_short(step.step)}", 3 if done else 2)
+    for agent in ledger.agents.values():
+        tier = 3 if agent.state == "closed" else 2
+        yield _Line(AGENTS, agent.at, f"- {_code(agent.id)}, {agent.state}: {_short(agent.task)}", tier)
     for changed in ledger.changes.values():
         yield _Line(CHANGED, changed.at, f"- {changed.change} {_code(changed.path)}{_hash(changed.hash)}")
     for read in ledger.reads.values():

@@ -39,6 +39,8 @@ class Notes:
         self._ledger: WorkLedger | None = None
         self._noted = 0
         """How many records the ledger has seen."""
+        self._former = len(history.records)
+        """What was recorded before this session; its sub-agents are gone, also if nobody lived to say so."""
         self._cwd = ""
 
     # ---- writing -------------------------------------------------------------------------------
@@ -76,12 +78,12 @@ class Notes:
 
         if self._ledger is None:
             self._ledger = WorkLedger()
-        for record in self._history.records[self._noted :]:
-            self._note(record, self._ledger)
+        for number, record in enumerate(self._history.records[self._noted :], self._noted):
+            self._note(record, self._ledger, is_former=number < self._former)
         self._noted = len(self._history.records)
         return self._ledger
 
-    def _note(self, record: Record, ledger: WorkLedger) -> None:
+    def _note(self, record: Record, ledger: WorkLedger, *, is_former: bool) -> None:
         match record.kind:
             case "response_item":
                 if (item := _item_of(record)) is not None:
@@ -93,6 +95,8 @@ class Notes:
                 ledger.note_rolled_back(turns if isinstance(turns, int) else 0)
             case "spindle_note":
                 _note_fact(record.payload, ledger)
+            case "spindle_agent":
+                _note_agent(record.payload, ledger, is_former=is_former)
 
     # ---- looking back --------------------------------------------------------------------------
 
@@ -156,6 +160,14 @@ def _around(text: str, word: str) -> str:
     """The part of a text around the first place where a word stands."""
     at = max(0, text.casefold().find(word) - _EXCERPT // 2)
     return text[at : at + _EXCERPT]
+
+
+def _note_agent(fact: dict[str, Any], ledger: WorkLedger, *, is_former: bool) -> None:
+    match fact:
+        case {"id": str(agent_id), "state": str(state)}:
+            ledger.note_agent(agent_id, "closed" if is_former else state, str(fact.get("task") or ""))
+        case _:
+            pass
 
 
 def _note_fact(fact: dict[str, Any], ledger: WorkLedger) -> None:

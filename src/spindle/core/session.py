@@ -130,7 +130,7 @@ class Session:
 
     @property
     def present_settings(self) -> ThreadSettings:
-        """What a turn that began now would be allowed."""
+        """What a turn would be allowed now."""
         return self._cap(self.settings)
 
     @property
@@ -213,6 +213,8 @@ class Session:
                 self._turns.start(submission, settings)
             case UserInput(mode="steer") if self._turns.is_running:
                 self._turns.steer(submission)
+                if self._agents is not None:
+                    self._agents.nudge()
             case UserInput() | Compact() | StartOver():
                 await self._stop("replaced")
                 self._turns.start(submission, self.settings)

@@ -36,7 +36,7 @@ from spindle.protocol.events import (
 )
 from spindle.protocol.ops import ExecApproval, Interrupt, PatchApproval, Shutdown, Submission, UserInput, UserTurn
 from spindle.protocol.request import TokenUsage
-from spindle.protocol.settings import AgentRole, SandboxPolicy, ThreadSettings
+from spindle.protocol.settings import AgentRole, CollaborationMode, ThreadSettings
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -134,6 +134,7 @@ class Subagents:
         }
         """Those that were, with what they cost where that is known; a resumed thread finds the former ones here."""
         self._changed = asyncio.Event()
+        self._nudges = 0
 
     @classmethod
     def of_session(
@@ -176,7 +177,7 @@ class Subagents:
         session.listen(_Tap(partial(self._hear, agent)))
         agent.actor = asyncio.ensure_future(session.run())
         agent.actor.add_done_callback(partial(self._on_end, agent))
-        self._thread.history.append_extra(KIND, {"id": agent.id, "role": role_name, "state": "started"})
+        self._record(agent.id, "running", role=role_name, task=message)
         session.submit(Submission(self._thread.clock.uuid7(), UserTurn(items=_text(message))))
         return agent.id
 
@@ -189,11 +190,14 @@ class Subagents:
         await self._settled(agent)
 
     async def wait(self, ids: list[str], timeout_s: float, *, any_of_them: bool = False) -> bool:
-        """Wait until all, or any, of them are done; false when the time was up before. Unknown ones count as done."""
-        enough = any if any_of_them else all
+        """Wait until all, or any, of them are done, or somebody is in a hurry; false when the time was up before.
+
+        Those that do not exist count as done.
+        """
+        enough, nudges = any if any_of_them else all, self._nudges
         try:
             async with asyncio.timeout(timeout_s):
-                while not enough(self._is_done(agent_id) for agent_id in ids):
+                while nudges == self._nudges and not enough(self._is_done(agent_id) for agent_id in ids):
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
@@ -236,6 +240,11 @@ class Subagents:
                 return True
         return False
 
+    def nudge(self) -> None:
+        """Nobody waits any longer: there is something the model should hear first."""
+        self._nudges += 1
+        self._changed.set()
+
     async def interrupt(self) -> None:
         """Stop what the sub-agents do. They stay open: what they have learned is not lost."""
         running = [agent for agent in self._agents.values() if not agent.is_done]
@@ -250,11 +259,9 @@ class Subagents:
     # ---- one sub-agent -------------------------------------------------------------------------
 
     def _role(self, name: str | None) -> AgentRole | None:
-        if name is None:
-            return None
-        role = self._roles.get(name)
-        if role is None:
-            known = ", ".join(("default", *self._roles))
+        role = self._roles.get(name or "default")
+        if role is None and name is not None:
+            known = ", ".join(dict.fromkeys(("default", *self._roles)))
             raise SpindleError(f"there is no agent type {name!r}; known: {known}")
         return role
 
@@ -326,6 +333,7 @@ class Subagents:
             self._stream.emit(Event("", self._wrapped(agent, msg)))
         if isinstance(msg, TaskComplete | TurnAborted):
             agent.questions.clear()
+            self._record(agent.id, agent.status if isinstance(agent.status, str) else next(iter(agent.status)))
             self._thread.report_usage(lambda msg: self._stream.emit(Event("", msg)))
             self._changed.set()
 
@@ -340,7 +348,8 @@ class Subagents:
     def _put_question(self, agent: Agent, msg: ExecApprovalRequest | ApplyPatchApprovalRequest) -> None:
         """A request to a person, under an id that no other thread can have."""
         is_own = msg.thread_id is None
-        request_id = f"{agent.id}:{msg.call_id}" if is_own else msg.call_id
+        # A model chooses its call ids, and knows its sub-agents' ids: an answer must not reach another question.
+        request_id = f"{agent.id}:{msg.call_id}:{self._thread.clock.uuid7()[-8:]}" if is_own else msg.call_id
         agent.questions[request_id] = ("exec" if isinstance(msg, ExecApprovalRequest) else "patch", msg.call_id)
         thread_id = agent.id if is_own else msg.thread_id
         self._stream.emit(Event(request_id, msgspec.structs.replace(msg, call_id=request_id, thread_id=thread_id)))
@@ -378,7 +387,11 @@ class Subagents:
                 agent.actor.cancel()
                 await asyncio.wait([agent.actor], timeout=CLOSE_S)
             self._closed[agent.id] = agent.session.thread.total_usage
-            self._thread.history.append_extra(KIND, {"id": agent.id, "state": "closed"})
+            self._record(agent.id, "closed")
+
+    def _record(self, agent_id: str, state: str, **more: str | None) -> None:
+        """A line of the parent's record; the ledger of its work is made of such lines."""
+        self._thread.history.append_extra(KIND, {"id": agent_id, "state": state, **more})
 
     def _find(self, agent_id: str) -> Agent:
         agent = self._agents.get(agent_id)
@@ -405,13 +418,15 @@ class _Tap(Subscription):
 
 
 def _with_role(settings: ThreadSettings, role: AgentRole | None) -> ThreadSettings:
-    if role is None:
-        return settings
-    changes: dict[str, Any] = {"model": role.model, "effort": role.effort}
-    if role.sandbox_mode is not None:
-        changes["sandbox"] = SandboxPolicy(**{**msgspec.structs.asdict(settings.sandbox), "mode": role.sandbox_mode})
-    given = {name: value for name, value in changes.items() if value is not None}
-    return msgspec.structs.replace(settings, **given)
+    changes: dict[str, Any] = {"collaboration_mode": CollaborationMode()}
+    mode = role.sandbox_mode if role is not None else None
+    if settings.collaboration_mode.mode == "plan":
+        mode = "read-only"  # who only plans has nothing changed by others either
+    if mode is not None:
+        changes["sandbox"] = msgspec.structs.replace(settings.sandbox, mode=mode)
+    if role is not None:
+        changes |= {"model": role.model or settings.model, "effort": role.effort or settings.effort}
+    return msgspec.structs.replace(settings, **changes)
 
 
 def _text(message: str) -> list[dict[str, Any]]:

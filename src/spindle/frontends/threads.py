@@ -49,6 +49,7 @@ def show_list(store: ThreadStore, parsed: Parsed) -> int:
         sort_key="updated_at",
         archived=parsed.flag("archived"),
         cwd=None if parsed.flag("all") else working_folder(parsed.value("cd")),
+        subagents=False,
         search=parsed.value("find"),
     )
     if parsed.flag("json"):

@@ -68,6 +68,7 @@ class ThreadIndex:
         cwd: str | None = None,
         providers: list[str] | None = None,
         sources: list[str] | None = None,
+        subagents: bool = True,
         search: str | None = None,
         named: list[str] | None = None,
     ) -> list[Row]:
@@ -80,6 +81,8 @@ class ThreadIndex:
         if cwd is not None:
             where.append("cwd = ?")
             arguments.append(cwd)
+        if not subagents:
+            where.append("source_kind IS NOT 'subagent'")
         for column, allowed in (("provider", providers), ("source_kind", sources)):
             if allowed:
                 where.append(f"{column} IN ({','.join('?' * len(allowed))})")

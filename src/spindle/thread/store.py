@@ -240,9 +240,13 @@ class ThreadStore:
         cwd: str | None = None,
         providers: list[str] | None = None,
         sources: list[str] | None = None,
+        subagents: bool = True,
         search: str | None = None,
     ) -> ThreadPage:
-        """Threads in which a person said something. `search` looks into names and everything that was said."""
+        """Threads in which a person said something, or (`subagents`) only another agent.
+
+        `search` looks into names and everything that was said.
+        """
         if sort_key not in ("created_at", "updated_at"):
             raise ThreadError(f"threads cannot be sorted by {sort_key!r}; use created_at or updated_at")
         # The only use of SQLite, which is slow to import.
@@ -261,6 +265,7 @@ class ThreadStore:
             cwd=cwd,
             providers=providers,
             sources=sources,
+            subagents=subagents,
             search=search,
             named=found_by_name,
         )
