@@ -263,6 +263,19 @@ def test_threads_of_codex_and_empty_ones_give_a_report_too(recorded: Recorded, t
     assert "No request is recorded" in recorded.run("context", str(tmp_path / "empty.jsonl"), "--html")
 
 
+def test_odd_file_names_and_poor_terminals_are_no_obstacle(recorded: Recorded, tmp_path: Path) -> None:
+    odd = os.fsencode(tmp_path) + b"/\xff\xe2\x80\xae.jsonl"
+    Path(os.fsdecode(odd)).write_bytes((FIXTURES / "codex-0.101.0.jsonl").read_bytes())
+    for form in ([], ["--json"], ["--html"], ["--request", "2"]):
+        done = subprocess.run(
+            [*recorded.command, "context", odd, *form],
+            env={**recorded.environment, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, b"") and b"permissions" in done.stdout
+
+
 def test_a_reader_that_leaves_early_is_no_error(recorded: Recorded) -> None:
     command = f'set -o pipefail; "$@" context {recorded.thread_id} --request 6 | head -n 1'
     done = subprocess.run(

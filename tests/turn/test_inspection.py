@@ -123,6 +123,19 @@ async def test_the_program_that_goes_on_with_a_thread_continues_its_prefix(start
     assert (last.cache.cause, last.cache.lost_tokens > 20_000) == ("resume", True)
 
 
+async def test_a_compaction_by_the_server_is_one_too(start: Any) -> None:
+    driver = await start()
+    await driver.turn("P1", runs(1, used(10_000, 0)), says("one", usage=used(14_000, 9_984)))
+    kept = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "P1"}]}]
+    driver.model.compactions.append([*kept, {"type": "compaction", "encrypted_content": "x" * 4_000}])
+    await driver.end_of(driver.submit(Compact()))
+    await driver.turn("P2", says("two", usage=used(9_000, 0)))
+    found = inspect_thread(record_of(driver))
+    assert found.input_of(3) == driver.inputs[-1]
+    assert [(broken.kind, broken.after_request) for broken in found.report.breaks] == [("compaction", 2)]
+    assert found.report.requests[2].cache.cause == "compaction" and found.report.requests[2].sources["summary"] > 500
+
+
 async def test_the_tools_are_what_is_left_of_a_request(start: Any) -> None:
     driver = await start()
     await driver.turn("P", says("x", usage=used(10_000, 0)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import tempfile
 from typing import Any
 
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import load_config
+from spindle.core.inspection import Inspection, inspect_thread
 from spindle.core.session import Session
 from spindle.model.scripted import ScriptedModel, calls, drops, fails, item_of, says, thinks, waits
 from spindle.protocol.events import TERMINAL
+from spindle.protocol.items import decode_json
 from spindle.protocol.ops import Interrupt, OverrideTurnContext, Shutdown, Submission, UserInput, UserTurn
+from spindle.thread.rollout import RolloutData, read_rollout
 
 PLAN = {"plan": [{"step": "a", "status": "pending"}]}
 
@@ -153,6 +157,35 @@ def test_each_input_begins_with_the_one_before_and_the_rest_never_changes(script
     for before, after in itertools.pairwise(sent):
         assert after.input[: len(before.input)] == before.input
         assert after.instructions == before.instructions and after.tools == before.tools
+
+
+async def read_back(script: list[tuple[str, Any]]) -> tuple[list[Any], Inspection]:
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as cwd:
+        machine = Machine(home, cwd)
+        await machine.open()
+        for action, argument in script:
+            await asyncio.wait_for(machine.act(action, argument), 20)
+        history = machine.session.thread.history
+        await machine.close()
+        assert history.writer is not None
+        is_recorded = os.path.exists(history.writer.path)
+        data = (
+            read_rollout(history.writer.path)
+            if is_recorded
+            else RolloutData(path="", thread_id="", meta={}, records=[])
+        )
+        return machine.sent, inspect_thread(data)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(actions, min_size=2, max_size=7))
+def test_the_record_tells_each_input_that_was_answered(script: list[tuple[str, Any]]) -> None:
+    sent, found = asyncio.run(read_back(script))
+    inputs = iter([[decode_json(raw) for raw in request.input] for request in sent])
+    for request in found.report.requests:
+        told = found.input_of(request.number)
+        assert told in inputs, "in the order in which they were sent"
+        assert not request.cache.is_alarm
 
 
 def test_the_property_can_fail() -> None:

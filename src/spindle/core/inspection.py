@@ -171,6 +171,8 @@ class _Fold:
                 self._answer = len(self._history.entries) - 1
             self._was_answer = True
             return
+        if item.get("type") != "message" and not is_output(item):
+            return  # of an unknown type: whoever wrote it, no model is shown it
         if self._was_answer and not self._is_marked:
             self._add(None, None, self._input_at or timestamp, None, before=len(self._history.entries) - 1)
         self._was_answer = False

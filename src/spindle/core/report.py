@@ -97,7 +97,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     lost_tokens: dict[str, int]
     """What was charged in full although it had been in the cache, by cause."""
     side_tokens: int
-    """Spent beside the requests of the thread, above all on summaries."""
+    """Spent beside the requests of the thread: on summaries and sub-agents."""
     compactions: int
     edits: int
     alarms: int

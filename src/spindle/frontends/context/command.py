@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterable
@@ -13,6 +14,8 @@ from spindle.errors import ThreadError, ThreadNotFound, UsageError
 from spindle.frontends.launch import home_from, working_folder
 from spindle.frontends.options import FLAG, OPTIONAL, VALUE, Option, Parsed
 from spindle.protocol.clock import SystemClock
+from spindle.protocol.items import encode_payload
+from spindle.protocol.quote import visible
 from spindle.thread.store import ThreadRef, ThreadStore
 
 OPTIONS = (
@@ -88,15 +91,15 @@ def _thread(store: ThreadStore, parsed: Parsed, words: list[str]) -> ThreadRef:
 
 def _json(found: Inspection, name: str | None, number: int | None) -> bytes:
     if number is None:
-        return msgspec.json.encode({"name": name, **msgspec.to_builtins(found.report)})
+        return encode_payload({"name": name, **msgspec.to_builtins(found.report)})
     costs = found.costs_of(number)
-    return msgspec.json.encode(
+    return encode_payload(
         {
             "version": found.report.version,
             "thread_id": found.report.thread_id,
-            "request": found.report.requests[number - 1],
+            "request": msgspec.to_builtins(found.report.requests[number - 1]),
             "instructions": found.instructions,
-            "items": costs.items,
+            "items": msgspec.to_builtins(costs.items),
             "input": found.input_of(number),
         }
     )
@@ -118,11 +121,13 @@ def _write_page(page: bytes, file: str | None, thread_id: str) -> int:
             replace_private(os.path.abspath(file), page)
     except OSError as error:
         raise ThreadError(f"the page cannot be written to {file}: {error.strerror}") from error
-    print(file)
+    _print([visible(file)])
     return 0
 
 
 def _print(lines: Iterable[str]) -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every terminal can show what a thread holds
     try:
         for line in lines:
             print(line)

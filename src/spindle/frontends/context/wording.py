@@ -65,7 +65,7 @@ def summary_words(report: ContextReport) -> str:
         f"{totals.output_tokens:,} out",
     ]
     if totals.side_tokens:
-        said.append(f"{totals.side_tokens:,} beside (summaries)")
+        said.append(f"{totals.side_tokens:,} beside (summaries, sub-agents)")
     if totals.compactions:
         said.append(counted(totals.compactions, "compaction"))
     if totals.edits:
