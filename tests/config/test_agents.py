@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from spindle.config.load import load_config
+from spindle.config.roles import config_for_agent
 from spindle.config.schema import Config
 from spindle.errors import ConfigError
-from spindle.protocol.settings import AgentRole
+from spindle.protocol.settings import AgentRole, ThreadSettings
 
 
 @pytest.fixture
@@ -62,6 +63,17 @@ def test_a_role_is_its_table_over_its_file(home: Path) -> None:
     )
     assert config.agent_roles["writer"] == AgentRole(name="writer", instructions="Write.")
     assert config.warnings == [f"{home}/scout.toml: notify has no effect for a role of sub-agents"]
+
+
+def test_a_sub_agent_has_the_persons_configuration_but_for_what_its_order_says(home: Path) -> None:
+    config = load(home, 'notify = ["bell"]\ndeveloper_instructions = "Mine."\nnonsense = 1\n')
+    assert config.warnings and config.notify
+    settings = ThreadSettings(cwd="/w", model="m", model_provider="openai", approval_policy="untrusted")
+    role = AgentRole(name="r", instructions="Role.")
+    child = config_for_agent(config, settings, role, "Preface.")
+    assert (child.notify, child.warnings, child.developer_instructions) == ((), [], "Mine.\n\nPreface.\n\nRole.")
+    assert (child.cwd, child.model, child.approval_policy, child.sandbox) == ("/w", "m", "untrusted", settings.sandbox)
+    assert config_for_agent(config, settings, None, "Preface.").developer_instructions == "Mine.\n\nPreface."
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ async def test_a_thread_goes_on_from_what_is_known_without_asking_a_model(start:
         says("SAID-X", usage=TokenUsage(input_tokens=49_000, total_tokens=50_000)),
     )
     driver.submit(Pin(text="PINNED-X"))
+    (workspace / "AGENTS.md").write_text("RULE-Y\n")
     asked = len(driver.model.requests)
     messages = await driver.end_of(driver.submit(StartOver()))
     assert len(driver.model.requests) == asked
@@ -39,7 +40,9 @@ async def test_a_thread_goes_on_from_what_is_known_without_asking_a_model(start:
     first, after = driver.inputs[0], driver.inputs[-1]
     said = texts(after)
     assert {item["type"] for item in after} == {"message"}
-    assert said[: len(first) - 1] == texts(first)[:-1]  # the surroundings, told anew
+    told = [text.replace("RULE-X", "RULE-Y") for text in texts(first)[:-1]]
+    assert said[: len(told)] == told and len(said) == len(told) + 3  # the surroundings, told anew and once
+    assert driver.session.thread.cache.ledger.entries[-1].causes == ("compaction",)
     assert said[-3] == "PROMPT-X" and said[-1] == "NEXT-X"
     assert FRESH_START in said[-2]
     assert all(known in said[-2] for known in ("STEP-X", "PINNED-X", "echo SEEN-X"))

@@ -27,7 +27,15 @@ from spindle.protocol.events import (
     TokenCount,
     TurnAborted,
 )
-from spindle.protocol.ops import ExecApproval, Interrupt, OverrideTurnContext, PatchApproval, StartOver, UserInput
+from spindle.protocol.ops import (
+    ExecApproval,
+    Interrupt,
+    OverrideTurnContext,
+    PatchApproval,
+    StartOver,
+    Submission,
+    UserInput,
+)
 from spindle.protocol.request import Request, TokenUsage
 from spindle.tools.agents import WaitArgs
 
@@ -142,6 +150,7 @@ async def test_only_the_final_message_of_a_sub_agent_comes_back(play: Any, works
     assert answers["wait"] == {"status": {agent_id: {"completed": "FOUND-IT"}}, "timed_out": False}
     assert answers["close"] == {"status": {"completed": "FOUND-IT"}}
     assert of(messages, TaskComplete)[-1].last_agent_message == "all done"
+    assert driver.model.is_closed is False  # the parent goes on talking to it
     # Neither knows of the other what it need not know.
     assert all("SECRET-STEP" not in str(request.input) for request in cast.requests["parent"])
     assert all("PARENT-PROMPT" not in str(request.input) for request in cast.requests["look"])
@@ -227,6 +236,21 @@ async def test_an_interrupting_message_replaces_what_a_sub_agent_does(play: Any)
     (agent_id,) = ids(cast.requests["parent"][-1])
     assert outputs(cast.requests["parent"][-1])["wait"]["status"] == {agent_id: {"completed": "instead of that"}}
     assert [msg.msg["reason"] for msg in wrapped(driver, "turn_aborted")] == ["replaced"]
+
+
+async def test_what_is_sent_to_a_turn_that_fails_is_worked_on_all_the_same(play: Any) -> None:
+    cast = Cast(
+        spawn("x"),
+        lambda request: calls("send_input", {"id": ids(request)[0], "message": "more"}, "send"),
+        wait_for_all(),
+        says("done"),
+        x=[[waits(0.3), fails("the server says no")], [waits(0.1), says("recovered")]],
+    )
+    driver = await play(cast)
+    await driver.turn("go")
+    (status,) = outputs(cast.requests["parent"][-1])["wait"]["status"].values()
+    assert status == {"completed": "recovered"}
+    assert texts(cast.requests["x"][-1])[-1] == "more"
 
 
 async def test_a_wait_can_end_with_the_first_or_when_its_time_is_up(play: Any) -> None:
@@ -315,6 +339,18 @@ async def test_a_sub_agent_whose_task_dies_is_a_status_too(play: Any) -> None:
     with pytest.raises(ToolError, match="is closed"):
         await driver.session.agents.send(agent.id, "more")
     assert of(messages, TaskComplete)[-1].last_agent_message == "I go on"
+
+
+async def test_a_bug_before_a_turn_begins_is_a_status_too(play: Any) -> None:
+    cast = Cast(spawn("x"), wait_for_all(), says("done"), x=[says("X")])
+    driver = await play(cast)
+    await driver.turn("go")
+    agents = driver.session.agents
+    ((agent_id, child),) = agents.sessions.items()
+    child._turns.start = crash
+    await agents.send(agent_id, "more")
+    assert await agents.wait([agent_id], 5)
+    assert agents.status(agent_id) == {"errored": "internal error: RuntimeError: a bug in the middle of it"}
 
 
 async def test_a_bug_in_what_the_parent_hears_fails_the_sub_agent_only(play: Any) -> None:
@@ -436,6 +472,9 @@ async def test_what_is_compacted_away_does_not_lose_the_sub_agents(play: Any) ->
     ledger = texts(cast.requests["parent"][-1])[-2]
     assert f"- `{first}`, completed: task open" in ledger
     assert f"- `{second}`, closed: task shut" in ledger
+    # Nobody recorded that they ended, as when a process is killed; and yet in another process they are gone.
+    copy = await play(Cast(says("ok")), thread=driver.session.thread_id, fork=True)
+    assert {agent.state for agent in copy.session.thread.notes.ledger().agents.values()} == {"closed"}
 
 
 # ---- limits ------------------------------------------------------------------------------------------
@@ -557,6 +596,57 @@ async def test_a_role_can_take_rights_away_but_not_give_any(play: Any) -> None:
     assert loose.sandbox.mode == "read-only"
 
 
+async def test_a_sub_agent_is_told_of_what_it_may_do_no_more(play: Any) -> None:
+    cast = Cast(
+        spawn("x", agent_type="r"),
+        wait_for_all(),
+        says("first"),
+        lambda request: calls("send_input", {"id": ids(request)[0], "message": "again"}, "send"),
+        wait_for_all("wait-2"),
+        says("second"),
+        x=[says("X"), says("Y")],
+    )
+    role = {"r": {"sandbox_mode": "danger-full-access"}}
+    driver = await play(cast, config={"agents": role}, sandbox="workspace-write")
+    await driver.turn("go")
+    (configured,) = wrapped(driver, "session_configured")
+    assert configured.msg["sandbox_policy"]["type"] == "workspace-write"
+    driver.submit(OverrideTurnContext(sandbox_policy="read-only"))
+    await driver.turn("go on")
+    first, second = (texts(request) for request in cast.requests["x"])
+    assert "`workspace-write`" in first[0] and not any("`read-only`" in text for text in first)
+    assert "`read-only`" in second[-2] and second[-1] == "again"
+
+
+async def test_nobody_can_give_a_sub_agent_more_than_it_was_started_with(play: Any) -> None:
+    cast = Cast(spawn("x"), wait_for_all(), says("done"), x=[says("X")])
+    driver = await play(cast, sandbox="workspace-write", approval="untrusted")
+    await driver.turn("go")
+    (child,) = driver.session.agents.sessions.values()
+    wide = OverrideTurnContext(sandbox_policy="danger-full-access", approval_policy="never")
+    driver.submit(wide)
+    child.submit(Submission("", wide))
+    await driver.session.settle()
+    await child.settle()
+    settings = child.present_settings
+    assert (settings.sandbox.mode, settings.approval_policy) == ("workspace-write", "untrusted")
+
+
+async def test_rules_that_were_written_meanwhile_are_none_for_a_sub_agent(play: Any, tmp_path: Path) -> None:
+    def writes_a_rule(_: Request) -> AnyStep:
+        folder = tmp_path / "codex-home" / "rules"
+        folder.mkdir()
+        (folder / "default.rules").write_text('prefix_rule(pattern = ["touch"], decision = "allow")\n')
+        return calls("exec_command", {"cmd": "touch made"}, "c")
+
+    cast = Cast(spawn("x"), wait_for_all(), says("done"), x=[writes_a_rule, says("X")])
+    driver = await play(cast, sandbox="workspace-write", approval="untrusted")
+    sub_id = driver.begin("go")
+    asked = await driver.until(ExecApprovalRequest)
+    driver.submit(ExecApproval(id=asked.call_id, decision="denied"))
+    await driver.end_of(sub_id)
+
+
 async def test_who_only_plans_has_nothing_changed_by_others(play: Any) -> None:
     cast = Cast(spawn("x"), wait_for_all(), says("done"), x=[says("X")])
     driver = await play(cast, sandbox="workspace-write")
@@ -615,6 +705,8 @@ async def test_questions_of_sub_agents_are_put_to_the_parents_client(play: Any, 
             asked[event.msg.thread_id] = event.msg
     one, two, three = ids(cast.requests["parent"][-1])
     assert set(asked) == {one, two, three}
+    # The model knows its sub-agents' ids and chooses call ids: it could make one that means another question.
+    assert asked[one].call_id.startswith(one) and asked[one].call_id != f"{one}:same-id"
     driver.submit(ExecApproval(id=asked[one].call_id, decision="denied"))
     driver.submit(ExecApproval(id=asked[two].call_id, decision="approved"))
     driver.submit(PatchApproval(id=asked[three].call_id, decision="denied"))

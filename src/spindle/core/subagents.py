@@ -315,7 +315,7 @@ class Subagents:
                 agent.status, agent.failure = "running", None
             case Error(message=message):
                 agent.failure = message
-                if not agent.session.is_running:  # what was sent could not even begin
+                if agent.status == "running" and not agent.session.is_running:  # what was sent could not even begin
                     agent.status = {"errored": message}
                     self._changed.set()
             case TaskComplete(last_agent_message=text):
