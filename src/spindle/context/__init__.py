@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         summary_text,
         with_standing_rules,
     )
+    from spindle.context.isolation import IsolationReport, TaskAnswer, TaskModel, isolate
     from spindle.context.ledger import WorkLedger
     from spindle.context.order import order_tools
     from spindle.context.rule import RuleReport, check_rule, compress_by_rule, is_cleared
@@ -59,6 +60,7 @@ __all__ = [
     "ContextUsage",
     "Forecast",
     "HybridPolicy",
+    "IsolationReport",
     "ItemCost",
     "Outlook",
     "Prices",
@@ -66,6 +68,8 @@ __all__ = [
     "RuleReport",
     "SummaryModel",
     "SwapReport",
+    "TaskAnswer",
+    "TaskModel",
     "TradeDecision",
     "VisibleFold",
     "WorkLedger",
@@ -83,6 +87,7 @@ __all__ = [
     "fit",
     "is_cleared",
     "is_summary",
+    "isolate",
     "keep_section",
     "kept_messages",
     "ledger_message",
@@ -109,6 +114,7 @@ _HOMES = {
     "compaction": """CompactionReport SummaryModel compress_by_model drop_oldest fit keep_section kept_messages
         ledger_message remote_replacement replacement retention_rules standing_context summary_request summary_text
         with_standing_rules""",
+    "isolation": "IsolationReport TaskAnswer TaskModel isolate",
     "ledger": "WorkLedger",
     "order": "order_tools",
     "rule": "RuleReport check_rule compress_by_rule is_cleared",
