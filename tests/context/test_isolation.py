@@ -42,7 +42,7 @@ async def looks(item: Item) -> str:
 async def test_a_task_takes_what_it_takes_and_gives_back_its_last_message() -> None:
     model = Scripted(
         TaskAnswer(items=[says("I look"), call("c1"), call("bad")], tokens=100),
-        TaskAnswer(items=[says("FOUND")], tokens=900),
+        TaskAnswer(items=[says("so"), says("FOUND")], tokens=900),
     )
     context = [user_message("<environment_context>here</environment_context>")]
     result, report = await isolate("find it", model, context=context, run_call=looks)
