@@ -41,7 +41,7 @@ from spindle.thread.private_files import close_home
 from spindle.thread.rollout import RolloutWriter
 from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.tools.router import JIT_TOOLS, ToolSet, build_tools
-from spindle.workspace.git import git_facts
+from spindle.workspace.git import find_root, git_facts
 from spindle.workspace.shell import user_shell
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ async def _assemble(
             fence=config.spindle.fence,
             rules=rules,
             image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
+            offload_home=config.home if _offloads(config) else None,
         ),
         store=store,
         notifier=Notifier(config.notify),
@@ -305,6 +306,20 @@ def _restore_usage(thread: LiveThread) -> None:
         pass  # written by somebody else in a shape of their own; counting starts anew
 
 
+def _offloads(config: Config) -> bool:
+    wanted = config.spindle.offload_outputs
+    return config.spindle.context_mode != "append_only" if wanted is None else wanted
+
+
+def _memory(config: Config) -> str | None:
+    """The folder of the project's notes, where notes are wanted."""
+    if not config.spindle.memory:
+        return None
+    from spindle.tools.memory_folder import project_folder
+
+    return project_folder(config.home, find_root(config.cwd, config.project_root_markers) or config.cwd)
+
+
 def _compaction(config: Config, provider: Provider) -> CompactionOptions:
     keeps_tools = config.spindle.compact_keep_tools
     return CompactionOptions(
@@ -314,6 +329,7 @@ def _compaction(config: Config, provider: Provider) -> CompactionOptions:
         asks_server=provider.is_openai and config.features.get("remote_compaction", True),
         mode=config.spindle.context_mode,
         rule=config.spindle.context_rule,
+        offload_home=config.home if _offloads(config) else None,
     )
 
 
@@ -360,6 +376,7 @@ def _tools(config: Config, info: ModelInfo, depth: int) -> ToolSet:
         view_image=config.view_image,
         jit_tools=_jit_tools(config.spindle.jit_tools, info),
         recollection=config.spindle.recollection,
+        memory=_memory(config),
         agents=_agent_roles(config),
         may_spawn=depth < config.agents_max_depth,
     )
@@ -462,6 +479,7 @@ def _briefing_options(request: SessionRequest, shell_name: str, environment: dic
         developer_instructions=config.developer_instructions,
         user_instructions=request.user_instructions,
         extras=config.spindle.environment_extras,
+        memory=_memory(config),
         nested_docs=config.spindle.nested_agents_md,
         bypass=request.bypass,
         protected=(*PROTECTED_NAMES, *config.spindle.fence.protected),

@@ -61,6 +61,29 @@ async def test_edit_clears_old_outputs_as_soon_as_the_rule_says_so(start: Any) -
     assert [entry.causes for entry in ledger.entries].count(("context_edit",)) == len(edits)
 
 
+async def test_what_was_cleared_can_be_read_again(start: Any) -> None:
+    driver = await start(config=config("edit"), sandbox="workspace-write")
+    await driver.turn("P", *[runs(n) for n in range(6)], says("done"))
+    placeholder = outputs(driver.inputs[-1])[0]
+    path = next(word.strip("`.,;()[]") for word in placeholder.split() if "/offload/" in word)
+    await driver.turn("again", calls("exec_command", {"cmd": f"sed -n 1990p {path}"}, "r1"), says("x"))
+    assert "19" in outputs(driver.inputs[-1])[-1].rpartition("Output:")[2]
+
+
+async def test_notes_of_a_project_are_shown_by_their_names_and_written_by_the_tool(start: Any) -> None:
+    driver = await start(config={"spindle": {"memory": True}})
+    note = {"command": "create", "path": "style.md", "text": "Blanks, not tabs.\nMore.\n"}
+    await driver.turn("P", calls("memory", note, "m1"), says("noted"))
+    assert "style.md" not in str(driver.inputs[0])
+    other = await start(config={"spindle": {"memory": True}})
+    await other.turn("P", says("x"))
+    shown = str(other.inputs[0])
+    assert "style.md" in shown and "Blanks, not tabs." in shown and "More." not in shown
+    without = await start()
+    await without.turn("P", says("x"))
+    assert "style.md" not in str(without.inputs[0])
+
+
 async def test_hybrid_shows_its_arithmetic_and_edits_less_often(start: Any) -> None:
     always = await start(config=config("edit"))
     edits = of(await always.turn("P", *[runs(n) for n in range(14)], says("done")), ContextEdited)

@@ -148,6 +148,8 @@ _SPINDLE = Table(
         "jit_tools": BOOL,
         "agents_md_untrusted": BOOL,
         "nested_agents_md": BOOL,
+        "memory": BOOL,
+        "offload_outputs": BOOL,
         "environment_extras": STRINGS,
         "compact_keep": STRINGS,
         "compact_keep_tools": BOOL,

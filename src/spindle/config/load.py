@@ -288,6 +288,8 @@ def _spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "compact_keep": table.get("compact_keep"),
         "compact_keep_tools": table.get("compact_keep_tools"),
         "image_tool_output": table.get("image_tool_output"),
+        "memory": table.get("memory"),
+        "offload_outputs": table.get("offload_outputs"),
         "nested_agents_md": table.get("nested_agents_md"),
         "recollection": context.get("recollection"),
         "context_mode": context.get("mode"),

@@ -61,6 +61,10 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Send the tool list with compaction requests; None = as the provider wants it."""
     image_tool_output: str = "array"
     """How images in tool outputs are sent: in the output itself (array), or in a message after it (message)."""
+    memory: bool = False
+    """Offer a tool for notes that outlive the thread, one folder per project, and show the model what there is."""
+    offload_outputs: bool | None = None
+    """Keep outputs that were cut, or cleared by rule, as files; None = only with a context mode that clears."""
     nested_agents_md: bool = True
     """Tell the AGENTS.md of a folder when work first goes there."""
     recollection: bool = True

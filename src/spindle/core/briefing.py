@@ -62,6 +62,8 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the client instead of AGENTS.md."""
     extras: tuple[str, ...] = ()
     """Extra lines of the environment message: "date", "timezone"."""
+    memory: str | None = None
+    """The folder of the project's notes, whose names the model is shown."""
     nested_docs: bool = True
     """Tell the documents of a folder when work first goes there."""
     bypass: bool = False
@@ -249,6 +251,10 @@ class Briefing:
             if section is not None:
                 warnings += section.warnings
             told = user_instructions(docs, section.text if section else None)
+            if options.memory is not None:
+                from spindle.tools.memory_folder import MemoryFolder  # only for those who keep notes
+
+                told = "\n\n".join(filter(None, (told, MemoryFolder(options.memory).index()))) or None
             self._docs[cwd] = (told and thread.secrets.mask_known(told), tuple(warnings))
         return self._docs[cwd]
 

@@ -54,6 +54,8 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     mode: str = "append_only"
     """Whether old outputs are cleared by rule before a compaction is due: append_only, edit or hybrid."""
     rule: Mapping[str, Any] = {}
+    offload_home: str | None = None
+    """Where outputs are kept that are cleared."""
     prices: Mapping[str, Any] = {}
     """What input and cached input cost, by model, where the built-in table is not right."""
     tail_tokens: int = 0

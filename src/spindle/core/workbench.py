@@ -30,6 +30,7 @@ class Workbench:
         fence: Fence | None = None,
         rules: RuleBook | None = None,
         image_as_message: bool,
+        offload_home: str | None = None,
     ) -> None:
         self.processes = processes
         self.rules = rules or RuleBook(home)
@@ -38,6 +39,7 @@ class Workbench:
         self._fence = fence
         self._boundary: Boundary | None = None
         self._image_as_message = image_as_message
+        self._offload_home = offload_home
         self.agents: Callable[[], Any] | None = None
         """Gives the session's sub-agents; set by the session."""
         self._diff: TurnDiffTracker | None = None
@@ -94,5 +96,6 @@ class Workbench:
             permit_retry=approvals.permit_retry,
             permit_patch_retry=approvals.permit_patch_retry,
             notes=thread.notes,
+            offload_home=self._offload_home,
             diff=self._diff,
         )

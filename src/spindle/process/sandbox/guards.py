@@ -133,7 +133,7 @@ class _Keeper:
     """A small shell that outlives this process when it is killed, and then removes what is listed.
 
     The kernel closes our end of its pipe however we die. What another sandbox still holds is locked; it is tried again
-    for a moment, and then left to that one.
+    for a moment, and then left to that one. `flock` gets a descriptor: where a name is gone, it would make a file.
     """
 
     _SCRIPT = """
@@ -142,7 +142,7 @@ class _Keeper:
       sleep 0.1
       left=
       while IFS= read -r name; do
-        [ ! -d "$name" ] || flock -n -x "$name" rmdir "$name" || left=yes
+        [ ! -d "$name" ] || ( exec 9< "$name" && flock -n -x 9 && rmdir "$name" ) || left=yes
       done < "$0" 2>/dev/null
       [ "$left" ] || break
       sleep 0.2
