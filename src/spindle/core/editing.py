@@ -18,7 +18,6 @@ from spindle.protocol.events import ContextEdited, Msg
 from spindle.protocol.items import Item, call_id_of, is_output
 from spindle.protocol.settings import ThreadSettings
 
-
 _AFTER_COMPACTION_TOKENS = 20_000
 """About what a compacted thread begins with: base text, tools, context, ledger, messages and summary."""
 
