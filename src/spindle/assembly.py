@@ -378,7 +378,7 @@ def _tools(config: Config, info: ModelInfo, depth: int) -> ToolSet:
         recollection=config.spindle.recollection,
         memory=_memory(config),
         agents=_agent_roles(config),
-        may_spawn=depth < config.agents_max_depth,
+        may_spawn=depth < config.agents_max_depth and config.agents_max_threads > 0,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from spindle.core.inspection import inspect_thread
 from spindle.errors import ToolError
 from spindle.model.scripted import AnyStep, calls, fails, patches, says, waits
 from spindle.protocol.agents import (
@@ -133,6 +134,7 @@ async def test_the_tools_are_listed_only_where_sub_agents_are_wanted(start: Any)
     assert names(await start(config=ON)) & team == team
     assert names(await start(config={"agents": {"scout": {"description": "looks around"}}})) & team == team
     assert names(await start(config={**ON, "agents": {"max_depth": 0}})) & team == set()
+    assert names(await start(config={**ON, "agents": {"max_threads": 0}})) & team == set()
 
 
 async def test_only_the_final_message_of_a_sub_agent_comes_back(play: Any, workspace: Path) -> None:
@@ -525,6 +527,30 @@ async def test_what_sub_agents_cost_is_the_parents_cost(play: Any) -> None:
     (waited,) = of(messages, CollabWaitingEnd)
     assert {key: usage["total_tokens"] for key, usage in waited.usage.items()} == {a: 1000, b: 2000}
     assert of(messages, CollabCloseEnd)[0].usage["total_tokens"] == 1000
+
+
+async def test_the_record_counts_what_sub_agents_cost_but_not_their_requests(play: Any) -> None:
+    cast = Cast(
+        [spawn("during"), spawn("after")],
+        lambda request: calls("wait", {"ids": ids(request)[:1]}, "wait"),
+        says("I do not wait for the other"),
+        during=[says("D", usage=COST)],
+        after=[[waits(0.5), says("A", usage=COST)]],
+    )
+    driver = await play(cast)
+    await driver.turn("go")
+    while len(wrapped(driver, "task_complete")) < 2:
+        await driver.next()
+    history = driver.session.thread.history
+    counts = [record.payload for record in history.records if b'"token_count"' in record.raw[:40]]
+    totals = [count["info"]["total_token_usage"]["total_tokens"] for count in counts]
+    assert totals[-2:] == [3 * 110 + COST.total_tokens, 3 * 110 + 2 * COST.total_tokens]
+    store = driver.session._store
+    report = inspect_thread(store.read(store.get(driver.session.thread_id))).report
+    assert len(report.requests) == 3
+    await driver.close()
+    resumed = await play(Cast(says("ok")), thread=driver.session.thread_id)
+    assert resumed.session.thread.total_usage.total_tokens == totals[-1]
 
 
 async def test_a_sub_agent_has_no_sub_agents_of_its_own(play: Any) -> None:

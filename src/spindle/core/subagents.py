@@ -31,8 +31,10 @@ from spindle.protocol.events import (
     ReasoningRawContentDelta,
     TaskComplete,
     TaskStarted,
+    TokenCount,
     TurnAborted,
     msg_to_wire,
+    usage_info,
 )
 from spindle.protocol.ops import ExecApproval, Interrupt, PatchApproval, Shutdown, Submission, UserInput, UserTurn
 from spindle.protocol.request import TokenUsage
@@ -109,6 +111,7 @@ class Subagents:
         thread: LiveThread,
         stream: EventStream,
         settings: Callable[[], ThreadSettings],
+        is_busy: Callable[[], bool],
         open_agent: OpenAgent,
         roles: Mapping[str, AgentRole],
         rules: RuleBook,
@@ -120,6 +123,7 @@ class Subagents:
         self._stream = stream
         self._settings = settings
         """The session's settings as they are at the moment of asking."""
+        self._is_busy = is_busy
         self._open_agent = open_agent
         self._roles = roles
         self._rules = rules
@@ -153,6 +157,7 @@ class Subagents:
             thread=session.thread,
             stream=stream,
             settings=lambda: session.present_settings,
+            is_busy=lambda: session.is_running,
             open_agent=open_agent,
             roles=roles,
             rules=rules,
@@ -334,8 +339,20 @@ class Subagents:
         if isinstance(msg, TaskComplete | TurnAborted):
             agent.questions.clear()
             self._record(agent.id, agent.status if isinstance(agent.status, str) else next(iter(agent.status)))
-            self._thread.report_usage(lambda msg: self._stream.emit(Event("", msg)))
+            self._report_usage()
             self._changed.set()
+
+    def _report_usage(self) -> None:
+        """Tell what the session has cost by now.
+
+        While a turn runs, its next response records that: in the record a count ends a request, and this is none.
+        """
+        thread = self._thread
+        if self._is_busy():
+            info = usage_info(thread.total_usage, thread.last_usage, thread.window_tokens)
+            self._stream.emit(Event("", TokenCount(info=info, rate_limits=thread.rate_limits)))
+        else:
+            thread.report_usage(lambda msg: self._stream.emit(Event("", msg)))
 
     def _wrapped(self, agent: Agent, msg: Msg) -> CollabAgentEvent:
         return CollabAgentEvent(
