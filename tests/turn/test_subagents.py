@@ -531,9 +531,9 @@ async def test_what_sub_agents_cost_is_the_parents_cost(play: Any) -> None:
 
 async def test_the_record_counts_what_sub_agents_cost_but_not_their_requests(play: Any) -> None:
     cast = Cast(
-        [spawn("during"), spawn("after")],
-        lambda request: calls("wait", {"ids": ids(request)[:1]}, "wait"),
-        says("I do not wait for the other"),
+        calls("update_plan", {"plan": []}, "p"),
+        [spawn("during"), waits(0.5), spawn("after")],  # the first is done while the response still streams
+        says("I wait for nobody"),
         during=[says("D", usage=COST)],
         after=[[waits(0.5), says("A", usage=COST)]],
     )
