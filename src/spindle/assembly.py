@@ -300,8 +300,10 @@ def _restore_usage(thread: LiveThread) -> None:
     if info is None:
         return
     try:
-        thread.total_usage = msgspec.convert(info.get("total_token_usage") or {}, TokenUsage)
-        thread.last_usage = msgspec.convert(info.get("last_token_usage") or {}, TokenUsage)
+        thread.note_restored(
+            msgspec.convert(info.get("total_token_usage") or {}, TokenUsage),
+            msgspec.convert(info.get("last_token_usage") or {}, TokenUsage),
+        )
     except msgspec.ValidationError:
         pass  # written by somebody else in a shape of their own; counting starts anew
 

@@ -135,7 +135,7 @@ def test_people_read_lines_and_nothing_is_left_behind(
         text=True,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert done.stdout.startswith(f"Spindle {__version__} · Python ")
     assert done.stdout.endswith("\nCommands can be confined.\n")
     assert (

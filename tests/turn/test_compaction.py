@@ -281,3 +281,14 @@ async def test_reasoning_of_earlier_turns_counts_though_the_server_does_not_coun
     assert len(driver.model.requests) == 2
     await driver.turn("P3", says("SUMMARY"), says("three"))
     assert texts(driver.inputs[2])[-1] == SUMMARY_PROMPT
+
+
+async def test_a_resumed_thread_trusts_the_servers_last_count(start: Any) -> None:
+    small = {**LOCAL, "model_auto_compact_token_limit": 2_000}  # less than base text and tools would be estimated at
+    first = await start(config=small)
+    await first.turn("P1", says("one", usage=TokenUsage(total_tokens=900)))
+    thread_id = first.session.thread_id
+    await first.close()
+    second = await start(config=small, thread=thread_id)
+    await second.turn("P2", says("two", usage=TokenUsage(total_tokens=950)))
+    assert texts(second.inputs[0])[-2:] == ["one", "P2"]

@@ -224,6 +224,12 @@ class LiveThread:
             reasoning_included=completed.reasoning_included,
         )
 
+    def note_restored(self, total: TokenUsage, last: TokenUsage) -> None:
+        """A recorded thread goes on: what its last count says, and how far it reaches, is in the record."""
+        self.total_usage, self.last_usage = total, last
+        generation, items = self.history.counted
+        self._counted = _Counted(generation=generation, items=items)
+
     def note_compacted(self, emit: Callable[[Msg], None]) -> None:
         """The thread was replaced by a shorter one: from now on its size is an estimate again."""
         self.last_usage = TokenUsage(total_tokens=self._estimated_tokens())

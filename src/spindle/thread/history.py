@@ -139,6 +139,8 @@ class History:
         self.name: str | None = None
         self.token_info: dict[str, Any] | None = None
         """The `info` of the last token_count that had one."""
+        self.counted = (0, 0)
+        """Of which generation it counted how many entries."""
         # Like `entries`, these two are appended to or replaced, never cut in place: bookmarks hold on to them.
         self._contexts: list[_Context] = []
         self._user_instructions: str | None = None
@@ -335,7 +337,9 @@ class History:
             self.compaction_count += 1
         elif event.type == "token_count":
             info = decode_json(event.info)
-            self.token_info = info if isinstance(info, dict) else self.token_info
+            if isinstance(info, dict):
+                self.token_info = info
+                self.counted = (self.generation, len(self.entries))
         elif event.type == "thread_rolled_back":
             mark = self._bookmarks.get(event.spindle_bookmark) if event.spindle_bookmark else None
             if mark is not None:

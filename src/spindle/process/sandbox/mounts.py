@@ -184,7 +184,7 @@ def _is_settled(path: str) -> bool:
         status = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISSOCK(status.st_mode) and time.time() - status.st_ctime > _SETTLED_S
+    return stat.S_ISSOCK(status.st_mode) and abs(time.time() - status.st_ctime) > _SETTLED_S
 
 
 def _is_reachable(path: str) -> bool:

@@ -178,6 +178,18 @@ async def try_mode(mode: SandboxMode, fence: Fence, env: Mapping[str, str]) -> T
     )
 
 
+def _bind(listener: socket.socket, folder: str, name: str) -> None:
+    """Give a socket a name in a folder, however long the folder's path is."""
+    if not os.path.isdir("/proc/self/fd"):
+        listener.bind(f"{folder}/{name}")
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        listener.bind(f"/proc/self/fd/{fd}/{name}")
+    finally:
+        os.close(fd)
+
+
 async def _run_trial(mode: SandboxMode, fence: Fence, env: Mapping[str, str], scratch: str) -> set[str]:
     import socket
 
@@ -188,9 +200,11 @@ async def _run_trial(mode: SandboxMode, fence: Fence, env: Mapping[str, str], sc
     policy = SandboxPolicy(mode=mode, exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
     boundary = boundary_of(policy, cwd=inside, env={}, home=home, fence=fence)
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as neighbour:
-        neighbour.bind(f"{scratch}/socket")
+        _bind(neighbour, scratch, "socket")
         neighbour.listen()
-        targets = (f"{scratch}/outside", str(server.getsockname()[1]), f"{scratch}/socket", str(os.getpid()))
+        # Seen from the command's folder: an address of a socket must be short, and a scratch folder's path may not be.
+        socket_path = os.path.relpath(f"{scratch}/socket", inside)
+        targets = (f"{scratch}/outside", str(server.getsockname()[1]), socket_path, str(os.getpid()))
         argv = [sys.executable, "-I", "-S", "-c", _TRIAL, *targets]
         launch = await plan(argv, boundary=boundary, cwd=inside, env=env, home=home, tty=False)
         try:
