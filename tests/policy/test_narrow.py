@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from spindle.policy.narrow import narrowed, narrowed_sandbox
@@ -38,6 +38,10 @@ policies = st.builds(
 )
 
 
+def writes(*roots: str) -> SandboxPolicy:
+    return SandboxPolicy(mode="workspace-write", writable_roots=roots)
+
+
 def placed(policy: SandboxPolicy, tree: str) -> SandboxPolicy:
     roots = tuple(f"{tree}/{name}" for name in policy.writable_roots)
     return SandboxPolicy(
@@ -49,8 +53,11 @@ def placed(policy: SandboxPolicy, tree: str) -> SandboxPolicy:
     )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(own=policies, cwd=folders, limit=policies, limit_cwd=folders)
+@example(own=writes("w"), cwd="w/a", limit=writes("w/a"), limit_cwd="w/.git")
+@example(own=writes("w"), cwd="w/.git", limit=writes(), limit_cwd="w/.git")
+@example(own=writes(), cwd="w/.git", limit=writes("w"), limit_cwd="w/.git")
 def test_nothing_can_be_written_or_reached_that_the_limit_forbids(
     tree: str, own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_cwd: str
 ) -> None:
@@ -93,3 +100,16 @@ def test_a_folder_that_the_limit_does_not_write_makes_it_read_only(tmp_path: Pat
     policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
     result = narrowed_sandbox(policy, str(tmp_path / "here"), policy, str(tmp_path / "there"))
     assert result.mode == "read-only"
+
+
+def test_what_only_a_dropped_root_kept_read_only_is_not_set_free(tmp_path: Path) -> None:
+    for name in ("home/repo/.git/worktrees/x", "worktree"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "worktree" / ".git").write_text(f"gitdir: {tmp_path}/home/repo/.git/worktrees/x\n")
+    own = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
+    limit = SandboxPolicy(mode="workspace-write", writable_roots=(str(tmp_path / "worktree"),), exclude_slash_tmp=True)
+    home = str(tmp_path / "home")
+    hooks = f"{home}/repo/.git/worktrees/x/hooks"
+    assert not boundary_of(limit, cwd=home, env={}, home="").may_write(hooks)
+    result = narrowed_sandbox(own, home, limit, home)
+    assert not boundary_of(result, cwd=home, env={}, home="").may_write(hooks)

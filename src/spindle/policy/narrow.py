@@ -39,38 +39,52 @@ def _narrowed_roots(
     own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_cwd: str, has_network: bool
 ) -> SandboxPolicy:
     """`limit` is workspace-write, and `own` is that or more."""
+    read_only = SandboxPolicy(mode="read-only", network_access=has_network)
     allowed = _roots(limit, limit_cwd)
-    if not _is_allowed(cwd, allowed):
-        # The working folder is writable in this mode, whatever else is.
-        return SandboxPolicy(mode="read-only", network_access=has_network)
     if own.is_full_access:
         wanted = ["/"]
         own = msgspec.structs.replace(limit, network_access=has_network)
     else:
         wanted = _roots(own, cwd)
-    inside = [root for root in _roots(limit, limit_cwd, with_tmp=False) if any(is_below(root, top) for top in wanted)]
     here = os.path.realpath(cwd)
-    both = dict.fromkeys(os.path.realpath(root) for root in (*own.writable_roots, *inside))
-    roots = tuple(root for root in both if root != here and _is_allowed(root, allowed))
+    if not (_is_allowed(here, allowed) and _is_allowed(here, wanted)):
+        return read_only  # the working folder is writable in this mode, whatever else is
+    both = dict.fromkeys(os.path.realpath(root) for root in (*own.writable_roots, *limit.writable_roots, limit_cwd))
+    roots = [root for root in both if root != here and _is_allowed(root, allowed) and _is_allowed(root, wanted)]
+    if _frees_something([*roots, here], [*allowed, *wanted]):
+        return read_only
     return SandboxPolicy(
         mode="workspace-write",
-        writable_roots=roots,
+        writable_roots=tuple(roots),
         network_access=has_network,
         exclude_tmpdir_env_var=own.exclude_tmpdir_env_var or limit.exclude_tmpdir_env_var,
         exclude_slash_tmp=own.exclude_slash_tmp or limit.exclude_slash_tmp,
     )
 
 
-def _roots(policy: SandboxPolicy, cwd: str, *, with_tmp: bool = True) -> list[str]:
+def _roots(policy: SandboxPolicy, cwd: str) -> list[str]:
     roots = [*policy.writable_roots, cwd]
-    if with_tmp and not policy.exclude_slash_tmp:
+    if not policy.exclude_slash_tmp:
         roots.append("/tmp")
     return [os.path.realpath(root) for root in roots]
 
 
-def _is_allowed(path: str, roots: list[str]) -> bool:
-    """Is `path` a folder that may be written as a whole, and none of those that stay read-only?"""
-    real = os.path.realpath(path)
+def _is_allowed(real: str, roots: list[str]) -> bool:
+    """Is this a folder that may be written as a whole, and none of those that stay read-only?"""
     if not any(is_below(real, root) for root in roots):
         return False
-    return not any(is_below(real, os.path.realpath(kept)) for root in roots for kept in protected_paths(root))
+    return not any(is_below(real, kept) for kept in _kept(roots))
+
+
+def _frees_something(roots: list[str], former: list[str]) -> bool:
+    """Would something become writable only because the root is gone that kept it read-only?"""
+    kept = _kept(roots)
+    return any(
+        any(is_below(path, root) for root in roots) and not any(is_below(path, other) for other in kept)
+        for path in _kept(former)
+    )
+
+
+def _kept(roots: list[str]) -> list[str]:
+    """What stays read-only below the roots."""
+    return [os.path.realpath(path) for root in roots for path in protected_paths(root)]
