@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -25,7 +26,9 @@ Reach = Callable[..., Boundary]
 
 async def said(table: ProcessTable, script: str, boundary: Boundary | None, cwd: Path) -> str:
     command = Command(argv=["bash", "-c", script], cwd=str(cwd), boundary=boundary)
-    return (await table.run(command, timeout_s=30)).output.peek().text()
+    finished = await table.run(command, timeout_s=30)
+    table.let_go()
+    return finished.output.peek().text()
 
 
 # ---- what may not be read ------------------------------------------------------------------------------
@@ -146,6 +149,23 @@ asyncio.run(main())
     assert os.listdir(home / "spindle") == []
 
 
+async def test_placeholders_linger_for_a_moment_and_are_not_in_the_way_of_what_is_let_out(
+    table: ProcessTable, reach: Reach, folder: Path
+) -> None:
+    confined = Command(argv=["true"], cwd=str(folder), boundary=reach(WRITE))
+    await table.run(confined, timeout_s=30)
+    assert ".git" in os.listdir(folder)
+    made = Command(argv=["mkdir", ".git"], cwd=str(folder), boundary=None)
+    assert (await table.run(made, timeout_s=30)).exit_code == 0
+    assert os.listdir(folder) == [".git"]
+    (folder / ".git").rmdir()
+    await table.run(confined, timeout_s=30)
+    end = time.monotonic() + 10
+    while os.listdir(folder) and time.monotonic() < end:
+        await asyncio.sleep(0.05)
+    assert os.listdir(folder) == []
+
+
 # ---- limits --------------------------------------------------------------------------------------------
 
 FORKS = """
@@ -197,6 +217,7 @@ async def test_a_sandbox_that_cannot_be_set_up_is_no_result_of_the_command(
     monkeypatch.setattr(mounts, "SYSTEM_MOUNTS", ("--bind", "/no/such/place", "/mnt"))
     with pytest.raises(SandboxUnavailable, match=r"could not be set up \(.*no/such/place.*\), so nothing was run"):
         await said(table, "touch ran", reach(WRITE), folder)
+    table.let_go()
     assert os.listdir(folder) == []
 
 

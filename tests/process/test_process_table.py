@@ -213,10 +213,12 @@ async def test_no_descriptor_of_ours_reaches_a_command(table: ProcessTable, comm
 async def test_nothing_is_leaked_by_many_commands(table: ProcessTable, command: Callable[..., Command]) -> None:
     for sandbox in (None, WORKSPACE_WRITE):  # the first of each leaves a helper behind, for all that follow
         await table.run(command("true", sandbox), timeout_s=10)
+    table.let_go()
     before = len(os.listdir("/proc/self/fd"))
     for sandbox in (None, WORKSPACE_WRITE, None, WORKSPACE_WRITE):
         await table.run(command("true", sandbox), timeout_s=10)
     await table.run(command("sleep 5", tty=True), timeout_s=0.1)
+    table.let_go()
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -23,7 +23,9 @@ Build = Callable[..., Command]
 
 
 async def said(table: ProcessTable, command: Command) -> str:
-    return (await table.run(command, timeout_s=20)).output.peek().text()
+    finished = await table.run(command, timeout_s=20)
+    table.let_go()
+    return finished.output.peek().text()
 
 
 async def test_read_only_reads_everything_and_writes_nothing(
@@ -131,6 +133,7 @@ async def test_placeholders_stay_while_another_command_needs_them(
     await said(table, command("true", WORKSPACE_WRITE))
     assert {path.name for path in folder.iterdir()} == {*PROTECTED_NAMES, *MORE_PROTECTED}
     await table.stop(live)
+    table.let_go()
     assert list(folder.iterdir()) == []
 
 

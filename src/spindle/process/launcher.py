@@ -23,6 +23,10 @@ _PROFILE_MARK = kill.Mark(2)
 """Keeps a profile, and an agent it may start, apart from commands that are killed with the thread."""
 
 
+_LINGER_S = 0.25
+"""Commands often come in quick succession, and placeholders cost more than a millisecond to make and take away."""
+
+
 class Launcher:
     """Starts commands of one thread and can end all of them."""
 
@@ -43,6 +47,8 @@ class Launcher:
         self._mark = mark
         self._running: dict[spawn.Running, Callable[[], None]] = {}
         """What runs, and how to take away what its sandbox needed."""
+        self._lingering: dict[spawn.Running, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
+        """The same for what is over since a moment."""
         self._captures: dict[Boundary | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
         self._slow: set[Boundary | None] = set()
         """Where the profile takes so long that commands no longer wait for the capture."""
@@ -76,7 +82,15 @@ class Launcher:
             self._running.pop(running)()
         self._tidy()
 
+    def let_go(self) -> None:
+        """Take away now what sandboxes of commands needed that are over."""
+        for timer, release in self._lingering.values():
+            timer.cancel()
+            release()
+        self._lingering.clear()
+
     def _tidy(self) -> None:
+        self.let_go()
         bubblewrap.guards_of(self._home).close()
         if self._watchdog is not None:
             self._watchdog.close()
@@ -124,6 +138,8 @@ class Launcher:
     def _start(self, spec: spawn.SpawnSpec, on_output: Callable[[bytes], None]) -> spawn.Running:
         """Start it and keep the books: what runs, and what to take away when it is over."""
         release = spec.launch.release
+        if not spec.launch.is_confined:
+            self.let_go()  # a placeholder would be in the way of what a person let out
         try:
             if not spec.launch.has_launcher and self._watchdog is None:
                 kill.become_subreaper()
@@ -136,11 +152,24 @@ class Launcher:
 
         def over(_: asyncio.Future[int]) -> None:
             if self._running.pop(running, None) is not None:
-                release()
+                self._let_go_soon(running, release)
             kill.reap_orphans()
 
         running.finished.add_done_callback(over)
         return running
+
+    def _let_go_soon(self, running: spawn.Running, release: Callable[[], None]) -> None:
+        """Take away what its sandbox needed, unless the next command needs the same in a moment."""
+
+        def let_go() -> None:
+            del self._lingering[running]
+            release()
+
+        if running.is_confined:
+            timer = asyncio.get_running_loop().call_later(_LINGER_S, let_go)
+            self._lingering[running] = (timer, release)
+        else:
+            release()
 
     # ---- the login shell ---------------------------------------------------------------------------
 

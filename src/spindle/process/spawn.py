@@ -176,6 +176,10 @@ class Running:
         return True
 
     @property
+    def is_confined(self) -> bool:
+        return self._spec.launch.is_confined
+
+    @property
     def is_left_alone(self) -> bool:
         """It is nobody's command, so the end of the commands is not its end."""
         return self._spec.output_file is not None and not self._spec.launch.is_confined

@@ -201,6 +201,11 @@ class ProcessTable:
         self.forget(live)
         await live.running.stop()
 
+    def let_go(self) -> None:
+        """Take away now what sandboxes of commands needed that are over; else it takes a moment."""
+        if self._launcher is not None:
+            self._launcher.let_go()
+
     @property
     def live_count(self) -> int:
         return len(self._live)

@@ -186,7 +186,8 @@ def _make(path: str) -> bool:
     """False when there is something already, or when nobody of our rights could create it anyway."""
     try:
         os.mkdir(path, _MODE)
-        os.chmod(path, _MODE)  # whatever the umask is: the mode is how others know a placeholder
+        if os.lstat(path).st_mode & 0o777 != _MODE:
+            os.chmod(path, _MODE)  # whatever the umask is: the mode is how others know a placeholder
         return True
     except OSError:
         return False

@@ -10,6 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Sequence
+from functools import cache
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import PROTECTED_NAMES, Boundary, is_below
@@ -148,12 +149,18 @@ def _around_launcher(roots: Sequence[str], launcher: str) -> list[str]:
 
     The entry directly below the root is protected: only a mount point cannot be renamed away.
     """
-    program = os.path.realpath(launcher)
+    program = _real(launcher)
     return [
         f"{root}/{program[len(root) + 1 :].split('/', 1)[0]}"
         for root in roots
         if root != "/" and is_below(program, root)
     ]
+
+
+@cache
+def _real(path: str) -> str:
+    """Where a path leads, looked up once: for what does not move."""
+    return os.path.realpath(path)
 
 
 def _datagram_sockets(boundary: Boundary) -> list[str]:

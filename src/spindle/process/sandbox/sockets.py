@@ -185,7 +185,10 @@ class _Question:
     @contextlib.contextmanager
     def descriptor(self, number: int) -> Iterator[int]:
         """A copy of a descriptor of the caller."""
-        pidfd = os.pidfd_open(self.process())
+        try:
+            pidfd = os.pidfd_open(self._tid)
+        except OSError:  # not the first thread of its process
+            pidfd = os.pidfd_open(self.process())
         try:
             self._require_alive()
             copy = kernel.descriptor_of(pidfd, number)
