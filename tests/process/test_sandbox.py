@@ -117,6 +117,7 @@ async def test_what_is_protected_cannot_be_moved_away_with_its_parent(
 async def test_a_git_pointer_to_nowhere_does_no_harm(table: ProcessTable, command: Build, folder: Path) -> None:
     (folder / ".git").write_text("gitdir: no/where\n")
     assert await said(table, command("echo on", WORKSPACE_WRITE)) == "on\n"
+    table.let_go()
     assert [path.name for path in folder.iterdir()] == [".git"]
 
 
