@@ -125,7 +125,7 @@ async def test_a_letter_without_a_connection_does_not_reach_a_program_that_was_t
     tmp_path: Path,
 ) -> None:
     listener = outside(tmp_path / "s", socket.SOCK_DGRAM)
-    await asyncio.sleep(0.4)  # a socket of the last moment is not hidden
+    await asyncio.sleep(0.1)  # a socket of the last moment is not hidden
     assert await said(table, command(f"python3 call.py {tmp_path}/s 2 sendmsg")) == "reached"
     assert was_called(listener)
     assert await said(table, command(f"python3 call.py {tmp_path}/s 2 sendmsg", WRITE)) != "reached"

@@ -167,6 +167,7 @@ class Turns:
         warming.cancel()
         self._thread.history.append_event(msgspec.to_builtins(terminal))
         self._running = None
+        self._workbench.processes.let_go()
         self._report_lost_record(emit)
         emit(terminal)
         # Input that was steered into a turn which then failed, or ended, starts a turn of its own.

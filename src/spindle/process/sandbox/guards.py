@@ -72,7 +72,7 @@ class Guards:
             self._held[path].users += 1
             return True
         for _ in range(8):
-            if not _make(path) and not _is_placeholder(path):
+            if not _make(path) and not is_placeholder(path):
                 return False
             fd = _lock(path)
             if fd is not None:
@@ -122,10 +122,10 @@ class Guards:
             except OSError:
                 continue
             for path in paths:
-                fd = _lock(path) if _is_placeholder(path) else None
+                fd = _lock(path) if is_placeholder(path) else None
                 if fd is not None:
                     _remove_if_unused(path, fd)
-            if not any(map(_is_placeholder, paths)):
+            if not any(map(is_placeholder, paths)):
                 _unlink(listed)  # else somebody still holds one: the next start looks again
 
 
@@ -193,7 +193,7 @@ def _make(path: str) -> bool:
         return False
 
 
-def _is_placeholder(path: str) -> bool:
+def is_placeholder(path: str) -> bool:
     """Is this what `_make` makes: an empty folder of our mode? Held by another process, or left by a crash."""
     try:
         status = os.lstat(path)

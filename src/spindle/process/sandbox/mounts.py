@@ -14,7 +14,7 @@ from functools import cache
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import PROTECTED_NAMES, Boundary, is_below
-from spindle.process.sandbox.guards import Guards
+from spindle.process.sandbox.guards import Guards, is_placeholder
 
 SYSTEM_MOUNTS = (
     *("--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
@@ -30,7 +30,7 @@ _EMPTY = ("--size", "4096", "--perms", "0555", "--tmpfs")
 _UNREADABLE_FOLDER = ("--size", "4096", "--perms", "0000", "--tmpfs")
 _MOST_DENIED = 500
 _DATAGRAM = b"0002"
-_SETTLED_S = 0.3
+_SETTLED_S = 0.05
 
 
 class Mounts:
@@ -121,8 +121,8 @@ def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[s
 
 
 def _first_missing(path: str) -> str:
-    """`path`, or the topmost folder on the way to it that does not exist."""
-    while not os.path.lexists(parent := os.path.dirname(path)):
+    """`path`, or the topmost folder on the way to it that does not exist; a placeholder does not count."""
+    while not os.path.lexists(parent := os.path.dirname(path)) or is_placeholder(parent):
         path = parent
     return path
 
@@ -191,7 +191,7 @@ def _is_settled(path: str) -> bool:
         status = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISSOCK(status.st_mode) and abs(time.time() - status.st_ctime) > _SETTLED_S
+    return stat.S_ISSOCK(status.st_mode) and abs(time.time() - status.st_mtime) > _SETTLED_S
 
 
 def _is_reachable(path: str) -> bool:
