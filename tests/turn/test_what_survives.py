@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,7 @@ async def test_planted_facts_stand_in_the_next_request(
         "write the parser",
         "made.txt",
         "read.txt",
+        "sha256:" + hashlib.sha256(b"content\n").hexdigest()[:16],
         "exit 7",
         "rm -rf build",
         "REQUEST: build the thing, gently",

@@ -57,7 +57,11 @@ class ReadFile:
         args = parse_arguments(call, ReadFileArgs)
         from spindle.tools import reading  # loaded with the first call
 
-        return ToolResult(output=await asyncio.to_thread(reading.answer, args, ctx))
+        text = await asyncio.to_thread(reading.answer, args, ctx)
+        known = await asyncio.to_thread(reading.fingerprint, args, ctx)
+        if known is not None and ctx.notes is not None:
+            ctx.notes.read(known[0], hash=known[1])
+        return ToolResult(output=text)
 
 
 _INDENTATION = {

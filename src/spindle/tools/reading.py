@@ -12,7 +12,7 @@ from spindle.errors import ToolError
 from spindle.patch.apply import reason_of
 from spindle.tools.looking import byte_budget, cut_bytes, place, shown_name
 from spindle.tools.read_file import Indentation, ReadFileArgs
-from spindle.tools.safe_files import open_file
+from spindle.tools.safe_files import open_file, read_file
 from spindle.tools.tool import ToolContext
 
 LINE_BYTES = 500
@@ -46,6 +46,23 @@ def answer(args: ReadFileArgs, ctx: ToolContext) -> str:
         budget=byte_budget(ctx.truncation),
         mask=secrets.mask_bytes if secrets is not None else None,
     )
+
+
+def fingerprint(args: ReadFileArgs, ctx: ToolContext) -> tuple[str, str] | None:
+    """The path of the file that was read, and a hash of all of it; None for one that is too large to look at whole.
+
+    It is noted in the thread's ledger, so that a model whose memory was compacted can tell whether the file changed.
+    """
+    import hashlib  # only with a file that was read
+
+    true = place(args.file_path, "file_path", ctx)
+    try:
+        content = read_file(true, BLOCK_FILE_BYTES + 1)
+    except OSError:
+        return None
+    if len(content) > BLOCK_FILE_BYTES:
+        return None
+    return os.path.normpath(args.file_path), "sha256:" + hashlib.sha256(content).hexdigest()[:16]
 
 
 def read_lines(
