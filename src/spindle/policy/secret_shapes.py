@@ -101,14 +101,23 @@ MARKS = (
 )
 """One of these, in small letters, stands in everything that has a shape, or begins it."""
 
+_ANY_MARK = b"|".join(dict.fromkeys(re.escape(mark) for _, mark, _ in _TOKENS))
+_SHORTEST = 11
+"""No shape is shorter: the shortest is an address with a password of six characters."""
+_SHORT = 4096
+
 HELD_MAX = 1 << 16
 """A secret that is longer than this is not waited for."""
 
 
 def find_shapes(data: bytes) -> Iterator[Span]:
     """Where something stands that looks like a secret. Spans may overlap."""
+    if len(data) < _SHORTEST:
+        return
     absent = tuple(sign for sign in (b"_", b"-") if sign not in data)
-    for label, mark, token in _TOKENS:
+    # Most of what is looked at is short and holds none of them: one look is enough to know.
+    is_plain = len(data) <= _SHORT and _pattern(_ANY_MARK).search(data) is None
+    for label, mark, token in () if is_plain else _TOKENS:
         if (not absent or not any(sign in mark for sign in absent)) and mark in data:
             for found in _token(token).finditer(data):
                 yield found.start(), found.end(), label
