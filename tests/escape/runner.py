@@ -68,7 +68,7 @@ def child(facts: dict[str, object], kind: str, name: str, report: int) -> None:
     place.canary = f"{facts['outside']}/{name}.txt"
     try:
         if kind == "work":
-            folder = f"{facts['ws']}/work/{name}"
+            folder = f"{facts['ws']}/works/{name}"
             if os.access(str(facts["ws"]), os.W_OK):
                 os.makedirs(folder, exist_ok=True)
                 os.chdir(folder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from spindle.errors import SandboxUnavailable
@@ -129,18 +129,26 @@ def _fixed_part(pattern: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(_translate(pattern), re.DOTALL)
+    return re.compile(translate(pattern, re.escape, _in_class))
 
 
-def _translate(pattern: str) -> str:
+def _in_class(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("[", "\\[")
+
+
+def translate(pattern: str, literal: Callable[[str], str], in_class: Callable[[str], str]) -> str:
+    """A glob as an extended regular expression.
+
+    `literal` and `in_class` write a character, and the inside of brackets, as the dialect at hand wants them.
+    """
     result = ""
     at = 0
     while at < len(pattern):
         if pattern.startswith("**/", at):
-            result += "(?:[^/]+/)*"
+            result += "([^/]+/)*"
             at += 3
         elif pattern.startswith("**", at):
-            result += ".*"
+            result += "([^/]|/)*"
             at += 2
         elif pattern[at] == "*":
             result += "[^/]*"
@@ -149,10 +157,10 @@ def _translate(pattern: str) -> str:
             result += "[^/]"
             at += 1
         elif pattern[at] == "[" and (end := pattern.find("]", at + 2)) > 0:
-            inside = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            result += "[^" + inside[1:] + "]" if inside[0] in "!^" else f"[{inside}]"
+            inside = in_class(pattern[at + 1 : end])
+            result += f"[^{inside[1:]}]" if inside[:1] in ("!", "^") else f"[{inside}]"
             at = end + 1
         else:
-            result += re.escape(pattern[at])
+            result += literal(pattern[at])
             at += 1
     return result

@@ -6,13 +6,12 @@ however we die, and the shell then kills every process that carries the table's 
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 from spindle.process import kill
+from spindle.process.survivor import WAIT, Survivor
 
-_SCRIPT = """
-read -r _ && exit
+_SCRIPT = (
+    WAIT
+    + """
 for pass in 1 2 3; do
   for found in $(grep -lzs "^$0" /proc/[0-9]*/environ); do
     found=${found%/environ}
@@ -25,33 +24,13 @@ for pass in 1 2 3; do
   done
 done 2>/dev/null
 """
+)
 """$0 is the mark as a variable, $1 and $2 say which resource limits carry it; see `kill`. What forks meanwhile is met
 in a later pass."""
 
 
-class Watchdog:
+class Watchdog(Survivor):
     """Lives from the first unconfined command to the end of the thread."""
 
     def __init__(self, mark: kill.Mark) -> None:
-        waited_on, self._ours = os.pipe()
-        try:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _SCRIPT, f"{kill.MARK_NAME}={mark.text}", str(mark.table), str(kill.NUMBER_BITS)],
-                stdin=waited_on,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={"PATH": "/usr/bin:/bin"},
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError:
-            os.close(self._ours)
-            raise
-        finally:
-            os.close(waited_on)
-
-    def close(self) -> None:
-        """Not needed any more: everything it would end has ended."""
-        self._process.kill()
-        self._process.wait()
-        os.close(self._ours)
+        super().__init__(_SCRIPT, (f"{kill.MARK_NAME}={mark.text}", str(mark.table), str(kill.NUMBER_BITS)))

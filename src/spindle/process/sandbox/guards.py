@@ -9,12 +9,30 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
 from collections.abc import Iterable
 
 from spindle.errors import SandboxUnavailable
+from spindle.process.survivor import WAIT, Survivor
 
 _MODE = 0o555
+
+_TIDY_UP = (
+    WAIT
+    + """
+for pass in 1 2 3 4 5 6 7 8; do
+  sleep 0.1
+  left=
+  while IFS= read -r name; do
+    [ ! -d "$name" ] || ( exec 9< "$name" && flock -n -x 9 && rmdir "$name" ) || left=yes
+  done < "$0" 2>/dev/null
+  [ "$left" ] || break
+  sleep 0.2
+done
+rm -f "$0"
+"""
+)
+"""Removes what $0 lists. What another sandbox still holds is locked: it is tried again for a moment, and then left to
+that one. `flock` gets a descriptor: where a name is gone, it would make a file."""
 
 
 class _Guard:
@@ -33,7 +51,7 @@ class Guards:
         self._held: dict[str, _Guard] = {}
         self._listed: set[str] = set()
         self._recovered = False
-        self._keeper: _Keeper | None = None
+        self._keeper: Survivor | None = None
         """There while something is listed."""
 
     def hold(self, paths: Iterable[str]) -> list[str]:
@@ -97,7 +115,7 @@ class Guards:
             with open(fd, "wb") as file:
                 file.write(b"".join(os.fsencode(path) + b"\n" for path in sorted(self._listed)))
             if self._keeper is None:
-                self._keeper = _Keeper(self._register)
+                self._keeper = Survivor(_TIDY_UP, (self._register,))
         except OSError:
             pass
 
@@ -127,52 +145,6 @@ class Guards:
                     _remove_if_unused(path, fd)
             if not any(map(is_placeholder, paths)):
                 _unlink(listed)  # else somebody still holds one: the next start looks again
-
-
-class _Keeper:
-    """A small shell that outlives this process when it is killed, and then removes what is listed.
-
-    The kernel closes our end of its pipe however we die. What another sandbox still holds is locked; it is tried again
-    for a moment, and then left to that one. `flock` gets a descriptor: where a name is gone, it would make a file.
-    """
-
-    _SCRIPT = """
-    read -r _ && exit
-    for pass in 1 2 3 4 5 6 7 8; do
-      sleep 0.1
-      left=
-      while IFS= read -r name; do
-        [ ! -d "$name" ] || ( exec 9< "$name" && flock -n -x 9 && rmdir "$name" ) || left=yes
-      done < "$0" 2>/dev/null
-      [ "$left" ] || break
-      sleep 0.2
-    done
-    rm -f "$0"
-    """
-
-    def __init__(self, register: str) -> None:
-        waited_on, self._ours = os.pipe()
-        try:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", self._SCRIPT, register],
-                stdin=waited_on,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={"PATH": "/usr/bin:/bin"},
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError:
-            os.close(self._ours)
-            raise
-        finally:
-            os.close(waited_on)
-
-    def close(self) -> None:
-        """Not needed any more."""
-        self._process.kill()
-        self._process.wait()
-        os.close(self._ours)
 
 
 def _unlink(path: str) -> None:

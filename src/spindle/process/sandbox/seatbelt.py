@@ -14,6 +14,7 @@ from functools import cache
 import msgspec
 
 from spindle.errors import SandboxUnavailable
+from spindle.policy.deny import translate
 from spindle.policy.sandbox import Boundary, is_below
 from spindle.process.sandbox.launch import Launch
 
@@ -169,29 +170,7 @@ def _literal(character: str) -> str:
 
 def glob_regex(pattern: str) -> str:
     """The pattern for a glob of `deny_read` and what is below it."""
-    result = ""
-    at = 0
-    while at < len(pattern):
-        if pattern.startswith("**/", at):
-            result += "([^/]+/)*"
-            at += 3
-        elif pattern.startswith("**", at):
-            result += "([^/]|/)*"
-            at += 2
-        elif pattern[at] == "*":
-            result += "[^/]*"
-            at += 1
-        elif pattern[at] == "?":
-            result += "[^/]"
-            at += 1
-        elif pattern[at] == "[" and (end := pattern.find("]", at + 2)) > 0:
-            inside = pattern[at + 1 : end].replace("[", "")
-            result += f"[^{inside[1:]}]" if inside[:1] in ("!", "^") else f"[{inside}]"
-            at = end + 1
-        else:
-            result += _either_case(pattern[at])
-            at += 1
-    return f"^{result}(/|$)"
+    return f"^{translate(pattern, _either_case, lambda inside: inside.replace('[', ''))}(/|$)"
 
 
 def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -> Launch:
