@@ -349,7 +349,7 @@ async def test_a_bug_before_a_turn_begins_is_a_status_too(play: Any) -> None:
     await driver.turn("go")
     agents = driver.session.agents
     ((agent_id, child),) = agents.sessions.items()
-    child._turns.start = crash
+    child.turns.start = crash
     await agents.send(agent_id, "more")
     assert await agents.wait([agent_id], 5)
     assert agents.status(agent_id) == {"errored": "internal error: RuntimeError: a bug in the middle of it"}

@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.notify import Notifier
@@ -21,13 +19,9 @@ from spindle.core.turns import Turns
 from spindle.core.workbench import Workbench
 from spindle.errors import SpindleError
 from spindle.protocol.events import (
-    ConversationPath,
     Error,
     Event,
     GrantRevoked,
-    ListGrantsResponse,
-    ListModelsResponse,
-    ListSkillsResponse,
     Msg,
     PinsUpdated,
     SessionConfigured,
@@ -39,12 +33,7 @@ from spindle.protocol.events import (
 from spindle.protocol.ops import (
     Compact,
     ExecApproval,
-    GetContext,
-    GetPath,
     Interrupt,
-    ListGrants,
-    ListModels,
-    ListSkills,
     OverrideTurnContext,
     PatchApproval,
     Pin,
@@ -90,7 +79,7 @@ class Session:
     ) -> None:
         self.thread = thread
         self.settings = settings
-        self._briefing = briefing
+        self.briefing = briefing
         self._workbench = workbench
         self._store = store
         self._configured = configured
@@ -104,7 +93,7 @@ class Session:
         self._agents: Subagents | None = None
         workbench.agents = lambda: self.agents
         self._ops: asyncio.Queue[Submission] = asyncio.Queue()
-        self._turns = Turns(
+        self.turns = Turns(
             thread=thread,
             briefing=briefing,
             workbench=workbench,
@@ -126,7 +115,7 @@ class Session:
 
     @property
     def is_running(self) -> bool:
-        return self._turns.is_running
+        return self.turns.is_running
 
     @property
     def present_settings(self) -> ThreadSettings:
@@ -186,7 +175,7 @@ class Session:
 
     async def aclose(self) -> None:
         """Stop the turn, kill what it left running, and let go of the record. Safe to call twice."""
-        await self._turns.close()
+        await self.turns.close()
         if self._agents is not None:
             await self._agents.aclose()
         if self._warming is not None and not self._warming.done():
@@ -210,14 +199,14 @@ class Session:
                 self.settings = settings
                 if branch is not None:
                     branch()
-                self._turns.start(submission, settings)
-            case UserInput(mode="steer") if self._turns.is_running:
-                self._turns.steer(submission)
+                self.turns.start(submission, settings)
+            case UserInput(mode="steer") if self.turns.is_running:
+                self.turns.steer(submission)
                 if self._agents is not None:
                     self._agents.nudge()
             case UserInput() | Compact() | StartOver():
                 await self._stop("replaced")
-                self._turns.start(submission, self.settings)
+                self.turns.start(submission, self.settings)
             case OverrideTurnContext() as op:
                 self.settings = apply_op(self.settings, op)
             case Interrupt():
@@ -227,7 +216,7 @@ class Session:
                 if not self._answer_question(kind, request_id, decision):
                     self._emit(submission.id, Warning(message=f"no open approval request {request_id!r}"))
             case RevokeGrant(id=grant_id):
-                grant = self._turns.approvals.revoke(grant_id)
+                grant = self.turns.approvals.revoke(grant_id)
                 if grant is None:
                     raise SpindleError(f"there is no grant {grant_id!r}")
                 self._emit(submission.id, GrantRevoked(grant=grant.to_wire()))
@@ -247,54 +236,32 @@ class Session:
                 self._store.set_name(self.thread_id, name)
                 self._emit(submission.id, ThreadNameUpdated(thread_id=self.thread_id, thread_name=name))
             case op:
-                self._emit(submission.id, self._answer(op))
+                from spindle.core.answers import answer  # for the ops that change nothing
+
+                self._emit(submission.id, answer(self, op))
 
     async def _stop(self, reason: str) -> None:
         """End the running turn, and what sub-agents do for it; without a turn only an interrupt reaches them."""
-        is_theirs = self._turns.is_running or reason == "interrupted"
-        await self._turns.stop(reason)
+        is_theirs = self.turns.is_running or reason == "interrupted"
+        await self.turns.stop(reason)
         if is_theirs and self._agents is not None:
             await self._agents.interrupt()
 
     def _answer_question(self, kind: str, request_id: str, decision: object) -> bool:
-        if self._turns.approvals.answer(kind, request_id, decision):
+        if self.turns.approvals.answer(kind, request_id, decision):
             return True
         return self._agents is not None and self._agents.answer(kind, request_id, decision)
 
-    def _answer(self, op: object) -> Msg:
-        """Ops that only ask."""
-        match op:
-            case ListSkills(cwds=cwds, force_reload=force):
-                found = [
-                    {"cwd": cwd, **msgspec.to_builtins(self._briefing.skills(cwd, reload=force))}
-                    for cwd in cwds or [self.settings.cwd]
-                ]
-                return ListSkillsResponse(skills=found)
-            case GetContext():
-                from spindle.core.usage import context_usage  # only for who asks
-
-                return context_usage(self.thread)
-            case ListGrants():
-                return ListGrantsResponse(grants=[grant.to_wire() for grant in self._turns.approvals.list_grants()])
-            case ListModels():
-                return ListModelsResponse(models=[msgspec.to_builtins(m) for m in self.thread.catalog.listed])
-            case GetPath():
-                writer = self.thread.history.writer
-                path = writer.recorded_path if writer is not None else None
-                return ConversationPath(conversation_id=self.thread_id, path=path)
-            case _:
-                raise SpindleError(f"a session does not take the op {type(op).__name__}")
-
     def _roll_back(self, num_turns: int) -> None:
-        if self._turns.is_running:
+        if self.turns.is_running:
             raise SpindleError("a thread cannot be rolled back while a turn runs; interrupt it first")
         if num_turns < 1:
             raise SpindleError("num_turns must be at least 1")
         self.thread.history.append_rolled_back(num_turns)
         self.thread.cache.declare("rollback")
-        self._briefing.forget_since(self.thread.history.last_turn_context)
+        self.briefing.forget_since(self.thread.history.last_turn_context)
 
     def _way_back(self, response_id: str) -> Callable[[], None]:
         from spindle.core.branching import way_back  # few turns go back
 
-        return way_back(self.thread, self._briefing, self._store, response_id)
+        return way_back(self.thread, self.briefing, self._store, response_id)

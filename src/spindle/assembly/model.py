@@ -1,0 +1,70 @@
+"""The model a session talks to, and the tools it offers it."""
+
+from __future__ import annotations
+
+from spindle import __version__
+from spindle.assembly.agents import agent_roles
+from spindle.assembly.options import memory_of
+from spindle.assembly.request import SessionRequest
+from spindle.auth.credentials import sign_in
+from spindle.config.schema import Config
+from spindle.model.catalog import ModelInfo
+from spindle.model.client import ModelClient
+from spindle.model.credential import Credential
+from spindle.model.headers import Identity
+from spindle.model.provider import Provider
+from spindle.model.responses import ResponsesClient
+from spindle.tools.router import JIT_TOOLS, ToolSet, build_tools
+
+
+def model_client(
+    request: SessionRequest, thread_id: str, warnings: list[str]
+) -> tuple[ModelClient, Provider, Credential]:
+    config = request.config
+    signed_in = sign_in(
+        config.provider,
+        home=config.home,
+        is_exec=request.source == "exec",
+        forced_method=config.forced_login_method,
+    )
+    warnings += signed_in.warnings
+    identity = Identity(
+        thread_id=thread_id,
+        version=__version__,
+        originator=request.originator,
+        subagent="collab_spawn" if request.order is not None else None,
+    )
+    limit = config.spindle.sse_event_max_bytes
+    client = ResponsesClient(
+        signed_in.provider, signed_in.credential, identity, request.clock, sse_event_max_bytes=limit
+    )
+    return client, signed_in.provider, signed_in.credential
+
+
+def tool_set(config: Config, info: ModelInfo, depth: int) -> ToolSet:
+    features = config.features
+    patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
+    live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)
+    return build_tools(
+        shell_type=info.shell_type,
+        patch_type=patch_type,
+        web_search=None if config.web_search == "disabled" else "live" if live else "cached",
+        shell_tool=features.get("shell_tool", True),
+        unified_exec=features.get("unified_exec", True),
+        request_rule=features.get("request_rule", True),
+        update_plan=config.update_plan,
+        request_user_input=features.get("collaboration_modes", True),
+        view_image=config.view_image,
+        jit_tools=_jit_tools(config.spindle.jit_tools, info),
+        recollection=config.spindle.recollection,
+        memory=memory_of(config),
+        agents=agent_roles(config),
+        may_spawn=depth < config.agents_max_depth and config.agents_max_threads > 0,
+    )
+
+
+def _jit_tools(wanted: bool | None, info: ModelInfo) -> tuple[str, ...]:
+    """The file tools: as the user says, else as the catalogue says, else for models nobody taught the shell."""
+    if wanted is None:
+        return info.experimental_supported_tools if info.known else JIT_TOOLS
+    return JIT_TOOLS if wanted else ()

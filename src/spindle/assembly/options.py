@@ -1,0 +1,79 @@
+"""The user's Config as what the parts of a session are given."""
+
+from __future__ import annotations
+
+from spindle.assembly.request import SessionRequest
+from spindle.config.providers import BUILT_IN
+from spindle.config.schema import Config
+from spindle.core.briefing import BriefingOptions
+from spindle.core.live_thread import CompactionOptions
+from spindle.model.provider import Provider
+from spindle.policy.sandbox import PROTECTED_NAMES
+from spindle.protocol.settings import ThreadSettings
+from spindle.workspace.git import find_root
+
+
+def settings_from(config: Config, model: str) -> ThreadSettings:
+    return ThreadSettings(
+        cwd=config.cwd,
+        model=model,
+        model_provider=config.provider.id,
+        approval_policy=config.approval_policy,
+        sandbox=config.sandbox,
+        effort=config.model_reasoning_effort,
+        summary=config.model_reasoning_summary,
+        verbosity=config.model_verbosity,
+        personality=config.personality or "pragmatic",
+        service_tier=config.service_tier,
+    )
+
+
+def offloads(config: Config) -> bool:
+    wanted = config.spindle.offload_outputs
+    return config.spindle.context_mode != "append_only" if wanted is None else wanted
+
+
+def memory_of(config: Config) -> str | None:
+    """The folder of the project's notes, where notes are wanted."""
+    if not config.spindle.memory:
+        return None
+    from spindle.tools.memory_folder import project_folder
+
+    return project_folder(config.home, find_root(config.cwd, config.project_root_markers) or config.cwd)
+
+
+def compaction_options(config: Config, provider: Provider) -> CompactionOptions:
+    keeps_tools = config.spindle.compact_keep_tools
+    return CompactionOptions(
+        prompt=config.compact_prompt,
+        keep=config.spindle.compact_keep,
+        keeps_tools=provider.id in BUILT_IN if keeps_tools is None else keeps_tools,
+        asks_server=provider.is_openai and config.features.get("remote_compaction", True),
+        mode=config.spindle.context_mode,
+        rule=config.spindle.context_rule,
+        offload_home=config.home if offloads(config) else None,
+    )
+
+
+def briefing_options(request: SessionRequest, shell_name: str, environment: dict[str, str]) -> BriefingOptions:
+    config = request.config
+    return BriefingOptions(
+        home=config.home,
+        shell_name=shell_name,
+        environment=environment,
+        doc_max_bytes=config.project_doc_max_bytes,
+        doc_fallback_names=config.project_doc_fallback_filenames,
+        root_markers=config.project_root_markers,
+        read_project_docs=config.trust_level == "trusted" or config.spindle.agents_md_untrusted,
+        include_permissions=config.include_permissions_instructions,
+        include_environment=config.include_environment_context,
+        include_skills=config.skills_include_instructions,
+        disabled_skills=config.disabled_skills,
+        developer_instructions=config.developer_instructions,
+        user_instructions=request.user_instructions,
+        extras=config.spindle.environment_extras,
+        memory=memory_of(config),
+        nested_docs=config.spindle.nested_agents_md,
+        bypass=request.bypass,
+        protected=(*PROTECTED_NAMES, *config.spindle.fence.protected),
+    )

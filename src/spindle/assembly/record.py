@@ -1,0 +1,84 @@
+"""The record of the thread that is opened: a new one, one to go on with, or a branch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from spindle import __version__
+from spindle.assembly.request import SessionRequest
+from spindle.core.live_thread import LiveThread
+from spindle.errors import ThreadError
+from spindle.protocol.clock import iso_utc
+from spindle.protocol.request import TokenUsage
+from spindle.thread.history import History
+from spindle.thread.rollout import RolloutWriter
+from spindle.thread.store import ThreadRef, ThreadStore
+from spindle.workspace.git import git_facts
+
+
+def open_history(request: SessionRequest, store: ThreadStore) -> tuple[History, str, list[str]]:
+    """The history to go on with, its thread id, and what to say about it."""
+    config, clock = request.config, request.clock
+    ref = _recorded(request, store)
+    if ref is None:
+        thread_id = clock.uuid7()
+        writer = None if request.ephemeral else RolloutWriter(store.new_path(thread_id), clock)
+        return History(writer), thread_id, []
+    if request.ephemeral:
+        data = store.read(ref)
+        return History.replay(data), data.thread_id, data.notices()
+    if request.fork:
+        who = {"cwd": config.cwd, "originator": request.originator, "source": request.source}
+        ref = store.fork(ref, up_to=request.fork_at, new_id=clock.uuid7(), meta=who | {"cli_version": __version__})
+    history, data = store.resume(ref)
+    return history, data.thread_id, data.notices()
+
+
+def _recorded(request: SessionRequest, store: ThreadStore) -> ThreadRef | None:
+    """The recorded thread that is meant, or None for a new one."""
+    if request.rollout_path is not None:
+        return ThreadRef(id="", path=request.rollout_path)
+    if request.thread is not None:
+        ref = store.get(request.thread)
+        if ref.archived and not request.fork:
+            raise ThreadError(f"thread {ref.id} is archived; `spindle unarchive {ref.id}` brings it back")
+        return ref
+    if request.newest:
+        config = request.config
+        return store.latest(config.cwd, config.provider.id, include_other_cwds=request.any_folder)
+    return None
+
+
+def session_meta(request: SessionRequest, thread_id: str, instructions: str) -> dict[str, Any]:
+    """The first line of a rollout; both generations of the reference read it."""
+    config = request.config
+    meta: dict[str, Any] = {
+        "id": thread_id,
+        "session_id": thread_id,
+        "timestamp": iso_utc(request.clock.now()),
+        "cwd": config.cwd,
+        "originator": request.originator,
+        "cli_version": __version__,
+        "source": request.source if request.order is None else request.order.source,
+        "model_provider": config.provider.id,
+        "base_instructions": {"text": instructions},
+    }
+    if (git := git_facts(config.cwd)) is not None:
+        meta["git"] = git.to_wire()
+    return {**meta, "spindle": {"version": __version__}}
+
+
+def restore_usage(thread: LiveThread) -> None:
+    """A resumed thread goes on counting where it stopped."""
+    info = thread.history.token_info
+    if info is None:
+        return
+    try:
+        thread.note_restored(
+            msgspec.convert(info.get("total_token_usage") or {}, TokenUsage),
+            msgspec.convert(info.get("last_token_usage") or {}, TokenUsage),
+        )
+    except msgspec.ValidationError:
+        pass  # written by somebody else in a shape of their own; counting starts anew

@@ -1,0 +1,51 @@
+"""What a front end asks for when it wants a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from spindle.config.schema import Config
+from spindle.core.stream import EventStream
+from spindle.model.client import ModelClient
+from spindle.protocol.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from spindle.core.subagents import AgentOrder
+
+
+class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which thread to open, and for whom."""
+
+    config: Config
+    source: str
+    """"exec", "cli", "vscode" or "mcp": what kind of front end asks."""
+    originator: str
+    ephemeral: bool = False
+    thread: str | None = None
+    """Id or name of a recorded thread to go on with."""
+    rollout_path: str | None = None
+    """The same, by its file."""
+    newest: bool = False
+    """Go on with the newest thread of this folder; a new one when there is none."""
+    any_folder: bool = False
+    fork: bool = False
+    """Branch off instead of going on."""
+    fork_at: str | int | None = None
+    """The response after which to branch, or the number of turns to keep; None = the end."""
+    base_instructions: str | None = None
+    user_instructions: str | None = None
+    bypass: bool = False
+    """The person started this with the flag that takes away sandbox and approvals; the record says so."""
+    legacy_interrupt_error: bool = False
+    replay: bool = False
+    """Tell the front end what was said before, in session_configured."""
+    client: ModelClient | None = None
+    """Talk to this model instead of the configured provider (the demo, tests)."""
+    clock: Clock = SystemClock()
+    stream: EventStream | None = None
+    order: AgentOrder | None = None
+    """Given by the parent of a sub-agent."""
+    root: SessionRequest | None = None
+    """The request for the session that a person opened, if this one is for a sub-agent."""
