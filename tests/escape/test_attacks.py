@@ -24,10 +24,6 @@ from escape.drive import AGENT_WAYS, Battery, attacks_of
 
 KNOWN_LIMITS = {
     "writes_into_a_pipe_of_the_host_outside_the_roots": "named pipe",
-    "sends_a_message_to_a_daemon_outside_that_started_later": "datagram socket",
-    "sends_a_message_to_a_daemon_in_the_workspace_that_started_later": "datagram socket",
-    "sends_many_messages_to_a_daemon_that_started_later": "datagram socket",
-    "sends_a_message_to_a_daemon_that_is_known_by_another_path": "datagram socket",
 }
 """What gets through, and the words by which the page about the sandbox owns up to it."""
 USERS = ("root", "user") if os.getuid() == 0 else ("user",)

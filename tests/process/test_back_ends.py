@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -104,7 +105,6 @@ async def test_the_agents_commands_run_behind_landlock_when_the_user_accepted_it
         ("socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)", "not supported"),
         ("socket.socket(socket.AF_VSOCK)", "not supported"),
         ("resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)", "not permitted"),
-        ("socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)", "not permitted"),
         ("os.setpriority(os.PRIO_PROCESS, OUTER, 19)", "not permitted"),
         ("os.setpriority(os.PRIO_PGRP, os.getpgrp(), 19)", "not permitted"),
         ("os.sched_setaffinity(OUTER, {0})", "not permitted"),
@@ -167,12 +167,29 @@ try:
     outside.connect("theirs.sock")
 except OSError as error:
     print(error.strerror)
+box, sender = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+box.bind("own.box")
+sender.sendmsg([b"own letter"], [], 0, "own.box")
+print(box.recv(99).decode())
+for one in (sender, socket.socketpair(type=socket.SOCK_DGRAM)[0]):
+    try:
+        one.sendmsg([b"x"], [], 0, "theirs.box")
+    except OSError as error:
+        print(error.strerror)
 """
     )
     server = await asyncio.start_unix_server(lambda *_: None, folder / "theirs.sock")
+    box = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    box.bind(str(folder / "theirs.box"))
+    box.setblocking(False)
+    refused = "Operation not permitted\n"
     try:
-        assert await say(f"{sys.executable} own.py") == (0, "own socket\nOperation not permitted\n")
+        said = await say(f"{sys.executable} own.py")
+        assert said == (0, f"own socket\n{refused}own letter\n{refused}{refused}")
+        with pytest.raises(BlockingIOError):
+            box.recv(9)
     finally:
+        box.close()
         server.close()
         await server.wait_closed()
 

@@ -225,8 +225,8 @@ async def test_a_set_up_that_fails_once_is_tried_again(
     table: ProcessTable, reach: Reach, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await said(table, "true", reach(WRITE), folder)
-    vanished = iter([["/no/such/socket"]])
-    monkeypatch.setattr(mounts, "_datagram_sockets", lambda _: next(vanished, []))
+    vanished = iter([{"/no/such/folder"}])
+    monkeypatch.setattr(mounts, "_on_the_way", lambda *_: next(vanished, set()))
     assert await said(table, "echo ran", reach(WRITE), folder) == "ran\n"
 
 

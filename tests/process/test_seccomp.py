@@ -192,12 +192,13 @@ def test_odd_personalities_are_refused(arch: str) -> None:
 
 def test_connections_and_letters_with_an_address_are_watched(arch: str) -> None:
     program, own = seccomp.watch(arch), ARCHES[arch]
-    connect, sendto, send_message = ((42, 44, 46), (203, 206, 211))[arch == "aarch64"]
+    connect, sendto, *send_message = ((42, 44, 46, 307), (203, 206, 211, 269))[arch == "aarch64"]
     assert verdict(program, own, connect, 3) == NOTIFY
     assert verdict(program, own, sendto, 3, 1, 1, 0, 0x7F0000001000) == NOTIFY
     assert verdict(program, own, sendto, 3, 1, 1, 0, 1 << 32) == NOTIFY
     assert verdict(program, own, sendto, 3, 1, 1, 0, 0) == ALLOW
-    assert verdict(program, own, send_message, 3, 1) == verdict(program, own, 1) == ALLOW
+    assert {verdict(program, own, number, 3, 1) for number in send_message} == {NOTIFY}
+    assert verdict(program, own, 1) == ALLOW
 
 
 SHARED = {"shmget": (29, 194), "shmat": (30, 196), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180)}
@@ -259,16 +260,22 @@ def test_without_namespaces_modes_are_for_those_who_write_and_never_lend_rights(
         assert verdict(reader, ARCHES[arch], numbers[which]) == errno_of(errno.EPERM)
 
 
-def test_without_namespaces_nobody_gets_a_unix_letter_box(arch: str) -> None:
-    number = {"x86_64": 41, "aarch64": 198}[arch]
-    unix, inet, stream, letters, flags = 1, 2, 1, 2, 0o2004000
-    for family, kind, answer in (
-        (unix, letters, errno_of(errno.EPERM)),
-        (unix, letters | flags, errno_of(errno.EPERM)),
-        (unix, stream | flags, ALLOW),
-        (inet, letters, ALLOW),
+def test_a_unix_letter_box_is_heard_of_or_refused(arch: str) -> None:
+    make, make_two = {"x86_64": (41, 53), "aarch64": (198, 199)}[arch]
+    unix, inet, stream, letters, raw, packets, flags = 1, 2, 1, 2, 3, 5, 0o2004000
+    watched, alone = seccomp.watch(arch), seccomp.confinement(arch, unix=False)
+    for family, kind, is_one in (
+        (unix, letters, True),
+        (unix, letters | flags, True),
+        (unix, raw | flags, True),
+        (unix, stream | flags, False),
+        (unix, packets, False),
+        (inet, letters, False),
     ):
-        assert verdict(seccomp.without_namespaces(arch), ARCHES[arch], number, family, kind) == answer
+        expected = NOTIFY if is_one else ALLOW
+        assert [verdict(watched, ARCHES[arch], number, family, kind) for number in (make, make_two)] == [expected] * 2
+        answer = verdict(alone, ARCHES[arch], make_two, family, kind)
+        assert answer == (errno_of(errno.EPERM) if is_one else ALLOW)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="calls by number")

@@ -408,6 +408,64 @@ def sends_a_message_to_a_daemon_that_is_known_by_another_path(p: Place) -> None:
 
 
 @attack(seen=heard, modes=WITHOUT_NETWORK)
+def sends_a_message_from_a_raw_socket(p: Place) -> None:
+    """The kernel makes a Unix socket that is called raw a datagram socket."""
+    _late(p, p.outside, ".dgram", lambda path: _message_from(socket.socket(socket.AF_UNIX, socket.SOCK_RAW), p, path))
+
+
+@attack(seen=heard, modes=WITHOUT_NETWORK)
+def sends_a_message_from_one_end_of_a_pair(p: Place) -> None:
+    pair = socket.socketpair(type=socket.SOCK_DGRAM)
+    _late(p, p.outside, ".dgram", lambda path: _message_from(pair[0], p, path))
+
+
+@attack(seen=heard, modes=WITHOUT_NETWORK)
+def sends_a_message_from_a_socket_that_was_passed_on(p: Place) -> None:
+    one, other = socket.socketpair()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
+        socket.send_fds(one, [b"x"], [datagrams.fileno()])
+    _, fds, _, _ = socket.recv_fds(other, 9, 1)
+    _late(p, p.outside, ".dgram", lambda path: _message_from(socket.socket(fileno=fds[0]), p, path))
+
+
+@attack(seen=heard, modes=WITHOUT_NETWORK)
+def swaps_its_socket_while_a_message_is_on_its_way(p: Place) -> None:
+    """Whoever may send from a stream must not find a datagram socket in its place a moment later."""
+    _late(p, p.outside, ".dgram", lambda path: _swap(p, path))
+
+
+def _message_from(one: socket.socket, p: Place, where: str) -> None:
+    with one:
+        one.sendmsg([p.mark.encode()], [], 0, where)
+
+
+def _swap(p: Place, where: str) -> None:
+    limit = time.monotonic() + 2.5
+    while time.monotonic() < limit:
+        pid = os.fork()
+        if pid == 0:
+            stream, _ = socket.socketpair()
+            place = stream.fileno()
+            threads = [threading.Thread(target=_keep_sending, args=(p, place, where)) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            time.sleep(0.002)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
+                os.dup2(datagrams.fileno(), place)
+            for thread in threads:
+                thread.join()
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+
+def _keep_sending(p: Place, place: int, where: str) -> None:
+    sender = socket.socket(fileno=place)
+    for _ in range(40):
+        _quietly(lambda: sender.sendmsg([p.mark.encode()], [], 0, where))
+    sender.detach()
+
+
+@attack(seen=heard, modes=WITHOUT_NETWORK)
 def connects_to_a_daemon_outside_that_started_later(p: Place) -> None:
     _late(p, p.outside, ".sock", lambda path: say(p, socket.AF_UNIX, socket.SOCK_STREAM, path))
 

@@ -21,10 +21,27 @@ _JOIN_SESSION_KEYRING = 1
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 0x02, 0x08, 0x10
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.sendmsg.restype = ctypes.c_ssize_t
 
 
 class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+class _Vector(ctypes.Structure):
+    _fields_ = (("start", ctypes.c_char_p), ("size", ctypes.c_size_t))
+
+
+class _Message(ctypes.Structure):
+    _fields_ = (
+        ("address", ctypes.c_char_p),
+        ("address_size", ctypes.c_uint32),
+        ("vectors", ctypes.POINTER(_Vector)),
+        ("vector_count", ctypes.c_size_t),
+        ("control", ctypes.c_char_p),
+        ("control_size", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+    )
 
 
 def _call(which: int, *arguments: object) -> int:
@@ -97,14 +114,9 @@ def connect(fd: int, address: bytes) -> int:
     return 0 if result == 0 else -ctypes.get_errno()
 
 
-def send(fd: int, data: bytes, flags: int, address: bytes) -> int:
-    """`sendto` in the same way: the number of bytes, or the negative error."""
-    result = _libc.sendto(
-        ctypes.c_int(fd),
-        data,
-        ctypes.c_size_t(len(data)),
-        ctypes.c_int(flags),
-        address,
-        ctypes.c_uint(len(address)),
-    )
+def send(fd: int, data: bytes, address: bytes, control: bytes, flags: int) -> int:
+    """`sendmsg` in the same way: the number of bytes, or the negative error."""
+    vector = _Vector(data, len(data))
+    message = _Message(address or None, len(address), ctypes.pointer(vector), 1, control or None, len(control), 0)
+    result = _libc.sendmsg(ctypes.c_int(fd), ctypes.byref(message), ctypes.c_int(flags))
     return result if result >= 0 else -ctypes.get_errno()

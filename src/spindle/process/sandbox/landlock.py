@@ -251,7 +251,7 @@ class _Keeper:
         self.watch: SocketWatch | None = None
         if self._listener >= 0:
             # Not in the spawner's thread: a thread made there would have to answer for itself.
-            self.watch = SocketWatch(self._listener, seccomp.number_of_connect(seccomp.machine()))
+            self.watch = SocketWatch(self._listener, seccomp.watched(seccomp.machine()))
 
     def _prepare(self) -> None:
         arch = seccomp.machine()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Sequence
 from functools import cache
 
@@ -29,8 +28,6 @@ _EMPTY = ("--size", "4096", "--perms", "0555", "--tmpfs")
 """Half the price of a bind. Whoever makes it writable writes into memory that vanishes with the command."""
 _UNREADABLE_FOLDER = ("--size", "4096", "--perms", "0000", "--tmpfs")
 _MOST_DENIED = 500
-_DATAGRAM = b"0002"
-_SETTLED_S = 0.05
 
 
 class Mounts:
@@ -57,8 +54,6 @@ class Mounts:
             self._protect(path)
         for path in filter(_is_reachable, denied):
             self._hide(path)
-        for path in _datagram_sockets(boundary):
-            self.plan += ("--ro-bind-try", "/dev/null", path)
 
     def _protect(self, path: str) -> None:
         if path in self.held and self._has_tmpfs_options:
@@ -161,37 +156,6 @@ def _around_launcher(roots: Sequence[str], launcher: str) -> list[str]:
 def _real(path: str) -> str:
     """Where a path leads, looked up once: for what does not move."""
     return os.path.realpath(path)
-
-
-def _datagram_sockets(boundary: Boundary) -> list[str]:
-    """Sockets of programs outside to which a message could be sent without connecting first.
-
-    Where they really are: nothing can be mounted on a path through a link. Not those of the last moment, which come and
-    go: a mount on what is gone would keep the command from starting.
-    """
-    found: list[str] = []
-    try:
-        with open("/proc/net/unix", "rb") as file:
-            for line in file:
-                fields = line.split(None, 7)
-                if len(fields) == 8 and fields[4] == _DATAGRAM and fields[7].startswith(b"/"):
-                    found.append(os.fsdecode(fields[7].rstrip(b"\n")))
-    except OSError:
-        pass
-    allowed = boundary.fence.unix_sockets
-    return [
-        path
-        for path in dict.fromkeys(map(os.path.realpath, found))
-        if not is_below(path, "/dev") and path not in allowed and _is_settled(path) and _is_reachable(path)
-    ]
-
-
-def _is_settled(path: str) -> bool:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return False
-    return stat.S_ISSOCK(status.st_mode) and abs(time.time() - status.st_mtime) > _SETTLED_S
 
 
 def _is_reachable(path: str) -> bool:

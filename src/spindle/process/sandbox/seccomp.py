@@ -12,6 +12,8 @@ import struct
 from collections.abc import Sequence
 from functools import cache
 
+import msgspec
+
 SUPPORTED = ("x86_64", "aarch64")
 
 _ALLOW = 0x7FFF0000
@@ -138,10 +140,11 @@ _OF_OTHERS = (
     (1, (141, 140)),  # setpriority
 )
 """Limits and priorities: which argument names the process, and the numbers of the call. 0 is the caller itself."""
-_SOCKET_KIND, _DATAGRAM = 0xF, 2
+_SOCKET_KIND, _DATAGRAM, _RAW = 0xF, 2, 3
 _CLONE, _CLONE3, _UNSHARE = (56, 220), (435, 435), (272, 97)
 _IOCTL, _PERSONALITY = (16, 29), (135, 92)
-_SOCKET, _CONNECT, _SENDTO = (41, 198), (42, 203), (44, 206)
+_SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
+_CONNECT, _SENDTO, _SENDMSG, _SENDMMSG = (42, 203), (44, 206), (46, 211), (307, 269)
 
 
 def machine() -> str:
@@ -157,7 +160,7 @@ def confinement(arch: str, *, inet: bool = True, unix: bool = True) -> bytes:
     """The filter of a confined program.
 
     `inet`: internet sockets may be made, because the network namespace is empty or the network allowed. `unix`: so may
-    Unix sockets, because somebody watches what they connect to; a pair of connected ones is always allowed.
+    Unix sockets, because somebody watches what they connect to; a pair of connected streams is always allowed.
     """
     which = SUPPORTED.index(arch)
     families = [*((_AF_UNIX,) if unix else ()), *((_AF_INET, _AF_INET6) if inet else ())]
@@ -169,6 +172,8 @@ def confinement(arch: str, *, inet: bool = True, unix: bool = True) -> bytes:
     code.on(_IOCTL[which], _refuse_values(1, _TERMINAL_INPUT))
     code.on(_PERSONALITY[which], _allow_values(0, _PERSONALITIES, errno.EPERM))
     code.on(_SOCKET[which], _socket_rule(families))
+    if not unix:
+        code.on(_SOCKETPAIR[which], _on_unix_datagrams(_ERRNO | errno.EPERM))
     for numbers in _CALLS.values():
         if (number := numbers[which]) is not None:
             code.on(number, [_return(_ERRNO | errno.EPERM)])
@@ -191,7 +196,6 @@ def without_namespaces(arch: str, *, writes: bool = True) -> bytes:
         if (number := numbers[which]) is not None:
             code.on(number, refused)
     code.on(_IOCTL[which], _refuse_values(1, _SET_FILE_FLAGS))
-    code.on(_SOCKET[which], _refuse_unix_datagrams())
     for argument, numbers in _OF_OTHERS:
         code.on(numbers[which], _allow_values(argument, (0,), errno.EPERM))
     for calls, error in ((_SHARED, errno.EPERM), (_ATTRIBUTES, errno.EOPNOTSUPP)):
@@ -201,15 +205,37 @@ def without_namespaces(arch: str, *, writes: bool = True) -> bytes:
     return code.assemble()
 
 
+class Watched(msgspec.Struct, frozen=True):
+    """The numbers of the calls that a listener answers."""
+
+    connect: int
+    sendto: int
+    sendmsg: int
+    sendmmsg: int
+    socket: int
+    socketpair: int
+
+
+def watched(arch: str) -> Watched:
+    which = SUPPORTED.index(arch)
+    calls = (_CONNECT, _SENDTO, _SENDMSG, _SENDMMSG, _SOCKET, _SOCKETPAIR)
+    return Watched(*(numbers[which] for numbers in calls))
+
+
 @cache
 def watch(arch: str) -> bytes:
-    """A filter that stops nothing but lets a listener answer every `connect`, and every `sendto` with an address."""
-    which = SUPPORTED.index(arch)
+    """A filter that stops nothing but lets a listener answer whatever may reach a program outside.
+
+    That is every `connect`, every `sendto` with an address, every `sendmsg` (nobody can see here whether it has one);
+    and it hears of every Unix datagram socket, since without one `sendmsg` leads nowhere.
+    """
+    calls = watched(arch)
     code = _Code(arch, foreign=_ALLOW)
-    code.on(_CONNECT[which], [_return(_NOTIFY)])
+    for number in (calls.connect, calls.sendmsg, calls.sendmmsg):
+        code.on(number, [_return(_NOTIFY)])
     address = 4
     code.on(
-        _SENDTO[which],
+        calls.sendto,
         [
             _load_argument(address),
             _jump(_EQUAL, 0, 0, 2),
@@ -219,11 +245,9 @@ def watch(arch: str) -> bytes:
             _return(_ALLOW),
         ],
     )
+    for number in (calls.socket, calls.socketpair):
+        code.on(number, _on_unix_datagrams(_NOTIFY))
     return code.assemble()
-
-
-def number_of_connect(arch: str) -> int:
-    return _CONNECT[SUPPORTED.index(arch)]
 
 
 # ---- the machine of the filter -------------------------------------------------------------------------
@@ -285,15 +309,16 @@ def _socket_rule(families: Sequence[int]) -> list[bytes]:
     return rule
 
 
-def _refuse_unix_datagrams() -> list[bytes]:
-    """They can be sent without being connected, and no filter sees where to."""
+def _on_unix_datagrams(action: int) -> list[bytes]:
+    """For Unix sockets that can be sent from without being connected; the kernel makes a raw one such a one."""
     return [
         _load_argument(0),
-        _jump(_EQUAL, _AF_UNIX, 0, 4),
+        _jump(_EQUAL, _AF_UNIX, 0, 5),
         _load_argument(1),
         _instruction(_MASK, _SOCKET_KIND),
-        _jump(_EQUAL, _DATAGRAM, 0, 1),
-        _return(_ERRNO | errno.EPERM),
+        _jump(_EQUAL, _DATAGRAM, 1, 0),
+        _jump(_EQUAL, _RAW, 0, 1),
+        _return(action),
         _return(_ALLOW),
     ]
 

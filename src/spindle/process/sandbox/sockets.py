@@ -1,10 +1,13 @@
-"""Which sockets a confined program may connect to: those of its own world, not those of programs outside.
+"""Which sockets a confined program may reach: those of its own world, not those of programs outside.
 
 A network namespace keeps a program from the network and from abstract names, but a Unix socket with a path can be
 reached from anywhere the file is seen, and behind it may be a container engine, a key agent or the session bus. No
 mount helps, since sockets may appear later. So every `connect`, and every `sendto` with an address, is answered here:
 the kernel stops the caller, we read the address once, judge it, and make the call ourselves on a copy of its
 descriptor. The program never gets to use its own copy of the address, so changing it meanwhile changes nothing.
+
+`sendmsg` can reach outside only from a Unix datagram socket. A program that has none makes its own calls; as soon as
+one asks for such a socket, they are made here (`messages`).
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import stat
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,19 +27,21 @@ import msgspec
 
 from spindle.policy.sandbox import is_below
 from spindle.process import kill
-from spindle.process.sandbox import kernel
+from spindle.process.sandbox import kernel, messages, owners
+from spindle.process.sandbox.caller import Caller
+from spindle.process.sandbox.seccomp import Watched
 
-_RECEIVE, _ANSWER, _IS_ALIVE = 0xC0502100, 0xC0182101, 0x40082102
+_RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
 _QUESTION = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
+_GO_ON = 1
 
 _AF_UNIX = 1
 _PATH_AT = 2
-_LONGEST_ADDRESS = 128
-_LONGEST_DATAGRAM = 1 << 20
-_MSG_NOSIGNAL = 0x4000
 _MOST_THREADS = 32
 _PATIENCE, _PAUSE_S = 100, 0.005
+_SWITCH_S = 0.0005
+_MOST_SENDERS = 4096
 
 _PRIVATE_FOLDERS = ("/dev",)
 """Made anew for each command, so whatever listens there is its own."""
@@ -56,28 +61,40 @@ class SocketRules(msgspec.Struct, frozen=True, kw_only=True):
 class SocketWatch:
     """Answers for one listener, as long as this process lives."""
 
-    def __init__(self, listener: int, connect_number: int) -> None:
+    def __init__(self, listener: int, calls: Watched) -> None:
         self._listener = listener
-        self._connect_number = connect_number
+        self._calls = calls
         self._rules: dict[int, SocketRules] = {}
+        self._with_datagrams: set[int] = set()
+        """Leaders of commands that have to be asked where they send."""
+        self._senders: set[int] = set()
+        """Threads that were let go on with a `sendmsg` of their own."""
         self._lock = threading.Lock()
         self._threads = self._idle = 0
+        self._starts_with_datagrams = any(map(messages.is_unix_datagram, (0, 1, 2)))
+        """Commands may be given our own streams."""
+        # Every look at a caller lets another thread run; a busy one would keep us, and the caller, waiting each time.
+        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
         self._add_thread()
 
     def set_rules(self, leader: int, rules: SocketRules) -> None:
         """What the command may connect to whose first process is `leader`."""
         self._rules[leader] = rules
+        if self._starts_with_datagrams:
+            self._with_datagrams.add(leader)
 
     def forget(self, leader: int) -> None:
         self._rules.pop(leader, None)
+        self._with_datagrams.discard(leader)
 
-    def _rules_for(self, pid: int) -> SocketRules:
-        """Those of the command that a process belongs to. It may be so new that nobody has said yet."""
+    def _leader_of(self, caller: Caller) -> int:
+        """The first process of the command that a caller belongs to. It may be so new that nobody has said yet."""
+        pid = caller.process()
         for _ in range(_PATIENCE):
             ancestor = pid
             while ancestor > 1:
-                if (rules := self._rules.get(ancestor)) is not None:
-                    return rules
+                if ancestor in self._rules:
+                    return ancestor
                 ancestor = kill.parent_of(ancestor)
             time.sleep(_PAUSE_S)
         raise PermissionError(errno.EPERM, "nobody knows this process")
@@ -105,50 +122,90 @@ class SocketWatch:
                 self._idle += 1
 
     def _reply(self, buffer: bytearray) -> None:
-        question = _Question(self._listener, *_QUESTION.unpack(buffer))
+        caller = Caller(self._listener, *_QUESTION.unpack(buffer))
         try:
-            result = self._result(question)
+            result = self._result(caller)
         except OSError as error:
             result = -(error.errno or errno.EPERM)
         except Exception:
             result = -errno.EPERM
-        value, error_number = (result, 0) if result >= 0 else (0, result)
-        with contextlib.suppress(OSError):  # the caller may be gone
-            fcntl.ioctl(self._listener, _ANSWER, _REPLY.pack(question.id, value, error_number, 0))
+        if result is not None:
+            self._answer(_REPLY.pack(caller.id, max(result, 0), min(result, 0), 0))
 
-    def _result(self, question: _Question) -> int:
-        """The result of the call, made in the caller's name; negative = an error."""
-        if question.number == self._connect_number:
-            fd, pointer, length, *_ = question.arguments
-            data, flags = None, 0
-        else:
-            fd, start, size, flags, pointer, length = question.arguments
-            if size > _LONGEST_DATAGRAM:
-                return -errno.EMSGSIZE
-            data = question.memory(start, size)
-        length &= 0xFFFFFFFF
-        if length > _LONGEST_ADDRESS:
-            return -errno.EINVAL
-        address = question.memory(pointer, length)
-        with question.descriptor(fd & 0xFFFFFFFF) as socket, self._judged(question, address) as judged:
-            if data is None:
-                return kernel.connect(socket, judged)
-            return kernel.send(socket, data, flags & 0xFFFFFFFF | _MSG_NOSIGNAL, judged)
+    def _answer(self, reply: bytes) -> None:
+        with contextlib.suppress(OSError):  # the caller may be gone
+            fcntl.ioctl(self._listener, _ANSWER, reply)
+
+    def _result(self, caller: Caller) -> int | None:
+        """The result of the call, made in the caller's name; negative = an error. None: it was let go on itself."""
+        calls = self._calls
+        if caller.number == calls.connect:
+            return self._connect(caller)
+        if caller.number == calls.sendto:
+            return messages.send_to(caller, self._judged)
+        if caller.number in (calls.socket, calls.socketpair):
+            self._admit_datagrams(self._leader_of(caller))
+            self._let_go_on(caller)
+            return None
+        if self._goes_on_unasked(caller):
+            return None
+        send = messages.send_message if caller.number == calls.sendmsg else messages.send_messages
+        return send(caller, self._judged)
+
+    def _goes_on_unasked(self, caller: Caller) -> bool:
+        """Let a caller send by itself if its command has no datagram socket."""
+        leader = self._leader_of(caller) if self._with_datagrams else 0
+        with self._lock:  # until the caller is really on its way, nobody gets a datagram socket
+            if self._with_datagrams and (not leader or leader in self._with_datagrams):
+                return False
+            self._senders.add(caller.tid)
+            if len(self._senders) > _MOST_SENDERS:
+                self._senders = {tid for tid in self._senders if os.path.exists(f"/proc/{tid}")}
+            self._let_go_on(caller)
+            return True
+
+    def _let_go_on(self, caller: Caller) -> None:
+        self._answer(_REPLY.pack(caller.id, 0, 0, _GO_ON))
+
+    def _connect(self, caller: Caller) -> int:
+        fd, pointer, length, *_ = caller.arguments
+        address = messages.read_address(caller, pointer, length & 0xFFFFFFFF)
+        with caller.descriptor(fd & 0xFFFFFFFF) as socket, self._judged(caller, address) as judged:
+            return kernel.connect(socket, judged)
+
+    def _admit_datagrams(self, leader: int) -> None:
+        """From now on the command's messages are sent here. Raises OSError when that cannot be made sure.
+
+        A thread that was let go on has looked its socket up when it waits, does something else, or has run for a
+        while. Before that, another thread could put the new socket in the place of the one it named.
+        """
+        with self._lock:
+            self._with_datagrams.add(leader)
+            begun = {tid: _time_run(tid) for tid in self._senders}
+            self._senders.clear()
+        for _ in range(_PATIENCE):
+            begun = {tid: run for tid, run in begun.items() if _is_on_its_way(tid, run)}
+            if not begun:
+                return
+            time.sleep(_PAUSE_S)
+        with self._lock:
+            self._senders |= begun.keys()
+        raise OSError(errno.EAGAIN, "another thread is sending")
 
     @contextlib.contextmanager
-    def _judged(self, question: _Question, address: bytes) -> Iterator[bytes]:
+    def _judged(self, caller: Caller, address: bytes) -> Iterator[bytes]:
         """The address to use; raises OSError when it may not be used."""
         if len(address) <= _PATH_AT or int.from_bytes(address[:2], "little") != _AF_UNIX:
             yield address
             return
-        rules = self._rules_for(question.process())
+        rules = self._rules[self._leader_of(caller)]
         path = address[_PATH_AT:]
         if path[:1] == b"\0":
-            if not rules.own_network and not _is_confined_name(path):
+            if not rules.own_network and not owners.is_confined_name(path):
                 raise PermissionError(errno.EPERM, "an abstract name of a program outside")
             yield address
             return
-        found = question.open(path.split(b"\0", 1)[0])
+        found = caller.open(path.split(b"\0", 1)[0])
         try:
             _require_leave(found, rules)
             yield address[:_PATH_AT] + f"/proc/self/fd/{found}".encode() + b"\0"
@@ -156,80 +213,28 @@ class SocketWatch:
             os.close(found)
 
 
-class _Question:
-    """One call of a confined thread, waiting for its answer."""
+_LONG_ENOUGH_NS = 2_000_000
 
-    def __init__(self, listener: int, ident: int, tid: int, _flags: int, number: int, *rest: int) -> None:
-        self._listener = listener
-        self._tid = tid
-        self.id = ident
-        self.number = number
-        self.arguments = rest[2:]
 
-    def memory(self, start: int, size: int) -> bytes:
-        """A part of the caller's memory."""
-        if not size:
-            return b""
-        fd = os.open(f"/proc/{self._tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self._require_alive()
-            data = os.pread(fd, size, start)
-        except (OSError, OverflowError) as error:
-            raise OSError(errno.EFAULT, "not the caller's memory") from error
-        finally:
-            os.close(fd)
-        if len(data) != size:
-            raise OSError(errno.EFAULT, "not the caller's memory")
-        return data
+def _time_run(tid: int) -> int | None:
+    """For how many nanoseconds a thread has been running; None when it is gone."""
+    try:
+        with open(f"/proc/{tid}/schedstat", "rb") as file:
+            return int(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
 
-    @contextlib.contextmanager
-    def descriptor(self, number: int) -> Iterator[int]:
-        """A copy of a descriptor of the caller."""
-        try:
-            pidfd = os.pidfd_open(self._tid)
-        except OSError:  # not the first thread of its process
-            pidfd = os.pidfd_open(self.process())
-        try:
-            self._require_alive()
-            copy = kernel.descriptor_of(pidfd, number)
-        finally:
-            os.close(pidfd)
-        try:
-            yield copy
-        finally:
-            os.close(copy)
 
-    def open(self, path: bytes) -> int:
-        """A handle of what a path leads to in the caller's world."""
-        folder = f"/proc/{self._tid}"
-        own = re.fullmatch(rb"/proc/(?:thread-)?self/(cwd|fd/\d+)/(.+)", path, re.DOTALL)
-        if own is not None:  # a way around the length of addresses; "self" is the caller, not us
-            start = os.open(f"{folder}/{own[1].decode()}", os.O_PATH | os.O_CLOEXEC)
-            try:
-                self._require_alive()
-                return kernel.open_beneath(start, own[2])
-            finally:
-                os.close(start)
-        root = os.open(f"{folder}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            if not path.startswith(b"/"):
-                path = os.readlink(f"{folder}/cwd".encode()) + b"/" + path
-            self._require_alive()
-            return kernel.open_in_root(root, path)
-        finally:
-            os.close(root)
-
-    def process(self) -> int:
-        """The number of the process that the calling thread belongs to."""
-        with open(f"/proc/{self._tid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"Tgid:"):
-                    return int(line.split()[1])
-        raise ProcessLookupError(errno.ESRCH, "the caller is gone")
-
-    def _require_alive(self) -> None:
-        """Until here the number may have been given to another process; now it is known that it was not."""
-        fcntl.ioctl(self._listener, _IS_ALIVE, struct.pack("=Q", self.id))
+def _is_on_its_way(tid: int, begun: int | None) -> bool:
+    """May a thread that was let go on still be before the moment when it looks its socket up?"""
+    try:
+        with open(f"/proc/{tid}/syscall", "rb") as file:
+            if not file.read().startswith(b"running"):
+                return False
+    except OSError:
+        return os.path.exists(f"/proc/{tid}")
+    run = _time_run(tid)
+    return begun is None or run is None or run - begun < _LONG_ENOUGH_NS
 
 
 def _require_leave(found: int, rules: SocketRules) -> None:
@@ -242,7 +247,7 @@ def _require_leave(found: int, rules: SocketRules) -> None:
     place = os.readlink(f"/proc/self/fd/{found}")
     if not any(is_below(place, root) for root in (*rules.roots, *_PRIVATE_FOLDERS)):
         raise PermissionError(errno.EPERM, "a socket outside of the writable folders")
-    if _belongs_outside(status, place, own_network=rules.own_network):
+    if owners.belongs_outside(status, place, own_network=rules.own_network):
         raise PermissionError(errno.EPERM, "a socket of a program outside")
 
 
@@ -251,98 +256,3 @@ def _is_file(status: os.stat_result, path: str) -> bool:
         return os.path.samestat(status, os.stat(path))
     except OSError:
         return False
-
-
-# ---- whose socket is it? -------------------------------------------------------------------------------
-
-_NETLINK_SOCK_DIAG = 4
-_SOCK_DIAG_BY_FAMILY = 20
-_REQUEST_DUMP = 0x301
-_DONE, _FAILED = 3, 2
-_SHOW_NAME, _SHOW_FILE = 1, 2
-_NAME_ATTRIBUTE, _FILE_ATTRIBUTE = 0, 1
-_HEADER = struct.Struct("=IHHII")
-
-
-def _belongs_outside(status: os.stat_result, place: str, *, own_network: bool) -> bool:
-    """Was the socket made by a program that is not confined? Those have our network namespace."""
-    sockets = _bound_sockets()
-    if sockets is None:
-        # The kernel does not tell files: then anything of the same name will do.
-        name = os.path.basename(place).encode()
-        with open("/proc/net/unix", "rb") as file:
-            return any(line.rstrip(b"\n").endswith((b"/" + name, b" " + name)) for line in file)
-    bound = sockets.get(status.st_ino & 0xFFFFFFFF)
-    if bound is None:
-        return False
-    return own_network or bound.isdisjoint(_confined_sockets())
-
-
-def _is_confined_name(name: bytes) -> bool:
-    """Does a confined program have this abstract name, in a network namespace it shares with us?"""
-    bound = (_bound_sockets() or {}).get(name)
-    return bound is not None and not bound.isdisjoint(_confined_sockets())
-
-
-def _confined_sockets() -> set[int]:
-    """The sockets that confined programs of this process have open, when they share its network namespace."""
-    found: set[int] = set()
-    own = os.readlink("/proc/self/ns/pid")
-    for pid in kill.descendants():
-        with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/{pid}/ns/pid") == own and not _has_filters(pid):
-                continue
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                with contextlib.suppress(OSError):
-                    target = os.readlink(f"/proc/{pid}/fd/{fd}")
-                    if target.startswith("socket:["):
-                        found.add(int(target[8:-1]))
-    return found
-
-
-def _has_filters(pid: int) -> bool:
-    """Is it confined without a namespace of its own? A launcher has one filter, confined programs have more."""
-    with open(f"/proc/{pid}/status", "rb") as file:
-        return any(line.startswith(b"Seccomp_filters:") and int(line.split()[1]) > 1 for line in file)
-
-
-def _bound_sockets() -> dict[int | bytes, set[int]] | None:
-    """The Unix sockets of our network namespace, by the inode of their file and by their abstract name.
-
-    None when the kernel does not tell.
-    """
-    import socket
-
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as link:
-            show = _SHOW_NAME | _SHOW_FILE
-            body = struct.pack("=BBHIIIII", _AF_UNIX, 0, 0, 0xFFFFFFFF, 0, show, 0xFFFFFFFF, 0xFFFFFFFF)
-            link.send(_HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + body)
-            found: dict[int | bytes, set[int]] = {}
-            while not _read_dump(link.recv(1 << 16), found):
-                pass
-            return found
-    except OSError:
-        return None
-
-
-def _read_dump(data: bytes, found: dict[int | bytes, set[int]]) -> bool:
-    """Collect the sockets of one part of the answer; True when it was the last."""
-    at = 0
-    while at + _HEADER.size <= len(data):
-        length, kind, *_ = _HEADER.unpack_from(data, at)
-        if kind == _FAILED:
-            raise OSError(errno.EOPNOTSUPP, "no list of sockets")
-        if kind == _DONE:
-            return True
-        (number,) = struct.unpack_from("=I", data, at + _HEADER.size + 4)
-        inner = at + _HEADER.size + 16
-        while inner + 4 <= at + length:
-            size, attribute = struct.unpack_from("=HH", data, inner)
-            if attribute == _FILE_ATTRIBUTE:
-                found.setdefault(struct.unpack_from("=I", data, inner + 4)[0], set()).add(number)
-            elif attribute == _NAME_ATTRIBUTE and data[inner + 4 : inner + 5] == b"\0":
-                found.setdefault(data[inner + 4 : inner + size], set()).add(number)
-            inner += max(4, size + 3 & ~3)
-        at += max(_HEADER.size, length + 3 & ~3)
-    return False

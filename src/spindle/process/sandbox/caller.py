@@ -1,0 +1,103 @@
+"""A confined thread that waits for the answer to a system call, and what may be known of it meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import struct
+from collections.abc import Iterator
+
+from spindle.process.sandbox import kernel
+
+_IS_ALIVE = 0x40082102
+
+
+class Caller:
+    """One call of a confined thread, waiting for its answer."""
+
+    def __init__(self, listener: int, ident: int, tid: int, _flags: int, number: int, *rest: int) -> None:
+        self._listener = listener
+        self.tid = tid
+        self.id = ident
+        self.number = number
+        self.arguments = rest[2:]
+
+    def memory(self, start: int, size: int) -> bytes:
+        """A part of the caller's memory."""
+        if not size:
+            return b""
+        fd = os.open(f"/proc/{self.tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.require_alive()
+            data = os.pread(fd, size, start)
+        except (OSError, OverflowError) as error:
+            raise OSError(errno.EFAULT, "not the caller's memory") from error
+        finally:
+            os.close(fd)
+        if len(data) != size:
+            raise OSError(errno.EFAULT, "not the caller's memory")
+        return data
+
+    def write(self, start: int, data: bytes) -> None:
+        """Change the caller's memory where the call itself would."""
+        fd = os.open(f"/proc/{self.tid}/mem", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            self.require_alive()
+            if os.pwrite(fd, data, start) != len(data):
+                raise OSError(errno.EFAULT, "not the caller's memory")
+        except OverflowError as error:
+            raise OSError(errno.EFAULT, "not the caller's memory") from error
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def descriptor(self, number: int) -> Iterator[int]:
+        """A copy of a descriptor of the caller."""
+        try:
+            pidfd = os.pidfd_open(self.tid)
+        except OSError:  # not the first thread of its process
+            pidfd = os.pidfd_open(self.process())
+        try:
+            self.require_alive()
+            copy = kernel.descriptor_of(pidfd, number)
+        finally:
+            os.close(pidfd)
+        try:
+            yield copy
+        finally:
+            os.close(copy)
+
+    def open(self, path: bytes) -> int:
+        """A handle of what a path leads to in the caller's world."""
+        folder = f"/proc/{self.tid}"
+        own = re.fullmatch(rb"/proc/(?:thread-)?self/(cwd|fd/\d+)/(.+)", path, re.DOTALL)
+        if own is not None:  # a way around the length of addresses; "self" is the caller, not us
+            start = os.open(f"{folder}/{own[1].decode()}", os.O_PATH | os.O_CLOEXEC)
+            try:
+                self.require_alive()
+                return kernel.open_beneath(start, own[2])
+            finally:
+                os.close(start)
+        root = os.open(f"{folder}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if not path.startswith(b"/"):
+                path = os.readlink(f"{folder}/cwd".encode()) + b"/" + path
+            self.require_alive()
+            return kernel.open_in_root(root, path)
+        finally:
+            os.close(root)
+
+    def process(self) -> int:
+        """The number of the process that the calling thread belongs to."""
+        with open(f"/proc/{self.tid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Tgid:"):
+                    return int(line.split()[1])
+        raise ProcessLookupError(errno.ESRCH, "the caller is gone")
+
+    def require_alive(self) -> None:
+        """Until here the number may have been given to another process; now it is known that it was not."""
+        fcntl.ioctl(self._listener, _IS_ALIVE, struct.pack("=Q", self.id))
