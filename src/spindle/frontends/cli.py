@@ -13,6 +13,7 @@ HELP = Option(("-h", "--help"), FLAG, "show this help")
 COMMANDS = {
     "exec": "run one prompt without a UI and exit (also: exec resume, exec fork)",
     "proto": "speak protocol v1 over stdio",
+    "app-server": "serve editors and SDKs over stdio (also: generate-json-schema --out DIR, generate-ts --out DIR)",
     "threads": "list recorded threads",
     "context": "what the model saw, request by request: context THREAD [--json | --html [FILE]] [--request N]",
     "archive": "put a thread away",
@@ -110,6 +111,10 @@ def _front_end(name: str) -> tuple[Sequence[Option], Runner]:
         from spindle.frontends.proto import command as proto_command
 
         return proto_command.OPTIONS, proto_command.run
+    if name == "app-server":
+        from spindle.frontends.app_server import command as app_server_command
+
+        return app_server_command.OPTIONS, app_server_command.run
     if name == "demo":
         from spindle.frontends.demo import command as demo_command
 

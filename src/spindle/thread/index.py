@@ -65,7 +65,7 @@ class ThreadIndex:
         archived: bool,
         after: tuple[float, str] | None = None,
         limit: int | None = None,
-        cwd: str | None = None,
+        cwds: list[str] | None = None,
         providers: list[str] | None = None,
         sources: list[str] | None = None,
         subagents: bool = True,
@@ -78,12 +78,9 @@ class ThreadIndex:
         """
         where, values = ["archived = ?", "preview IS NOT NULL"], [int(archived)]
         arguments: list[Any] = list(values)
-        if cwd is not None:
-            where.append("cwd = ?")
-            arguments.append(cwd)
         if not subagents:
             where.append("source_kind IS NOT 'subagent'")
-        for column, allowed in (("provider", providers), ("source_kind", sources)):
+        for column, allowed in (("cwd", cwds), ("provider", providers), ("source_kind", sources)):
             if allowed:
                 where.append(f"{column} IN ({','.join('?' * len(allowed))})")
                 arguments += allowed

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import stat
-import sys
 
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.schema import Config
@@ -16,6 +14,7 @@ from spindle.core.stream import EventStream, Subscription
 from spindle.errors import SpindleError
 from spindle.frontends.launch import config_for_op, config_from, warn_of_bypass
 from spindle.frontends.options import FLAG, Option, Parsed
+from spindle.frontends.stdio import MAX_LINE_BYTES, open_stdin, write_all
 from spindle.protocol.events import (
     AgentMessageContentDelta,
     Event,
@@ -31,7 +30,6 @@ OPTIONS = (
     Option(("--legacy-interrupt-error",), FLAG, 'send an "interrupted" error before turn_aborted'),
 )
 
-MAX_LINE_BYTES = 64 << 20
 LAST_WRITE_S = 1.0
 """After a signal: how long the last events may take to be read."""
 
@@ -120,19 +118,6 @@ async def read_ops(engine: Engine) -> None:
             engine.reject(error.id, str(error))
 
 
-async def open_stdin() -> asyncio.StreamReader:
-    lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
-    loop = asyncio.get_running_loop()
-    mode = os.fstat(sys.stdin.fileno()).st_mode
-    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty():
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    else:
-        # A file or /dev/null: always ready, so the system refuses to wait for it.
-        lines.feed_data(await loop.run_in_executor(None, sys.stdin.buffer.read))
-        lines.feed_eof()
-    return lines
-
-
 async def write_events(events: Subscription) -> None:
     """Every event as a line, flushed at once. A reader that stops reading holds up only this task."""
     loop = asyncio.get_running_loop()
@@ -145,11 +130,6 @@ async def write_events(events: Subscription) -> None:
             return
         except OSError as error:
             raise SpindleError(f"stdout cannot be written: {error.strerror}") from error
-
-
-def write_all(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
 
 
 def event_lines(event: Event) -> list[bytes]:

@@ -1,0 +1,1 @@
+"""`spindle app-server`: threads and turns for editors and SDKs, as JSON-RPC over lines."""

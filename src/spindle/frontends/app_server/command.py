@@ -1,0 +1,93 @@
+"""`spindle app-server`: one client over stdio; or the schemas of what it speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from spindle.config.schema import Config
+from spindle.errors import UsageError
+from spindle.frontends.app_server.connection import Connection
+from spindle.frontends.app_server.server import Server
+from spindle.frontends.launch import config_from, warn_of_bypass
+from spindle.frontends.options import VALUE, Option, Parsed
+from spindle.frontends.stdio import MAX_LINE_BYTES, open_stdin, write_all
+
+OPTIONS = (
+    Option(("--listen",), VALUE, "where clients connect; stdio:// is the default and the only one", "URL"),
+    Option(("--out",), VALUE, "with generate-json-schema and generate-ts: the folder to write to", "DIR"),
+)
+
+LAST_WRITE_S = 1.0
+"""After a signal: how long the last lines may take to be read."""
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    if words:
+        return _generate(words, parsed.value("out"))
+    listen = parsed.value("listen") or "stdio://"
+    if listen != "stdio://":
+        raise UsageError(f"--listen {listen}: this version serves stdio:// only")
+    config = config_from(parsed)
+    warn_of_bypass(parsed)
+    return asyncio.run(serve(config, parsed))
+
+
+def _generate(words: list[str], out: str | None) -> int:
+    raise UsageError(f"unknown word {words[0]!r}")
+
+
+async def serve(config: Config, parsed: Parsed) -> int:
+    """Serve one client over stdio until the end of its input."""
+    loop = asyncio.get_running_loop()
+    server = Server(config, parsed)
+    connection = Connection(server, lambda data: loop.run_in_executor(None, write_all, data))
+    server.connections.append(connection)
+    writer = asyncio.ensure_future(connection.outbox.run())
+    reader = asyncio.ensure_future(read_lines(connection))
+    signals = Signals(reader)
+    # Without a reader at the other end there is nothing left to work for.
+    await asyncio.wait([reader, writer], return_when=asyncio.FIRST_COMPLETED)
+    reader.cancel()
+    await connection.finish()
+    server.leave(connection)
+    await server.close()
+    connection.outbox.close()
+    if signals.caught is not None:
+        # Whoever sent the signal does not wait for a client that does not read.
+        await asyncio.wait([writer], timeout=LAST_WRITE_S)
+        os._exit(128 + signals.caught)
+    await writer
+    return 0
+
+
+class Signals:
+    """SIGTERM and SIGHUP end the server as the end of input does."""
+
+    def __init__(self, reader: asyncio.Task[None]) -> None:
+        self.caught: int | None = None
+        self._reader = reader
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # What was ignored when we were started (nohup) stays ignored.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._loop.add_signal_handler(number, self._stop, number)
+
+    def _stop(self, number: int) -> None:
+        self.caught = number
+        self._loop.remove_signal_handler(number)
+        self._reader.cancel()
+
+
+async def read_lines(connection: Connection) -> None:
+    lines = await open_stdin()
+    while True:
+        try:
+            line = await lines.readline()
+        except ValueError:
+            connection.complain(f"a line is longer than {MAX_LINE_BYTES >> 20} MiB; it was dropped")
+            continue
+        if not line:
+            return
+        connection.receive(line)

@@ -1,0 +1,229 @@
+"""One client: its handshake, its requests, what it is sent.
+
+Lines come in through `receive`, go out through `Outbox`. Every request runs in a task of its own; those about one
+thread run in the order they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from spindle import __version__
+from spindle.errors import SpindleError
+from spindle.frontends.app_server import rpc
+from spindle.frontends.app_server.notifications import Note
+from spindle.frontends.app_server.objects import Wire
+from spindle.frontends.app_server.rpc import BadFrame, Notification, Request, RequestId, Response, RpcError
+from spindle.model.headers import Identity, user_agent
+from spindle.protocol.quote import readable
+
+if TYPE_CHECKING:
+    from spindle.frontends.app_server.server import Server
+
+MAX_REQUESTS = 128
+"""Requests of one client that are being answered at a time; more are refused."""
+MAX_UNREAD_BYTES = 4 << 20
+"""When a client has not read so much, what happens meanwhile waits and is merged."""
+
+
+class ClientInfo(Wire, frozen=True, kw_only=True):
+    name: str
+    title: str | None = None
+    version: str = ""
+
+
+class Capabilities(Wire, frozen=True, kw_only=True):
+    experimental_api: bool = False
+    opt_out_notification_methods: list[str] = []
+
+
+class InitializeParams(Wire, frozen=True, kw_only=True):
+    client_info: ClientInfo
+    capabilities: Capabilities = Capabilities()
+
+
+class InitializeResult(Wire, frozen=True, kw_only=True):
+    user_agent: str
+    codex_home: str
+    platform_family: str
+    platform_os: str
+
+
+class Outbox:
+    """What waits to be written to one client, in order. Putting never waits; `room` does."""
+
+    def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._write = write
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._filled = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._is_closing = False
+
+    def put(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size > MAX_UNREAD_BYTES:
+            self._drained.clear()
+        self._filled.set()
+
+    async def room(self) -> None:
+        """Wait until the client has read most of what it was sent."""
+        await self._drained.wait()
+
+    def close(self) -> None:
+        """Nothing more comes; `run` ends when everything is written."""
+        self._is_closing = True
+        self._filled.set()
+        self._drained.set()
+
+    async def run(self) -> None:
+        """Write until closed, or until nobody reads any more."""
+        try:
+            while True:
+                await self._filled.wait()
+                self._filled.clear()
+                if self._lines:
+                    batch = b"".join(self._lines)
+                    self._lines.clear()
+                    await self._write(batch)
+                    self._size -= len(batch)
+                    if self._size <= MAX_UNREAD_BYTES:
+                        self._drained.set()
+                if self._is_closing and not self._lines:
+                    return
+        except (BrokenPipeError, ConnectionError):
+            return
+        except OSError as error:
+            raise SpindleError(f"the output cannot be written: {error.strerror}") from error
+        finally:
+            self.close()
+
+
+class Connection:
+    """A client from its first line to its last."""
+
+    def __init__(self, server: Server, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._server = server
+        self.outbox = Outbox(write)
+        self.client: ClientInfo | None = None
+        """Who it is; None before the handshake."""
+        self.is_experimental = False
+        self._opted_out: frozenset[str] = frozenset()
+        self._told_warnings: set[str] = set()
+        self._running: set[asyncio.Task[None]] = set()
+
+    @property
+    def originator(self) -> str:
+        """The client's name as a header can carry it."""
+        name = self.client.name if self.client is not None else ""
+        return "".join(sign if "!" <= sign <= "~" else "_" for sign in name) or "unknown_client"
+
+    # ---- in ------------------------------------------------------------------------------------
+
+    def receive(self, line: bytes) -> None:
+        """Deal with one line. Never waits."""
+        if not line.strip():
+            return
+        try:
+            message = rpc.read_frame(line)
+        except BadFrame as error:
+            if error.id is not None:
+                self._refuse(error.id, RpcError(str(error)))
+            else:
+                # There is no id to answer under, and a client would not know what to do with an answer to nothing.
+                self.complain(str(error))
+            return
+        match message:
+            case Response(id=request_id, result=result):
+                self._server.questions.answer(request_id, result)
+            case Notification():
+                pass  # `initialized`, and what newer clients may send
+            case Request(id=request_id) if len(self._running) >= MAX_REQUESTS:
+                self._refuse(request_id, RpcError("too many requests at a time; retry later", rpc.OVERLOADED))
+            case Request():
+                task = asyncio.ensure_future(self._answer(message))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+
+    def complain(self, text: str) -> None:
+        print(f"app-server: {readable(text)}", file=sys.stderr, flush=True)
+
+    async def _answer(self, request: Request) -> None:
+        try:
+            if request.method == "initialize":
+                self._reply(request.id, self._initialize(rpc.read_params(request.params, InitializeParams)))
+                return
+            if self.client is None:
+                raise RpcError("Not initialized")
+            result, then = await self._server.call(self, request.method, request.params)
+            self._reply(request.id, result)
+            if then is not None:
+                then()
+        except RpcError as error:
+            self._refuse(request.id, error)
+        except SpindleError as error:
+            self._refuse(request.id, RpcError(str(error)))
+        except Exception as error:  # our bug: the request fails, the server lives on
+            text = f"internal error: {type(error).__name__}: {error}"
+            self._refuse(request.id, RpcError(text, rpc.INTERNAL_ERROR))
+
+    def _initialize(self, params: InitializeParams) -> InitializeResult:
+        if self.client is not None:
+            raise RpcError("Already initialized")
+        if not params.client_info.name.strip():
+            raise RpcError("Invalid request: clientInfo.name is empty", rpc.INVALID_PARAMS)
+        self.client = params.client_info
+        self.is_experimental = params.capabilities.experimental_api
+        self._opted_out = frozenset(params.capabilities.opt_out_notification_methods)
+        identity = Identity(
+            thread_id="",
+            version=__version__,
+            originator=self.originator,
+            client=f"{self.client.name}; {self.client.version}",
+        )
+        asyncio.get_running_loop().call_soon(self._server.greet, self)
+        return InitializeResult(
+            user_agent=user_agent(identity),
+            codex_home=self._server.home,
+            platform_family="unix" if os.name == "posix" else os.name,
+            platform_os="macos" if sys.platform == "darwin" else sys.platform,
+        )
+
+    async def finish(self) -> None:
+        """The client sends nothing more: what it asked for is given up."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    # ---- out -----------------------------------------------------------------------------------
+
+    def _reply(self, request_id: RequestId, result: msgspec.Struct | dict[str, Any]) -> None:
+        self.outbox.put(rpc.frame({"id": request_id, "result": result}))
+
+    def _refuse(self, request_id: RequestId, error: RpcError) -> None:
+        shown = {"code": error.code, "message": str(error)}
+        if error.data is not None:
+            shown["data"] = error.data
+        self.outbox.put(rpc.frame({"id": request_id, "error": shown}))
+
+    def notify(self, note: Note, now_ms: int) -> None:
+        if note.method not in self._opted_out and self.client is not None:
+            self.outbox.put(rpc.frame({"method": note.method, "params": note, "emittedAtMs": now_ms}))
+
+    def ask(self, request_id: int, method: str, params: msgspec.Struct) -> None:
+        self.outbox.put(rpc.frame({"method": method, "id": request_id, "params": params}))
+
+    def untold(self, warnings: list[str]) -> list[str]:
+        """Those of the warnings that this client has not heard yet."""
+        new = [text for text in warnings if text not in self._told_warnings]
+        self._told_warnings.update(new)
+        return new

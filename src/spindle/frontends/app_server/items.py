@@ -1,0 +1,250 @@
+"""Protocol v1 → the app-server's items, inputs and policies, and back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from spindle.frontends.app_server.objects import (
+    AgentMessageItem,
+    AskForApproval,
+    CommandItem,
+    ContextCompactionItem,
+    FileChangeItem,
+    FileUpdateChange,
+    ImageInput,
+    LocalImageInput,
+    MentionInput,
+    PatchKind,
+    PlanItem,
+    ReasoningItem,
+    SandboxPolicy,
+    SkillInput,
+    TextInput,
+    ThreadItem,
+    TurnError,
+    UserInput,
+    UserMessageItem,
+    WebSearchItem,
+)
+from spindle.protocol import settings
+from spindle.protocol.quote import shell_join
+
+CLIENT_ID = "client_id"
+"""Under this key the first part of an input carries the client's own id of the message through the session."""
+
+_SOURCES = {
+    "user_shell": "userShell",
+    "unified_exec_startup": "unifiedExecStartup",
+    "unified_exec_interaction": "unifiedExecInteraction",
+}
+_STATUSES = {"in_progress": "inProgress"}
+_MODES = {
+    "danger-full-access": "dangerFullAccess",
+    "read-only": "readOnly",
+    "external-sandbox": "externalSandbox",
+    "workspace-write": "workspaceWrite",
+}
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+# ---- input -----------------------------------------------------------------------------------------
+
+
+def input_to_items(parts: Iterable[UserInput], client_id: str | None = None) -> list[dict[str, Any]]:
+    """A client's input as input items of protocol v1."""
+    items = [_input_item(part) for part in parts]
+    if client_id is not None and items:
+        items[0][CLIENT_ID] = client_id
+    return items
+
+
+def _input_item(part: UserInput) -> dict[str, Any]:
+    match part:
+        case TextInput(text=text, text_elements=elements):
+            ranges = [
+                {
+                    "byte_range": {"start": element.byte_range.start, "end": element.byte_range.end},
+                    "placeholder": element.placeholder,
+                }
+                for element in elements
+            ]
+            return {"type": "text", "text": text, "text_elements": ranges}
+        case ImageInput(url=url):
+            return {"type": "image", "image_url": url}
+        case LocalImageInput(path=path):
+            return {"type": "local_image", "path": path}
+        case SkillInput(name=name, path=path):
+            return {"type": "skill", "name": name, "path": path}
+        case MentionInput(name=name, path=path):
+            return {"type": "mention", "name": name, "path": path}
+
+
+def items_to_input(items: Iterable[Mapping[str, Any]]) -> list[UserInput]:
+    """Input items of protocol v1, from a session or from a record, as a client knows them; others are left out."""
+    found: list[UserInput] = []
+    for item in items:
+        try:
+            found.append(msgspec.convert(_input_wire(item), UserInput))
+        except msgspec.ValidationError:
+            continue
+    return found
+
+
+def _input_wire(item: Mapping[str, Any]) -> dict[str, Any]:
+    match item.get("type"):
+        case "text":
+            elements = [
+                {"byteRange": element.get("byte_range"), "placeholder": element.get("placeholder")}
+                for element in item.get("text_elements") or ()
+                if isinstance(element, dict)
+            ]
+            return {"type": "text", "text": item.get("text"), "text_elements": elements}
+        case "image":
+            return {"type": "image", "url": item.get("image_url") or item.get("url")}
+        case "local_image" | "localImage":
+            return {"type": "localImage", "path": item.get("path")}
+        case kind:
+            return {"type": kind, "name": item.get("name"), "path": item.get("path")}
+
+
+# ---- policies and errors ---------------------------------------------------------------------------
+
+
+def sandbox_to_wire(policy: SandboxPolicy) -> dict[str, Any]:
+    """A client's policy in the form of protocol v1."""
+    wire = msgspec.to_builtins(policy)
+    modes = {ours: mode for mode, ours in _MODES.items()}
+    return {
+        "type": modes[wire.pop("type")],
+        **{_snake(name): value for name, value in wire.items()},
+    }
+
+
+def sandbox_of(policy: settings.SandboxPolicy) -> SandboxPolicy:
+    wire = policy.to_wire()
+    wire["type"] = _MODES[wire["type"]]
+    return msgspec.convert({camel(name): value for name, value in wire.items()}, SandboxPolicy)
+
+
+def approval_name(policy: AskForApproval | None) -> str | None:
+    """The policy by name. A finer one, `{"granular": …}`, asks about everything it could ask about."""
+    return "on-request" if isinstance(policy, dict) else policy
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
+
+
+def error_info(info: Any) -> Any:
+    """The kind of a failure, for machines, in camelCase."""
+    if isinstance(info, str):
+        return camel(info)
+    if isinstance(info, dict):
+        return {camel(kind): {camel(name): value for name, value in details.items()} for kind, details in info.items()}
+    return None
+
+
+def turn_error(message: str, info: Any, details: str | None = None) -> TurnError:
+    return TurnError(message=message, codex_error_info=error_info(info), additional_details=details)
+
+
+# ---- items -----------------------------------------------------------------------------------------
+
+
+def shown_item(item: Mapping[str, Any], new_id: str = "") -> ThreadItem | None:
+    """An item that a session or a record shows (tagged in PascalCase); None for a kind that clients do not know."""
+    item_id = str(item.get("id") or new_id)
+    match item.get("type"):
+        case "UserMessage":
+            parts = [part for part in item.get("content") or () if isinstance(part, dict)]
+            client_id = parts[0].get(CLIENT_ID) if parts else None
+            return UserMessageItem(id=item_id, content=items_to_input(parts), client_id=client_id)
+        case "AgentMessage":
+            text = "".join(str(part.get("text") or "") for part in item.get("content") or () if isinstance(part, dict))
+            return AgentMessageItem(id=item_id, text=text, phase=item.get("phase"))
+        case "Plan":
+            return PlanItem(id=item_id, text=str(item.get("text") or ""))
+        case "Reasoning":
+            return ReasoningItem(
+                id=item_id, summary=list(item.get("summary_text") or ()), content=list(item.get("raw_content") or ())
+            )
+        case "ContextCompaction":
+            return ContextCompactionItem(id=item_id)
+        case "WebSearch":
+            return WebSearchItem(id=item_id, query=str(item.get("query") or ""), action=web_action(item.get("action")))
+        case "CommandExecution":
+            return _recorded_command(item_id, item)
+        case "FileChange":
+            changes = item.get("changes")
+            return FileChangeItem(
+                id=item_id,
+                changes=file_changes(changes) if isinstance(changes, dict) else [],
+                status=cast(Any, _STATUSES.get(str(item.get("status")), str(item.get("status") or "completed"))),
+            )
+    return None
+
+
+def _recorded_command(item_id: str, item: Mapping[str, Any]) -> CommandItem:
+    command = item.get("command") or ""
+    duration = item.get("duration")
+    output = item.get("aggregated_output")
+    return CommandItem(
+        id=item_id,
+        command=shell_join(map(str, command)) if isinstance(command, list) else str(command),
+        cwd=str(item.get("cwd") or ""),
+        process_id=item.get("process_id"),
+        source=source_of(str(item.get("source"))),
+        status=cast(Any, _STATUSES.get(str(item.get("status")), str(item.get("status") or "completed"))),
+        command_actions=command_actions(item.get("parsed_cmd") or ()),
+        aggregated_output=output or None,
+        exit_code=item.get("exit_code"),
+        duration_ms=_milliseconds(duration) if isinstance(duration, dict) else None,
+    )
+
+
+def _milliseconds(duration: Mapping[str, Any]) -> int:
+    return int(duration.get("secs") or 0) * 1000 + int(duration.get("nanos") or 0) // 1_000_000
+
+
+def source_of(source: str) -> Any:
+    return _SOURCES.get(source, "agent")
+
+
+def command_actions(parsed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """`parsed_cmd` of protocol v1 as clients know it."""
+    actions = []
+    for entry in parsed:
+        kind = "listFiles" if entry.get("type") == "list_files" else entry.get("type")
+        rest = {name: value for name, value in entry.items() if name not in ("type", "cmd")}
+        actions.append({"type": kind, "command": entry.get("cmd", ""), **rest})
+    return actions
+
+
+def file_changes(changes: Mapping[str, Any]) -> list[FileUpdateChange]:
+    """Paths and their changes, each with its diff; a new or deleted file is shown by its content."""
+    found = []
+    for path, change in changes.items():
+        if not isinstance(change, dict) or change.get("type") not in ("add", "delete", "update"):
+            continue
+        kind = PatchKind(type=change["type"])
+        diff = change.get("content") or ""
+        if change["type"] == "update":
+            kind = PatchKind(type="update", move_path=change.get("move_path"))
+            diff = change.get("unified_diff") or ""
+            if kind.move_path:
+                diff += f"\n\nMoved to: {kind.move_path}"
+        found.append(FileUpdateChange(path=path, kind=kind, diff=diff))
+    return found
+
+
+def web_action(action: Any) -> dict[str, Any] | None:
+    if not isinstance(action, dict):
+        return None
+    return {name: camel(value) if name == "type" else value for name, value in action.items()}

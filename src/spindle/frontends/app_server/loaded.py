@@ -1,0 +1,217 @@
+"""A thread that is loaded in this server: its session, who follows it, and what they are told.
+
+The session's events are heard twice: at once, to know which turn runs and to answer those who wait for an op; and by
+a task that translates them, at the speed of the slowest client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from spindle.config.schema import Config
+from spindle.core.session import Session
+from spindle.core.stream import Subscription
+from spindle.errors import SpindleError
+from spindle.frontends.app_server.connection import Connection
+from spindle.frontends.app_server.notifications import (
+    ApprovalReply,
+    Ask,
+    CommandApproval,
+    Note,
+    TurnCompleted,
+)
+from spindle.frontends.app_server.objects import Thread, Turn, TurnError, Wire
+from spindle.frontends.app_server.questions import Questions
+from spindle.frontends.app_server.threads import thread_from_meta, turns_of
+from spindle.frontends.app_server.translate import Said, Translator, decision_from_client
+from spindle.protocol import events
+from spindle.protocol.clock import Clock
+from spindle.protocol.events import TERMINAL, Event, Msg
+from spindle.protocol.ops import ExecApproval, Op, PatchApproval, Shutdown, Submission
+from spindle.thread.view import preview
+
+
+class Hearing(Subscription):
+    """The events of one session; keeps what must be known at once, before anybody has read them."""
+
+    def __init__(self) -> None:
+        super().__init__(skip=())
+        self.active_turn: str | None = None
+        """The turn that runs, or was asked for."""
+        self.is_compacting = False
+        self._answers: dict[str, asyncio.Future[Msg]] = {}
+        self._ends: list[asyncio.Future[None]] = []
+        self._has_begun = False
+
+    def push(self, event: Event) -> None:
+        answer = self._answers.pop(event.id, None) if event.id else None
+        if answer is not None and not answer.done():
+            answer.set_result(event.msg)
+        if isinstance(event.msg, events.TaskStarted):
+            self.active_turn = event.msg.turn_id
+            self._has_begun = True
+        elif isinstance(event.msg, TERMINAL) or self._could_not_begin(event):
+            self._ended()
+        super().push(event)
+
+    def _could_not_begin(self, event: Event) -> bool:
+        return isinstance(event.msg, events.Error) and event.id == self.active_turn and not self._has_begun
+
+    def _ended(self) -> None:
+        self.active_turn = None
+        self.is_compacting = self._has_begun = False
+        ends, self._ends = self._ends, []
+        for end in ends:
+            if not end.done():
+                end.set_result(None)
+
+    def answer_to(self, sub_id: str) -> asyncio.Future[Msg]:
+        """The first event under this id."""
+        self._answers[sub_id] = asyncio.get_running_loop().create_future()
+        return self._answers[sub_id]
+
+    async def turn_end(self) -> None:
+        """Wait until the running turn has ended."""
+        if self.active_turn is None:
+            return
+        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ends.append(end)
+        await end
+
+
+class LoadedThread:
+    """One live thread and its followers."""
+
+    def __init__(self, session: Session, config: Config, questions: Questions, clock: Clock) -> None:
+        self.session = session
+        self.config = config
+        """The configuration it was opened with; says what an administrator allows."""
+        self.followers: set[Connection] = set()
+        self.hearing = Hearing()
+        self.unload_timer: asyncio.TimerHandle | None = None
+        self._questions = questions
+        self._clock = clock
+        self._translator = Translator(session.thread_id, clock.uuid7)
+        self._updated_at = clock.now()
+        self._preview = ""
+        self._failures: dict[str, TurnError] = {}
+        """Which turns failed here, and how; a record does not say."""
+        session.listen(self.hearing)
+        self._actor = asyncio.ensure_future(session.run())
+        self._teller = asyncio.ensure_future(self._tell_everything())
+
+    @property
+    def id(self) -> str:
+        return self.session.thread_id
+
+    @property
+    def now_ms(self) -> int:
+        return int(self._clock.now() * 1000)
+
+    # ---- ops -----------------------------------------------------------------------------------
+
+    def submit(self, op: Op, sub_id: str | None = None) -> str:
+        """Hand in an op; gives the id of its events."""
+        sub_id = sub_id or self._clock.uuid7()
+        self._updated_at = self._clock.now()
+        self.session.submit(Submission(sub_id, op))
+        return sub_id
+
+    def start_turn(self, op: Op) -> str:
+        """Hand in an op that starts a turn; gives the turn's id."""
+        sub_id = self._clock.uuid7()
+        self.hearing.active_turn = self._translator.expected = sub_id
+        return self.submit(op, sub_id)
+
+    async def ask(self, op: Op) -> Msg:
+        """Hand in an op and wait for what comes of it; an error is raised."""
+        sub_id = self._clock.uuid7()
+        answer = self.hearing.answer_to(sub_id)
+        self.submit(op, sub_id)
+        msg = await answer
+        if isinstance(msg, events.Error):
+            raise SpindleError(msg.message)
+        return msg
+
+    async def close(self) -> None:
+        """Stop what runs, flush the record, tell what there is to tell, and end."""
+        if self.unload_timer is not None:
+            self.unload_timer.cancel()
+        self.session.submit(Submission("", Shutdown()))
+        await asyncio.wait([self._actor])
+        self.hearing.close()
+        await asyncio.wait([self._teller])
+        self._questions.withdraw(self.id)
+
+    # ---- telling -------------------------------------------------------------------------------
+
+    async def _tell_everything(self) -> None:
+        async for event in self.hearing:
+            for connection in tuple(self.followers):
+                await connection.outbox.room()
+            if isinstance(event.msg, TERMINAL):
+                self._questions.withdraw(self.id)
+            self._tell(self._translator.translate(event, self.now_ms))
+
+    def _tell(self, said: Sequence[Said]) -> None:
+        for one in said:
+            if isinstance(one, Note):
+                if isinstance(one, TurnCompleted) and one.turn.error is not None:
+                    self._failures[one.turn.id] = one.turn.error
+                for connection in self.followers:
+                    connection.notify(one, self.now_ms)
+            else:
+                self._questions.put(self.id, one, self.followers, lambda reply, ask=one: self._answered(ask, reply))
+
+    def _answered(self, ask: Ask, reply: Wire | None) -> None:
+        decision = decision_from_client(reply.decision) if isinstance(reply, ApprovalReply) else "denied"
+        kind = ExecApproval if isinstance(ask, CommandApproval) else PatchApproval
+        item_id: str = getattr(ask, "item_id", "")
+        self.submit(kind(id=item_id, decision=decision))
+        self._tell(self._translator.answered(ask, decision in ("denied", "abort"), self.now_ms))
+
+    # ---- what it is ----------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Any:
+        return self._translator.status
+
+    @property
+    def running_turn(self) -> Turn | None:
+        """The turn that runs, as a client is shown it."""
+        turn_id = self.hearing.active_turn
+        if turn_id is None:
+            return None
+        told = self._translator.turn
+        return told if told is not None and told.id == turn_id else Turn(id=turn_id, root_turn_id=turn_id)
+
+    def turns(self) -> list[Turn]:
+        turns = turns_of(self.session.thread.history.records, active=self.hearing.active_turn)
+        return [
+            msgspec.structs.replace(turn, status="failed", error=self._failures[turn.id])
+            if turn.id in self._failures
+            else turn
+            for turn in turns
+        ]
+
+    def describe(self, name: str | None, *, with_turns: bool = False) -> Thread:
+        history, settings = self.session.thread.history, self.session.settings
+        self._preview = self._preview or preview(history.records) or ""
+        return thread_from_meta(
+            history.meta,
+            thread_id=self.id,
+            status=self.status,
+            preview=self._preview,
+            updated_at=self._updated_at,
+            path=history.writer.path if history.writer is not None else None,
+            name=name,
+            cwd=settings.cwd,
+            model=settings.model,
+            effort=settings.effort,
+            provider=settings.model_provider,
+            turns=self.turns() if with_turns else (),
+        )

@@ -1,0 +1,237 @@
+"""`thread/start`, `thread/resume`, `thread/fork`: a session is opened, with which settings, and who follows it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+import msgspec
+
+from spindle.assembly import SessionRequest, open_session
+from spindle.config.schema import Config
+from spindle.errors import ConfigError
+from spindle.frontends.app_server.items import approval_name, sandbox_of
+from spindle.frontends.app_server.loaded import LoadedThread
+from spindle.frontends.app_server.method import After, Call, Method
+from spindle.frontends.app_server.notifications import ThreadStarted
+from spindle.frontends.app_server.objects import (
+    AskForApproval,
+    SandboxMode,
+    SandboxPolicy,
+    Thread,
+    UserMessageItem,
+    Wire,
+)
+from spindle.frontends.app_server.rpc import RpcError
+from spindle.frontends.app_server.threads import turns_of
+from spindle.frontends.launch import config_from
+from spindle.protocol import settings
+from spindle.thread.history import History
+from spindle.thread.rollout import RolloutData
+from spindle.workspace.agents_md import load_project_docs
+
+
+class Overrides(Wire, frozen=True, kw_only=True):
+    """What a client may say about a thread it opens; the rest is as recorded, or as configured."""
+
+    model: str | None = None
+    model_provider: str | None = None
+    service_tier: str | None = None
+    cwd: str | None = None
+    approval_policy: AskForApproval | None = None
+    sandbox: SandboxMode | None = None
+    config: dict[str, Any] = {}
+    base_instructions: str | None = None
+    developer_instructions: str | None = None
+    personality: Literal["friendly", "pragmatic", "none"] | None = None
+
+
+class ThreadStartParams(Overrides, frozen=True, kw_only=True):
+    ephemeral: bool = False
+
+
+class ThreadResumeParams(Overrides, frozen=True, kw_only=True):
+    thread_id: str
+    exclude_turns: bool = False
+
+
+class ThreadForkParams(Overrides, frozen=True, kw_only=True):
+    thread_id: str
+    last_turn_id: str | None = None
+    """The last turn the fork keeps."""
+    ephemeral: bool = False
+    exclude_turns: bool = False
+
+
+class ThreadOpened(Wire, frozen=True, kw_only=True):
+    thread: Thread
+    model: str
+    model_provider: str
+    service_tier: str | None
+    disabled_plugin_ids: list[str] = []
+    cwd: str
+    instruction_sources: list[str]
+    approval_policy: AskForApproval
+    approvals_reviewer: Literal["user"] = "user"
+    sandbox: SandboxPolicy
+    reasoning_effort: str | None
+
+
+async def thread_start(call: Call, params: ThreadStartParams) -> After:
+    request = _request(call, params, _config(call, params, params.cwd), ephemeral=params.ephemeral)
+    return _announced(call, await _open(call, request))
+
+
+async def thread_resume(call: Call, params: ThreadResumeParams) -> Wire:
+    loaded = call.server.threads.get(params.thread_id)
+    if loaded is None:
+        ref = call.server.store.get(params.thread_id)
+        config = _recorded_config(call, params, call.server.store.read(ref))
+        loaded = await _open(call, _request(call, params, config, thread=ref.id))
+    else:
+        call.server.follow(loaded, call.client)
+    return _opened(call, loaded, with_turns=not params.exclude_turns)
+
+
+async def thread_fork(call: Call, params: ThreadForkParams) -> After:
+    store = call.server.store
+    ref = store.get(params.thread_id)
+    data = store.read(ref)
+    request = _request(
+        call,
+        params,
+        _recorded_config(call, params, data),
+        thread=ref.id,
+        fork=True,
+        fork_at=_turns_to_keep(params.last_turn_id, data),
+    )
+    return _announced(call, await _open(call, request), with_turns=not params.exclude_turns)
+
+
+def _turns_to_keep(last_turn_id: str | None, data: RolloutData) -> int | None:
+    """How many inputs of the person a fork keeps that ends with this turn."""
+    if last_turn_id is None:
+        return None
+    kept = 0
+    for turn in turns_of(data.records):
+        kept += sum(isinstance(item, UserMessageItem) for item in turn.items)
+        if turn.id == last_turn_id:
+            return kept
+    raise RpcError(f"thread {data.thread_id} has no turn {last_turn_id}")
+
+
+# ---- settings --------------------------------------------------------------------------------------
+
+
+def _config(call: Call, params: Overrides, cwd: str | None) -> Config:
+    """The user's configuration for this folder, with what the client says."""
+    said = {
+        "model": params.model,
+        "model_provider": params.model_provider,
+        "service_tier": params.service_tier,
+        "approval_policy": approval_name(params.approval_policy),
+        "sandbox_mode": params.sandbox,
+        "developer_instructions": params.developer_instructions,
+        "personality": params.personality,
+    }
+    given = {**params.config, **{key: value for key, value in said.items() if value is not None}}
+    return config_from(call.server.parsed, cwd=cwd or call.server.config.cwd, config=given)
+
+
+def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config:
+    """The same for a recorded thread: what the client leaves out is as in its last turn."""
+    context = History.replay(data).last_turn_context or {}
+    recorded_cwd = context.get("cwd") or data.meta.get("cwd")
+    cwd = params.cwd or (recorded_cwd if isinstance(recorded_cwd, str) and os.path.isdir(recorded_cwd) else None)
+    config = _config(call, params, cwd)
+    changes: dict[str, Any] = {}
+    if params.approval_policy is None and "approval_policy" not in params.config:
+        changes |= _recorded_approval(context, config)
+    if params.sandbox is None and "sandbox_mode" not in params.config:
+        changes |= _recorded_sandbox(context, config)
+    # A model of another provider is no use here.
+    is_same_provider = data.meta.get("model_provider") in (None, config.provider.id)
+    if params.model is None and "model" not in params.config and is_same_provider and context.get("model"):
+        changes["model"] = context["model"]
+        if "model_reasoning_effort" not in params.config:
+            changes["model_reasoning_effort"] = context.get("effort")
+    return msgspec.structs.replace(config, **changes) if changes else config
+
+
+def _recorded_approval(context: dict[str, Any], config: Config) -> dict[str, Any]:
+    policy, allowed = context.get("approval_policy"), config.allowed_approval_policies
+    if policy not in settings.APPROVAL_POLICIES or (allowed is not None and policy not in allowed):
+        return {}
+    return {"approval_policy": policy}
+
+
+def _recorded_sandbox(context: dict[str, Any], config: Config) -> dict[str, Any]:
+    try:
+        policy = settings.SandboxPolicy.from_wire(context.get("sandbox_policy"))
+    except ConfigError:
+        return {}
+    allowed = config.allowed_sandbox_modes
+    return {} if allowed is not None and policy.mode not in allowed else {"sandbox": policy}
+
+
+# ---- the session -----------------------------------------------------------------------------------
+
+
+def _request(call: Call, params: Overrides, config: Config, **more: Any) -> SessionRequest:
+    # What is to be said about the configuration is told once per client, not with every thread.
+    call.server.warn(call.client, config.warnings)
+    return SessionRequest(
+        config=msgspec.structs.replace(config, warnings=[]),
+        source="vscode",
+        originator=call.client.originator,
+        base_instructions=params.base_instructions,
+        bypass=call.server.parsed.flag("dangerously_bypass_approvals_and_sandbox"),
+        clock=call.server.clock,
+        **more,
+    )
+
+
+async def _open(call: Call, request: SessionRequest) -> LoadedThread:
+    server = call.server
+    session = await open_session(request)
+    loaded = LoadedThread(session, request.config, server.questions, server.clock)
+    server.threads[loaded.id] = loaded
+    server.follow(loaded, call.client)
+    return loaded
+
+
+def _announced(call: Call, loaded: LoadedThread, *, with_turns: bool = False) -> After:
+    """The result, and after it the news for everybody."""
+    opened = _opened(call, loaded, with_turns=with_turns)
+    note = ThreadStarted(thread=msgspec.structs.replace(opened.thread, turns=[]))
+    return After(opened, lambda: call.server.tell_all(note))
+
+
+def _opened(call: Call, loaded: LoadedThread, *, with_turns: bool) -> ThreadOpened:
+    present, config = loaded.session.settings, loaded.config
+    docs = load_project_docs(
+        present.cwd,
+        config.home,
+        max_bytes=config.project_doc_max_bytes,
+        fallback_names=config.project_doc_fallback_filenames,
+        root_markers=config.project_root_markers,
+        include_project=config.trust_level == "trusted" or config.spindle.agents_md_untrusted,
+    )
+    return ThreadOpened(
+        thread=call.server.describe(loaded, with_turns=with_turns),
+        model=present.model,
+        model_provider=present.model_provider,
+        service_tier=present.service_tier,
+        cwd=present.cwd,
+        instruction_sources=docs.sources,
+        approval_policy=present.approval_policy,
+        sandbox=sandbox_of(present.sandbox),
+        reasoning_effort=present.effort,
+    )
+
+
+METHODS = (
+    Method(name="thread/start", params=ThreadStartParams, result=ThreadOpened, run=thread_start),
+    Method(name="thread/resume", params=ThreadResumeParams, result=ThreadOpened, run=thread_resume),
+    Method(name="thread/fork", params=ThreadForkParams, result=ThreadOpened, run=thread_fork),
+)

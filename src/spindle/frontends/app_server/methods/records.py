@@ -1,0 +1,300 @@
+"""Recorded threads: `thread/list`, `read`, `turns/list`, `archive`, `name/set`, `rollback` and the like."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any, Literal
+
+from spindle.errors import ThreadNotFound
+from spindle.frontends.app_server.method import After, Call, Method, Nothing
+from spindle.frontends.app_server.methods.turns import ThreadParams
+from spindle.frontends.app_server.notifications import (
+    Note,
+    ThreadArchived,
+    ThreadDeleted,
+    ThreadNameUpdated,
+    ThreadUnarchived,
+)
+from spindle.frontends.app_server.objects import NotLoaded, Thread, ThreadItem, Turn, Wire
+from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.frontends.app_server.threads import (
+    MAX_PAGE,
+    page,
+    summarised,
+    thread_from_meta,
+    thread_from_summary,
+    turns_of,
+)
+from spindle.protocol.ops import ThreadRollback
+from spindle.thread.history import History
+from spindle.thread.store import ThreadRef
+from spindle.thread.view import preview
+
+Direction = Literal["asc", "desc"]
+INTERACTIVE = ["cli", "vscode"]
+MAX_NAME_CHARACTERS = 1000
+
+
+class ThreadListParams(Wire, frozen=True, kw_only=True):
+    cursor: str | None = None
+    limit: int = 25
+    sort_key: Literal["created_at", "updated_at", "recency_at"] = "created_at"
+    sort_direction: Direction = "desc"
+    model_providers: list[str] = []
+    source_kinds: list[str] = []
+    archived: bool = False
+    cwd: str | list[str] | None = None
+    search_term: str | None = None
+
+
+class ThreadListResult(Wire, frozen=True, kw_only=True):
+    data: list[Thread]
+    next_cursor: str | None
+    backwards_cursor: str | None
+
+
+class PageParams(Wire, frozen=True, kw_only=True):
+    cursor: str | None = None
+    limit: int = MAX_PAGE
+
+
+class LoadedListResult(Wire, frozen=True, kw_only=True):
+    data: list[str]
+    next_cursor: str | None
+
+
+class ThreadReadParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    include_turns: bool = False
+
+
+class ThreadResult(Wire, frozen=True, kw_only=True):
+    thread: Thread
+
+
+class TurnsListParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    cursor: str | None = None
+    limit: int = 25
+    sort_direction: Direction = "desc"
+    items_view: Literal["notLoaded", "summary", "full"] = "summary"
+
+
+class TurnsListResult(Wire, frozen=True, kw_only=True):
+    data: list[Turn]
+    next_cursor: str | None
+    backwards_cursor: str | None
+
+
+class ItemsListParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    turn_id: str | None = None
+    cursor: str | None = None
+    limit: int = 100
+    sort_direction: Direction = "asc"
+
+
+class ItemEntry(Wire, frozen=True, kw_only=True):
+    turn_id: str
+    item: ThreadItem
+    started_at_ms: int | None = None
+    completed_at_ms: int | None = None
+
+
+class ItemsListResult(Wire, frozen=True, kw_only=True):
+    data: list[ItemEntry]
+    next_cursor: str | None
+    backwards_cursor: str | None
+
+
+class NameSetParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    name: str
+
+
+class RollbackParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    num_turns: int
+
+
+class UnsubscribeResult(Wire, frozen=True, kw_only=True):
+    status: Literal["unsubscribed", "notSubscribed", "notLoaded"]
+
+
+# ---- looking ---------------------------------------------------------------------------------------
+
+
+async def thread_list(call: Call, params: ThreadListParams) -> Wire:
+    if not 1 <= params.limit <= MAX_PAGE:
+        raise RpcError(f"limit must be between 1 and {MAX_PAGE}", INVALID_PARAMS)
+    found = await asyncio.to_thread(
+        call.server.store.list,
+        cursor=params.cursor,
+        limit=params.limit,
+        sort_key="created_at" if params.sort_key == "created_at" else "updated_at",
+        descending=params.sort_direction == "desc",
+        archived=params.archived,
+        cwd=params.cwd,
+        providers=params.model_providers or None,
+        sources=_source_kinds(params.source_kinds) or INTERACTIVE,
+        search=params.search_term or None,
+    )
+    threads = []
+    for summary in found.threads:
+        loaded = call.server.threads.get(summary.id)
+        threads.append(thread_from_summary(summary, loaded.status if loaded is not None else NotLoaded()))
+    return ThreadListResult(data=threads, next_cursor=found.next_cursor, backwards_cursor=found.backwards_cursor)
+
+
+def _source_kinds(kinds: list[str]) -> list[str]:
+    """Kinds as the index knows them: every sort of sub-agent is one, and app servers of old were called mcp."""
+    renamed = {"appServer": "mcp"}
+    return sorted({"subagent" if kind.startswith("subAgent") else renamed.get(kind, kind) for kind in kinds})
+
+
+async def loaded_list(call: Call, params: PageParams) -> Wire:
+    ids = sorted(call.server.threads)
+    chosen, following, _ = page(ids, ids, cursor=params.cursor, limit=params.limit, descending=False)
+    return LoadedListResult(data=chosen, next_cursor=following)
+
+
+async def thread_read(call: Call, params: ThreadReadParams) -> Wire:
+    loaded = call.server.threads.get(params.thread_id)
+    if loaded is not None:
+        return ThreadResult(thread=call.server.describe(loaded, with_turns=params.include_turns))
+    ref = call.server.store.get(params.thread_id)
+    return ThreadResult(thread=await asyncio.to_thread(_recorded, call, ref, params.include_turns))
+
+
+def _recorded(call: Call, ref: ThreadRef, with_turns: bool) -> Thread:
+    """A thread that is not loaded, by its file."""
+    store = call.server.store
+    data = store.read(ref)
+    context: dict[str, Any] = History.replay(data).last_turn_context or {}
+    return thread_from_meta(
+        data.meta,
+        thread_id=ref.id,
+        status=NotLoaded(),
+        preview=preview(data.records) or "",
+        updated_at=os.stat(ref.path).st_mtime,
+        path=ref.path,
+        name=store.names.all().get(ref.id),
+        cwd=context.get("cwd"),
+        model=context.get("model"),
+        effort=context.get("effort"),
+        turns=turns_of(data.records) if with_turns else (),
+    )
+
+
+async def _turns(call: Call, thread_id: str) -> list[Turn]:
+    loaded = call.server.threads.get(thread_id)
+    if loaded is not None:
+        return loaded.turns()
+    ref = call.server.store.get(thread_id)
+    return await asyncio.to_thread(lambda: turns_of(call.server.store.read(ref).records))
+
+
+async def turns_list(call: Call, params: TurnsListParams) -> Wire:
+    turns = await _turns(call, params.thread_id)
+    chosen, following, back = page(
+        turns,
+        [turn.id for turn in turns],
+        cursor=params.cursor,
+        limit=params.limit,
+        descending=params.sort_direction == "desc",
+    )
+    shown = [summarised(turn, params.items_view) for turn in chosen]
+    return TurnsListResult(data=shown, next_cursor=following, backwards_cursor=back)
+
+
+async def items_list(call: Call, params: ItemsListParams) -> Wire:
+    entries = [
+        ItemEntry(turn_id=turn.id, item=item)
+        for turn in await _turns(call, params.thread_id)
+        if params.turn_id in (None, turn.id)
+        for item in turn.items
+    ]
+    chosen, following, back = page(
+        entries,
+        [entry.item.id for entry in entries],
+        cursor=params.cursor,
+        limit=params.limit,
+        descending=params.sort_direction == "desc",
+    )
+    return ItemsListResult(data=chosen, next_cursor=following, backwards_cursor=back)
+
+
+# ---- changing --------------------------------------------------------------------------------------
+
+
+async def thread_archive(call: Call, params: ThreadParams) -> After:
+    ref = call.server.store.find(params.thread_id)
+    if ref is None or ref.archived:
+        raise ThreadNotFound(f"no rollout found for thread id {params.thread_id}")
+    await call.server.unload(ref.id)
+    call.server.store.archive(ref.id)
+    return _told(call, ThreadArchived(thread_id=ref.id))
+
+
+async def thread_unarchive(call: Call, params: ThreadParams) -> After:
+    ref = call.server.store.unarchive(params.thread_id)
+    thread = await asyncio.to_thread(_recorded, call, ref, False)
+    return After(
+        ThreadResult(thread=thread), lambda: call.server.tell_all(ThreadUnarchived(thread_id=params.thread_id))
+    )
+
+
+async def thread_delete(call: Call, params: ThreadParams) -> After:
+    ref = call.server.store.get(params.thread_id)
+    await call.server.unload(ref.id)
+    call.server.store.delete(ref.id)
+    return _told(call, ThreadDeleted(thread_id=ref.id))
+
+
+async def name_set(call: Call, params: NameSetParams) -> After:
+    name = params.name.strip()
+    if not name or len(name) > MAX_NAME_CHARACTERS:
+        raise RpcError(f"a thread's name has between 1 and {MAX_NAME_CHARACTERS} characters", INVALID_PARAMS)
+    if params.thread_id not in call.server.threads:
+        call.server.store.get(params.thread_id)
+    call.server.store.set_name(params.thread_id, name)
+    return _told(call, ThreadNameUpdated(thread_id=params.thread_id, thread_name=name))
+
+
+async def thread_rollback(call: Call, params: RollbackParams) -> Wire:
+    thread = call.server.loaded(params.thread_id)
+    if params.num_turns < 1:
+        raise RpcError("numTurns must be at least 1", INVALID_PARAMS)
+    if thread.hearing.active_turn is not None:
+        raise RpcError("a thread cannot be rolled back while a turn runs; interrupt it first")
+    await thread.ask(ThreadRollback(num_turns=params.num_turns))
+    return ThreadResult(thread=call.server.describe(thread, with_turns=True))
+
+
+async def thread_unsubscribe(call: Call, params: ThreadParams) -> Wire:
+    thread = call.server.threads.get(params.thread_id)
+    if thread is None:
+        return UnsubscribeResult(status="notLoaded")
+    followed = call.server.unfollow(thread, call.client)
+    return UnsubscribeResult(status="unsubscribed" if followed else "notSubscribed")
+
+
+def _told(call: Call, note: Note) -> After:
+    """Nothing to say to who asked, but something to everybody."""
+    return After(Nothing(), lambda: call.server.tell_all(note))
+
+
+METHODS = (
+    Method(name="thread/list", params=ThreadListParams, result=ThreadListResult, run=thread_list),
+    Method(name="thread/loaded/list", params=PageParams, result=LoadedListResult, run=loaded_list),
+    Method(name="thread/read", params=ThreadReadParams, result=ThreadResult, run=thread_read),
+    Method(name="thread/turns/list", params=TurnsListParams, result=TurnsListResult, run=turns_list),
+    Method(name="thread/items/list", params=ItemsListParams, result=ItemsListResult, run=items_list),
+    Method(name="thread/archive", params=ThreadParams, result=Nothing, run=thread_archive),
+    Method(name="thread/unarchive", params=ThreadParams, result=ThreadResult, run=thread_unarchive),
+    Method(name="thread/delete", params=ThreadParams, result=Nothing, run=thread_delete),
+    Method(name="thread/name/set", params=NameSetParams, result=Nothing, run=name_set),
+    Method(name="thread/rollback", params=RollbackParams, result=ThreadResult, run=thread_rollback),
+    Method(name="thread/unsubscribe", params=ThreadParams, result=UnsubscribeResult, run=thread_unsubscribe),
+)

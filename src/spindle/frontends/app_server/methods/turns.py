@@ -1,0 +1,152 @@
+"""`turn/*` and `thread/compact/start`: work in a loaded thread."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from spindle.core.settings import apply_op
+from spindle.frontends.app_server.items import approval_name, input_to_items, sandbox_to_wire
+from spindle.frontends.app_server.loaded import LoadedThread
+from spindle.frontends.app_server.method import Call, Method, Nothing
+from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Turn, UserInput, Wire
+from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.protocol.ops import Compact, Interrupt, OverrideTurnContext, UserTurn
+from spindle.protocol.ops import UserInput as SteerInput
+
+MAX_INPUT_CHARACTERS = 1 << 20
+
+
+class TurnStartParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    input: list[UserInput]
+    client_user_message_id: str | None = None
+    cwd: str | None = None
+    approval_policy: AskForApproval | None = None
+    sandbox_policy: SandboxPolicy | None = None
+    model: str | None = None
+    effort: str | None = None
+    summary: Literal["auto", "concise", "detailed", "none"] | None = None
+    personality: Literal["friendly", "pragmatic", "none"] | None = None
+    collaboration_mode: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+
+
+class TurnStartResult(Wire, frozen=True, kw_only=True):
+    turn: Turn
+
+
+class TurnSteerParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    expected_turn_id: str
+    input: list[UserInput]
+    client_user_message_id: str | None = None
+
+
+class TurnSteerResult(Wire, frozen=True, kw_only=True):
+    turn_id: str
+
+
+class TurnInterruptParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    turn_id: str
+
+
+class ThreadParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+
+
+async def turn_start(call: Call, params: TurnStartParams) -> Wire:
+    thread = call.server.loaded(params.thread_id)
+    if params.collaboration_mode is not None and not call.client.is_experimental:
+        raise RpcError("turn/start.collaborationMode requires experimentalApi capability")
+    _check_input(params.input)
+    changes = _changes(params, thread)
+    items = input_to_items(params.input, params.client_user_message_id)
+    turn = thread.running_turn
+    if turn is None:
+        op = UserTurn(items=items, final_output_json_schema=params.output_schema, **changes)
+        apply_op(thread.session.settings, op)  # so that a bad value is the answer to this request
+        turn_id = thread.start_turn(op)
+        return TurnStartResult(turn=Turn(id=turn_id, root_turn_id=turn_id))
+    if changes:
+        later = OverrideTurnContext(**changes)
+        apply_op(thread.session.settings, later)
+        thread.submit(later)
+    sub_id = thread.submit(SteerInput(items=items, mode="steer"))
+    if thread.hearing.is_compacting:
+        # A compaction takes no input: a turn of its own follows it.
+        turn = Turn(id=sub_id, root_turn_id=sub_id)
+    return TurnStartResult(turn=turn)
+
+
+def _changes(params: TurnStartParams, thread: LoadedThread) -> dict[str, Any]:
+    """The settings a request changes, for this turn and later ones."""
+    config = thread.config
+    policy = approval_name(params.approval_policy)
+    sandbox = None if params.sandbox_policy is None else sandbox_to_wire(params.sandbox_policy)
+    if policy is not None and policy not in (config.allowed_approval_policies or (policy,)):
+        raise RpcError(f"the approval policy {policy} is not allowed here by the administrator")
+    if sandbox is not None and sandbox["type"] not in (config.allowed_sandbox_modes or (sandbox["type"],)):
+        raise RpcError(f"the sandbox mode {sandbox['type']} is not allowed here by the administrator")
+    given = {
+        "cwd": params.cwd,
+        "approval_policy": policy,
+        "sandbox_policy": sandbox,
+        "model": params.model,
+        "effort": params.effort,
+        "summary": params.summary,
+        "personality": params.personality,
+        "collaboration_mode": params.collaboration_mode,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _check_input(parts: list[UserInput]) -> None:
+    if not parts:
+        raise RpcError("input must not be empty", INVALID_PARAMS)
+    length = sum(len(getattr(part, "text", "")) for part in parts)
+    if length > MAX_INPUT_CHARACTERS:
+        text = f"input is {length} characters long; at most {MAX_INPUT_CHARACTERS} are taken"
+        data = {"input_error_code": "input_too_large", "max_chars": MAX_INPUT_CHARACTERS, "actual_chars": length}
+        raise RpcError(text, INVALID_PARAMS, data)
+
+
+async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
+    thread = call.server.loaded(params.thread_id)
+    _check_input(params.input)
+    active = thread.hearing.active_turn
+    if active is None or thread.hearing.is_compacting:
+        raise RpcError("no active turn to steer")
+    if active != params.expected_turn_id:
+        raise RpcError(f"expected active turn id `{params.expected_turn_id}` but found `{active}`")
+    thread.submit(SteerInput(items=input_to_items(params.input, params.client_user_message_id), mode="steer"))
+    return TurnSteerResult(turn_id=active)
+
+
+async def turn_interrupt(call: Call, params: TurnInterruptParams) -> Wire:
+    thread = call.server.loaded(params.thread_id)
+    active = thread.hearing.active_turn
+    if active is None:
+        raise RpcError("no active turn to interrupt")
+    if active != params.turn_id:
+        raise RpcError(f"expected active turn id `{params.turn_id}` but found `{active}`")
+    thread.submit(Interrupt())
+    await thread.hearing.turn_end()
+    return Nothing()
+
+
+async def compact_start(call: Call, params: ThreadParams) -> Wire:
+    thread = call.server.loaded(params.thread_id)
+    if thread.hearing.active_turn is not None:
+        raise RpcError("a turn is running; interrupt it, or wait for its end, before the thread is compacted")
+    thread.start_turn(Compact())
+    thread.hearing.is_compacting = True
+    return Nothing()
+
+
+METHODS = (
+    Method(name="turn/start", params=TurnStartParams, result=TurnStartResult, run=turn_start),
+    Method(name="turn/steer", params=TurnSteerParams, result=TurnSteerResult, run=turn_steer),
+    Method(name="turn/interrupt", params=TurnInterruptParams, result=Nothing, run=turn_interrupt),
+    Method(name="thread/compact/start", params=ThreadParams, result=Nothing, run=compact_start),
+)

@@ -1,0 +1,276 @@
+"""What the server says without being asked, and what it asks the client: one struct per method."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from spindle.frontends.app_server.objects import (
+    Thread,
+    ThreadItem,
+    ThreadStatus,
+    ThreadTokenUsage,
+    Turn,
+    TurnError,
+    Wire,
+)
+
+
+class Note(Wire, frozen=True, kw_only=True):
+    """The params of a notification; `method` is its name."""
+
+    method: ClassVar[str]
+
+
+class ThreadStarted(Note, frozen=True, kw_only=True):
+    method = "thread/started"
+    thread: Thread
+
+
+class ThreadStatusChanged(Note, frozen=True, kw_only=True):
+    method = "thread/status/changed"
+    thread_id: str
+    status: ThreadStatus
+
+
+class ThreadClosed(Note, frozen=True, kw_only=True):
+    method = "thread/closed"
+    thread_id: str
+
+
+class ThreadArchived(Note, frozen=True, kw_only=True):
+    method = "thread/archived"
+    thread_id: str
+
+
+class ThreadUnarchived(Note, frozen=True, kw_only=True):
+    method = "thread/unarchived"
+    thread_id: str
+
+
+class ThreadDeleted(Note, frozen=True, kw_only=True):
+    method = "thread/deleted"
+    thread_id: str
+
+
+class ThreadNameUpdated(Note, frozen=True, kw_only=True):
+    method = "thread/name/updated"
+    thread_id: str
+    thread_name: str
+
+
+class ThreadCompacted(Note, frozen=True, kw_only=True):
+    """For clients that know no contextCompaction items."""
+
+    method = "thread/compacted"
+    thread_id: str
+    turn_id: str
+
+
+class TokenUsageUpdated(Note, frozen=True, kw_only=True):
+    method = "thread/tokenUsage/updated"
+    thread_id: str
+    turn_id: str
+    token_usage: ThreadTokenUsage
+
+
+class TurnStarted(Note, frozen=True, kw_only=True):
+    method = "turn/started"
+    thread_id: str
+    turn: Turn
+
+
+class TurnCompleted(Note, frozen=True, kw_only=True):
+    method = "turn/completed"
+    thread_id: str
+    turn: Turn
+
+
+class TurnDiffUpdated(Note, frozen=True, kw_only=True):
+    method = "turn/diff/updated"
+    thread_id: str
+    turn_id: str
+    diff: str
+
+
+class PlanStep(Wire, frozen=True, kw_only=True):
+    step: str
+    status: Literal["pending", "inProgress", "completed"]
+
+
+class TurnPlanUpdated(Note, frozen=True, kw_only=True):
+    method = "turn/plan/updated"
+    thread_id: str
+    turn_id: str
+    explanation: str | None
+    plan: list[PlanStep]
+
+
+class ItemStarted(Note, frozen=True, kw_only=True):
+    method = "item/started"
+    item: ThreadItem
+    thread_id: str
+    turn_id: str
+    started_at_ms: int
+
+
+class ItemCompleted(Note, frozen=True, kw_only=True):
+    method = "item/completed"
+    item: ThreadItem
+    thread_id: str
+    turn_id: str
+    completed_at_ms: int
+
+
+class AgentMessageDelta(Note, frozen=True, kw_only=True):
+    method = "item/agentMessage/delta"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+class PlanDelta(Note, frozen=True, kw_only=True):
+    method = "item/plan/delta"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+class ReasoningSummaryPartAdded(Note, frozen=True, kw_only=True):
+    method = "item/reasoning/summaryPartAdded"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    summary_index: int
+
+
+class ReasoningSummaryTextDelta(Note, frozen=True, kw_only=True):
+    method = "item/reasoning/summaryTextDelta"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+    summary_index: int
+
+
+class ReasoningTextDelta(Note, frozen=True, kw_only=True):
+    method = "item/reasoning/textDelta"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+    content_index: int
+
+
+class CommandOutputDelta(Note, frozen=True, kw_only=True):
+    method = "item/commandExecution/outputDelta"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
+
+
+class TerminalInteraction(Note, frozen=True, kw_only=True):
+    method = "item/commandExecution/terminalInteraction"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    process_id: str
+    stdin: str
+
+
+class ErrorNote(Note, frozen=True, kw_only=True):
+    method = "error"
+    error: TurnError
+    will_retry: bool
+    thread_id: str
+    turn_id: str
+
+
+class WarningNote(Note, frozen=True, kw_only=True):
+    method = "warning"
+    thread_id: str | None
+    message: str
+
+
+class ConfigWarning(Note, frozen=True, kw_only=True):
+    method = "configWarning"
+    summary: str
+    details: str | None = None
+
+
+class ServerRequestResolved(Note, frozen=True, kw_only=True):
+    method = "serverRequest/resolved"
+    thread_id: str
+    request_id: int
+
+
+class AccountUpdated(Note, frozen=True, kw_only=True):
+    method = "account/updated"
+    auth_mode: Literal["apikey", "chatgpt"] | None
+    plan_type: str | None = None
+
+
+class AccountLoginCompleted(Note, frozen=True, kw_only=True):
+    method = "account/login/completed"
+    login_id: str | None
+    success: bool
+    error: str | None
+
+
+class RateLimitsUpdated(Note, frozen=True, kw_only=True):
+    method = "account/rateLimits/updated"
+    rate_limits: dict[str, Any]
+
+
+# ---- requests of the server ------------------------------------------------------------------------
+
+
+class Ask(Wire, frozen=True, kw_only=True):
+    """The params of a request that the client must answer; `reply` is the shape of its answer."""
+
+    method: ClassVar[str]
+    reply: ClassVar[type[Wire]]
+    flag: ClassVar[Literal["waitingOnApproval", "waitingOnUserInput"]] = "waitingOnApproval"
+
+
+class ApprovalReply(Wire, frozen=True, kw_only=True):
+    """`accept`, `acceptForSession`, `decline`, `cancel`, or an object with `acceptWithExecpolicyAmendment`."""
+
+    decision: str | dict[str, Any]
+
+
+class CommandApproval(Ask, frozen=True, kw_only=True):
+    method = "item/commandExecution/requestApproval"
+    reply = ApprovalReply
+    kind: str = "command"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    started_at_ms: int
+    environment_id: str = "local"
+    reason: str | None
+    command: str
+    cwd: str
+    command_actions: list[dict[str, Any]]
+    proposed_execpolicy_amendment: list[str] | None
+    available_decisions: list[Any]
+
+
+class FileChangeApproval(Ask, frozen=True, kw_only=True):
+    method = "item/fileChange/requestApproval"
+    reply = ApprovalReply
+    thread_id: str
+    turn_id: str
+    item_id: str
+    started_at_ms: int
+    reason: str | None
+    grant_root: str | None
+
+
+def kinds_of(base: type[msgspec.Struct]) -> dict[str, Any]:
+    """Every notification, or every request of the server, by its method."""
+    return {kind.method: kind for kind in base.__subclasses__()}  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,157 @@
+"""The app-server itself: which threads are loaded, who is connected, and the way from a request to its method."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from spindle.config.schema import Config
+from spindle.frontends.app_server.connection import Connection
+from spindle.frontends.app_server.loaded import LoadedThread
+from spindle.frontends.app_server.method import After, Call
+from spindle.frontends.app_server.notifications import ConfigWarning, Note, ThreadClosed, ThreadStatusChanged
+from spindle.frontends.app_server.objects import NotLoaded, Thread, Wire
+from spindle.frontends.app_server.questions import Questions
+from spindle.frontends.app_server.registry import METHODS, unknown_method
+from spindle.frontends.app_server.rpc import RpcError, read_params
+from spindle.frontends.options import Parsed
+from spindle.protocol.clock import Clock, SystemClock
+from spindle.thread.layout import is_thread_id
+from spindle.thread.store import ThreadStore
+
+UNLOAD_AFTER_S = 30 * 60
+"""A thread that nobody follows and in which nothing happens is put away after this long."""
+
+
+class Server:
+    """All state that is not a client's or a thread's own."""
+
+    def __init__(self, config: Config, parsed: Parsed, clock: Clock | None = None) -> None:
+        self.config = config
+        """As the command line says; a thread may have another."""
+        self.parsed = parsed
+        self.clock = clock or SystemClock()
+        self.store = ThreadStore(config.home, self.clock)
+        self.threads: dict[str, LoadedThread] = {}
+        self.connections: list[Connection] = []
+        self.questions = Questions(self.clock)
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._unloading: set[asyncio.Task[bool]] = set()
+
+    @property
+    def home(self) -> str:
+        return self.config.home
+
+    @property
+    def now_ms(self) -> int:
+        return int(self.clock.now() * 1000)
+
+    # ---- requests ------------------------------------------------------------------------------
+
+    async def call(self, client: Connection, name: str, raw: Any) -> tuple[Wire, Callable[[], None] | None]:
+        """Do what a request asks for: its result, and what is to be done after that was sent."""
+        method = METHODS.get(name)
+        if method is None:
+            raise RpcError(unknown_method(name))
+        if method.is_experimental and not client.is_experimental:
+            raise RpcError(f"{name} requires experimentalApi capability")
+        params = read_params(raw, method.params)
+        call = Call(self, client)
+        thread_id = getattr(params, "thread_id", None)
+        if thread_id is None:
+            done = await method.run(call, params)
+        else:
+            async with self.lock(check_thread_id(thread_id)):
+                done = await method.run(call, params)
+        return (done.result, done.then) if isinstance(done, After) else (done, None)
+
+    def lock(self, thread_id: str) -> asyncio.Lock:
+        """Requests about one thread are done one after the other."""
+        lock = self._locks.get(thread_id)
+        if lock is None:
+            lock = self._locks[thread_id] = asyncio.Lock()
+        return lock
+
+    # ---- clients -------------------------------------------------------------------------------
+
+    def greet(self, connection: Connection) -> None:
+        """Tell a client that has introduced itself what is wrong with the configuration."""
+        self.warn(connection, self.config.warnings)
+
+    def warn(self, connection: Connection, warnings: list[str]) -> None:
+        for text in connection.untold(warnings):
+            connection.notify(ConfigWarning(summary=text), self.now_ms)
+
+    def tell_all(self, note: Note) -> None:
+        for connection in self.connections:
+            connection.notify(note, self.now_ms)
+
+    def leave(self, connection: Connection) -> None:
+        """A client is gone: nobody else hears of what it alone was asked."""
+        self.connections.remove(connection)
+        for thread in self.threads.values():
+            self.unfollow(thread, connection)
+        self.questions.forget(connection)
+
+    # ---- threads -------------------------------------------------------------------------------
+
+    def loaded(self, thread_id: str) -> LoadedThread:
+        thread = self.threads.get(thread_id)
+        if thread is None:
+            raise RpcError(f"thread not found: {thread_id}")
+        return thread
+
+    def follow(self, thread: LoadedThread, connection: Connection) -> None:
+        thread.followers.add(connection)
+        if thread.unload_timer is not None:
+            thread.unload_timer.cancel()
+            thread.unload_timer = None
+
+    def unfollow(self, thread: LoadedThread, connection: Connection) -> bool:
+        """False if it did not follow it anyway."""
+        if connection not in thread.followers:
+            return False
+        thread.followers.discard(connection)
+        self.questions.forget(connection, thread.id)
+        if not thread.followers:
+            self._unload_later(thread)
+        return True
+
+    def _unload_later(self, thread: LoadedThread) -> None:
+        def look() -> None:
+            if thread.followers or self.threads.get(thread.id) is not thread:
+                return
+            if thread.hearing.active_turn is not None:
+                self._unload_later(thread)
+                return
+            task = asyncio.ensure_future(self.unload(thread.id))
+            self._unloading.add(task)
+            task.add_done_callback(self._unloading.discard)
+
+        thread.unload_timer = asyncio.get_running_loop().call_later(UNLOAD_AFTER_S, look)
+
+    async def unload(self, thread_id: str) -> bool:
+        """End a thread's session; its record stays. False if it was not loaded."""
+        thread = self.threads.pop(thread_id, None)
+        if thread is None:
+            return False
+        await thread.close()
+        self.tell_all(ThreadStatusChanged(thread_id=thread_id, status=NotLoaded()))
+        self.tell_all(ThreadClosed(thread_id=thread_id))
+        return True
+
+    async def close(self) -> None:
+        """End every thread. What they have to say goes out before."""
+        threads, self.threads = list(self.threads.values()), {}
+        await asyncio.gather(*(thread.close() for thread in threads), *self._unloading)
+
+    def describe(self, thread: LoadedThread, *, with_turns: bool = False) -> Thread:
+        return thread.describe(self.store.names.all().get(thread.id), with_turns=with_turns)
+
+
+def check_thread_id(thread_id: str) -> str:
+    if not is_thread_id(thread_id):
+        raise RpcError(f"invalid thread id: {thread_id!r} is not a UUID")
+    return thread_id

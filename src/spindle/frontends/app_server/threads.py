@@ -1,0 +1,185 @@
+"""Recorded and live threads → `Thread` and `Turn` objects. Reads nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from spindle import __version__
+from spindle.frontends.app_server.items import shown_item
+from spindle.frontends.app_server.objects import (
+    AgentMessageItem,
+    GitInfo,
+    Thread,
+    ThreadStatus,
+    Turn,
+    UserMessageItem,
+)
+from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.thread.rollout import Record
+from spindle.thread.store import ThreadSummary
+from spindle.thread.view import TurnView, transcript
+
+MAX_PAGE = 1000
+_SOURCES = {"mcp": "appServer"}
+_STATUSES = {"in_progress": "inProgress"}
+
+Entry = TypeVar("Entry")
+
+
+def unix_time(timestamp: Any) -> float | None:
+    """`2026-11-15T18:16:43.951Z` as unix seconds; None when it is not such a text."""
+    try:
+        return datetime.fromisoformat(str(timestamp)).timestamp()
+    except ValueError:
+        return None
+
+
+def source_of(source: Any) -> str | dict[str, Any]:
+    if isinstance(source, dict):
+        return {"subAgent": source.get("subagent", source)}
+    return _SOURCES.get(source, source) if isinstance(source, str) else "unknown"
+
+
+def _parent_of(source: Any) -> str | None:
+    match source:
+        case {"subagent": {"thread_spawn": {"parent_thread_id": str(parent)}}}:
+            return parent
+    return None
+
+
+def _git_info(git: Any) -> GitInfo | None:
+    if not isinstance(git, dict):
+        return None
+    return GitInfo(sha=git.get("commit_hash"), branch=git.get("branch"), origin_url=git.get("repository_url"))
+
+
+def thread_from_meta(
+    meta: dict[str, Any],
+    *,
+    thread_id: str,
+    status: ThreadStatus,
+    preview: str,
+    updated_at: float,
+    path: str | None,
+    name: str | None,
+    cwd: str | None = None,
+    model: str | None = None,
+    effort: str | None = None,
+    provider: str | None = None,
+    turns: Sequence[Turn] = (),
+) -> Thread:
+    """A thread by the first line of its record and what is known besides."""
+    created = unix_time(meta.get("timestamp")) or updated_at
+    return Thread(
+        id=thread_id,
+        session_id=thread_id,
+        forked_from_id=meta.get("forked_from_id"),
+        parent_thread_id=_parent_of(meta.get("source")),
+        preview=preview,
+        ephemeral=path is None,
+        model_provider=provider or str(meta.get("model_provider") or "openai"),
+        model=model,
+        reasoning_effort=effort,
+        created_at=int(created),
+        updated_at=int(updated_at),
+        recency_at=int(updated_at),
+        status=status,
+        path=path,
+        cwd=cwd or str(meta.get("cwd") or ""),
+        cli_version=str(meta.get("cli_version") or __version__),
+        originator=meta.get("originator"),
+        source=source_of(meta.get("source")),
+        git_info=_git_info(meta.get("git")),
+        name=name,
+        turns=list(turns),
+    )
+
+
+def thread_from_summary(summary: ThreadSummary, status: ThreadStatus) -> Thread:
+    """A line of the list of threads."""
+    return Thread(
+        id=summary.id,
+        session_id=summary.id,
+        forked_from_id=summary.forked_from_id,
+        parent_thread_id=_parent_of(summary.source),
+        preview=summary.preview,
+        ephemeral=False,
+        model_provider=summary.model_provider or "openai",
+        model=summary.model,
+        reasoning_effort=summary.effort,
+        created_at=int(summary.created_at),
+        updated_at=int(summary.updated_at),
+        recency_at=int(summary.updated_at),
+        status=status,
+        path=summary.path,
+        cwd=summary.cwd,
+        cli_version=summary.cli_version or "",
+        originator=summary.originator,
+        source=source_of(summary.source),
+        git_info=_git_info(summary.git),
+        name=summary.name,
+    )
+
+
+# ---- turns -----------------------------------------------------------------------------------------
+
+
+def turns_of(records: Iterable[Record], *, active: str | None = None) -> list[Turn]:
+    """The thread by turns, with all items. A turn that nobody runs any more (not `active`) was interrupted."""
+    return [_turn(view, active) for view in transcript(records)]
+
+
+def _turn(view: TurnView, active: str | None) -> Turn:
+    started, completed = unix_time(view.started_at), unix_time(view.completed_at)
+    status: Any = _STATUSES.get(view.status, view.status)
+    if status == "inProgress" and view.id != active:
+        status = "interrupted"
+    items = [item for shown in view.items if (item := shown_item(shown)) is not None]
+    return Turn(
+        id=view.id,
+        root_turn_id=view.id,
+        items=items,
+        items_view="full",
+        status=status,
+        started_at=None if started is None else int(started),
+        completed_at=None if completed is None else int(completed),
+        duration_ms=None if started is None or completed is None else round((completed - started) * 1000),
+    )
+
+
+def summarised(turn: Turn, view: str) -> Turn:
+    """The turn with as many items as a client wants: all, none, or what was asked and answered."""
+    if view == "full":
+        return turn
+    items: list[Any] = []
+    if view == "summary":
+        said = [item for item in turn.items if isinstance(item, UserMessageItem)]
+        answers = [item for item in turn.items if isinstance(item, AgentMessageItem)]
+        items = [*said[:1], *answers[-1:]]
+    return msgspec.structs.replace(turn, items=items, items_view=view)  # pyright: ignore[reportArgumentType]
+
+
+def page(
+    entries: Sequence[Entry], keys: Sequence[str], *, cursor: str | None, limit: int, descending: bool
+) -> tuple[list[Entry], str | None, str | None]:
+    """A part of a list, the cursor to go on with, and the one that leads back with the opposite direction.
+
+    A cursor is a key with a sign before it: `=` to begin with that entry, `>` to begin after it.
+    """
+    if not 1 <= limit <= MAX_PAGE:
+        raise RpcError(f"limit must be between 1 and {MAX_PAGE}", INVALID_PARAMS)
+    order = range(len(entries) - 1, -1, -1) if descending else range(len(entries))
+    start = 0
+    if cursor is not None:
+        place = next((number for number, index in enumerate(order) if keys[index] == cursor[1:]), None)
+        if cursor[:1] not in ("=", ">") or place is None:
+            raise RpcError("this cursor was not made by this list", INVALID_PARAMS)
+        start = place + (cursor[0] == ">")
+    chosen = order[start : start + limit]
+    following = f">{keys[chosen[-1]]}" if chosen and start + limit < len(order) else None
+    back = f"={keys[chosen[0]]}" if chosen else None
+    return [entries[index] for index in chosen], following, back
