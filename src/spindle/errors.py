@@ -12,6 +12,7 @@
     ├── StreamDropped            the answer broke off; asking again is safe
     ├── ToolError                tell the model, go on with the turn
     │   └── Rejected             policy or a person said no
+    ├── McpError                 an MCP server cannot be reached, or does not answer as it should
     ├── PatchError               a patch cannot be read, or does not fit the files
     └── SandboxUnavailable       no sandbox can be started here; nothing was run
 
@@ -87,6 +88,10 @@ class Rejected(ToolError):
     def __init__(self, message: str, *, by_user: bool = False) -> None:
         super().__init__(message)
         self.by_user = by_user
+
+
+class McpError(SpindleError):
+    """An MCP server cannot be reached, or does not answer as it should."""
 
 
 class PatchError(SpindleError):

@@ -20,6 +20,8 @@ import pytest
 
 import spindle as spindle_package
 from fake_server import FakeServer, Received, Turn, call, custom_call, message, turn
+from spindle.config.consent import Consents
+from spindle.config.load import load_config
 from threats.cli import Spindle, finish, in_own_mounts, wait_for, whole_lines
 from threats.engine import ask, asked_about, outputs, run_calls, run_commands
 
@@ -214,6 +216,36 @@ def test_27_a_tool_server_that_the_agent_writes_down_is_refused_and_never_starte
     assert (spindle.home / "config.toml").read_bytes() == before
     assert not (spindle.workspace / ".codex").exists()
     assert spindle("exec", "hi").code == 0 and not canary.exists()
+
+
+def test_28_41_a_tool_server_of_a_project_needs_consent_to_the_very_entry(
+    spindle: Spindle, server: FakeServer, tmp_path: Path
+) -> None:
+    canary = tmp_path / "canary"
+    entry = f'[mcp_servers.tool]\ncommand = "touch"\nargs = ["{canary}"]\nenv = {{ A = "1" }}\n'
+
+    def run() -> tuple[bool, str]:
+        canary.unlink(missing_ok=True)
+        server.script(turn(message("fine")))
+        done = spindle("exec", "hi")
+        assert done.code == 0, done.err
+        return canary.exists(), done.err
+
+    project_config(spindle.workspace, entry)
+    assert run()[0] is False  # nobody trusts the folder
+    trust(spindle, spindle.workspace)
+    was_started, said = run()
+    assert not was_started and "MCP server tool is off" in said and "spindle mcp trust tool" in said
+
+    config = load_config(cwd=str(spindle.workspace), env=spindle.environment)
+    Consents(config.home).give(config.mcp_servers["tool"])
+    assert run()[0] is True
+    for changed in (entry.replace('"1"', '"2"'), entry.replace("]\nenv", ', "x"]\nenv'), entry + 'cwd = "/"\n'):
+        project_config(spindle.workspace, changed)
+        was_started, said = run()
+        assert not was_started and "MCP server tool is off" in said
+    project_config(spindle.workspace, entry)
+    assert run()[0] is True
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])

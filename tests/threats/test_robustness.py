@@ -775,20 +775,19 @@ def test_a_long_wait_that_a_server_asks_for_is_announced_and_can_be_interrupted(
 # ---- MCP servers -----------------------------------------------------------------------------------
 
 
-def test_configured_tool_servers_are_read_and_named_but_none_is_started(
-    spindle: Spindle, server: FakeServer, tmp_path: Path
+def test_servers_that_end_at_once_or_hang_are_named_and_gone_and_the_turn_works(
+    spindle: Spindle, server: FakeServer
 ) -> None:
-    """There is no client for tool servers yet: a turn works without them, and a person hears why they are missing."""
-    canary = tmp_path / "started"
     spindle.configure(
-        f"""
+        """
 [mcp_servers.exits]
 command = "sh"
-args = ["-c", "touch {canary}; exit 3"]
+args = ["-c", "exit 3"]
 
 [mcp_servers.hangs]
 command = "sh"
-args = ["-c", "touch {canary}; sleep 86393"]
+args = ["-c", "sleep 86393 & wait"]
+startup_timeout_sec = 1
 
 [mcp_servers.off]
 command = "sh"
@@ -798,9 +797,12 @@ enabled = false
     server.script(turn(message("fine")))
     done = spindle("exec", "hi")
     assert (done.code, done.out) == (0, "fine\n")
-    assert not canary.exists() and not processes_with("sleep\x0086393")
-    [line] = [line for line in done.err.splitlines() if "tool server" in line]
-    assert "exits" in line and "hangs" in line and "off" not in line
+    assert not processes_with("sleep\x0086393")
+    lines = sorted(line for line in done.err.splitlines() if "MCP server" in line)
+    assert lines == [
+        "warning: MCP server exits is missing: the server ended with exit code 3",
+        "warning: MCP server hangs is missing: not ready within 1 seconds (startup_timeout_sec)",
+    ]
 
 
 # ---- the clock -------------------------------------------------------------------------------------

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from spindle.assembly.agents import agent_roles, make_agents
 from spindle.assembly.model import model_client, tool_set
@@ -32,7 +35,11 @@ from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.thread.private_files import close_home
 from spindle.thread.store import ThreadStore
+from spindle.tools.router import ToolSet
 from spindle.workspace.shell import user_shell
+
+if TYPE_CHECKING:
+    from spindle.core.servers import Servers
 
 __all__ = ["SessionRequest", "open_session"]
 
@@ -59,14 +66,13 @@ async def _assemble(
         warnings.append(f"model {model} is not in the catalogue; general defaults are used for it")
     if history.model not in (None, model):
         warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
-    if absent := [name for name, server in config.mcp_servers.items() if server.enabled]:
-        warnings.append(f"this version starts no tool servers; missing: {', '.join(absent)}")
+    order = request.order
+    build_tools = partial(tool_set, config, info, 0 if order is None else order.depth)
     client, provider, credential = (
         (request.client, config.provider, StaticCredential())
         if request.client
         else model_client(request, thread_id, warnings)
     )
-    order = request.order
     if order is not None:
         from spindle.core.agent_tree import MeteredClient  # only for sub-agents
 
@@ -108,7 +114,7 @@ async def _assemble(
         provider=provider,
         instructions=instructions,
         has_own_text=bool(request.base_instructions or config.base_instructions),
-        tools=tool_set(config, info, depth=0 if order is None else order.depth),
+        tools=build_tools(),
         catalog=catalog,
         overrides=ModelOverrides(
             context_window=config.model_context_window,
@@ -128,6 +134,10 @@ async def _assemble(
     # What was written since the person's session began is no rule for its sub-agents either.
     rules = RuleBook(config.home, config.rule_folders) if order is None else order.rules
     has_agents = agent_roles(config) is not None
+    servers = None
+    if request.pool is not None or any(server.enabled for server in config.mcp_servers.values()):
+        servers = _make_servers(request, build_tools)
+        request = msgspec.structs.replace(request, pool=servers.pool)
     return Session(
         thread=thread,
         settings=settings,
@@ -161,7 +171,15 @@ async def _assemble(
         warming=warming,
         cap=order.cap if order is not None else lambda settings: settings,
         make_agents=partial(make_agents, open_session, request, rules) if has_agents else None,
+        servers=servers,
+        make_servers=partial(_make_servers, request, build_tools),
     )
+
+
+def _make_servers(request: SessionRequest, build_tools: Callable[..., ToolSet]) -> Servers:
+    from spindle.assembly.servers import make_servers  # only for those who have any
+
+    return make_servers(request, build_tools)
 
 
 def _close_to_others(config: Config, warnings: list[str]) -> None:

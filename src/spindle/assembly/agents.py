@@ -61,4 +61,5 @@ def _agent_request(root: SessionRequest, order: AgentOrder) -> SessionRequest:
         clock=root.clock,
         order=order,
         root=root,
+        pool=root.pool,
     )

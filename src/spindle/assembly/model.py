@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from spindle import __version__
 from spindle.assembly.agents import agent_roles
 from spindle.assembly.options import memory_of
@@ -15,6 +17,7 @@ from spindle.model.headers import Identity
 from spindle.model.provider import Provider
 from spindle.model.responses import ResponsesClient
 from spindle.tools.router import JIT_TOOLS, ToolSet, build_tools
+from spindle.tools.tool import Tool
 
 
 def model_client(
@@ -41,7 +44,9 @@ def model_client(
     return client, signed_in.provider, signed_in.credential
 
 
-def tool_set(config: Config, info: ModelInfo, depth: int) -> ToolSet:
+def tool_set(
+    config: Config, info: ModelInfo, depth: int, resources: Sequence[Tool] = (), of_servers: Sequence[Tool] = ()
+) -> ToolSet:
     features = config.features
     patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
     live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)
@@ -60,6 +65,8 @@ def tool_set(config: Config, info: ModelInfo, depth: int) -> ToolSet:
         memory=memory_of(config),
         agents=agent_roles(config),
         may_spawn=depth < config.agents_max_depth and config.agents_max_threads > 0,
+        resources=resources,
+        extra=of_servers,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,7 @@ from spindle.protocol.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from spindle.core.subagents import AgentOrder
+    from spindle.mcp.pool import ServerPool
 
 
 class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,5 +49,9 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream: EventStream | None = None
     order: AgentOrder | None = None
     """Given by the parent of a sub-agent."""
+    reload: Callable[[], Config] | None = None
+    """Reads the configuration anew; None = it stays as it is."""
+    pool: ServerPool | None = None
+    """The MCP servers of the session that a person opened, for its sub-agents."""
     root: SessionRequest | None = None
     """The request for the session that a person opened, if this one is for a sub-agent."""

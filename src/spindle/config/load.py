@@ -66,13 +66,16 @@ def load_config(
     defaults = defaults_for(trust, headless=headless)
     markers = without_project.get("project_root_markers", (".git",))
     merged = _merged(own, (), {})
+    described: dict[str, str] = {}
     for layer in project_layers(cwd, home, trust, markers, reader.warnings):
         drop_forbidden(layer, reader.warnings)
         reader.check(layer, KEYS)
         drop_loosening(layer, own, defaults, reader.warnings)
+        described |= dict.fromkeys(layer.values.get("mcp_servers", ()), layer.label)
         merge(merged, layer, reader.origins)
     merged = _merged(merged, above, reader.origins)
     merged["add_dirs"] = extra_roots
+    merged["mcp_project_files"] = described
 
     policies = resolve_policies(merged, defaults, system_dir, headless=headless, warnings=reader.warnings)
     providers = build_providers(merged, reader.origins, env, reader.warnings)
@@ -259,7 +262,7 @@ def _mcp_servers(merged: Mapping[str, Any], origins: Mapping[str, str]) -> dict[
         return {}
     from spindle.config.mcp_servers import build_mcp_servers  # only for those who have any
 
-    return build_mcp_servers(tables, origins)
+    return build_mcp_servers(tables, origins, merged.get("mcp_project_files", {}))
 
 
 def _agent_roles(agents: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:

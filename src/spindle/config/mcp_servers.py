@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle.config.kinds import dotted
-from spindle.config.schema import McpServer
 from spindle.errors import ConfigError
+from spindle.mcp.spec import McpServer
 
 _SAME = ("command", "cwd", "url", "bearer_token_env_var", "enabled", "required", "default_tools_approval_mode")
 _SAME += ("supports_parallel_tool_calls",)
@@ -15,11 +15,15 @@ _ARRAYS = ("args", "enabled_tools", "disabled_tools", "scopes")
 _MAPS = ("env", "http_headers", "env_http_headers")
 
 
-def build_mcp_servers(tables: Mapping[str, Mapping[str, Any]], origins: Mapping[str, str]) -> dict[str, McpServer]:
-    return {name: _server(name, table, origins) for name, table in tables.items()}
+def build_mcp_servers(
+    tables: Mapping[str, Mapping[str, Any]], origins: Mapping[str, str], project_files: Mapping[str, str] | None = None
+) -> dict[str, McpServer]:
+    """`project_files` names, by server, the project's file that has a say in an entry."""
+    described = project_files or {}
+    return {name: _server(name, table, origins, described.get(name)) for name, table in tables.items()}
 
 
-def _server(name: str, table: Mapping[str, Any], origins: Mapping[str, str]) -> McpServer:
+def _server(name: str, table: Mapping[str, Any], origins: Mapping[str, str], project_file: str | None) -> McpServer:
     prefix = dotted(("mcp_servers", name))
     origin = next((label for key, label in origins.items() if key.startswith(f"{prefix}.")), "configuration")
     where = f"{origin}: {prefix}"
@@ -42,7 +46,7 @@ def _server(name: str, table: Mapping[str, Any], origins: Mapping[str, str]) -> 
         fields["startup_timeout_s"] = table["startup_timeout_ms"] / 1000
     if "tool_timeout_sec" in table:
         fields["tool_timeout_s"] = float(table["tool_timeout_sec"])
-    return McpServer(name=name, **fields)
+    return McpServer(name=name, project_file=project_file, **fields)
 
 
 def _variable_names(value: Any, where: str) -> tuple[str, ...]:

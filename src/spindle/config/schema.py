@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from spindle.mcp.spec import McpServer
 from spindle.model.provider import Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
@@ -13,37 +14,6 @@ from spindle.protocol.settings import AgentRole, ApprovalPolicy, Personality, Sa
 
 TrustLevel = Literal["trusted", "untrusted"]
 WebSearch = Literal["disabled", "cached", "live"]
-
-
-class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """One `[mcp_servers.NAME]` table: a program to start, or an address to talk to."""
-
-    name: str
-    command: str | None = None
-    """The program of a stdio server."""
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    """Variables set for the program."""
-    env_vars: tuple[str, ...] = ()
-    """Names of variables passed through to the program."""
-    cwd: str | None = None
-    url: str | None = None
-    """The address of a streamable HTTP server."""
-    bearer_token_env_var: str | None = None
-    http_headers: dict[str, str] = {}
-    env_http_headers: dict[str, str] = {}
-    enabled: bool = True
-    required: bool = False
-    """Whether a run cannot go on without it."""
-    startup_timeout_s: float = 10.0
-    tool_timeout_s: float = 60.0
-    enabled_tools: tuple[str, ...] | None = None
-    """Only these tools are offered; None = all."""
-    disabled_tools: tuple[str, ...] = ()
-    """These tools are never offered, whatever `enabled_tools` says."""
-    scopes: tuple[str, ...] = ()
-    default_tools_approval_mode: str | None = None
-    supports_parallel_tool_calls: bool = False
 
 
 class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -113,7 +113,10 @@ def _function_call(item: Item, audience: Audience) -> Item:
     arguments = item.get("arguments", "")
     if not isinstance(arguments, str):
         arguments = encode_json(arguments).decode()
-    return {"type": "function_call", "name": item.get("name", ""), "arguments": arguments, "call_id": call_id_of(item)}
+    call: Item = {"type": "function_call", "name": item.get("name", "")}
+    if isinstance(namespace := item.get("namespace"), str):
+        call["namespace"] = namespace  # without it, the call would name another tool
+    return {**call, "arguments": arguments, "call_id": call_id_of(item)}
 
 
 def _custom_call(item: Item, audience: Audience) -> Item:

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from spindle.policy.grants import Grant, Grants
 
 AMENDMENT = "approved_execpolicy_amendment"
-_WORDS = {"allow": "approved", "deny": "denied"}
+_WORDS = {
+    "allow": "approved",
+    "deny": "denied",
+    "accept": "approved",
+    "accept_for_session": "approved_for_session",
+    "decline": "denied",
+}
 _APPROVED = frozenset(("approved", "approved_for_session", AMENDMENT))
 
 
@@ -33,6 +39,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     word: str
     prefix: tuple[str, ...] | None = None
     """The beginning to be allowed for good, where the answer names one."""
+    content: dict[str, Any] | None = None
+    """The form that a server wanted filled in."""
 
     @property
     def is_yes(self) -> bool:
@@ -83,6 +91,7 @@ class Approvals:
         mask: Callable[[str], str] = str,
         search_path: str = os.defpath,
         note: Callable[[str, bool], None] = lambda what, is_granted: None,
+        new_id: Callable[[], str] = str,
     ) -> None:
         self.sandbox_problem = sandbox_problem
         self.interrupt = interrupt
@@ -93,6 +102,7 @@ class Approvals:
         """The PATH of commands."""
         self.note = note
         """Hears what a person was asked, and whether the answer was yes."""
+        self.new_id = new_id
         self._open: list[Question] = []
         self._grants: Grants | None = None
 
@@ -114,7 +124,7 @@ class Approvals:
 
     # ---- questions -----------------------------------------------------------------------------
 
-    def answer(self, kind: str, request_id: str, decision: Any) -> bool:
+    def answer(self, kind: str, request_id: str, decision: Any, content: dict[str, Any] | None = None) -> bool:
         """Pass a person's answer on. False when no open question has that id; a second answer finds none."""
         waiting = [question for question in self._open if not question.answer.done()]
         named = [question for question in waiting if question.call_id == request_id]
@@ -122,7 +132,7 @@ class Approvals:
         named += [question for question in waiting if question.sub_id == request_id and question.kind == kind]
         if not named:
             return False
-        named[0].answer.set_result(Answer.read(decision))
+        named[0].answer.set_result(msgspec.structs.replace(Answer.read(decision), content=content))
         return True
 
     async def ask(self, question: Question, put: Callable[[], None], settle: Callable[[Answer], None]) -> Answer:

@@ -49,11 +49,11 @@ class CacheWatch:
         self._answered = now
         return self.ledger.note_usage(usage.input_tokens, usage.cached_input_tokens)
 
-    def forecast_of(self, model: str) -> Forecast | None:
-        """What a change of the model costs once; None when it is not worth a word."""
+    def forecast_of(self, model: str | None = None, *, tools: bytes | None = None) -> Forecast | None:
+        """What another model, or another list of tools, costs once; None when it is not worth a word."""
         if self._ledger is None:
             return None
-        forecast = self._ledger.forecast(model=model)
+        forecast = self._ledger.forecast(model=model, tools=tools)
         return forecast if forecast is not None and forecast.tokens >= _WORTH_A_WORD_TOKENS else None
 
     @property

@@ -6,14 +6,14 @@ kept by `approvals`.
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from spindle.core.approvals import AMENDMENT, Answer, Approvals, Question
+from spindle.core.approvals import AMENDMENT, Answer, Question
+from spindle.core.asking import Asking, refusals
 from spindle.errors import Rejected
 from spindle.policy.approval import (
     USER_REJECTED_COMMAND,
@@ -31,40 +31,38 @@ from spindle.policy.commands import parse_command, split_command
 from spindle.policy.grants import Grant, command_grant, file_grant, prefix_grant
 from spindle.policy.prefixes import means_anything
 from spindle.policy.sandbox import Boundary
-from spindle.protocol.events import ApplyPatchApprovalRequest, ExecApprovalRequest, GrantAdded, Msg, Warning
+from spindle.protocol.events import ApplyPatchApprovalRequest, ExecApprovalRequest, GrantAdded, Warning
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import shell_join, visible
-from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import Permit
+
+if TYPE_CHECKING:
+    from spindle.core.tool_leave import ToolLeave
 
 RETRY_POLICIES = ("on-failure", "untrusted")
 """Where a command or a patch that the sandbox stopped is put to a person."""
 
 _RETRY_REASON = "it failed, and the sandbox seems to be the cause; run it again without the sandbox?"
-_INTERRUPT_S = 5.0
-"""How long an interrupt that a person asked for may take to reach this call."""
 
 
-class CallApprovals:
+class CallApprovals(Asking):
     """`permit_command`, `permit_patch` and the retries of one tool call."""
 
-    def __init__(
-        self,
-        approvals: Approvals,
-        sub_id: str,
-        turn_id: str,
-        call_id: str,
-        settings: ThreadSettings,
-        boundary: Boundary,
-        emit: Callable[[Msg], None],
-    ) -> None:
-        self._all = approvals
-        self._sub_id = sub_id
-        self._turn_id = turn_id
-        self._call_id = call_id
-        self._settings = settings
-        self._boundary = boundary
-        self._emit = emit
+    # ---- tools of MCP servers --------------------------------------------------------------------
+
+    async def permit_tool(self, *call: Any) -> None:
+        await self._of_tools.permit_tool(*call)
+
+    async def elicit(self, *question: Any) -> dict[str, Any]:
+        return await self._of_tools.elicit(*question)
+
+    @property
+    def _of_tools(self) -> ToolLeave:
+        from spindle.core.tool_leave import ToolLeave  # only for those who have MCP servers
+
+        return ToolLeave(
+            self._all, self._sub_id, self._turn_id, self._call_id, self._settings, self._boundary, self._emit
+        )
 
     # ---- commands ------------------------------------------------------------------------------
 
@@ -251,34 +249,6 @@ class CallApprovals:
                 raise Rejected(USER_REJECTED_PATCH, by_user=True)
             return
 
-    # ---- asking --------------------------------------------------------------------------------
-
-    async def _is_free(self, question: Question, refusal: str) -> bool:
-        """True when the question can be put now. Else waits for the one in its way, whose "no" counts here too."""
-        other = self._all.in_the_way_of(question)
-        if other is None:
-            return True
-        await asyncio.wait([other.closed])
-        if other.key == question.key and other.is_refused:
-            raise Rejected(refusal, by_user=True)
-        return False
-
-    async def _ask(
-        self, question: Question, what: str, put: Callable[[], None], settle: Callable[[Answer], None]
-    ) -> Answer:
-        answer = await self._all.ask(question, put, settle)
-        self._all.note(what, answer.is_yes)
-        if answer.word == "abort":
-            self._all.interrupt()
-            # The model must not be asked again before the interrupt has found this turn.
-            await asyncio.sleep(_INTERRUPT_S)
-        return answer
-
-    def _grant(self, offered: Grant) -> None:
-        grant = self._all.grants.add(offered, self._boundary)
-        if grant is not None:
-            self._emit(GrantAdded(grant=grant.to_wire()))
-
 
 class _CommandQuestion:
     """May this run, here, so?"""
@@ -307,7 +277,7 @@ class _CommandQuestion:
         if self.prefix is not None:
             amendment = {AMENDMENT: {"proposed_execpolicy_amendment": list(self.prefix)}}
             offers.append({"decision": amendment, "grants": [prefix_grant(self.prefix).to_wire()]})
-        return [*offers, *_refusals()]
+        return [*offers, *refusals()]
 
 
 def _patch_offers(paths: Sequence[str]) -> list[dict[str, Any]]:
@@ -317,12 +287,8 @@ def _patch_offers(paths: Sequence[str]) -> list[dict[str, Any]]:
             "decision": "approved_for_session",
             "grants": [file_grant(path, expires="session").to_wire() for path in paths],
         },
-        *_refusals(),
+        *refusals(),
     ]
-
-
-def _refusals() -> list[dict[str, Any]]:
-    return [{"decision": "denied", "grants": []}, {"decision": "abort", "grants": []}]
 
 
 def _paths(changes: dict[str, Any]) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import CompactionOptions, LiveThread
@@ -34,9 +35,12 @@ from spindle.protocol.ops import (
     Compact,
     ExecApproval,
     Interrupt,
+    ListMcpTools,
     OverrideTurnContext,
     PatchApproval,
     Pin,
+    RefreshMcpServers,
+    ResolveElicitation,
     RevokeGrant,
     SetThreadName,
     Shutdown,
@@ -51,6 +55,7 @@ from spindle.protocol.settings import ThreadSettings
 from spindle.thread.store import ThreadStore
 
 if TYPE_CHECKING:
+    from spindle.core.servers import Servers
     from spindle.core.subagents import Subagents
 
 
@@ -76,6 +81,8 @@ class Session:
         warming: asyncio.Task[None] | None = None,
         cap: Callable[[ThreadSettings], ThreadSettings] = lambda settings: settings,
         make_agents: Callable[[Session, EventStream], Subagents] | None = None,
+        servers: Servers | None = None,
+        make_servers: Callable[[], Servers] | None = None,
     ) -> None:
         self.thread = thread
         self.settings = settings
@@ -91,6 +98,9 @@ class Session:
         """Settings within what is allowed at this moment; a sub-agent's parent has a say in it."""
         self._make_agents = make_agents
         self._agents: Subagents | None = None
+        self.servers = servers
+        """The MCP servers; None where there are none."""
+        self._make_servers = make_servers
         workbench.agents = lambda: self.agents
         self._ops: asyncio.Queue[Submission] = asyncio.Queue()
         self.turns = Turns(
@@ -105,6 +115,7 @@ class Session:
             legacy_interrupt_error=legacy_interrupt_error,
             compaction=compaction or CompactionOptions(),
             cap=cap,
+            servers=servers,
         )
 
     # ---- the outside ---------------------------------------------------------------------------
@@ -150,6 +161,8 @@ class Session:
         self._emit(configured_by, self._configured)
         for text in self._warnings:
             self._emit("", Warning(message=text))
+        if self.servers is not None:
+            self.servers.begin(self.thread, partial(self._emit, ""))
         try:
             while True:
                 submission = await self._ops.get()
@@ -172,12 +185,16 @@ class Session:
         self._workbench.processes.kill_all()
         for session in self._agents.sessions.values() if self._agents else ():
             session.kill_processes()
+        if self.servers is not None:
+            self.servers.kill()
 
     async def aclose(self) -> None:
         """Stop the turn, kill what it left running, and let go of the record. Safe to call twice."""
         await self.turns.close()
         if self._agents is not None:
             await self._agents.aclose()
+        if self.servers is not None:
+            await self.servers.aclose()
         if self._warming is not None and not self._warming.done():
             self._warming.cancel()
             await asyncio.wait([self._warming])
@@ -215,6 +232,11 @@ class Session:
                 kind = "exec" if isinstance(submission.op, ExecApproval) else "patch"
                 if not self._answer_question(kind, request_id, decision):
                     self._emit(submission.id, Warning(message=f"no open approval request {request_id!r}"))
+            case ResolveElicitation(request_id=request_id, decision=decision, content=content):
+                if not self._answer_question("elicitation", str(request_id), decision, content):
+                    self._emit(submission.id, Warning(message=f"no open question {request_id!r}"))
+            case ListMcpTools() | RefreshMcpServers() as op:
+                await self._present_servers().handle(op, self.turns.is_running, partial(self._emit, submission.id))
             case RevokeGrant(id=grant_id):
                 grant = self.turns.approvals.revoke(grant_id)
                 if grant is None:
@@ -240,6 +262,14 @@ class Session:
 
                 self._emit(submission.id, answer(self, op))
 
+    def _present_servers(self) -> Servers:
+        if self.servers is None:
+            if self._make_servers is None:
+                raise SpindleError("this session starts no MCP servers")
+            self.servers = self.turns.servers = self._make_servers()
+            self.servers.begin(self.thread, partial(self._emit, ""))
+        return self.servers
+
     async def _stop(self, reason: str) -> None:
         """End the running turn, and what sub-agents do for it; without a turn only an interrupt reaches them."""
         is_theirs = self.turns.is_running or reason == "interrupted"
@@ -247,10 +277,10 @@ class Session:
         if is_theirs and self._agents is not None:
             await self._agents.interrupt()
 
-    def _answer_question(self, kind: str, request_id: str, decision: object) -> bool:
-        if self.turns.approvals.answer(kind, request_id, decision):
+    def _answer_question(self, kind: str, request_id: str, decision: object, content: Any = None) -> bool:
+        if self.turns.approvals.answer(kind, request_id, decision, content):
             return True
-        return self._agents is not None and self._agents.answer(kind, request_id, decision)
+        return self._agents is not None and self._agents.answer(kind, request_id, decision, content)
 
     def _roll_back(self, num_turns: int) -> None:
         if self.turns.is_running:

@@ -36,9 +36,20 @@ from spindle.protocol.events import (
     msg_to_wire,
     usage_info,
 )
-from spindle.protocol.ops import ExecApproval, Interrupt, PatchApproval, Shutdown, Submission, UserInput, UserTurn
+from spindle.protocol.ops import (
+    ExecApproval,
+    Interrupt,
+    Op,
+    PatchApproval,
+    ResolveElicitation,
+    Shutdown,
+    Submission,
+    UserInput,
+    UserTurn,
+)
 from spindle.protocol.request import TokenUsage
 from spindle.protocol.settings import AgentRole, CollaborationMode, ThreadSettings
+from spindle.protocol.tool_servers import ElicitationRequest
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -234,14 +245,13 @@ class Subagents:
         """The live sub-agents by id, for front ends that want to read one's own stream."""
         return {agent_id: agent.session for agent_id, agent in self._agents.items()}
 
-    def answer(self, kind: str, request_id: str, decision: Any) -> bool:
+    def answer(self, kind: str, request_id: str, decision: Any, content: dict[str, Any] | None = None) -> bool:
         """Pass a person's answer on to the sub-agent that asked; false when none has such a question."""
         for agent in self._agents.values():
             asked, own_id = agent.questions.get(request_id, ("", ""))
             if asked == kind:
                 del agent.questions[request_id]
-                op = ExecApproval if kind == "exec" else PatchApproval
-                agent.session.submit(Submission("", op(id=own_id, decision=decision)))
+                agent.session.submit(Submission("", _answer_op(kind, own_id, decision, content)))
                 return True
         return False
 
@@ -327,7 +337,7 @@ class Subagents:
                 agent.status = {"completed": text} if agent.failure is None else {"errored": agent.failure}
             case TurnAborted():
                 agent.status = "interrupted"
-            case ExecApprovalRequest() | ApplyPatchApprovalRequest():
+            case ExecApprovalRequest() | ApplyPatchApprovalRequest() | ElicitationRequest():
                 self._put_question(agent, msg)
                 return
             case _:
@@ -362,9 +372,17 @@ class Subagents:
             msg=msg_to_wire(msg),
         )
 
-    def _put_question(self, agent: Agent, msg: ExecApprovalRequest | ApplyPatchApprovalRequest) -> None:
+    def _put_question(
+        self, agent: Agent, msg: ExecApprovalRequest | ApplyPatchApprovalRequest | ElicitationRequest
+    ) -> None:
         """A request to a person, under an id that no other thread can have."""
         is_own = msg.thread_id is None
+        if isinstance(msg, ElicitationRequest):
+            request_id = f"{agent.id}:{msg.id}:{self._thread.clock.uuid7()[-8:]}" if is_own else msg.id
+            agent.questions[request_id] = ("elicitation", msg.id)
+            forwarded = msgspec.structs.replace(msg, id=request_id, thread_id=agent.id if is_own else msg.thread_id)
+            self._stream.emit(Event(request_id, forwarded))
+            return
         # A model chooses its call ids, and knows its sub-agents' ids: an answer must not reach another question.
         request_id = f"{agent.id}:{msg.call_id}:{self._thread.clock.uuid7()[-8:]}" if is_own else msg.call_id
         agent.questions[request_id] = ("exec" if isinstance(msg, ExecApprovalRequest) else "patch", msg.call_id)
@@ -444,6 +462,12 @@ def _with_role(settings: ThreadSettings, role: AgentRole | None) -> ThreadSettin
     if role is not None:
         changes |= {"model": role.model or settings.model, "effort": role.effort or settings.effort}
     return msgspec.structs.replace(settings, **changes)
+
+
+def _answer_op(kind: str, own_id: str, decision: Any, content: dict[str, Any] | None) -> Op:
+    if kind == "elicitation":
+        return ResolveElicitation(server_name="", request_id=own_id, decision=decision, content=content)
+    return (ExecApproval if kind == "exec" else PatchApproval)(id=own_id, decision=decision)
 
 
 def _text(message: str) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from spindle.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from spindle.core.compaction import Compactor
+    from spindle.core.servers import Servers
 
 WARM_AFTER_S = 0.05
 """When a turn is still waiting after this long, the time is used to get ready for its first command."""
@@ -68,6 +69,7 @@ class Turns:
         legacy_interrupt_error: bool,
         compaction: CompactionOptions,
         cap: Callable[[ThreadSettings], ThreadSettings] = lambda settings: settings,
+        servers: Servers | None = None,
     ) -> None:
         self._thread = thread
         self._briefing = briefing
@@ -83,6 +85,7 @@ class Turns:
         self._said_lost = False
         self._cap = cap
         """Takes out of settings what is not allowed at this moment."""
+        self.servers = servers
         self._compaction = compaction
         self._compactor: Compactor | None = None
         self.approvals = Approvals(
@@ -92,6 +95,7 @@ class Turns:
             mask=thread.secrets.mask,
             search_path=workbench.environment.get("PATH", os.defpath),
             note=lambda what, is_granted: thread.notes.approval(what, is_granted=is_granted),
+            new_id=thread.clock.uuid7,
         )
 
     @property
@@ -185,13 +189,13 @@ class Turns:
         """What the submission asks for; the terminal event when it is done."""
         emit, turn_id, settings = running.emit, running.turn_id, running.settings
         if isinstance(op := running.submission.op, Compact):
-            self._announce(running)
+            await self._announce(running)
             await self.compactor.compact(settings, turn_id, emit, op.instructions)
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         if isinstance(op, StartOver):
             from spindle.core.swap import start_over  # seldom
 
-            self._announce(running)
+            await self._announce(running)
             start_over(self._thread, self._briefing, settings, turn_id, emit, self._compaction)
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         op = _input_op(running.submission)
@@ -235,14 +239,15 @@ class Turns:
         self.approvals.begin_turn(lambda: self._workbench.boundary(settings), say)
         prefixes = self.approvals.prefixes_to_tell(settings, say)
         snapshot = self._briefing.before_input(thread, settings, say, prefixes)
-        self._announce(running)
+        await self._announce(running)
         await self._make_room(running, model=model_before)
         running.inputs.append(self._briefing.append_input(thread, op.items, settings, running.turn_id, emit))
         thread.history.append_turn_context(
             self._briefing.turn_context(snapshot, thread, settings, running.turn_id, op.final_output_json_schema)
         )
 
-    def _announce(self, running: RunningTurn) -> None:
+    async def _announce(self, running: RunningTurn) -> None:
+        """The turn has begun. No request is made before it is known which tools there are."""
         started = TaskStarted(
             turn_id=running.turn_id,
             model_context_window=self._thread.window_tokens,
@@ -250,6 +255,8 @@ class Turns:
         )
         self._thread.history.append_event(msgspec.to_builtins(started))
         running.emit(started)
+        if self.servers is not None:
+            await self.servers.prepare(self._thread, lambda msg: self._stream.emit(Event("", msg)))
 
     @property
     def compactor(self) -> Compactor:

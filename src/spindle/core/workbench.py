@@ -95,6 +95,8 @@ class Workbench:
             permit_patch=approvals.permit_patch,
             permit_retry=approvals.permit_retry,
             permit_patch_retry=approvals.permit_patch_retry,
+            permit_tool=approvals.permit_tool,
+            elicit=approvals.elicit,
             notes=thread.notes,
             offload_home=self._offload_home,
             diff=self._diff,

@@ -93,6 +93,10 @@ class Transcript:
                 return self._paint("31", "turn interrupted") + "\n"
             case TaskComplete():
                 return f"tokens used\n{self._tokens:,}\n"
+            case _ if str(msg.__struct_config__.tag).startswith("mcp_tool_call_"):
+                from spindle.frontends.tool_servers import tool_call_text  # with the first call to a server
+
+                return tool_call_text(msg, self._paint)
             case _ if str(msg.__struct_config__.tag).startswith("collab_"):
                 from spindle.frontends.agents import agent_text  # with the first sub-agent
 

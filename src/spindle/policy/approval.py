@@ -18,6 +18,7 @@ from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
 USER_REJECTED_COMMAND = "exec command rejected by user"
 USER_REJECTED_PATCH = "patch rejected by user"
+USER_REJECTED_TOOL = "tool call rejected by user"
 
 _POLICY_NAMES: dict[ApprovalPolicy, str] = {
     "never": "Never",
@@ -256,6 +257,18 @@ def decide_patch(paths: Sequence[str], *, policy: ApprovalPolicy, boundary: Boun
     else:
         what = "writing outside of the project"
     return Refuse(message=f"patch rejected: {what}; rejected by user approval settings")
+
+
+def decide_tool(
+    name: str, *, policy: ApprovalPolicy, boundary: Boundary, is_read_only: bool, mode: str | None
+) -> Decision:
+    """A tool of an MCP server. `mode` is what the user says of the server's tools: auto, prompt or approve."""
+    is_free = is_read_only or boundary.is_full_access
+    if mode == "approve" or (is_free and mode != "prompt"):
+        return Allow(sandboxed=False)
+    if policy == "never":
+        return Refuse(message=f"{name} rejected: approval is needed for this tool, but the approval policy is never")
+    return Ask(reason=None if is_read_only else "the server does not say that this tool only reads")
 
 
 def _cannot_escalate(policy: ApprovalPolicy) -> str:

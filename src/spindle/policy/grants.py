@@ -14,7 +14,7 @@ import msgspec
 from spindle.policy.sandbox import Boundary
 from spindle.protocol.quote import shell_join, visible
 
-Effect = Literal["run_in_sandbox", "run_without_sandbox", "write_file"]
+Effect = Literal["run_in_sandbox", "run_without_sandbox", "write_file", "call_tool"]
 Expiry = Literal["once", "session", "revoked"]
 
 
@@ -37,7 +37,14 @@ class FileScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
     path: str
 
 
-Scope = CommandScope | PrefixScope | FileScope
+class ToolScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool"):
+    """One tool of one MCP server, whatever its arguments."""
+
+    server: str
+    tool: str
+
+
+Scope = CommandScope | PrefixScope | FileScope | ToolScope
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,12 +79,18 @@ def file_grant(path: str, *, expires: Expiry) -> Grant:
     return Grant(effect="write_file", scope=FileScope(path=path), expires=expires)
 
 
+def tool_grant(server: str, tool: str, *, expires: Expiry) -> Grant:
+    return Grant(effect="call_tool", scope=ToolScope(server=server, tool=tool), expires=expires)
+
+
 def describe(grant: Grant) -> str:
     """The grant as a sentence in which nothing is hidden."""
     until = {"once": "once", "session": "until the session ends", "revoked": "until you revoke it"}[grant.expires]
     match grant.scope:
         case FileScope(path=path):
             return f"write {visible(path)}, {until}"
+        case ToolScope(server=server, tool=tool):
+            return f"use the tool {visible(tool)} of the MCP server {visible(server)}, {until}"
         case PrefixScope(prefix=prefix):
             what = f"run every command that begins with `{visible(shell_join(prefix))}`"
         case CommandScope(command=command, cwd=cwd):
@@ -124,6 +137,9 @@ class Grants:
     def cover_files(self, paths: Iterable[str], boundary: Boundary) -> bool:
         """Each of these files; a patch with one more is a new question."""
         return all(self._find("write_file", FileScope(path=path), boundary) for path in paths)
+
+    def cover_tool(self, server: str, tool: str, boundary: Boundary) -> bool:
+        return self._find("call_tool", ToolScope(server=server, tool=tool), boundary)
 
     def _find(self, effect: Effect, scope: Scope, boundary: Boundary) -> bool:
         return any(

@@ -103,6 +103,26 @@ class PatchApproval(Op, frozen=True, kw_only=True, tag="patch_approval"):
     decision: Any
 
 
+class ResolveElicitation(Op, frozen=True, kw_only=True, tag="resolve_elicitation"):
+    """A person's answer to what a server asks, or about a tool of one: accept, decline or cancel."""
+
+    server_name: str
+    request_id: str | int
+    decision: Any
+    content: dict[str, Any] | None = None
+    """The filled-in form."""
+
+
+class ListMcpTools(Op, frozen=True, kw_only=True, tag="list_mcp_tools"):
+    """Ask which tools and resources the MCP servers have."""
+
+
+class RefreshMcpServers(Op, frozen=True, kw_only=True, tag="refresh_mcp_servers"):
+    """Start the MCP servers anew; from the next turn on the tools are theirs. `config` replaces what files say."""
+
+    config: dict[str, Any] | None = None
+
+
 class ListSkills(Op, frozen=True, kw_only=True, tag="list_skills"):
     cwds: list[str] = []
     force_reload: bool = False
@@ -176,6 +196,9 @@ OPS: dict[str, type[Op]] = {
         Interrupt,
         ExecApproval,
         PatchApproval,
+        ResolveElicitation,
+        ListMcpTools,
+        RefreshMcpServers,
         ListGrants,
         RevokeGrant,
         ListSkills,

@@ -84,7 +84,13 @@ def read_call(item: Item) -> ToolCall:
     text = item.get("input" if kind == "custom_tool_call" else "arguments", "")
     if not isinstance(text, str):
         text = encode_json(text).decode()
-    return ToolCall(item=item, name=str(item.get("name", "")), call_id=call_id_of(item), arguments=text)
+    return ToolCall(item=item, name=_full_name(item), call_id=call_id_of(item), arguments=text)
+
+
+def _full_name(item: Item) -> str:
+    """Some models name an MCP server in a field of its own, `mcp__SERVER`, and the tool apart."""
+    name, namespace = str(item.get("name", "")), item.get("namespace")
+    return f"{namespace.rstrip('_')}__{name}" if isinstance(namespace, str) and namespace.rstrip("_") else name
 
 
 def _shell_arguments(item: Item) -> str:
@@ -114,6 +120,7 @@ def build_tools(
     recollection: bool = False,
     agents: Sequence[AgentRole] | None = None,
     may_spawn: bool = True,
+    resources: Sequence[Tool] = (),
     extra: Sequence[Tool] = (),
 ) -> ToolSet:
     """The tools for a model and a set of features, in their one fixed order.
@@ -121,14 +128,15 @@ def build_tools(
     `shell_type` and `patch_type` ("freeform", "function" or None) come from the model catalogue; `web_search` is
     "cached", "live" or None. `jit_tools` names the ones of `JIT_TOOLS` that are wanted; `memory` is the folder of the
     project's notes; `recollection` adds what a model keeps and looks up of its own thread. `agents` are the roles of
-    sub-agents, None where there are none; without `may_spawn` their tools only answer. `extra` tools (MCP, the caller's
-    own) stand last, in the order given.
+    sub-agents, None where there are none; without `may_spawn` their tools only answer. `resources` are the tools that
+    look into MCP servers; `extra` tools (those of MCP servers, the caller's own) stand last, in the order given.
     """
     shells = _Shells(request_rule) if shell_tool else None
     patch = ApplyPatch(freeform=patch_type == "freeform")
     listed: list[Tool | dict[str, Any]] = []
     if shells is not None:
         listed += shells.listed("unified_exec" if unified_exec else shell_type)
+    listed += resources
     if update_plan:
         listed.append(UpdatePlan())
     if request_user_input:

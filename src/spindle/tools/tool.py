@@ -68,6 +68,14 @@ async def _no_patch_retry(*_: Any, **__: Any) -> None:
     return None
 
 
+async def _no_permission(*_: Any, **__: Any) -> None:
+    raise ToolError("tools of MCP servers cannot be used here")
+
+
+async def _decline(*_: Any, **__: Any) -> dict[str, Any]:
+    return {"action": "decline"}
+
+
 def _no_agents() -> Any:
     raise ToolError("there are no sub-agents in this session")
 
@@ -98,6 +106,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """`await permit_retry(argv, cwd=…)` after the sandbox stopped a command nobody was asked about: again, outside?"""
     permit_patch_retry: Callable[..., Awaitable[Permit | None]] = _no_patch_retry
     """The same for a patch: `await permit_patch_retry(changes)`; None for no."""
+    permit_tool: Callable[..., Awaitable[None]] = _no_permission
+    """`await permit_tool(tool, arguments, mode)` before a `RemoteTool` is called; raises Rejected."""
+    elicit: Callable[..., Awaitable[dict[str, Any]]] = _decline
+    """`await elicit(server, params)`: a server's question to a person."""
     notes: Any
     """The thread's `spindle.core.notes.Notes`: what is kept of it, whatever is compacted."""
     diff: Any

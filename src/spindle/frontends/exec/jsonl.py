@@ -97,10 +97,17 @@ class JsonlTranslator:
             case TaskComplete():
                 return self._end()
             case _:
-                return self._of_agents(msg)
+                return self._of_others(msg)
 
-    def _of_agents(self, msg: Msg) -> list[Line]:
-        if not str(msg.__struct_config__.tag).startswith("collab_"):
+    def _of_others(self, msg: Msg) -> list[Line]:
+        """Sub-agents and MCP servers, whose events are loaded with them."""
+        tag = str(msg.__struct_config__.tag)
+        if tag.startswith("mcp_tool_call_"):
+            from spindle.frontends.tool_servers import tool_call_item  # with the first call to a server
+
+            item, is_over = tool_call_item(msg, self._id)
+            return [self._completed(item)] if is_over else [{"type": "item.started", "item": item}]
+        if not tag.startswith("collab_"):
             return []
         from spindle.frontends.agents import tool_call_line  # with the first sub-agent
 

@@ -1,0 +1,97 @@
+"""The user's consent to MCP servers that a project describes: given to one entry exactly as it stands, by its hash.
+
+A changed command, argument, variable, folder, address or header is another entry, and needs a consent of its own.
+Kept in the home, where neither a repository nor a sandboxed command can write.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from spindle.errors import ConfigError
+from spindle.mcp.spec import McpServer
+
+_FILE = "mcp-consents.json"
+_MAX_BYTES = 1 << 20
+
+
+class _Given(msgspec.Struct, frozen=True, kw_only=True):
+    """One consent; everything but the hash is there for people."""
+
+    hash: str
+    name: str
+    project_file: str
+
+
+class Consents:
+    """What the user has agreed to."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._path = f"{home}/{_FILE}"
+        self._given = {entry.hash: entry for entry in self._read()}
+
+    def covers(self, server: McpServer) -> bool:
+        return fingerprint(server) in self._given
+
+    def give(self, server: McpServer) -> None:
+        """Agree to the entry as it stands. What was agreed to before under its name and file no longer counts."""
+        assert server.project_file is not None
+        kept = self._without(server)
+        given = _Given(hash=fingerprint(server), name=server.name, project_file=server.project_file)
+        self._write([*kept, given])
+
+    def take_back(self, server: McpServer) -> bool:
+        kept = self._without(server)
+        is_changed = len(kept) != len(self._given)
+        if is_changed:
+            self._write(kept)
+        return is_changed
+
+    def _without(self, server: McpServer) -> list[_Given]:
+        who = (server.name, server.project_file)
+        return [entry for entry in self._given.values() if (entry.name, entry.project_file) != who]
+
+    def _read(self) -> list[_Given]:
+        try:
+            with open(self._path, "rb") as file:
+                return msgspec.json.decode(file.read(_MAX_BYTES), type=list[_Given])
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return []  # what cannot be read is no consent
+
+    def _write(self, entries: list[_Given]) -> None:
+        temporary = f"{self._path}.{os.getpid()}"
+        try:
+            os.makedirs(self._home, 0o700, exist_ok=True)
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with open(fd, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
+            os.rename(temporary, self._path)
+        except OSError as error:
+            raise ConfigError(f"{self._path} cannot be written: {error.strerror}") from error
+        self._given = {entry.hash: entry for entry in entries}
+
+
+def fingerprint(server: McpServer) -> str:
+    """Of everything that decides what runs, with what, and who hears it; and of the file that says so."""
+    what = {
+        "project_file": server.project_file,
+        "name": server.name,
+        "command": server.command,
+        "args": server.args,
+        "env": dict(sorted(server.env.items())),
+        "env_vars": server.env_vars,
+        "cwd": server.cwd,
+        "url": server.url,
+        "bearer_token_env_var": server.bearer_token_env_var,
+        "http_headers": dict(sorted(server.http_headers.items())),
+        "env_http_headers": dict(sorted(server.env_http_headers.items())),
+        "default_tools_approval_mode": server.default_tools_approval_mode,
+    }
+    import hashlib  # only with servers that projects describe
+
+    return hashlib.sha256(msgspec.json.encode(what)).hexdigest()

@@ -1,0 +1,51 @@
+"""Calls to MCP servers as front ends show them: the items of the JSON lines, and lines for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from spindle.protocol.events import Msg
+from spindle.protocol.quote import readable, visible, without_terminal_codes
+from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
+from spindle.tools.mcp_output import model_output
+
+_LINES_MAX = 20
+
+
+def tool_call_item(msg: Msg, number: Callable[[str], str]) -> tuple[dict[str, Any], bool]:
+    """The item of a call, and whether the call is over."""
+    assert isinstance(msg, McpToolCallBegin | McpToolCallEnd)
+    item: dict[str, Any] = {"id": number(msg.call_id), "type": "mcp_tool_call", **msg.invocation}
+    if isinstance(msg, McpToolCallBegin):
+        return {**item, "result": None, "error": None, "status": "in_progress"}, False
+    answer = msg.result.get("Ok")
+    if answer is None:
+        return {**item, "result": None, "error": {"message": msg.result.get("Err", "")}, "status": "failed"}, True
+    result = {"content": answer.get("content") or [], "structured_content": answer.get("structuredContent")}
+    status = "failed" if answer.get("isError") is True else "completed"
+    return {**item, "result": result, "error": None, "status": status}, True
+
+
+def tool_call_text(msg: Msg, paint: Callable[[str, str], str]) -> str:
+    """`mcp: server/tool started`, then how it ended with the beginning of what came back."""
+    assert isinstance(msg, McpToolCallBegin | McpToolCallEnd)
+    name = visible(f"{msg.invocation['server']}/{msg.invocation['tool']}")
+    if isinstance(msg, McpToolCallBegin):
+        return f"{paint('35', 'mcp:')} {name} started\n"
+    took = f"{msg.duration.secs * 1000 + msg.duration.nanos // 1_000_000}ms"
+    answer = msg.result.get("Ok")
+    failed = answer is None or answer.get("isError") is True
+    head = paint("31" if failed else "32", f"{name} {'failed' if failed else 'succeeded'} in {took}:")
+    text = msg.result.get("Err", "") if answer is None else _shown(answer)
+    lines = readable(without_terminal_codes(text)).rstrip("\n").split("\n")
+    if len(lines) > _LINES_MAX:
+        lines = [*lines[:_LINES_MAX], f"… {len(lines) - _LINES_MAX} more lines"]
+    return f"{paint('35', 'mcp:')} {head}\n{paint('2', chr(10).join(lines))}\n"
+
+
+def _shown(answer: dict[str, Any]) -> str:
+    output = model_output(answer, 0.0, accepts_images=False)
+    if isinstance(output, list):
+        return "\n".join(part.get("text", "") for part in output)
+    return output.partition("Output:\n")[2] if output.startswith("Wall time: ") else output

@@ -1,0 +1,49 @@
+"""One MCP server as the user describes it. Read with every start, so nothing else belongs here."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """One `[mcp_servers.NAME]` table: a program to start, or an address to talk to."""
+
+    name: str
+    command: str | None = None
+    """The program of a stdio server: a name that is looked up in PATH, or an absolute path."""
+    args: tuple[str, ...] = ()
+    """Its arguments; no shell reads them."""
+    env: dict[str, str] = {}
+    """Variables set for the program."""
+    env_vars: tuple[str, ...] = ()
+    """Names of variables passed through to the program."""
+    cwd: str | None = None
+    """The folder it runs in; else the working folder."""
+    url: str | None = None
+    """The address of a streamable HTTP server."""
+    bearer_token_env_var: str | None = None
+    """The variable that holds the token for it."""
+    http_headers: dict[str, str] = {}
+    """Headers sent with each request."""
+    env_http_headers: dict[str, str] = {}
+    """Headers whose values are in variables: header = variable."""
+    enabled: bool = True
+    """Whether it is started."""
+    required: bool = False
+    """Whether a run cannot go on without it."""
+    startup_timeout_s: float = 10.0
+    """Seconds until it must be ready."""
+    tool_timeout_s: float = 60.0
+    """Seconds that one call may take."""
+    enabled_tools: tuple[str, ...] | None = None
+    """Only these tools are offered; None = all."""
+    disabled_tools: tuple[str, ...] = ()
+    """These tools are never offered, whatever `enabled_tools` says."""
+    scopes: tuple[str, ...] = ()
+    """What `spindle mcp login` asks for."""
+    default_tools_approval_mode: str | None = None
+    """When a person is asked before one of its tools is used: `auto` = unless it only reads, `prompt`, `approve`."""
+    supports_parallel_tool_calls: bool = False
+    """Whether several of its tools may run at the same time."""
+    project_file: str | None = None
+    """The project's file that has a say in this entry; then it works only with the user's consent."""

@@ -1,0 +1,75 @@
+"""What a session tells of its MCP servers: event messages of their own module, loaded when there are any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spindle.protocol.events import Duration, Msg
+
+
+class McpStartupUpdate(Msg, frozen=True, kw_only=True, tag="mcp_startup_update"):
+    """A server is being started, or how that ended."""
+
+    server: str
+    status: dict[str, str]
+    """`{"state": "starting" | "ready" | "failed" | "cancelled"}`, and `error` where it failed."""
+
+
+class McpStartupComplete(Msg, frozen=True, kw_only=True, tag="mcp_startup_complete"):
+    """No server is being started any more: the list of tools is final."""
+
+    ready: list[str]
+    failed: list[dict[str, str]]
+    """`{"server", "error"}` for each."""
+    cancelled: list[str]
+
+
+class McpToolCallBegin(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_begin"):
+    """A server is asked to do something. `invocation`: server, tool, arguments; names as the server gave them."""
+
+    call_id: str
+    invocation: dict[str, Any]
+
+
+class McpToolCallEnd(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_end"):
+    """The server has answered, also with an error of its own; `Err` where there was no answer."""
+
+    call_id: str
+    invocation: dict[str, Any]
+    duration: Duration
+    result: dict[str, Any]
+    """`{"Ok": RESULT}` as the server sent it, or `{"Err": TEXT}`."""
+
+
+class ElicitationRequest(Msg, frozen=True, kw_only=True, tag="elicitation_request"):
+    """The turn waits for a person: a server wants to know something, or the model wants to use a tool of one."""
+
+    server_name: str
+    id: str
+    message: str
+    kind: str = "server_question"
+    """"server_question", or "tool_approval": then the words are ours, not the server's."""
+    requested_schema: dict[str, Any] | None = None
+    """The form that the server wants filled in."""
+    call_id: str = ""
+    turn_id: str = ""
+    invocation: dict[str, Any] | None = None
+    """With a tool approval: server, tool, arguments."""
+    if_approved: str = ""
+    available_decisions: list[Any] = []
+    offers: list[dict[str, Any]] = []
+    """With a tool approval, for each decision the grants it would make."""
+    thread_id: str | None = None
+    """The sub-agent that asks; None = this thread itself."""
+
+
+class McpListToolsResponse(Msg, frozen=True, kw_only=True, tag="mcp_list_tools_response"):
+    """Answers `list_mcp_tools`."""
+
+    tools: dict[str, Any]
+    """By full name, as the server described them."""
+    resources: dict[str, list[Any]]
+    """By server."""
+    resource_templates: dict[str, list[Any]]
+    auth_statuses: dict[str, str]
+    """By server: "unsupported", "not_logged_in", "bearer_token" or "o_auth"."""

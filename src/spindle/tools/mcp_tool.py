@@ -1,0 +1,83 @@
+"""A tool of an MCP server, as the model sees it. Loaded when there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from spindle.errors import McpError, ToolError
+from spindle.mcp.naming import RemoteTool
+from spindle.mcp.pool import ServerPool
+from spindle.protocol.events import Duration
+from spindle.protocol.items import decode_json, encode_payload
+from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
+from spindle.tools.mcp_output import model_output, shown_result
+from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
+
+
+class McpTool:
+    """One tool of one server."""
+
+    def __init__(self, tool: RemoteTool, pool: ServerPool) -> None:
+        self.name = tool.full_name
+        self.parallel = pool.specs[tool.server].supports_parallel_tool_calls
+        self._tool = tool
+        self._pool = pool
+
+    def spec(self) -> dict[str, Any]:
+        return {
+            "type": "function",
+            "name": self.name,
+            "description": self._tool.description,
+            "strict": False,
+            "parameters": self._tool.schema,
+        }
+
+    async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
+        tool = self._tool
+        arguments = read_arguments(call)
+        invocation = {"server": tool.server, "tool": tool.name, "arguments": arguments}
+        await ctx.permit_tool(tool, arguments, self._pool.specs[tool.server].default_tools_approval_mode)
+        result, seconds = await observed(ctx, invocation, lambda: self._pool.call(tool, arguments, ctx.elicit))
+        return ToolResult(output=model_output(result, seconds, accepts_images=ctx.accepts_images))
+
+
+async def observed(
+    ctx: ToolContext, invocation: dict[str, Any], ask: Callable[[], Awaitable[dict[str, Any]]]
+) -> tuple[dict[str, Any], float]:
+    """What the server answered and how long it took; people see that it was asked, and what came of it."""
+    ctx.emit(McpToolCallBegin(call_id=ctx.call_id, invocation=invocation))
+    started = ctx.clock.monotonic()
+
+    def end(result: dict[str, Any]) -> float:
+        seconds = ctx.clock.monotonic() - started
+        took = Duration.of(seconds)
+        ctx.emit(McpToolCallEnd(call_id=ctx.call_id, invocation=invocation, duration=took, result=result))
+        return seconds
+
+    try:
+        result = await ask()
+    except McpError as error:
+        end({"Err": str(error)})
+        raise ToolError(f"err: {encode_payload(str(error)).decode()}") from error
+    except BaseException:
+        end({"Err": "interrupted"})
+        raise
+    return result, end({"Ok": shown_result(result)})
+
+
+def read_arguments(call: ToolCall) -> dict[str, Any]:
+    """The call's arguments. Some models send nothing at all where there are none."""
+    if not call.arguments.strip():
+        return {}
+    try:
+        value = decode_json(call.arguments)
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"failed to parse function arguments: {error}") from error
+    if not isinstance(value, dict):
+        raise ToolError(f"failed to parse function arguments: expected an object, got {type(value).__name__}")
+    return value
+
+
+def mcp_tools(pool: ServerPool) -> list[Tool]:
+    return [McpTool(tool, pool) for tool in pool.tools]
