@@ -132,3 +132,11 @@ def items(messages: list[Message], kind: str, method: str = "item/completed") ->
     """The items of a kind that were completed (or started)."""
     found = [message["params"]["item"] for message in messages if message.get("method") == method]
     return [item for item in found if item["type"] == kind]
+
+
+def wait_for_pid(path: Path) -> int:
+    end = time.monotonic() + WAIT_S
+    while not (path.exists() and path.read_text().strip()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return int(path.read_text())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import spindle
-from app_server.client import WAIT_S, Client, methods
+from app_server.client import WAIT_S, Client, methods, wait_for_pid
 from app_server.conftest import Start
 from fake_server import FakeServer, call, message, turn
 
@@ -69,7 +68,7 @@ def test_the_end_of_input_ends_turns_and_commands_and_is_a_success(
     thread_id = client.start_thread(cwd=str(workspace))
     client.begin(thread_id, "go")
     client.note("item/started", lambda params: params["item"]["type"] == "commandExecution")
-    pid = _pid(workspace / "pid")
+    pid = wait_for_pid(workspace / "pid")
     assert client.close() == 0
     assert not Path(f"/proc/{pid}").exists()
     assert client.seen[-1]["method"] == "turn/completed" or "turn/completed" not in methods(client.seen)
@@ -109,11 +108,3 @@ def test_separators_of_lines_inside_of_texts_are_escaped(client: Client, server:
     server.script(turn(message("one\u2028two")))
     done, _ = client.turn(client.start_thread(), "hi")
     assert done["items"][0]["text"] == "one\u2028two"
-
-
-def _pid(path: Path) -> int:
-    end = time.monotonic() + WAIT_S
-    while not (path.exists() and path.read_text().strip()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return int(path.read_text())

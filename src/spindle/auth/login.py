@@ -10,6 +10,10 @@ from spindle.errors import SpindleError
 _MAX_KEY_CHARACTERS = 1 << 14
 
 
+class NotAKey(SpindleError):
+    """A text that cannot be an API key."""
+
+
 def login_with_api_key(home: str, stdin: TextIO, err: TextIO) -> int:
     """Store the key that stands on standard input, so that it is never part of a command line."""
     if stdin.isatty():
@@ -22,16 +26,23 @@ def login_with_api_key(home: str, stdin: TextIO, err: TextIO) -> int:
     if not key:
         print("No API key provided via stdin.", file=err)
         return 1
-    if len(key) > _MAX_KEY_CHARACTERS or not key.isascii() or not key.isprintable() or " " in key:
+    try:
+        store_api_key(home, key)
+    except NotAKey:
         print("What was given on stdin is not an API key.", file=err)
         return 1
-    try:
-        write_raw(home, {"auth_mode": "apikey", "OPENAI_API_KEY": key, "tokens": None, "last_refresh": None})
     except SpindleError as error:
         print(error, file=err)
         return 1
     print("Successfully logged in", file=err)
     return 0
+
+
+def store_api_key(home: str, key: str) -> None:
+    """Sign in with this key from now on. Raises NotAKey, or a ConfigError when it cannot be stored."""
+    if not key or len(key) > _MAX_KEY_CHARACTERS or not key.isascii() or not key.isprintable() or " " in key:
+        raise NotAKey("this is not an API key")
+    write_raw(home, {"auth_mode": "apikey", "OPENAI_API_KEY": key, "tokens": None, "last_refresh": None})
 
 
 def login_status(home: str, err: TextIO) -> int:

@@ -129,18 +129,24 @@ def remove_login(home: str) -> bool:
 
 def account_id_of(token: str | None) -> str | None:
     """The ChatGPT account that a token speaks for. Read, not verified: the server does that."""
+    account = claims_of(token).get("https://api.openai.com/auth")
+    return _text(account.get("chatgpt_account_id")) if isinstance(account, dict) else None
+
+
+def claims_of(token: str | None) -> dict[str, Any]:
+    """What a token says of its owner; empty when it cannot be read."""
     parts = (token or "").split(".")
     if len(parts) != 3:
-        return None
+        return {}
     import base64  # only with a ChatGPT sign-in
     import binascii
 
     try:
         payload = parts[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return _text(claims["https://api.openai.com/auth"]["chatgpt_account_id"])
-    except (binascii.Error, msgspec.DecodeError, UnicodeError, KeyError, TypeError, ValueError):
-        return None
+    except (binascii.Error, msgspec.DecodeError, UnicodeError, ValueError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
 
 
 def _text(value: Any) -> str | None:

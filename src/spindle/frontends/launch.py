@@ -51,7 +51,7 @@ def config_from(
         cwd=working_folder(cwd or parsed.value("cd")),
         config=config,
         env=os.environ,
-        overrides=[*parsed.many("config"), *_feature_overrides(parsed)],
+        overrides=overrides_from(parsed),
         flags=flags_from(parsed),
         headless=headless,
         profile=parsed.value("profile"),
@@ -115,6 +115,11 @@ def warn_of_bypass(parsed: Parsed) -> None:
     """Say that nothing is fenced in: whoever finds it in a log did perhaps not start this run."""
     if parsed.flag("dangerously_bypass_approvals_and_sandbox"):
         print("warning: no sandbox and no approvals; commands of the model run with all your rights", file=sys.stderr)
+
+
+def overrides_from(parsed: Parsed) -> list[str]:
+    """What `-c`, --enable and --disable say, as `key=value`."""
+    return [*parsed.many("config"), *_feature_overrides(parsed)]
 
 
 def _feature_overrides(parsed: Parsed) -> list[str]:

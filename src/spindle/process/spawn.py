@@ -40,6 +40,8 @@ class SpawnSpec(msgspec.Struct, frozen=True, kw_only=True):
     pass_fds: tuple[int, ...] = ()
     output_file: int | None = None
     """A descriptor that takes standard output, for a program nobody listens to; its errors go nowhere."""
+    error_file: int | None = None
+    """A descriptor that takes standard error, where it is to be told from the output."""
 
 
 class Running:
@@ -224,7 +226,7 @@ async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:
 
 
 def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
-    """Start the program; raises OSError when it cannot be executed. Standard output and error share one pipe."""
+    """Start the program; raises OSError when it cannot be executed. Errors share the output's pipe, or go apart."""
     env = {**spec.launch.env, kill.MARK_NAME: spec.mark.text}
     if spec.tty:
         return _start_on_terminal(spec, env, on_output)
@@ -238,7 +240,8 @@ def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
         except OSError:
             pass  # a small pipe only costs more reads
         os.set_blocking(read_end, False)
-        popen = _popen(spec, spec.launch.argv, env, subprocess.DEVNULL, write_end, write_end)
+        errors = write_end if spec.error_file is None else spec.error_file
+        popen = _popen(spec, spec.launch.argv, env, subprocess.DEVNULL, write_end, errors)
     except BaseException:
         os.close(read_end)
         raise

@@ -34,8 +34,16 @@ def run(parsed: Parsed, words: list[str]) -> int:
     return asyncio.run(serve(config, parsed))
 
 
-def _generate(words: list[str], out: str | None) -> int:
-    raise UsageError(f"unknown word {words[0]!r}")
+def _generate(words: list[str], folder: str | None) -> int:
+    if len(words) > 1 or words[0] not in ("generate-json-schema", "generate-ts"):
+        raise UsageError("usage: spindle app-server [generate-json-schema --out DIR | generate-ts --out DIR]")
+    if folder is None:
+        raise UsageError(f"{words[0]} needs --out DIR")
+    from spindle.frontends.app_server.schemas import write_json_schemas, write_typescript  # not to serve
+
+    names = write_json_schemas(folder) if words[0] == "generate-json-schema" else write_typescript(folder)
+    print(f"{len(names)} file{'s' if len(names) > 1 else ''} written to {folder}")
+    return 0
 
 
 async def serve(config: Config, parsed: Parsed) -> int:

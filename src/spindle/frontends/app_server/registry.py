@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from spindle.frontends.app_server.method import Method
-from spindle.frontends.app_server.methods import catalogue, opening, records, turns
+from spindle.frontends.app_server.methods import account, catalogue, commands, files, opening, records, settings, turns
 
-METHODS: dict[str, Method] = {
-    method.name: method for topic in (opening, turns, records, catalogue) for method in topic.METHODS
-}
+TOPICS = (opening, turns, records, catalogue, settings, account, commands, files)
+METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 
 _MISSING = {
     "review/start": "Spindle has no review mode yet",

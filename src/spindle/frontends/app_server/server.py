@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from spindle.frontends.app_server.objects import NotLoaded, Thread, Wire
 from spindle.frontends.app_server.questions import Questions
 from spindle.frontends.app_server.registry import METHODS, unknown_method
 from spindle.frontends.app_server.rpc import RpcError, read_params
+from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import Clock, SystemClock
 from spindle.thread.layout import is_thread_id
@@ -37,6 +39,8 @@ class Server:
         self.threads: dict[str, LoadedThread] = {}
         self.connections: list[Connection] = []
         self.questions = Questions(self.clock)
+        self.searches: dict[str, threading.Event] = {}
+        """Searches for files that run, by the client's token; setting the event ends one."""
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._unloading: set[asyncio.Task[bool]] = set()
 
@@ -47,6 +51,10 @@ class Server:
     @property
     def now_ms(self) -> int:
         return int(self.clock.now() * 1000)
+
+    def reload(self) -> None:
+        """The user's file was changed: threads that are opened from now on, and lists, go by it."""
+        self.config = config_from(self.parsed, cwd=self.config.cwd)
 
     # ---- requests ------------------------------------------------------------------------------
 
@@ -144,6 +152,8 @@ class Server:
 
     async def close(self) -> None:
         """End every thread. What they have to say goes out before."""
+        for search in self.searches.values():
+            search.set()
         threads, self.threads = list(self.threads.values()), {}
         await asyncio.gather(*(thread.close() for thread in threads), *self._unloading)
 

@@ -10,6 +10,7 @@ from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import Call, Method, Nothing
 from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Turn, UserInput, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.protocol.items import SENT_TYPES
 from spindle.protocol.ops import Compact, Interrupt, OverrideTurnContext, UserTurn
 from spindle.protocol.ops import UserInput as SteerInput
 
@@ -53,6 +54,11 @@ class TurnInterruptParams(Wire, frozen=True, kw_only=True):
 
 class ThreadParams(Wire, frozen=True, kw_only=True):
     thread_id: str
+
+
+class InjectItemsParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    items: list[dict[str, Any]]
 
 
 async def turn_start(call: Call, params: TurnStartParams) -> Wire:
@@ -144,9 +150,23 @@ async def compact_start(call: Call, params: ThreadParams) -> Wire:
     return Nothing()
 
 
+async def inject_items(call: Call, params: InjectItemsParams) -> Wire:
+    """Items that the model is shown with the next request, as if they had happened."""
+    thread = call.server.loaded(params.thread_id)
+    if thread.hearing.active_turn is not None:
+        raise RpcError("items cannot be injected while a turn runs; steer it, or wait for its end")
+    for item in params.items:
+        if item.get("type") not in SENT_TYPES:
+            raise RpcError(f"an item of type {item.get('type')!r} cannot be sent to a model", INVALID_PARAMS)
+    await thread.session.settle()
+    thread.session.thread.append_items(params.items)
+    return Nothing()
+
+
 METHODS = (
     Method(name="turn/start", params=TurnStartParams, result=TurnStartResult, run=turn_start),
     Method(name="turn/steer", params=TurnSteerParams, result=TurnSteerResult, run=turn_steer),
     Method(name="turn/interrupt", params=TurnInterruptParams, result=Nothing, run=turn_interrupt),
     Method(name="thread/compact/start", params=ThreadParams, result=Nothing, run=compact_start),
+    Method(name="thread/inject_items", params=InjectItemsParams, result=Nothing, run=inject_items),
 )

@@ -1,0 +1,149 @@
+"""JSON Schemas and TypeScript of everything the app-server says and takes, made from the structs themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from spindle.errors import SpindleError
+from spindle.frontends.app_server.connection import InitializeParams, InitializeResult
+from spindle.frontends.app_server.notifications import Ask, Note, kinds_of
+from spindle.frontends.app_server.registry import METHODS
+
+Schema = dict[str, Any]
+_REF = "#/$defs/{name}"
+BUNDLE = "app_server.schemas.json"
+
+
+def all_shapes() -> dict[str, Any]:
+    """Every shape by the name of its file: params, results, notifications, questions and their answers."""
+    shapes: dict[str, Any] = {}
+    pairs = [("initialize", InitializeParams, InitializeResult)]
+    pairs += [(method.name, method.params, method.result) for method in METHODS.values()]
+    for name, params, result in pairs:
+        shapes[f"{_title(name)}Params"] = params
+        shapes[f"{_title(name)}Response"] = result
+    for name, note in kinds_of(Note).items():
+        shapes[f"{_title(name)}Notification"] = note
+    for name, ask in kinds_of(Ask).items():
+        shapes[f"{_title(name)}Params"] = ask
+        shapes[f"{_title(name)}Response"] = ask.reply
+    return shapes
+
+
+def _title(method: str) -> str:
+    """`thread/turns/list` → `ThreadTurnsList`."""
+    words = method.replace("_", "/").split("/")
+    return "".join(word[:1].upper() + word[1:] for word in words)
+
+
+def write_json_schemas(folder: str) -> list[str]:
+    """One file per shape, and one with all of them. Gives the names."""
+    shapes = all_shapes()
+    schemas, definitions = msgspec.json.schema_components(shapes.values(), ref_template=_REF)
+    files = {
+        f"{name}.json": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": name,
+            **_with_definitions(schema, definitions),
+        }
+        for name, schema in zip(shapes, schemas, strict=True)
+    }
+    files[BUNDLE] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "methods": {
+            name: {"params": f"{_title(name)}Params", "result": f"{_title(name)}Response"}
+            for name in ("initialize", *METHODS)
+        },
+        "notifications": {name: f"{_title(name)}Notification" for name in kinds_of(Note)},
+        "serverRequests": {
+            name: {"params": f"{_title(name)}Params", "result": f"{_title(name)}Response"} for name in kinds_of(Ask)
+        },
+        "shapes": dict(zip(shapes, schemas, strict=True)),
+        "$defs": definitions,
+    }
+    _write(folder, {name: msgspec.json.format(msgspec.json.encode(schema), indent=2) for name, schema in files.items()})
+    return list(files)
+
+
+def _with_definitions(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    """The schema with the definitions it needs."""
+    needed: dict[str, Schema] = {}
+    waiting = [schema]
+    while waiting:
+        for name in _references(waiting.pop()):
+            if name not in needed:
+                needed[name] = definitions[name]
+                waiting.append(definitions[name])
+    return {**schema, "$defs": dict(sorted(needed.items()))} if needed else schema
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        found = [value["$ref"].removeprefix("#/$defs/")] if isinstance(value.get("$ref"), str) else []
+        return found + [name for entry in value.values() for name in _references(entry)]
+    return [name for entry in value for name in _references(entry)] if isinstance(value, list) else []
+
+
+# ---- TypeScript ------------------------------------------------------------------------------------
+
+
+def write_typescript(folder: str) -> list[str]:
+    """One module with a type per shape. Gives its name."""
+    shapes = all_shapes()
+    schemas, definitions = msgspec.json.schema_components(shapes.values(), ref_template=_REF)
+    lines = ["// Made by `spindle app-server generate-ts`.", ""]
+    lines += [f"export type {name} = {typescript(schema)};" for name, schema in sorted(definitions.items())]
+    lines += [
+        f"export type {name} = {typescript(schema)};"
+        for name, schema in sorted(zip(shapes, schemas, strict=True))
+        if name not in definitions
+    ]
+    _write(folder, {"index.ts": ("\n".join(lines) + "\n").encode()})
+    return ["index.ts"]
+
+
+def typescript(schema: Schema) -> str:
+    """The type that a schema describes."""
+    match schema:
+        case {"$ref": str(reference)}:
+            return reference.removeprefix("#/$defs/")
+        case {"enum": [*values]}:
+            return " | ".join(msgspec.json.encode(value).decode() for value in values)
+        case {"const": value}:
+            return msgspec.json.encode(value).decode()
+        case {"anyOf": [*options]} | {"oneOf": [*options]}:
+            return " | ".join(dict.fromkeys(map(typescript, options)))
+        case {"type": "array"}:
+            return f"Array<{typescript(schema.get('items', {}))}>"
+        case {"type": "object", "properties": {**properties}}:
+            required = schema.get("required", ())
+            members = [
+                f"{_member(name)}{'' if name in required else '?'}: {typescript(kind)}"
+                for name, kind in properties.items()
+            ]
+            return "{ " + ", ".join(members) + " }" if members else "Record<string, never>"
+        case {"type": "object"}:
+            inner = schema.get("additionalProperties")
+            return f"{{ [key: string]: {typescript(inner) if isinstance(inner, dict) else 'unknown'} }}"
+        case {"type": str(kind)}:
+            return {"integer": "number", "number": "number", "null": "null", "boolean": "boolean"}.get(kind, kind)
+        case _:
+            return "unknown"
+
+
+def _member(name: str) -> str:
+    return name if name.isidentifier() else msgspec.json.encode(name).decode()
+
+
+def _write(folder: str, files: Mapping[str, bytes]) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for name, content in files.items():
+            with open(f"{folder}/{name}", "wb") as file:
+                file.write(content)
+    except OSError as error:
+        raise SpindleError(f"{folder} cannot be written: {error.strerror}") from error

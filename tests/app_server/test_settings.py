@@ -1,0 +1,239 @@
+"""Configuration, accounts, commands and files through the installed command; and the schemas."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from app_server.client import Client, wait_for_pid
+from app_server.conftest import Start
+from fake_server import FakeServer, message, turn
+from spindle.frontends.app_server.registry import METHODS
+
+
+def test_the_configuration_is_told_with_where_it_comes_from(start: Start, home: Path) -> None:
+    client = start("-c", "model_verbosity=low")
+    client.initialize()
+    read = client.result("config/read", {"includeLayers": True})
+    config = read["config"]
+    assert (config["model"], config["model_verbosity"], config["approval_policy"]) == ("gpt-5.2-codex", "low", None)
+    assert config["model_providers"]["fake"]["env_key"] == "FAKE_API_KEY"
+    own = {"type": "user", "file": str(home / "config.toml"), "profile": None}
+    assert read["origins"]["model"]["name"] == own
+    assert read["origins"]["model_providers.fake.name"]["name"] == own
+    assert read["origins"]["model_verbosity"]["name"] == {"type": "sessionFlags"}
+    assert [layer["name"]["type"] for layer in read["layers"]] == ["sessionFlags", "user"]
+    assert read["layers"][1]["version"] == read["origins"]["model"]["version"]
+    assert client.result("config/read", {})["layers"] is None
+
+
+def test_a_value_is_written_beside_comments_and_counts_at_once(client: Client, home: Path, server: FakeServer) -> None:
+    path = home / "config.toml"
+    path.write_text("# mine\n" + path.read_text() + "\n# the end\n")
+    version = client.result("config/read", {})["origins"]["model"]["version"]
+    edit = {"keyPath": "model_reasoning_effort", "value": "low", "mergeStrategy": "replace"}
+    done = client.result("config/value/write", {**edit, "expectedVersion": version})
+    assert (done["status"], done["filePath"], done["overriddenMetadata"]) == ("ok", str(path), None)
+    text = path.read_text()
+    assert text.startswith("# mine\n") and text.endswith("# the end\n")
+    assert tomllib.loads(text)["model_reasoning_effort"] == "low"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert done["version"] == client.result("config/read", {})["origins"]["model"]["version"] != version
+    client.turn(client.start_thread(), "hi")
+    assert server.requests[0].json["reasoning"]["effort"] == "low"
+    client.result("config/value/write", {**edit, "value": None})
+    assert "model_reasoning_effort" not in tomllib.loads(path.read_text())
+
+
+def test_a_write_that_would_do_harm_changes_nothing(client: Client, home: Path, workspace: Path) -> None:
+    before = (home / "config.toml").read_text()
+
+    def refused(**params: object) -> str:
+        edit = {"keyPath": "approval_policy", "value": "never", "mergeStrategy": "replace", **params}
+        error = client.error("config/value/write", edit)
+        assert error["code"] == -32600 and (home / "config.toml").read_text() == before
+        return error["data"]["config_write_error_code"]
+
+    assert refused(value="bogus") == "configValidationError"
+    assert refused(keyPath="model.x") == "configValidationError"
+    assert refused(keyPath="a..b") == "configValidationError"
+    assert refused(expectedVersion="sha256:00") == "configVersionConflict"
+    assert refused(filePath=str(workspace / "config.toml")) == "configLayerReadonly"
+    edits = [
+        {"keyPath": "model", "value": "other", "mergeStrategy": "replace"},
+        {"keyPath": "sandbox_mode", "value": 1, "mergeStrategy": "replace"},
+    ]
+    client.error("config/batchWrite", {"edits": edits})
+    assert (home / "config.toml").read_text() == before
+
+
+def test_several_edits_and_tables_that_are_merged(client: Client, home: Path, workspace: Path) -> None:
+    edits = [
+        {"keyPath": f'projects."{workspace}".trust_level', "value": "trusted", "mergeStrategy": "upsert"},
+        {"keyPath": "model_providers.fake", "value": {"name": "renamed"}, "mergeStrategy": "upsert"},
+        {"keyPath": "features", "value": {"undo": True, "steer": None}, "mergeStrategy": "replace"},
+    ]
+    assert client.result("config/batchWrite", {"edits": edits})["status"] == "ok"
+    written = tomllib.loads((home / "config.toml").read_text())
+    assert written["projects"] == {str(workspace): {"trust_level": "trusted"}}
+    assert written["model_providers"]["fake"]["name"] == "renamed" and "base_url" in written["model_providers"]["fake"]
+    assert written["features"] == {"undo": True}
+
+
+def test_a_write_that_is_overridden_says_by_what(start: Start) -> None:
+    client = start("-c", "model_verbosity=low")
+    client.initialize()
+    done = client.result(
+        "config/value/write", {"keyPath": "model_verbosity", "value": "high", "mergeStrategy": "replace"}
+    )
+    assert done["status"] == "okOverridden"
+    assert done["overriddenMetadata"]["effectiveValue"] == "low"
+    assert done["overriddenMetadata"]["overridingLayer"]["name"] == {"type": "sessionFlags"}
+
+
+def test_a_skill_is_switched_off_and_on(client: Client, workspace: Path) -> None:
+    skill = workspace / ".agents" / "skills" / "alpha" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: alpha\ndescription: D\n---\nbody\n")
+
+    def is_on() -> bool:
+        (entry,) = client.result("skills/list", {"cwds": [str(workspace)]})["data"]
+        return next(found["enabled"] for found in entry["skills"] if found["name"] == "alpha")
+
+    assert is_on()
+    change = {"path": str(skill), "enabled": False}
+    assert client.result("skills/config/write", change) == {"effectiveEnabled": False}
+    assert not is_on()
+    assert client.result("skills/config/write", {**change, "enabled": True}) == {"effectiveEnabled": True}
+    assert is_on()
+    assert client.error("skills/config/write", {"enabled": True})["code"] == -32602
+
+
+def test_signing_in_with_a_key_and_out_again(start: Start, home: Path) -> None:
+    client = start("-c", "model_provider=openai")
+    client.initialize()
+    assert client.result("account/read", {}) == {"account": None, "requiresOpenaiAuth": True}
+    assert client.result("account/login/start", {"type": "apiKey", "apiKey": "sk-mine"}) == {"type": "apiKey"}
+    assert client.note("account/login/completed") == {"loginId": None, "success": True, "error": None}
+    assert client.note("account/updated")["authMode"] == "apikey"
+    assert json.loads((home / "auth.json").read_text())["OPENAI_API_KEY"] == "sk-mine"
+    assert client.result("account/read", {})["account"] == {"type": "apiKey"}
+    since = len(client.seen)
+    assert client.result("account/logout") == {}
+    assert client.note("account/updated", since=since)["authMode"] is None
+    assert not (home / "auth.json").exists()
+    bad = client.error("account/login/start", {"type": "apiKey", "apiKey": "two words"})
+    assert bad["message"] == "this is not an API key" and not (home / "auth.json").exists()
+    assert "not supported" in client.error("account/login/start", {"type": "chatgpt"})["message"]
+
+
+def test_rate_limits_are_those_of_the_last_answer(client: Client, server: FakeServer) -> None:
+    assert "yet" in client.error("account/rateLimits/read")["message"]
+    headers = {"x-codex-primary-used-percent": "12.4", "x-codex-primary-window-minutes": "300"}
+    server.script(turn(message("hi"), headers=headers))
+    client.turn(client.start_thread(), "hi")
+    window = {"usedPercent": 12, "windowDurationMins": 300, "resetsAt": None}
+    assert client.note("account/rateLimits/updated")["rateLimits"]["primary"] == window
+    assert client.result("account/rateLimits/read")["rateLimits"]["primary"] == window
+
+
+def test_a_command_of_the_client_runs_in_the_sandbox(client: Client, workspace: Path) -> None:
+    script = ["/bin/sh", "-c", "echo out; echo err >&2; pwd; echo $MINE; exit 3"]
+    done = client.result("command/exec", {"command": script, "cwd": str(workspace), "env": {"MINE": "set"}})
+    assert done == {"exitCode": 3, "stdout": f"out\n{workspace}\nset\n", "stderr": "err\n"}
+    write = ["/bin/sh", "-c", "echo x > made"]
+    read_only = client.result(
+        "command/exec", {"command": write, "cwd": str(workspace), "sandboxPolicy": {"type": "readOnly"}}
+    )
+    assert read_only["exitCode"] != 0 and not (workspace / "made").exists()
+    free = {"command": write, "cwd": str(workspace), "sandboxPolicy": {"type": "dangerFullAccess"}}
+    assert client.result("command/exec", free)["exitCode"] == 0 and (workspace / "made").exists()
+    slow = client.result("command/exec", {"command": ["sleep", "600"], "timeoutMs": 50})
+    assert slow["exitCode"] == 124
+    assert client.error("command/exec", {"command": []})["message"] == "command must not be empty"
+    assert "no-such-program cannot be run" in client.error("command/exec", {"command": ["no-such-program"]})["message"]
+    assert "not supported" in client.error("command/exec", {"command": ["true"], "tty": True})["message"]
+
+
+def test_a_command_of_the_client_ends_with_it(client: Client, workspace: Path) -> None:
+    script = ["/bin/sh", "-c", "echo $$ > pid; exec sleep 600"]
+    client.send(
+        "command/exec",
+        {"command": script, "cwd": str(workspace), "timeoutMs": 600000, "sandboxPolicy": {"type": "dangerFullAccess"}},
+    )
+    pid = wait_for_pid(workspace / "pid")
+    assert client.close() == 0
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_files_are_found_by_a_few_letters(client: Client, workspace: Path) -> None:
+    for name in ("src/app_server.py", "src/server/app.py", "docs/ignored.md", "AGENTS.md"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("")
+    (workspace / ".gitignore").write_text("docs\n")
+    search = {"query": "apps", "roots": [str(workspace)], "cancellationToken": "t"}
+    files = client.result("fuzzyFileSearch", search)["files"]
+    assert files[0] == {
+        "root": str(workspace),
+        "path": "src/app_server.py",
+        "match_type": "file",
+        "file_name": "app_server.py",
+        "score": files[0]["score"],
+        "indices": [4, 5, 6, 8],
+    }
+    assert [found["path"] for found in files] == ["src/app_server.py"]
+    assert client.result("fuzzyFileSearch", {**search, "query": "ignored"})["files"] == []
+    assert client.result("fuzzyFileSearch", {**search, "query": ""})["files"] == []
+    assert client.error("fuzzyFileSearch", {**search, "roots": ["relative"]})["code"] == -32600
+
+
+def test_injected_items_reach_the_model(client: Client, server: FakeServer) -> None:
+    thread_id = client.start_thread()
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "from elsewhere"}]}
+    assert client.result("thread/inject_items", {"threadId": thread_id, "items": [item]}) == {}
+    client.turn(thread_id, "hi")
+    assert item in server.requests[0].json["input"]
+    assert client.error("thread/inject_items", {"threadId": thread_id, "items": [{"type": "x"}]})["code"] == -32602
+
+
+def test_the_schemas_describe_what_is_sent(
+    spindle_cmd: list[str], environment: dict[str, str], tmp_path: Path, client: Client
+) -> None:
+    out = tmp_path / "schemas"
+    subprocess.run([*spindle_cmd, "app-server", "generate-json-schema", "--out", str(out)], env=environment, check=True)
+    everything = json.loads((out / "app_server.schemas.json").read_text())
+    assert everything["methods"].keys() == {"initialize", *METHODS}
+    for schemas in everything["methods"].values():
+        for name in schemas.values():
+            assert json.loads((out / f"{name}.json").read_text())["title"] == name
+    opened = client.result("thread/start", {})
+    schema = json.loads((out / "ThreadStartResponse.json").read_text())
+    assert set(schema["$defs"]["ThreadOpened"]["properties"]) == set(opened)
+    assert set(schema["$defs"]["Thread"]["properties"]) == set(opened["thread"])
+    subprocess.run([*spindle_cmd, "app-server", "generate-ts", "--out", str(out)], env=environment, check=True)
+    types = (out / "index.ts").read_text()
+    assert "export type Turn = {" in types and 'status?: "completed" | "failed"' in types
+    named = {line.split()[2] for line in types.splitlines() if line.startswith("export type ")}
+    assert {"ThreadStartParams", "TurnCompletedNotification", "ItemFileChangeRequestApprovalResponse"} <= named
+    without = subprocess.run(
+        [*spindle_cmd, "app-server", "generate-ts"], env=environment, capture_output=True, text=True
+    )
+    assert without.returncode == 2 and "--out" in without.stderr
+
+
+def test_only_stdio_is_served(spindle_cmd: list[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [*spindle_cmd, "app-server", "--listen", "ws://127.0.0.1:0"], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "stdio://" in done.stderr
+
+
+def test_every_result_can_be_made_into_a_schema() -> None:
+    for method in METHODS.values():
+        msgspec.json.schema(method.params)
+        msgspec.json.schema(method.result)
