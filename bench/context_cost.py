@@ -20,14 +20,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 from spindle.context.compaction import replacement
 from spindle.context.rule import compress_by_rule
 from spindle.context.tokens import estimate_tokens
-from spindle.context.trade import HybridPolicy, Outlook, Prices
+from spindle.context.trade import SUMMARY_TOKENS, HybridPolicy, Outlook, Prices
 from spindle.protocol.items import Item, assistant_message, user_message
 
 POLICIES = ("append_only", "edit", "hybrid")
 HEAD_TOKENS = 9_000
 """Base text and tools."""
 LIMIT = 244_800
-SUMMARY_TOKENS, OUTPUT_PRICE = 1_500, 8.0
+AFTER_COMPACTION = HEAD_TOKENS + SUMMARY_TOKENS + 80
 Step = tuple[list[Item], str]
 """What a response adds besides its call, and the output of the call."""
 
@@ -108,34 +108,42 @@ TASKS = [
 
 
 def cost(task: Task, policy: str, prices: Prices, seed: int = 1) -> tuple[float, int, int]:
-    """Cost in uncached input tokens, edits, compactions."""
+    """Cost in fresh input tokens, edits, compactions. Edits come before compactions, as in the agent."""
     server, hybrid = PriceServer(prices), HybridPolicy(prices)
     steps = task.steps(random.Random(seed))
     items: list[Item] = [user_message("Do it all.")]
-    used = start = HEAD_TOKENS + server.tokens_of(items[0])
-    edits = compactions = since = 0
+    used = HEAD_TOKENS + server.tokens_of(items[0])
+    edits = compactions = start = since = 0
     for number in range(task.calls):
-        cache_is_lost = used >= LIMIT
-        if cache_is_lost:
-            server.ask([*items, user_message("Summarise.")])
-            server.cost += SUMMARY_TOKENS * OUTPUT_PRICE
-            items = replacement([], items, "s" * SUMMARY_TOKENS * 4)
-            used = start = HEAD_TOKENS + sum(map(server.tokens_of, items))
-            since = 0
-            compactions += 1
+        is_cheaper = False
         if policy != "append_only":
-            edited, report = compress_by_rule(items, **task.rule)
+            rule = {**task.rule, "costs": [server.tokens_of(item) for item in items]}
+            edited, report = compress_by_rule(items, **rule)
             is_due = report.applied
-            if policy == "hybrid" and is_due:
-                growth = (used - start) / max(1, since)
-                ahead = Outlook(used=used, growth=growth, limit=LIMIT, after_compaction=HEAD_TOKENS + SUMMARY_TOKENS)
-                is_due = hybrid.decide(report, requests_done=number, outlook=ahead, cache_is_lost=cache_is_lost).edit
+            if policy == "hybrid":
+                start, since = (start, since + 1) if start else (used, 0)
+                growth = max(0, used - start) / max(1, since)
+                ahead = Outlook(
+                    used=used, growth=growth, limit=LIMIT, after_compaction=AFTER_COMPACTION, head=HEAD_TOKENS
+                )
+                decision = hybrid.decide(report, requests_done=number, outlook=ahead)
+                is_due, is_cheaper = decision.edit, decision.compact
+                if decision.first_index is not None:
+                    edited, report = compress_by_rule(items, **rule, first_index=decision.first_index)
             if is_due:
                 items = edited
                 used -= report.cleared_input_tokens
+                start -= report.cleared_input_tokens
                 edits += 1
+        if used >= LIMIT or is_cheaper:
+            server.ask([*items, user_message("Summarise.")])
+            server.cost += SUMMARY_TOKENS * prices.output_share
+            items = replacement([], items, "s" * SUMMARY_TOKENS * 4)
+            used = HEAD_TOKENS + sum(map(server.tokens_of, items))
+            hybrid.note_compacted(used)
+            start = 0
+            compactions += 1
         server.ask(items)
-        since += 1
         said, output = next(steps)
         call = {"type": "function_call", "name": "exec_command", "arguments": f'{{"cmd":"run {number}"}}'}
         done = {"type": "function_call_output", "call_id": f"c{number}", "output": output}

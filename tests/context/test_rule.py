@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.context.rule import Cleared, RuleReport, check_rule, compress_by_rule, is_cleared
+from spindle.context.rule import Cleared, EditOption, RuleReport, check_rule, compress_by_rule, is_cleared
 from spindle.context.tokens import estimate_tokens
 from spindle.errors import ConfigError
 from spindle.protocol.items import assistant_message, call_id_of, encode_json, is_call, is_output, user_message
@@ -74,6 +74,10 @@ def test_old_outputs_become_one_line_and_the_newest_three_stay():
         cleared=(Cleared("c0", "exec_command", saved), Cleared("c1", "exec_command", saved)),
         first_changed_index=2,
         prefix_tokens=tokens(items[:2]),
+        options=(
+            EditOption(4, saved, tokens(new[4:]), saved),
+            EditOption(2, 2 * saved, tokens(new[2:]), 3 * saved),
+        ),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from spindle.errors import ConfigError
 from spindle.model.scripted import calls, says
-from spindle.protocol.events import CacheMissed, ContextEdited, ContextUsage, Warning
+from spindle.protocol.events import CacheMissed, ContextCompacted, ContextEdited, ContextUsage, Warning
 from spindle.protocol.ops import Compact, GetContext, ThreadRollback
 from spindle.protocol.request import TokenUsage
 
@@ -86,9 +86,9 @@ async def test_notes_of_a_project_are_shown_by_their_names_and_written_by_the_to
 
 async def test_hybrid_shows_its_arithmetic_and_edits_less_often(start: Any) -> None:
     always = await start(config=config("edit"))
-    edits = of(await always.turn("P", *[runs(n) for n in range(14)], says("done")), ContextEdited)
+    edits = of(await always.turn("P", *[runs(n) for n in range(40)], says("done")), ContextEdited)
     careful = await start(config=config("hybrid"))
-    weighed = of(await careful.turn("P", *[runs(n) for n in range(14)], says("done")), ContextEdited)
+    weighed = of(await careful.turn("P", *[runs(n) for n in range(40)], says("done")), ContextEdited)
     assert 1 <= len(weighed) < len(edits)
     decision = weighed[-1].decision
     assert decision["edit"] and decision["saving"] > decision["miss_cost"] and "save" in decision["explanation"]
@@ -169,3 +169,60 @@ def test_an_unknown_mode_is_a_config_error(tmp_path: Any) -> None:
 
     with pytest.raises(ConfigError, match=r"spindle\.context\.mode"):
         load_config(cwd=str(tmp_path), env={"HOME": str(tmp_path)}, config={"spindle": {"context": {"mode": "x"}}})
+
+
+@pytest.mark.parametrize(
+    ("context", "prices", "source"),
+    [
+        ({}, {"input": 1.75, "cached_input": 0.175, "output": 14.0, "cache_write": None}, "catalogue"),
+        (
+            {"prices": {"input": 2, "cached_input": 1}, "model_prices": {"o3": {"input": 1}}},
+            {"input": 2.0, "cached_input": 1.0, "output": 16.0, "cache_write": None},
+            "configuration",
+        ),
+        (
+            {"prices": {"input": 2}, "model_prices": {"gpt-5": {"input": 4, "cached_input": 1, "cache_write": 5}}},
+            {"input": 4.0, "cached_input": 1.0, "output": 32.0, "cache_write": 5.0},
+            "configuration, gpt-5",
+        ),
+    ],
+)
+async def test_hybrid_calculates_with_the_prices_of_the_model(
+    context: dict[str, Any], prices: dict[str, Any], source: str, start: Any
+) -> None:
+    given = config("hybrid")
+    given["spindle"]["context"] |= context
+    driver = await start(config=given)
+    edits = of(await driver.turn("P", *[runs(n) for n in range(40)], says("done")), ContextEdited)
+    decision = edits[0].decision
+    assert (decision["prices"], decision["prices_from"]) == (prices, source)
+    assert decision["cached_share"] == prices["cached_input"] / (prices["cache_write"] or prices["input"])
+    assert f"({source})" in decision["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("prices", "said"),
+    [
+        ({"prices": {"cached_input": 1}}, r"spindle\.context\.prices needs `input`"),
+        ({"prices": {"input": 1, "cached_input": 3}}, r"spindle\.context\.prices: prices must not be negative"),
+        ({"model_prices": {"o3": {"input": "much"}}}, r"spindle\.context\.model_prices\.o3\.input"),
+        ({"model_prices": {"o3": {"inptu": 1}}}, r"spindle\.context\.model_prices\.o3"),
+    ],
+)
+def test_prices_that_cannot_be_used_are_a_config_error(prices: dict[str, Any], said: str, tmp_path: Any) -> None:
+    from spindle.config.load import load_config
+
+    with pytest.raises(ConfigError, match=said):
+        load_config(cwd=str(tmp_path), env={"HOME": str(tmp_path)}, config={"spindle": {"context": prices}})
+
+
+async def test_hybrid_compacts_what_append_only_would_have_and_what_became_dearer(start: Any) -> None:
+    """The server counts as much after each edit as before: without the edits, the thread would have been full."""
+    limit = 60_000
+    driver = await start(config=config("hybrid") | {"model_auto_compact_token_limit": limit})
+    steps = [runs(n, used(50_000, 48_000)) for n in range(60)]
+    messages = await driver.turn("P", *steps, says("done"))
+    compacted = of(messages, ContextCompacted)
+    assert compacted and all(one.tokens_before < limit for one in compacted)
+    plain = await start(config=config("append_only") | {"model_auto_compact_token_limit": limit})
+    assert of(await plain.turn("P", *steps, says("done")), ContextCompacted) == []

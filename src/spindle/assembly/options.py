@@ -51,6 +51,8 @@ def compaction_options(config: Config, provider: Provider) -> CompactionOptions:
         asks_server=provider.is_openai and config.features.get("remote_compaction", True),
         mode=config.spindle.context_mode,
         rule=config.spindle.context_rule,
+        prices=config.spindle.context_prices,
+        model_prices=config.spindle.context_model_prices,
         offload_home=config.home if offloads(config) else None,
     )
 

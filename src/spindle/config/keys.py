@@ -143,6 +143,8 @@ AGENT_ROLE = Table(
 )
 """A role of sub-agents."""
 
+_PRICES = Table({"input": NUMBER, "cached_input": NUMBER, "output": NUMBER, "cache_write": NUMBER})
+
 _SPINDLE = Table(
     {
         "jit_tools": BOOL,
@@ -159,6 +161,8 @@ _SPINDLE = Table(
                 "mode": one_of("append_only", "edit", "hybrid"),
                 "rule": Table({}, is_open=True),
                 "recollection": BOOL,
+                "prices": _PRICES,
+                "model_prices": Table(_PRICES.keys, each=True),
             }
         ),
         "sandbox": Table(

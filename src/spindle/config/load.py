@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from spindle.config.keys import FEATURES, KEYS, PROFILE
 from spindle.config.kinds import Layer, Table, check_layer, dotted, resolve_path
 from spindle.config.policies import Policies, defaults_for, resolve_policies
@@ -17,6 +19,7 @@ from spindle.config.trust import Trust, find_trust
 from spindle.errors import ConfigError
 from spindle.model.provider import Provider
 from spindle.policy.environment import EnvironmentPolicy
+from spindle.protocol.request import Prices
 
 _MAX_UNKNOWN_KEYS = 10
 
@@ -279,6 +282,15 @@ def _fence(table: Mapping[str, Any]) -> Any:
     return build_fence(table)
 
 
+def _prices(key: str, given: Mapping[str, Any]) -> Prices:
+    if "input" not in given:
+        raise ConfigError(f"spindle.context.{key} needs `input`, the price of a token that is not cached")
+    try:
+        return msgspec.convert(given, Prices)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"spindle.context.{key}: {error}") from error
+
+
 def _spindle(table: Mapping[str, Any]) -> SpindleConfig:
     if not table:
         return SpindleConfig()
@@ -297,6 +309,10 @@ def _spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "recollection": context.get("recollection"),
         "context_mode": context.get("mode"),
         "context_rule": context.get("rule"),
+        "context_prices": _prices("prices", context["prices"]) if "prices" in context else None,
+        "context_model_prices": {
+            name: _prices(f"model_prices.{name}", given) for name, given in context.get("model_prices", {}).items()
+        },
         "fence": _fence(sandbox) if sandbox else None,
         "mask_secrets": table.get("secrets", {}).get("mask"),
         "unmasked_variables": table.get("secrets", {}).get("ignore"),

@@ -10,6 +10,7 @@ from spindle.mcp.spec import McpServer
 from spindle.model.provider import Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
+from spindle.protocol.request import Prices
 from spindle.protocol.settings import AgentRole, ApprovalPolicy, Personality, SandboxPolicy
 
 TrustLevel = Literal["trusted", "untrusted"]
@@ -40,7 +41,13 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     recollection: bool = True
     """Offer the tools `remember` and `recall`."""
     context_mode: str = "append_only"
+    """Whether old outputs are cleared by rule: never, whenever the rule triggers, or when that is cheaper."""
     context_rule: dict[str, Any] = {}
+    """When and what to clear, with the parameters of [`compress_by_rule`](context.md#smaller-by-rule)."""
+    context_prices: Prices | None = None
+    """`{ input, cached_input, output, cache_write }` of all models, in any unit; None = the catalogue's."""
+    context_model_prices: dict[str, Prices] = {}
+    """The same by model: `[spindle.context.model_prices.NAME]`, NAME being how its name begins."""
     fence: Fence = Fence()
     """How commands are confined, beside the mode."""
     mask_secrets: Literal["all", "known", "none"] = "all"

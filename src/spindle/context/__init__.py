@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from spindle.context.isolation import IsolationReport, TaskAnswer, TaskModel, isolate
     from spindle.context.ledger import WorkLedger
     from spindle.context.order import order_tools
-    from spindle.context.rule import RuleReport, check_rule, compress_by_rule, is_cleared
+    from spindle.context.rule import EditOption, RuleReport, check_rule, compress_by_rule, is_cleared
     from spindle.context.swap import SwapReport, start_over
     from spindle.context.tokens import context_tokens, estimate_tokens, percent_left
-    from spindle.context.trade import HybridPolicy, Outlook, Prices, TradeDecision, prices_of
+    from spindle.context.trade import HybridPolicy, Outlook, Prices, TradeDecision
     from spindle.context.truncate import truncate_output, truncate_text
     from spindle.context.visible import VisibleFold, pair_calls, to_wire
     from spindle.context.wording import SUMMARY_PREAMBLE, SUMMARY_PROMPT, compaction_warning, is_summary
@@ -58,6 +58,7 @@ __all__ = [
     "CacheTotals",
     "CompactionReport",
     "ContextUsage",
+    "EditOption",
     "Forecast",
     "HybridPolicy",
     "IsolationReport",
@@ -94,7 +95,6 @@ __all__ = [
     "order_tools",
     "pair_calls",
     "percent_left",
-    "prices_of",
     "remote_replacement",
     "replacement",
     "retention_rules",
@@ -117,10 +117,10 @@ _HOMES = {
     "isolation": "IsolationReport TaskAnswer TaskModel isolate",
     "ledger": "WorkLedger",
     "order": "order_tools",
-    "rule": "RuleReport check_rule compress_by_rule is_cleared",
+    "rule": "EditOption RuleReport check_rule compress_by_rule is_cleared",
     "swap": "SwapReport start_over",
     "tokens": "context_tokens estimate_tokens percent_left",
-    "trade": "HybridPolicy Outlook Prices TradeDecision prices_of",
+    "trade": "HybridPolicy Outlook Prices TradeDecision",
     "truncate": "truncate_output truncate_text",
     "visible": "VisibleFold pair_calls to_wire",
     "wording": "SUMMARY_PREAMBLE SUMMARY_PROMPT compaction_warning is_summary",

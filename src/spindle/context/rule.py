@@ -8,7 +8,7 @@ of public context-editing APIs, with three more for what is redundant rather tha
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -36,6 +36,17 @@ class Cleared(msgspec.Struct, frozen=True):
     tokens: int
 
 
+class EditOption(msgspec.Struct, frozen=True):
+    """A part of what a rule would do: everything from one item on. The nearer to the end, the less cache is lost."""
+
+    first_index: int
+    saved_tokens: int
+    resent_tokens: int
+    """What stands behind the first change, and stays."""
+    carried_tokens: int
+    """Tokens that could go, times the calls since they could."""
+
+
 class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a pass did. `first_changed_index` is the same place in the old and in the new list."""
 
@@ -50,6 +61,8 @@ class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
     first_changed_index: int | None = None
     prefix_tokens: int = 0
     """What stands before the first change, and so is still in the provider's cache."""
+    options: tuple[EditOption, ...] = ()
+    """Smaller edits, from the newest change alone to all of them; not each, but each about half as large again."""
 
     def __str__(self) -> str:
         """For people: `cleared 14 outputs, 61k → 22k tokens`."""
@@ -79,6 +92,8 @@ def compress_by_rule(
     cwd: str = "",
     offloaded: Mapping[str, str] | None = None,
     used_tokens: int | None = None,
+    first_index: int = 0,
+    costs: Sequence[int] | None = None,
 ) -> tuple[list[Item], RuleReport]:
     """The items with old outputs cleared, and what that saved. Items that stay are the same objects.
 
@@ -94,6 +109,8 @@ def compress_by_rule(
     cwd                the folder that relative paths in calls are seen from
     offloaded          call id → file that holds the whole output; named in the placeholder
     used_tokens        what the server says is in context, for the trigger; else it is estimated
+    first_index        leave what stands before this place as it is
+    costs              the tokens of each item, for who has them; else they are estimated
 
     A part is cleared only if that makes it smaller. Raises ConfigError for a parameter that cannot be used.
     """
@@ -110,15 +127,16 @@ def compress_by_rule(
             "old_images": old_images,
         }
     )
-    costs = [estimate_tokens(item) for item in items]
+    costs = [estimate_tokens(item) for item in items] if costs is None else costs
     before = sum(costs)
     nothing = list(items), RuleReport(applied=False, tokens_before=before, tokens_after=before)
     pairs = find_pairs(items)
     reached = len(pairs) if trigger["type"] == "tool_uses" else before if used_tokens is None else used_tokens
     if reached < trigger["value"]:
         return nothing
-    work = _Pass(items, costs, frozenset(exclude_tools))
+    work = _Pass(items, costs, frozenset(exclude_tools), first_index)
     aged = pairs[: max(0, len(pairs) - keep["value"])]
+    work.ages = {place: len(aged) - number for number, pair in enumerate(aged) for place in (pair.call, pair.output)}
     reasons = dict.fromkeys((pair.output for pair in aged), "")
     if duplicate_reads or superseded_reads:
         for output, reason in _redundant_reads(
@@ -137,7 +155,7 @@ def compress_by_rule(
     if clear_thinking is not None:
         work.clear_reasoning(clear_thinking)
     least = clear_at_least["value"] if clear_at_least else 1
-    return work.result() if work.saved >= max(1, least) else nothing
+    return work.result(least) if work.saved >= max(1, least) else nothing
 
 
 def check_rule(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -163,12 +181,18 @@ def is_cleared(item: Item) -> bool:
 class _Pass:
     """What is replaced, place by place, and what that saves. None in `changes` drops the item."""
 
-    def __init__(self, items: Sequence[Item], costs: list[int], excluded: frozenset[str]) -> None:
+    def __init__(
+        self, items: Sequence[Item], costs: Sequence[int], excluded: frozenset[str], first_index: int = 0
+    ) -> None:
         self.items = items
         self.costs = costs
         self.excluded = excluded
+        self.first_index = first_index
+        self.ages: dict[int, int] = {}
+        """How many calls ago an output could first have gone."""
         self.changes: dict[int, Item | None] = {}
         self.saved = 0
+        self.savings: dict[int, int] = {}
         self.cleared: dict[int, Cleared] = {}
         self.pictures = 0
         self.reasoning = 0
@@ -226,9 +250,9 @@ class _Pass:
         end = len(self.items) if keep == 0 else starts[-keep] if keep <= len(starts) else 0
         is_orphan = False
         for index, item in enumerate(self.items):
-            if index < end and item.get("type") == "reasoning":
+            if self.first_index <= index < end and item.get("type") == "reasoning":
                 self.changes[index] = None
-                self.saved += self.costs[index]
+                self._save(index, self.costs[index])
                 self.reasoning += 1
                 is_orphan = True
             elif is_output(item) or item.get("role") in ("user", "developer"):
@@ -238,7 +262,7 @@ class _Pass:
                 current = self.changes.get(index) or item
                 self._replace(index, {key: value for key, value in current.items() if key != "id"})
 
-    def result(self) -> tuple[list[Item], RuleReport]:
+    def result(self, least: int) -> tuple[list[Item], RuleReport]:
         new = []
         for index, item in enumerate(self.items):
             changed = self.changes.get(index, item)
@@ -257,6 +281,7 @@ class _Pass:
             cleared_pictures=self.pictures,
             first_changed_index=first,
             prefix_tokens=sum(self.costs[:first]),
+            options=tuple(self._options(least)),
         )
 
     def _book(self, pair: Pair, index: int, item: Item) -> int:
@@ -268,14 +293,33 @@ class _Pass:
 
     def _replace(self, index: int, item: Item) -> int:
         """Put `item` there if it is smaller; gives the tokens that saves."""
+        if index < self.first_index:
+            return 0
         current = self.changes.get(index)
         cost = self.costs[index] if current is None else estimate_tokens(current)
         saved = cost - estimate_tokens(item)
         if saved <= 0:
             return 0
         self.changes[index] = item
-        self.saved += saved
+        self._save(index, saved)
         return saved
+
+    def _save(self, index: int, tokens: int) -> None:
+        self.saved += tokens
+        self.savings[index] = self.savings.get(index, 0) + tokens
+
+    def _options(self, least: int) -> Iterator[EditOption]:
+        saved = carried = behind = 0
+        wanted, end = 1, len(self.items)
+        places = sorted(self.savings, reverse=True)
+        for count, place in enumerate(places, 1):
+            behind += sum(self.costs[place:end])
+            end = place
+            saved += self.savings[place]
+            carried += self.savings[place] * self.ages.get(place, 1)
+            if saved >= least and (count >= wanted or count == len(places)):
+                yield EditOption(place, saved, behind - saved, carried)
+                wanted = max(count + 1, count * 3 // 2)
 
 
 # ---- reads that nobody needs any more ----------------------------------------------------------------

@@ -53,9 +53,8 @@ class Compactor:
         """
         thread = self._thread
         limit = thread.compact_limit
-        if self._editor is not None:
-            self._editor.before_request(settings, emit)
-        if not is_full and (limit is None or thread.tokens_in_context < limit):
+        is_cheaper = self._editor is not None and self._editor.before_request(settings, emit)
+        if not is_full and not is_cheaper and (limit is None or thread.tokens_in_context < limit):
             self._has_just_compacted = False
             return False
         if not self._can_help():
@@ -100,6 +99,8 @@ class Compactor:
         )
         thread.history.append_event({"type": "context_compacted"})
         thread.note_compacted(emit)
+        if self._editor is not None:
+            self._editor.note_compacted()
         emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
         emit(ContextCompacted(tokens_before=before, tokens_after=thread.tokens_in_context))
         emit(Warning(message=compaction_warning(thread.history.compaction_count)))

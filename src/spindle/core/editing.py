@@ -7,13 +7,14 @@ append-only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from spindle.context.rule import RuleReport, check_rule, compress_by_rule
-from spindle.context.trade import HybridPolicy, Outlook, prices_of
+from spindle.context.tokens import estimate_tokens
+from spindle.context.trade import HybridPolicy, Outlook, TradeDecision
 from spindle.core.live_thread import CompactionOptions, LiveThread
+from spindle.model.prices import find_prices
 from spindle.protocol.events import ContextEdited, Msg
 from spindle.protocol.items import Item, call_id_of, is_output
 from spindle.protocol.settings import ThreadSettings
@@ -27,71 +28,94 @@ class Editor:
 
     def __init__(self, thread: LiveThread, options: CompactionOptions) -> None:
         self._thread = thread
-        self._mode = options.mode
-        self._home = options.offload_home
+        self._options = options
         self._rule = dict(check_rule(options.rule))
-        self._policy = HybridPolicy(prices_of(thread.traits.slug, options.prices))
+        self._policy = HybridPolicy() if options.mode == "hybrid" else None
+        self._priced = ""
         self._requests = 0
         self._start = (-1, 0, 0)
         """Generation of the history, requests done and tokens in context when the thread last became shorter."""
+        self._costs: list[int] = []
+        self._counted = -1
+        """Of which generation the costs are."""
 
     def before_request(self, settings: ThreadSettings, emit: Callable[[Msg], None]) -> bool:
-        """Clear what the rule clears, if that is to be done now; true when something was."""
+        """Clear what the rule clears, if that is to be done now; true when the thread should be compacted instead."""
         thread = self._thread
         self._requests += 1
         used = thread.tokens_in_context
         if self._start[0] != thread.history.generation:
             self._start = (thread.history.generation, self._requests, used)
         items = [entry.item for entry in thread.history.entries]
-        cleared, report = compress_by_rule(items, **self._rule, cwd=settings.cwd, used_tokens=used)
-        if report.applied and self._home is not None:
-            kept = self._keep_outputs(items, report)
-            cleared, report = compress_by_rule(items, **self._rule, cwd=settings.cwd, used_tokens=used, offloaded=kept)
-        arithmetic = self._decision(report, used)
-        if not report.applied or (arithmetic is not None and not arithmetic["edit"]):
+        rule = {**self._rule, "cwd": settings.cwd, "used_tokens": used, "costs": self._item_costs()}
+        cleared, report = compress_by_rule(items, **rule)
+        decision = self._decision(report, used)
+        if decision is not None and decision.compact:
+            return True
+        if not report.applied or (decision is not None and not decision.edit):
             return False
-        self._apply(cleared, report, arithmetic, emit)
-        return True
+        first = 0 if decision is None else decision.first_index or 0
+        kept = self._keep_outputs(items, report, first)
+        if first or kept:
+            cleared, report = compress_by_rule(items, **rule, first_index=first, offloaded=kept)
+        self._apply(cleared, report, decision, emit)
+        return False
 
-    def _keep_outputs(self, items: list[Item], report: RuleReport) -> dict[str, str]:
+    def note_compacted(self) -> None:
+        if self._policy is not None:
+            self._policy.note_compacted(self._thread.tokens_in_context)
+
+    def _item_costs(self) -> list[int]:
+        """The tokens of each entry; those that were there before are not counted again."""
+        history = self._thread.history
+        if self._counted != history.generation:
+            self._counted, self._costs = history.generation, []
+        self._costs += [estimate_tokens(entry.raw) for entry in history.entries[len(self._costs) :]]
+        return self._costs
+
+    def _keep_outputs(self, items: list[Item], report: RuleReport, first: int) -> dict[str, str]:
         """Put what is about to be cleared into files; the file of each call."""
+        home = self._options.offload_home
+        if home is None:
+            return {}
         from spindle.thread.offload import store_output
 
         wanted = {cleared.call_id for cleared in report.cleared}
         kept: dict[str, str] = {}
-        for item in items:
+        for item in items[first:]:
             text = item.get("output")
             if is_output(item) and isinstance(text, str) and (call_id := call_id_of(item)) in wanted:
-                handle = store_output(self._home or "", self._thread.thread_id, call_id, text)
+                handle = store_output(home, self._thread.thread_id, call_id, text)
                 if handle is not None:
                     kept[call_id] = handle.path
         return kept
 
-    def _decision(self, report: RuleReport, used: int) -> dict[str, Any] | None:
+    def _decision(self, report: RuleReport, used: int) -> TradeDecision | None:
         """The arithmetic of a hybrid policy; None for one that does not calculate."""
-        if self._mode != "hybrid":
+        policy, thread = self._policy, self._thread
+        if policy is None:
             return None
-        limit = self._thread.compact_limit
+        if self._priced != thread.traits.slug:
+            self._priced = thread.traits.slug
+            found = find_prices(
+                self._priced, thread.catalog, for_all=self._options.prices, by_model=self._options.model_prices
+            )
+            policy.use(found.prices, found.source)
         _, requests, tokens = self._start
-        growth = max(0, used - tokens) / max(1, self._requests - requests)
-        outlook = (
-            Outlook(used=used, growth=growth, limit=limit, after_compaction=min(used, _AFTER_COMPACTION_TOKENS))
-            if limit is not None
-            else None
+        outlook = Outlook(
+            used=used,
+            growth=max(0, used - tokens) / max(1, self._requests - requests),
+            limit=thread.compact_limit,
+            after_compaction=min(used, _AFTER_COMPACTION_TOKENS),
+            head=thread.fixed_tokens,
         )
-        decision = self._policy.decide(
-            report,
-            requests_done=self._requests,
-            outlook=outlook,
-            cache_is_lost=self._thread.cache.is_cold,
-        )
-        return {**msgspec.to_builtins(decision), "explanation": str(decision)}
+        return policy.decide(report, requests_done=self._requests, outlook=outlook, cache_is_lost=thread.cache.is_cold)
 
     def _apply(
         self,
         items: list[Item],
         report: RuleReport,
-        arithmetic: dict[str, Any] | None,
+        decision: TradeDecision | None,
         emit: Callable[[Msg], None],
     ) -> None:
         thread = self._thread
@@ -104,7 +128,7 @@ class Editor:
             cleared_tool_uses=report.cleared_tool_uses,
             tokens_before=before,
             tokens_after=thread.tokens_in_context,
-            decision=arithmetic,
+            decision=None if decision is None else {**msgspec.to_builtins(decision), "explanation": str(decision)},
         )
         thread.history.append_event(msgspec.to_builtins(event))
         emit(event)

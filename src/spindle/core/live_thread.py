@@ -20,7 +20,7 @@ from spindle.prompt.instructions import bundled_instructions
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import CacheMissed, Msg, TokenCount, usage_info
 from spindle.protocol.items import Item, encode_json
-from spindle.protocol.request import Request, TokenUsage
+from spindle.protocol.request import Prices, Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
@@ -56,8 +56,10 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     rule: Mapping[str, Any] = {}
     offload_home: str | None = None
     """Where outputs are kept that are cleared."""
-    prices: Mapping[str, Any] = {}
-    """What input and cached input cost, by model, where the built-in table is not right."""
+    prices: Prices | None = None
+    """What tokens cost, where the catalogue is not right."""
+    model_prices: Mapping[str, Prices] = {}
+    """The same by the beginning of a model's name."""
     tail_tokens: int = 0
     """How much of the newest work stays as it is, beside the summary."""
 
@@ -203,9 +205,13 @@ class LiveThread:
         old = 0 if counted.reasoning_included else self._old_reasoning()
         return self.last_usage.total_tokens + new + old
 
+    @property
+    def fixed_tokens(self) -> int:
+        """Base text and tools, as estimated."""
+        return tokens_of_bytes(len(self.instructions) + len(self.tools.specs_bytes))
+
     def _estimated_tokens(self) -> int:
-        fixed = tokens_of_bytes(len(self.instructions) + len(self.tools.specs_bytes))
-        return fixed + sum(estimate_tokens(entry.raw) for entry in self.history.entries)
+        return self.fixed_tokens + sum(estimate_tokens(entry.raw) for entry in self.history.entries)
 
     def _old_reasoning(self) -> int:
         """Reasoning before the last input, which a server does not count unless it says so. Looked up once per turn."""

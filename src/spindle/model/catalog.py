@@ -10,6 +10,7 @@ import os
 import msgspec
 
 from spindle.errors import ConfigError
+from spindle.protocol.request import Prices
 
 LEVEL_DESCRIPTIONS = {
     "none": "No thinking before the answer",
@@ -79,6 +80,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     effective_context_window_percent: int = 95
     experimental_supported_tools: tuple[str, ...] = ()
     input_modalities: tuple[str, ...] = ("text", "image")
+    prices: Prices | None = None
+    """What its tokens cost, in US dollars for a million; catalogues of the reference program do not say."""
     known: bool = True
     """False when the catalogue has no row for the slug and the fallback stands in."""
 

@@ -51,6 +51,41 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return head, b'],"tools":%s,%s' % (self.tools, encode_json(tail)[1:])
 
 
+class Prices(msgspec.Struct, frozen=True):
+    """What a model's tokens cost, in any unit: only the ratios count. Left out, what is usual."""
+
+    input: float = 1.0
+    cached_input: float | None = None
+    """None = a tenth of `input`."""
+    output: float | None = None
+    """None = eight times `input`."""
+    cache_write: float | None = None
+    """What input costs that is put into the cache; None = as any other."""
+
+    def __post_init__(self) -> None:
+        if self.cached_input is None:
+            msgspec.structs.force_setattr(self, "cached_input", self.input / 10)
+        if self.output is None:
+            msgspec.structs.force_setattr(self, "output", self.input * 8)
+        if self.input < 0 or self.output_share < 0 or not 0 <= (self.cached_input or 0.0) <= self.fresh:
+            raise ValueError("prices must not be negative, and cached input must not cost more than input")
+
+    @property
+    def fresh(self) -> float:
+        """A token that is sent for the first time; all of them go into the cache."""
+        return max(self.input, self.cache_write or 0.0)
+
+    @property
+    def cached_share(self) -> float:
+        """A cached token in the price of a fresh one."""
+        return (self.cached_input or 0.0) / self.fresh if self.fresh else 1.0
+
+    @property
+    def output_share(self) -> float:
+        """A token of output in the price of a fresh one."""
+        return (self.output or 0.0) / self.fresh if self.fresh else 8.0
+
+
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What one response, or a whole thread, cost."""
 
