@@ -138,27 +138,33 @@ async def _assemble(
     if request.pool is not None or any(server.enabled for server in config.mcp_servers.values()):
         servers = _make_servers(request, build_tools)
         request = msgspec.structs.replace(request, pool=servers.pool)
+    workbench = Workbench(
+        processes=ProcessTable(
+            clock=clock,
+            shell=shell,
+            environment=environment,
+            home=config.home,
+            allows_login=config.allow_login_shell,
+            secrets=secrets,
+            withheld=withheld_names(config.environment, config.secret_variables),
+        ),
+        environment=environment,
+        home=config.home,
+        fence=config.spindle.fence,
+        rules=rules,
+        image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
+        offload_home=config.home if offloads(config) else None,
+    )
+    hooks = None
+    if config.hooks or config.notify:
+        from spindle.assembly.hooks import make_hooks  # only for those who have any
+
+        hooks = make_hooks(request, thread, workbench, warnings)
     return Session(
         thread=thread,
         settings=settings,
         briefing=Briefing(briefing_options(request, shell.name, environment), history.last_turn_context),
-        workbench=Workbench(
-            processes=ProcessTable(
-                clock=clock,
-                shell=shell,
-                environment=environment,
-                home=config.home,
-                allows_login=config.allow_login_shell,
-                secrets=secrets,
-                withheld=withheld_names(config.environment, config.secret_variables),
-            ),
-            environment=environment,
-            home=config.home,
-            fence=config.spindle.fence,
-            rules=rules,
-            image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
-            offload_home=config.home if offloads(config) else None,
-        ),
+        workbench=workbench,
         store=store,
         notifier=Notifier(config.notify),
         configured=_configured(thread, settings, replay=request.replay),
@@ -170,6 +176,7 @@ async def _assemble(
         stream=stream,
         warming=warming,
         cap=order.cap if order is not None else lambda settings: settings,
+        hooks=hooks,
         make_agents=partial(make_agents, open_session, request, rules) if has_agents else None,
         servers=servers,
         make_servers=partial(_make_servers, request, build_tools),

@@ -35,6 +35,7 @@ FEATURES: dict[str, tuple[str, bool]] = {
     "collaboration_modes": ("stable", True),
     "personality": ("stable", True),
     "steer": ("stable", True),
+    "hooks": ("stable", True),
     "collab": ("experimental", False),
     "child_agents_md": ("experimental", False),
     "undo": ("experimental", False),
@@ -50,7 +51,7 @@ REFERENCE_FEATURES = _words("""
     current_time_reminder default_mode_request_user_input elevated_windows_sandbox
     enable_experimental_windows_sandbox enable_fanout enable_mcp_apps enable_request_compression
     exec_permission_approvals experimental_use_freeform_apply_patch experimental_use_unified_exec_tool
-    experimental_windows_sandbox external_migration fast_mode ghost_commit goals guardian_approval hooks
+    experimental_windows_sandbox external_migration fast_mode ghost_commit goals guardian_approval
     image_detail_original image_generation imagegenext in_app_browser include_apply_patch_tool js_repl
     js_repl_tools_only memories memory_tool multi_agent parallel plugins powershell_utf8 prevent_idle_sleep
     realtime_conversation remote_control remote_models remote_plugin request_permissions request_permissions_tool
@@ -68,7 +69,7 @@ _REFERENCE_ONLY = _words("""
     experimental_realtime_ws_base_url experimental_realtime_ws_mode experimental_realtime_ws_model
     experimental_realtime_ws_startup_context experimental_resume experimental_thread_config_endpoint
     experimental_use_exec_command_tool experimental_use_freeform_apply_patch experimental_use_rmcp_client
-    experimental_use_unified_exec_tool feedback forced_chatgpt_workspace_id ghost_snapshot hooks
+    experimental_use_unified_exec_tool feedback forced_chatgpt_workspace_id ghost_snapshot
     include_apps_instructions js_repl_node_module_dirs js_repl_node_path marketplaces mcp_oauth_callback_port
     mcp_oauth_callback_url memories model_availability_nux model_auto_compact_token_limit_scope
     model_max_output_tokens model_reasoning_summary_format notice otel permissions plan_mode_reasoning_effort
@@ -248,6 +249,7 @@ _USED = {
     ),
     "agents": Table({"max_threads": COUNT, "max_depth": COUNT}, is_open=True, named=AGENT_ROLE),
     "notify": STRINGS,
+    "hooks": ANY,
     "history": Table({"persistence": one_of("save-all", "none"), "max_bytes": COUNT}),
     "hide_agent_reasoning": BOOL,
     "show_raw_agent_reasoning": BOOL,

@@ -9,9 +9,15 @@ from typing import Any
 import msgspec
 
 from spindle.config.keys import FEATURES, KEYS, PROFILE
-from spindle.config.kinds import Layer, Table, check_layer, dotted, resolve_path
+from spindle.config.kinds import Layer, Table, check_layer, describe, dotted, resolve_path
 from spindle.config.policies import Policies, defaults_for, resolve_policies
-from spindle.config.project_layer import drop_forbidden, drop_loosening, project_layers, rule_folders
+from spindle.config.project_layer import (
+    drop_forbidden,
+    drop_loosening,
+    project_hook_files,
+    project_layers,
+    rule_folders,
+)
 from spindle.config.providers import build_providers, choose_provider
 from spindle.config.schema import Config, SpindleConfig
 from spindle.config.sources import merge, overrides_layer, read_layer, read_text, resolve_home
@@ -20,6 +26,7 @@ from spindle.errors import ConfigError
 from spindle.model.provider import Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.protocol.request import Prices
+from spindle.workspace.files import is_regular
 
 _MAX_UNKNOWN_KEYS = 10
 
@@ -35,6 +42,7 @@ def load_config(
     strict: bool = False,
     headless: bool = False,
     ignore_rules: bool = False,
+    skip_hook_consent: bool = False,
     config: Mapping[str, Any] | None = None,
     system_dir: str = "/etc/codex",
 ) -> Config:
@@ -43,14 +51,16 @@ def load_config(
     `overrides` are the `-c` strings; `config` is the same from a client, already parsed; `flags` holds typed top-level
     keys of the command line, and `add_dirs`. `headless`: nobody can answer, so approval is `never` and the sandbox
     read-only unless said otherwise. `strict`: an unknown key is an error. `ignore_rules`: no `.rules` files but the
-    administrator's.
+    administrator's. `skip_hook_consent`: hooks of a trusted project run without a look at each of them.
     """
     cwd = os.path.abspath(cwd)
     home = resolve_home(env)
     reader = _Reader(strict)
     own: dict[str, Any] = {}
-    for path in (f"{system_dir}/config.toml", *(() if ignore_user_config else (f"{home}/config.toml",))):
-        if (layer := read_layer(path)) is not None:
+    for folder, source in ((system_dir, "system"), *(() if ignore_user_config else ((home, "user"),))):
+        reader.take_hook_file(f"{folder}/hooks.json", source)
+        if (layer := read_layer(f"{folder}/config.toml")) is not None:
+            reader.take_hooks(layer, source, f"{folder}/config.toml")
             reader.check(layer, KEYS)
             merge(own, layer, reader.origins)
 
@@ -59,10 +69,12 @@ def load_config(
     extra_roots = [resolve_path(path, cwd) for path in flag_values.pop("add_dirs", ())]
     above.append(Layer(label="command line", folder=cwd, values=flag_values))
     for layer in above:
+        reader.take_hooks(layer, "sessionFlags")
         reader.check(layer, KEYS)
     profile = profile or above[0].values.get("profile") or own.get("profile")
     if profile:
         above.insert(0, reader.profile(profile, home, own, above[0].values))
+        reader.take_hooks(above[0], "user", f"{home}/{profile}.config.toml")
 
     without_project = _merged(own, above, {})
     trust = find_trust(cwd, without_project.get("projects", {}))
@@ -76,6 +88,8 @@ def load_config(
         drop_loosening(layer, own, defaults, reader.warnings)
         described |= dict.fromkeys(layer.values.get("mcp_servers", ()), layer.label)
         merge(merged, layer, reader.origins)
+    for path in project_hook_files(cwd, home, trust, markers, reader.warnings):
+        reader.take_hook_file(path, "project")
     merged = _merged(merged, above, reader.origins)
     merged["add_dirs"] = extra_roots
     merged["mcp_project_files"] = described
@@ -88,6 +102,7 @@ def load_config(
         reader.warnings.append("`instructions` is ignored; use developer_instructions or an AGENTS.md file")
     if merged.get("features", {}).get("exec_policy", FEATURES["exec_policy"][1]):
         merged["rule_folders"] = rule_folders(cwd, home, trust, markers, system_dir, only_system=ignore_rules)
+    merged["hooks"] = reader.hooks(merged.get("features", {}), skip_consent=skip_hook_consent)
     return _build(merged, home, cwd, trust, policies, provider, providers, reader)
 
 
@@ -99,6 +114,31 @@ class _Reader:
         self.warnings: list[str] = []
         self.origins: dict[str, str] = {}
         self._unknown: dict[str, int] = {}
+        self._hook_tables: list[tuple[str, str, Any]] = []
+        self._hook_files: list[tuple[str, Any]] = []
+
+    def take_hooks(self, layer: Layer, source: str, path: str = "") -> None:
+        """The hooks of one layer are added to those of the others, never replaced by them."""
+        if (table := layer.values.pop("hooks", None)) is not None:
+            if not isinstance(table, dict):
+                raise ConfigError(f"{layer.place(('hooks',))}: hooks must be a table, found {describe(table)}")
+            self._hook_tables.append((path, source, table))
+
+    def take_hook_file(self, path: str, source: str) -> None:
+        if is_regular(path):
+            self._hook_files.append((path, source))
+
+    def hooks(self, features: Mapping[str, Any], *, skip_consent: bool) -> tuple[Any, ...]:
+        is_on = features.get("hooks", features.get("codex_hooks", FEATURES["hooks"][1]))
+        if not is_on or not (self._hook_tables or self._hook_files):
+            return ()
+        from spindle.config.hooks import SESSION_FLAGS, HookTable, build_hooks  # only for those who have any
+
+        tables = [
+            HookTable(path=path or SESSION_FLAGS, source=source, table=table)  # pyright: ignore[reportArgumentType]
+            for path, source, table in self._hook_tables
+        ]
+        return build_hooks(tables, self._hook_files, self.warnings, skip_consent=skip_consent)
 
     def check(self, layer: Layer, table: Table) -> None:
         check_layer(layer, table, self._on_unknown)

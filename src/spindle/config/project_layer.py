@@ -30,6 +30,23 @@ def project_layers(cwd: str, home: str, trust: Trust, root_markers: Sequence[str
     return layers
 
 
+def project_hook_files(
+    cwd: str, home: str, trust: Trust, root_markers: Sequence[str], warnings: list[str]
+) -> list[str]:
+    """The `hooks.json` files from the project root down to `cwd` that lie in trusted folders."""
+    here = os.path.realpath(cwd)
+    files: list[str] = []
+    for folder in folders_between(find_root(here, root_markers) or here, here):
+        path = f"{folder}/.codex/hooks.json"
+        if not is_regular(path) or os.path.realpath(f"{folder}/.codex") == os.path.realpath(home):
+            continue
+        if trust.covers(folder):
+            files.append(path)
+        else:
+            warnings.append(f"{shown(path)} is ignored: {shown(folder)} is not a trusted project")
+    return files
+
+
 def rule_folders(
     cwd: str, home: str, trust: Trust, root_markers: Sequence[str], system_dir: str, *, only_system: bool = False
 ) -> tuple[tuple[str, bool], ...]:

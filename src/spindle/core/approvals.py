@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from spindle.policy.grants import Grant, Grants
 
 AMENDMENT = "approved_execpolicy_amendment"
+Consult = Callable[[str, str | None], Awaitable[bool]]
+"""Asked before a person is, with the call and why: true for yes; raises Rejected for no."""
 _WORDS = {
     "allow": "approved",
     "deny": "denied",
@@ -115,12 +117,13 @@ class Approvals:
         settings: ThreadSettings,
         boundary: Boundary,
         emit: Callable[[Msg], None],
+        consult: Consult | None = None,
     ) -> CallApprovals:
         """The questions one tool call may put."""
         from spindle.core.leave import CallApprovals  # with the first call
 
         self.load_rules(emit)
-        return CallApprovals(self, sub_id, turn_id, call_id, settings, boundary, emit)
+        return CallApprovals(self, sub_id, turn_id, call_id, settings, boundary, emit, consult)
 
     # ---- questions -----------------------------------------------------------------------------
 

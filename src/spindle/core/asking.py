@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from spindle.core.approvals import Answer, Approvals, Question
+from spindle.core.approvals import Answer, Approvals, Consult, Question
 from spindle.errors import Rejected
 from spindle.policy.grants import Grant
 from spindle.policy.sandbox import Boundary
@@ -29,7 +29,10 @@ class Asking:
         settings: ThreadSettings,
         boundary: Boundary,
         emit: Callable[[Msg], None],
+        consult: Consult | None = None,
     ) -> None:
+        self._consult = consult
+        self._consulted: set[object] = set()
         self._all = approvals
         self._sub_id = sub_id
         self._turn_id = turn_id
@@ -37,6 +40,13 @@ class Asking:
         self._settings = settings
         self._boundary = boundary
         self._emit = emit
+
+    async def _is_given(self, key: object, reason: str | None) -> bool:
+        """A hook says yes in a person's place. Each is asked once about a thing; raises Rejected when one says no."""
+        if self._consult is None or key in self._consulted:
+            return False
+        self._consulted.add(key)
+        return await self._consult(self._call_id, reason)
 
     async def _is_free(self, question: Question, refusal: str) -> bool:
         """True when the question can be put now. Else waits for the one in its way, whose "no" counts here too."""

@@ -6,7 +6,7 @@ A call is always answered: with the tool's result, with what went wrong, or with
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from spindle.context.truncate import guard_limit, truncate_output
 from spindle.errors import SpindleError
@@ -14,7 +14,10 @@ from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg, Warning
 from spindle.protocol.items import Item, Part, output_for
 from spindle.tools.router import ToolSet
-from spindle.tools.tool import ToolCall, ToolContext, ToolResult, Truncation
+from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, Truncation
+
+AroundCall = Callable[[Tool, ToolCall, ToolContext], Awaitable[ToolResult]]
+"""Runs a call, with what must happen before and after it."""
 
 ABORT_GRACE_S = 2.0
 """How long a cancelled tool may take to clean up before we stop waiting for it."""
@@ -47,6 +50,7 @@ class CallRunner:
         truncation: Truncation,
         allow_parallel: bool,
         mask: Callable[[str | list[Part]], str | list[Part]] | None = None,
+        around: AroundCall | None = None,
     ) -> None:
         self._tools = tools
         self._make_context = make_context
@@ -56,6 +60,7 @@ class CallRunner:
         self._allow_parallel = allow_parallel
         self._mask = mask
         """Takes secrets out of an output; whole, before it is cut, or a part of one would come through."""
+        self._around = around or _run
         self._calls: list[RunningCall] = []
 
     @property
@@ -72,7 +77,7 @@ class CallRunner:
             if before:
                 await asyncio.wait(before)
             running.started = self._clock.monotonic()
-            return await tool.run(call, self._make_context(call.call_id))
+            return await self._around(tool, call, self._make_context(call.call_id))
 
         running = RunningCall(call, asyncio.ensure_future(answer()), exclusive)
         self._calls.append(running)
@@ -129,6 +134,10 @@ class CallRunner:
         if running.call.name in ONE_SHOT_SHELLS:
             return ToolResult(output=f"Wall time: {seconds} seconds\naborted by user")
         return ToolResult(output=f"aborted by user after {seconds}s")
+
+
+async def _run(tool: Tool, call: ToolCall, ctx: ToolContext) -> ToolResult:
+    return await tool.run(call, ctx)
 
 
 def _has_result(task: asyncio.Task[ToolResult]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,6 +26,9 @@ from spindle.protocol.items import Item, decode_json, encode_json, item_text
 from spindle.protocol.request import Request
 from spindle.protocol.settings import ThreadSettings
 
+if TYPE_CHECKING:
+    from spindle.core.hooks import Hooks
+
 Emit = Callable[[Msg], None]
 
 _NO_TOOLS = b"[]"
@@ -38,9 +42,15 @@ class Compactor:
     """Compacts one thread. A failure or an interrupt leaves the thread as it was."""
 
     def __init__(
-        self, thread: LiveThread, briefing: Briefing, options: CompactionOptions, editor: Editor | None = None
+        self,
+        thread: LiveThread,
+        briefing: Briefing,
+        options: CompactionOptions,
+        editor: Editor | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self._editor = editor
+        self._hooks = hooks
         self._thread = thread
         self._briefing = briefing
         self._options = options
@@ -77,6 +87,7 @@ class Compactor:
         instructions: str | None = None,
         *,
         shown_to: ThreadSettings | None = None,
+        trigger: str = "auto",
     ) -> None:
         """Replace the thread by a short one. `instructions` are a person's words about what must be kept.
 
@@ -86,6 +97,9 @@ class Compactor:
         if not self._can_help():
             emit(Warning(message="there is nothing in this thread yet that could be compacted"))
             return
+        hooks = None if self._hooks is None else self._hooks.at(turn_id, shown_to or settings, emit)
+        if hooks is not None:
+            await hooks.before_compact(trigger)
         before = thread.tokens_in_context
         shown = {"type": "ContextCompaction", "id": thread.clock.uuid7()}
         emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
@@ -104,6 +118,8 @@ class Compactor:
         emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
         emit(ContextCompacted(tokens_before=before, tokens_after=thread.tokens_in_context))
         emit(Warning(message=compaction_warning(thread.history.compaction_count)))
+        if hooks is not None:
+            await hooks.after_compact(trigger)
 
     async def _shortened(
         self, settings: ThreadSettings, context: list[Item], instructions: str | None, emit: Emit

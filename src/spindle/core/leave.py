@@ -60,9 +60,8 @@ class CallApprovals(Asking):
     def _of_tools(self) -> ToolLeave:
         from spindle.core.tool_leave import ToolLeave  # only for those who have MCP servers
 
-        return ToolLeave(
-            self._all, self._sub_id, self._turn_id, self._call_id, self._settings, self._boundary, self._emit
-        )
+        call = (self._sub_id, self._turn_id, self._call_id)
+        return ToolLeave(self._all, *call, self._settings, self._boundary, self._emit, self._consult)
 
     # ---- commands ------------------------------------------------------------------------------
 
@@ -93,6 +92,8 @@ class CallApprovals(Asking):
             if self._all.grants.cover_command(argv, cwd, self._boundary, sandboxed=sandboxed):
                 return Permit(sandboxed=sandboxed, asked=True, cwd=cwd)
             question = _CommandQuestion(argv, cwd, sandboxed, _reason(ask.reason, justification), ask.prefix)
+            if await self._is_given(question.key, question.reason):
+                return Permit(sandboxed=sandboxed, asked=True, cwd=cwd)
             if await self._is_free(question.open(self._sub_id, self._call_id), USER_REJECTED_COMMAND):
                 break
         answer = await self._put_command(question)
@@ -111,6 +112,8 @@ class CallApprovals(Asking):
         question = _CommandQuestion(argv, cwd, False, _RETRY_REASON, prefix)
         while not self._all.grants.cover_command(argv, cwd, self._boundary, sandboxed=False):
             try:
+                if await self._is_given(question.key, question.reason):
+                    return True
                 if await self._is_free(question.open(self._sub_id, self._call_id), USER_REJECTED_COMMAND):
                     return (await self._put_command(question)).is_yes
             except Rejected:
@@ -222,6 +225,8 @@ class CallApprovals(Asking):
         paths = _paths(changes)
         key = ("patch", encode_payload(changes))
         while not self._all.grants.cover_files(paths, self._boundary):
+            if await self._is_given(key, reason):
+                return
             question = Question("patch", self._sub_id, self._call_id, key)
             if not await self._is_free(question, USER_REJECTED_PATCH):
                 continue
@@ -262,8 +267,12 @@ class _CommandQuestion:
         self.reason = reason
         self.prefix = prefix
 
+    @property
+    def key(self) -> object:
+        return "exec", tuple(self.argv), self.cwd, self.sandboxed
+
     def open(self, sub_id: str, call_id: str) -> Question:
-        return Question("exec", sub_id, call_id, ("exec", tuple(self.argv), self.cwd, self.sandboxed))
+        return Question("exec", sub_id, call_id, self.key)
 
     def grant(self, expires: Any) -> Grant:
         return command_grant(self.argv, self.cwd, sandboxed=self.sandboxed, expires=expires)

@@ -55,6 +55,7 @@ from spindle.protocol.settings import ThreadSettings
 from spindle.thread.store import ThreadStore
 
 if TYPE_CHECKING:
+    from spindle.core.hooks import Hooks
     from spindle.core.servers import Servers
     from spindle.core.subagents import Subagents
 
@@ -83,6 +84,7 @@ class Session:
         make_agents: Callable[[Session, EventStream], Subagents] | None = None,
         servers: Servers | None = None,
         make_servers: Callable[[], Servers] | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self.thread = thread
         self.settings = settings
@@ -116,6 +118,7 @@ class Session:
             compaction=compaction or CompactionOptions(),
             cap=cap,
             servers=servers,
+            hooks=hooks,
         )
 
     # ---- the outside ---------------------------------------------------------------------------

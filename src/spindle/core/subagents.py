@@ -67,6 +67,8 @@ class AgentOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What the composition root needs to open a sub-agent's session."""
 
     parent_thread_id: str
+    parent_transcript: str | None = None
+    """The record of the parent's thread."""
     depth: int
     role: AgentRole | None
     settings: ThreadSettings
@@ -286,6 +288,7 @@ class Subagents:
 
         order = AgentOrder(
             parent_thread_id=self._thread.thread_id,
+            parent_transcript=None if (writer := self._thread.history.writer) is None else writer.path,
             depth=self._depth + 1,
             role=role,
             settings=cap(_with_role(settings, role)),

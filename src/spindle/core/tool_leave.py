@@ -41,6 +41,8 @@ class ToolLeave(Asking):
     async def _ask_about_tool(self, tool: RemoteTool, arguments: dict[str, Any], reason: str | None) -> None:
         key = ("tool", tool.server, tool.name, encode_payload(arguments))
         while not self._all.grants.cover_tool(tool.server, tool.name, self._boundary):
+            if await self._is_given(key, reason):
+                return
             question = Question(KIND, self._sub_id, self._call_id, key)
             if not await self._is_free(question, USER_REJECTED_TOOL):
                 continue

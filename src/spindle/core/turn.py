@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.core.calls import CallRunner
+from spindle.core.calls import AroundCall, CallRunner
 from spindle.core.live_thread import LiveThread
 from spindle.core.secrecy import StreamedText, mask_output
 from spindle.errors import ImageRejected, ModelError, StreamDropped
@@ -62,12 +62,16 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     settings: ThreadSettings
     output_schema: dict[str, object] | None
-    absorb_input: Callable[[], bool]
+    absorb_input: Callable[[], Awaitable[bool]]
     """Append input that arrived meanwhile; true when there was any."""
     make_context: Callable[[str], ToolContext]
     """The context for one call, by its id."""
     make_room: Callable[[bool], Awaitable[bool]]
     """Shorten the thread where that is due, or (true) because the server says it is too long; true when it was done."""
+    around_call: AroundCall | None = None
+    """Runs a call between its hooks, where there are any."""
+    goes_on: Callable[[str | None], Awaitable[bool]] | None = None
+    """Asked when the model is done; true when it was given more to do."""
     max_samples: int = 0
     """Stop after so many requests; 0 = no limit."""
 
@@ -102,7 +106,7 @@ async def run_turn(thread: LiveThread, turn: Turn, emit: Emit) -> TurnOutcome:
     while True:
         if samples:
             await turn.make_room(False)
-        turn.absorb_input()
+        await turn.absorb_input()
         try:
             sample = await ask(thread, turn, turn_state, emit)
         except ModelError as error:
@@ -113,7 +117,9 @@ async def run_turn(thread: LiveThread, turn: Turn, emit: Emit) -> TurnOutcome:
         last_message = sample.last_message or last_message
         if turn.max_samples and samples >= turn.max_samples and sample.wants_more:
             raise ModelError(f"stopped after {samples} model requests (spindle.limits.max_steps)")
-        if not sample.wants_more and not turn.absorb_input():
+        if not sample.wants_more and not await turn.absorb_input():
+            if turn.goes_on is not None and await turn.goes_on(last_message):
+                continue
             completed = sample.completed
             return TurnOutcome(last_message=last_message, response_id=completed.response_id if completed else None)
 
@@ -132,6 +138,7 @@ async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit)
             truncation=thread.truncation,
             allow_parallel=thread.traits.supports_parallel_tool_calls,
             mask=partial(mask_output, secrets=thread.secrets),
+            around=turn.around_call,
         )
         try:
             failure = await read_answer(thread, turn, turn_state, sample, calls, emit)

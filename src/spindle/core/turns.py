@@ -22,12 +22,14 @@ from spindle.core.workbench import Workbench
 from spindle.errors import ModelError, SpindleError
 from spindle.prompt.aborted import aborted_marker
 from spindle.protocol.events import Error, Event, Msg, TaskComplete, TaskStarted, TurnAborted, Warning
+from spindle.protocol.items import Item
 from spindle.protocol.ops import Compact, StartOver, Submission, UserInput, UserTurn
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from spindle.core.compaction import Compactor
+    from spindle.core.hooks import Hooks, TurnHooks
     from spindle.core.servers import Servers
 
 WARM_AFTER_S = 0.05
@@ -37,13 +39,19 @@ WARM_AFTER_S = 0.05
 class RunningTurn:
     """The turn that runs now. `reason` is what its terminal event says should somebody stop it."""
 
-    __slots__ = ("emit", "has_begun", "inputs", "is_stopping", "reason", "settings", "submission", "task", "turn_id")
+    __slots__ = (
+        *("emit", "has_begun", "hooks", "inputs", "is_stopping", "reason", "settings", "submission", "task"),
+        "turn_id",
+    )
 
-    def __init__(self, submission: Submission, turn_id: str, settings: ThreadSettings, emit: Emit) -> None:
+    def __init__(
+        self, submission: Submission, turn_id: str, settings: ThreadSettings, emit: Emit, hooks: Hooks | None = None
+    ) -> None:
         self.submission = submission
         self.turn_id = turn_id
         self.settings = settings
         self.emit = emit
+        self.hooks: TurnHooks | None = hooks and hooks.at(turn_id, settings, emit)
         self.reason = "interrupted"
         self.inputs: list[str] = []
         """What the person said, steered input included."""
@@ -70,6 +78,7 @@ class Turns:
         compaction: CompactionOptions,
         cap: Callable[[ThreadSettings], ThreadSettings] = lambda settings: settings,
         servers: Servers | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self._thread = thread
         self._briefing = briefing
@@ -86,6 +95,7 @@ class Turns:
         self._cap = cap
         """Takes out of settings what is not allowed at this moment."""
         self.servers = servers
+        self._hooks = hooks
         self._compaction = compaction
         self._compactor: Compactor | None = None
         self.approvals = Approvals(
@@ -111,7 +121,7 @@ class Turns:
             self._briefing.notice(msg)
             self._stream.emit(Event(submission.id, msg))
 
-        running = RunningTurn(submission, turn_id, self._cap(settings), emit)
+        running = RunningTurn(submission, turn_id, self._cap(settings), emit, self._hooks)
         self._running = running
         running.task = asyncio.ensure_future(self._run(running))
 
@@ -136,6 +146,8 @@ class Turns:
 
     async def close(self) -> None:
         await self.stop("interrupted")
+        if self._hooks is not None:
+            await self._hooks.aclose(lambda msg: self._stream.emit(Event("", msg)))
 
     def _drop_steered(self) -> None:
         """What waits for a turn that is stopped goes with it; whoever sent it is told."""
@@ -190,7 +202,7 @@ class Turns:
         emit, turn_id, settings = running.emit, running.turn_id, running.settings
         if isinstance(op := running.submission.op, Compact):
             await self._announce(running)
-            await self.compactor.compact(settings, turn_id, emit, op.instructions)
+            await self.compactor.compact(settings, turn_id, emit, op.instructions, trigger="manual")
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         if isinstance(op, StartOver):
             from spindle.core.swap import start_over  # seldom
@@ -199,7 +211,8 @@ class Turns:
             start_over(self._thread, self._briefing, settings, turn_id, emit, self._compaction)
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         op = _input_op(running.submission)
-        await self._begin(running, op)
+        if not await self._begin(running, op):
+            return TaskComplete(turn_id=turn_id, last_agent_message=None)
         turn = Turn(
             turn_id=turn_id,
             settings=settings,
@@ -207,6 +220,8 @@ class Turns:
             absorb_input=lambda: self._absorb(running),
             make_context=lambda call_id: self._tool_context(call_id, running),
             make_room=lambda is_full: self._make_room(running, is_full=is_full),
+            around_call=running.hooks and running.hooks.around_call,
+            goes_on=running.hooks and running.hooks.goes_on,
             max_samples=self._max_samples,
         )
         outcome = await run_turn(self._thread, turn, emit)
@@ -221,9 +236,9 @@ class Turns:
             emit(Warning(message=trouble))
         return TaskComplete(turn_id=turn_id, last_agent_message=outcome.last_message, response_id=outcome.response_id)
 
-    async def _begin(self, running: RunningTurn, op: UserTurn | UserInput) -> None:
-        """Append what changed in the world, then the input; the order is the record's order."""
-        thread, settings, emit = self._thread, running.settings, running.emit
+    async def _begin(self, running: RunningTurn, op: UserTurn | UserInput) -> bool:
+        """Append what changed in the world, then the input; the order is the record's order. False: a hook objects."""
+        thread, settings = self._thread, running.settings
         model_before = thread.traits.slug
         if model_before != settings.model:
             thread.cache.declare("model_changed")
@@ -241,10 +256,25 @@ class Turns:
         snapshot = self._briefing.before_input(thread, settings, say, prefixes)
         await self._announce(running)
         await self._make_room(running, model=model_before)
-        running.inputs.append(self._briefing.append_input(thread, op.items, settings, running.turn_id, emit))
+        is_stopped = running.hooks is not None and await running.hooks.begin() is not None
+        is_taken = not is_stopped and await self._take_input(running, op)
         thread.history.append_turn_context(
             self._briefing.turn_context(snapshot, thread, settings, running.turn_id, op.final_output_json_schema)
         )
+        return is_taken
+
+    async def _take_input(self, running: RunningTurn, op: UserTurn | UserInput) -> bool:
+        """Append an input and what hooks add to it; false when one of them does not let it in."""
+        added: list[Item] = []
+        if running.hooks is not None:
+            refusal, added = await running.hooks.prompt(_text_of(op))
+            if refusal is not None:
+                running.emit(Warning(message=f"this input did not reach the model, a hook objects: {refusal}"))
+                return False
+        thread, settings = self._thread, running.settings
+        running.inputs.append(self._briefing.append_input(thread, op.items, settings, running.turn_id, running.emit))
+        thread.append_items(added)
+        return True
 
     async def _announce(self, running: RunningTurn) -> None:
         """The turn has begun. No request is made before it is known which tools there are."""
@@ -268,7 +298,7 @@ class Turns:
                 from spindle.core.editing import Editor
 
                 editor = Editor(self._thread, self._compaction)
-            self._compactor = Compactor(self._thread, self._briefing, self._compaction, editor)
+            self._compactor = Compactor(self._thread, self._briefing, self._compaction, editor, self._hooks)
         return self._compactor
 
     async def _make_room(self, running: RunningTurn, *, is_full: bool = False, model: str | None = None) -> bool:
@@ -291,17 +321,17 @@ class Turns:
             thread.use_model(settings.model)
         return True
 
-    def _absorb(self, running: RunningTurn) -> bool:
+    async def _absorb(self, running: RunningTurn) -> bool:
         """Append steered input; true when there was any. Asked before each request, a good time for bad news too."""
         self._report_lost_record(running.emit)
         self._briefing.append_nested(self._thread, running.settings, running.emit)
-        steered, self._steered = self._steered, []
-        for submission in steered:
-            items = _input_op(submission).items
-            running.inputs.append(
-                self._briefing.append_input(self._thread, items, running.settings, running.turn_id, running.emit)
-            )
-        return bool(steered)
+        is_any = False
+        while self._steered:
+            submission = self._steered[0]
+            is_any |= await self._take_input(running, _input_op(submission))
+            if submission in self._steered:  # whoever stops the turn meanwhile has dropped it, and said so
+                self._steered.remove(submission)
+        return is_any
 
     def _tool_context(self, call_id: str, running: RunningTurn) -> ToolContext:
         settings, turn_id, emit = self._cap(running.settings), running.turn_id, running.emit
@@ -313,6 +343,7 @@ class Turns:
             settings=settings,
             boundary=boundary,
             emit=emit,
+            consult=running.hooks and running.hooks.permission,
         )
         return self._workbench.tool_context(
             self._thread,
@@ -339,6 +370,12 @@ class Turns:
         if writer is not None and writer.failed and not self._said_lost:
             self._said_lost = True
             emit(Warning(message=f"this thread is not being recorded: {writer.failed}"))
+
+
+def _text_of(op: UserTurn | UserInput) -> str:
+    """What the person typed, as hooks are told."""
+    texts = (item.get("text") for item in op.items)
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _input_op(submission: Submission) -> UserTurn | UserInput:

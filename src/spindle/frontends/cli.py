@@ -23,6 +23,7 @@ COMMANDS = {
     "sandbox": "run a command as the agent would: sandbox [--mode MODE] [--] COMMAND",
     "execpolicy": "what the rules say about a command: execpolicy check [--rules FILE] [--] COMMAND",
     "grants": "what you allowed for good: grants [list], grants revoke ID",
+    "hooks": "commands that run at named moments: hooks [list], hooks trust [KEY], hooks distrust [KEY]",
     "doctor": "try what Spindle needs on this system, above all the sandbox",
     "login": "store an API key (login --with-api-key, login status)",
     "logout": "forget the stored login",
@@ -131,6 +132,10 @@ def _front_end(name: str) -> tuple[Sequence[Option], Runner]:
         from spindle.frontends import grants
 
         return grants.OPTIONS, grants.run
+    if name == "hooks":
+        from spindle.frontends import hooks
+
+        return hooks.OPTIONS, hooks.run
     if name == "doctor":
         from spindle.frontends import doctor
 

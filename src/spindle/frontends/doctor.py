@@ -18,6 +18,7 @@ from spindle.frontends.options import FLAG, Option, Parsed
 from spindle.policy.environment import EnvironmentPolicy, child_environment
 from spindle.policy.sandbox import Fence
 from spindle.process.sandbox.survey import WORDS, Backend, Trial, resource_limits, survey, try_mode
+from spindle.protocol.quote import visible
 
 OPTIONS = (Option(("--json",), FLAG, "print one JSON object"),)
 
@@ -60,6 +61,7 @@ async def _examine(parsed: Parsed) -> Report:
     _home(config.home if config is not None else home_from(), checks)
     if config is not None:
         _login(config, checks)
+        _hooks(config, checks)
     _terminal(checks)
     _program("git", "folders that are no repository work too", checks)
     _program("rg", "the model searches with grep instead", checks)
@@ -128,6 +130,16 @@ def _login(config: Config, checks: list[Check]) -> None:
     checks.extend(Check("login", WARN, warning) for warning in signed_in.warnings)
     words = "there is a key for" if has_key else "no key is needed for"
     checks.append(Check("login", OK, f"{words} {provider}; it was not tried"))
+
+
+def _hooks(config: Config, checks: list[Check]) -> None:
+    if not config.hooks:
+        return
+    from spindle.frontends.hooks import state_of
+
+    for hook in config.hooks:
+        status = OK if hook.may_run and hook.is_confined else NOTE if not hook.may_run else WARN
+        checks.append(Check("hook", status, f"{hook.event} in {hook.path} {state_of(hook)}: {visible(hook.command)}"))
 
 
 def _terminal(checks: list[Check]) -> None:

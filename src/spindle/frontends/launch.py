@@ -33,6 +33,11 @@ COMMON = (
         FLAG,
         "no approvals and no sandbox; only inside a container or VM of your own",
     ),
+    Option(
+        ("--dangerously-bypass-hook-trust",),
+        FLAG,
+        "run the hooks of a trusted project without your consent to each of them",
+    ),
     Option(("-C", "--cd"), VALUE, "work in this folder", "DIR"),
     Option(("--add-dir",), LIST, "one more folder that may be written", "DIR"),
     Option(("--search",), FLAG, "live web search"),
@@ -57,6 +62,7 @@ def config_from(
         profile=parsed.value("profile"),
         ignore_user_config=parsed.flag("ignore_user_config"),
         ignore_rules=parsed.flag("ignore_rules"),
+        skip_hook_consent=parsed.flag("dangerously_bypass_hook_trust"),
         strict=parsed.flag("strict_config"),
     )
 

@@ -8,6 +8,7 @@ from spindle.protocol.events import (
     Error,
     ExecCommandBegin,
     ExecCommandEnd,
+    HookCompleted,
     ItemCompleted,
     Msg,
     PatchApplyEnd,
@@ -97,6 +98,8 @@ class Transcript:
                 from spindle.frontends.tool_servers import tool_call_text  # with the first call to a server
 
                 return tool_call_text(msg, self._paint)
+            case HookCompleted(run=run):
+                return self._hook(run)
             case _ if str(msg.__struct_config__.tag).startswith("collab_"):
                 from spindle.frontends.agents import agent_text  # with the first sub-agent
 
@@ -122,6 +125,13 @@ class Transcript:
         )
         body = "\n".join(f"{self._paint('1', name + ':')} {visible(value)}" for name, value in rows)
         return f"Spindle {self._version}\n{RULE}\n{body}\n{RULE}\n"
+
+    def _hook(self, run: dict[str, Any]) -> str:
+        """That it ran and how it ended; what it told the model is the model's."""
+        name = "".join(word.capitalize() for word in run["event_name"].split("_"))
+        texts = [entry["text"] for entry in run["entries"] if entry["kind"] != "context"]
+        style = {"completed": "2", "failed": "33"}.get(run["status"], "31")
+        return "\n".join((self._paint(style, f"hook {name} {run['status']}"), *map(printable, texts))) + "\n"
 
     def _command_end(self, msg: ExecCommandEnd) -> str:
         took = f"{msg.duration.secs * 1000 + msg.duration.nanos // 1_000_000}ms"

@@ -129,6 +129,7 @@ class Launcher:
                 tty=command.tty,
                 pass_fds=() if setup < 0 else (setup,),
                 output_file=output_file,
+                input_file=command.input_file,
                 error_file=command.error_file,
             )
             return self._start(spec, on_output)

@@ -40,6 +40,8 @@ class SpawnSpec(msgspec.Struct, frozen=True, kw_only=True):
     pass_fds: tuple[int, ...] = ()
     output_file: int | None = None
     """A descriptor that takes standard output, for a program nobody listens to; its errors go nowhere."""
+    input_file: int | None = None
+    """A descriptor that is standard input; nothing to read without one."""
     error_file: int | None = None
     """A descriptor that takes standard error, where it is to be told from the output."""
 
@@ -241,7 +243,8 @@ def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
             pass  # a small pipe only costs more reads
         os.set_blocking(read_end, False)
         errors = write_end if spec.error_file is None else spec.error_file
-        popen = _popen(spec, spec.launch.argv, env, subprocess.DEVNULL, write_end, errors)
+        given = subprocess.DEVNULL if spec.input_file is None else spec.input_file
+        popen = _popen(spec, spec.launch.argv, env, given, write_end, errors)
     except BaseException:
         os.close(read_end)
         raise

@@ -397,6 +397,23 @@ class WebSearchEnd(Msg, frozen=True, kw_only=True, tag="web_search_end"):
     action: dict[str, Any] | None = None
 
 
+# ---- hooks -----------------------------------------------------------------------------------------
+
+
+class HookStarted(Msg, frozen=True, kw_only=True, tag="hook_started"):
+    """A hook begins to run. `run` is a `protocol.hooks.HookRun`."""
+
+    turn_id: str | None
+    run: dict[str, Any]
+
+
+class HookCompleted(Msg, frozen=True, kw_only=True, tag="hook_completed"):
+    """A hook is over; the run says how, and what it said."""
+
+    turn_id: str | None
+    run: dict[str, Any]
+
+
 # ---- answers to other ops --------------------------------------------------------------------------
 
 

@@ -45,6 +45,7 @@ CONTEXT_PREFIXES = (
     "<user_instructions>",
     "<user_action>",
     "<work_ledger>",
+    "<hook_prompt",
 )
 """How user-role messages begin that no person typed (compared in lower case)."""
 

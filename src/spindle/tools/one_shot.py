@@ -71,10 +71,12 @@ def _answer(ctx: ToolContext, exit_code: int, seconds: float, output: Taken, *, 
     text, truncated = cut_for_model(output, ctx.truncation.mode, ctx.truncation.limit)
     if truncated:
         text += put_aside(output, ctx)
+    plain = text
     if as_json:
         if truncated:
             text = f"Total output lines: {output.lines}\n\n{text}"
         metadata = {"exit_code": exit_code, "duration_seconds": round(seconds, 1)}
-        return ToolResult(output=encode_json({"output": text, "metadata": metadata}).decode())
+        return ToolResult(output=encode_json({"output": text, "metadata": metadata}).decode(), plain=plain)
     lines = f"Total output lines: {output.lines}\n" if truncated else ""
-    return ToolResult(output=f"Exit code: {exit_code}\nWall time: {seconds:.1f} seconds\n{lines}Output:\n{text}")
+    output_text = f"Exit code: {exit_code}\nWall time: {seconds:.1f} seconds\n{lines}Output:\n{text}"
+    return ToolResult(output=output_text, plain=plain)

@@ -130,7 +130,7 @@ def _report(ctx: ToolContext, live: LiveProcess, started: float, max_tokens: flo
             f"\n\nWarning: {count} sessions are open; beyond 64 the one not used for the longest time is ended. "
             "End those you no longer need."
         )
-    return _answer(ctx, started, status, live.unread, max_tokens, is_running=True, after=warning)
+    return _answer(ctx, started, status, live.unread, max_tokens, session_id=live.id, after=warning)
 
 
 def _answer(
@@ -140,7 +140,7 @@ def _answer(
     output: OutputRing,
     max_tokens: float | None,
     *,
-    is_running: bool = False,
+    session_id: int | None = None,
     after: str = "",
 ) -> ToolResult:
     policy = ctx.truncation
@@ -148,7 +148,7 @@ def _answer(
     limit = min(DEFAULT_OUTPUT_TOKENS if max_tokens is None else max(0, int(max_tokens)), allowed)
     # Looked at before it is taken: then only both ends are left.
     whole = output.peek() if ctx.offload_home is not None and output.total > 4 * limit else None
-    taken = output.take(hold_partial=is_running, most=4 * limit)
+    taken = output.take(hold_partial=session_id is not None, most=4 * limit)
     text, truncated = cut_for_model(taken, "tokens", limit)
     count = -(-taken.total // 4)
     if truncated:
@@ -158,5 +158,7 @@ def _answer(
     seconds = ctx.clock.monotonic() - started
     return ToolResult(
         output=f"Chunk ID: {chunk_id}\nWall time: {seconds:.4f} seconds\n{status}\n"
-        f"Original token count: {count}\nOutput:\n{text}{after}"
+        f"Original token count: {count}\nOutput:\n{text}{after}",
+        plain=text,
+        session_id=session_id,
     )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from spindle.errors import SpindleError
 from spindle.frontends.app_server.items import sandbox_to_wire
@@ -16,6 +13,7 @@ from spindle.frontends.launch import working_folder
 from spindle.policy.environment import child_environment
 from spindle.policy.sandbox import boundary_of
 from spindle.process.command import Command
+from spindle.process.error_stream import error_stream
 from spindle.process.output import OutputRing
 from spindle.process.table import ProcessTable
 from spindle.protocol import settings
@@ -68,7 +66,8 @@ async def command_exec(call: Call, params: CommandExecParams) -> Wire:
     table = ProcessTable(clock=call.server.clock, shell=user_shell(), environment=environment, home=config.home)
     limit_ms = TIME_LIMIT_MS if params.timeout_ms is None else params.timeout_ms
     try:
-        with _error_stream() as (error_file, errors):
+        errors = OutputRing()
+        with error_stream(errors) as error_file:
             command = Command(argv=params.command, cwd=cwd, boundary=boundary, error_file=error_file)
             done = await table.run(command, timeout_s=None if params.disable_timeout else limit_ms / 1000)
         return CommandExecResult(exit_code=done.exit_code, stdout=_text(done.output), stderr=_text(errors))
@@ -86,34 +85,6 @@ def _policy(call: Call, given: SandboxPolicy | None) -> settings.SandboxPolicy:
     if policy.mode not in (config.allowed_sandbox_modes or (policy.mode,)):
         raise RpcError(f"the sandbox mode {policy.mode} is not allowed here by the administrator")
     return policy
-
-
-@contextmanager
-def _error_stream() -> Iterator[tuple[int, OutputRing]]:
-    """A pipe for standard error: the end to write to, and what came through it, as much as is kept."""
-    loop = asyncio.get_running_loop()
-    read_end, write_end = os.pipe()
-    os.set_blocking(read_end, False)
-    ring = OutputRing()
-
-    def collect() -> bool:
-        try:
-            data = os.read(read_end, _CHUNK)
-        except BlockingIOError:
-            return False
-        ring.add(data)
-        return bool(data)
-
-    loop.add_reader(read_end, collect)
-    try:
-        yield write_end, ring
-    finally:
-        loop.remove_reader(read_end)
-        os.close(write_end)
-        for _ in range(_CHUNK):
-            if not collect():
-                break
-        os.close(read_end)
 
 
 def _text(ring: OutputRing) -> str:
