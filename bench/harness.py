@@ -195,6 +195,21 @@ class Bench:
             found.append((time.monotonic() - started_s) * 1000)
         return found
 
+    def time_own(self, program: Program, calls: int) -> dict[str, list[float]]:
+        """Milliseconds of CPU that making a thread of so many calls shorter takes us, by name."""
+        home = self.home(program)
+        python = Path(program.command[0]).parent / "python"
+        folder = self.scratch / "own"
+        (folder / "home").mkdir(parents=True, exist_ok=True)
+        words = [str(python), str(HERE / "own_time.py"), str(calls), str(folder)]
+        env = environment(home, self.scratch)
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, env=env, cwd=folder)
+        found: dict[str, list[float]] = {}
+        for line in done.stdout.splitlines():
+            name, reading = line.split()
+            found.setdefault(name, []).append(float(reading))
+        return found
+
 
 def wait(child: subprocess.Popen[bytes], limit_s: float) -> tuple[int, Any]:
     """The exit code and what the process used; kills it at the limit."""

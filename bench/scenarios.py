@@ -48,6 +48,9 @@ JUDGED = [
     Judged("peak_large", "peak memory, {calls} calls", "MB", "absolute", 120.0, 60.0),
     Judged("connections", "TCP connections of a session", "", "absolute", 1.0),
     Judged("interrupt", "interrupt to idle, the slowest state", "ms", "absolute", 200.0),
+    Judged("compaction", "compaction of {calls} calls, our own CPU", "ms", "absolute", 50.0, 30.0),
+    Judged("rule", "clearing {calls} calls by rule, CPU", "ms", "absolute", 20.0, 10.0),
+    Judged("rule_everything", "the same with every option", "ms", "absolute", 20.0, 15.0),
     Judged("version", "`--version`", "ms", "ratio", 2.0),
 ]
 
@@ -151,6 +154,14 @@ def version(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> Non
     into.setdefault("version", []).append(bench.time_version(program) * 1000)
 
 
+def shorter(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
+    """Compaction and clearing by rule, our own CPU. The best of a few: what else the machine does is not ours."""
+    if program.name != "spindle":
+        return
+    for name, readings in bench.time_own(program, sizes.calls).items():
+        into.setdefault(name, []).append(min(readings))
+
+
 def many_calls(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
     """One long thread, and then its resume; each program resumes what it wrote itself."""
     home = bench.home(program, "long")
@@ -178,6 +189,7 @@ def plan(sizes: Sizes) -> Iterator[tuple[str, Scenario, int]]:
     yield "a flood of output", flood, sizes.repeats_of_long
     yield "parallel calls", parallel, sizes.repeats_of_long
     yield "a long thread", many_calls, 1
+    yield "making one shorter", shorter, 1
 
 
 def measure(

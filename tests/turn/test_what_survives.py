@@ -154,3 +154,13 @@ async def test_pins_and_the_ledger_survive_a_resume(start: Any) -> None:
     await second.end_of(second.submit(Compact()))
     await second.turn("on", says("."))
     assert "FACT-1" in seen(second) and "`exit 3`: exit 3" in seen(second)
+
+
+async def test_the_ledger_of_a_long_thread_is_kept_up_so_that_a_compaction_finds_it_done(start: Any) -> None:
+    driver = await start()
+    await driver.turn("hi", runs("exit 3", "c1"), says("."))
+    notes = driver.session.thread.notes
+    assert notes.unread_records == len(driver.session.thread.history.records)
+    await driver.turn("many", [runs("true", f"m{number}") for number in range(120)], says("x"), says("."))
+    assert notes.unread_records < 20
+    assert len(notes.ledger().commands) == 2

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from spindle.protocol.items import Item, call_id_of, decode_json, is_call, is_output
+from spindle.protocol.items import CALL_TYPES, OUTPUT_TYPES, Item, call_id_of, decode_json
 from spindle.protocol.quote import shell_join
 
 COMMAND_TOOLS = frozenset(("exec_command", "shell", "shell_command", "container.exec", "local_shell"))
@@ -25,6 +25,7 @@ PATCH_DONE = "Success. Updated the following files:"
 _READERS = frozenset(("cat", "nl", "sed", "head", "tail"))
 _SHELLS = frozenset(("bash", "sh", "zsh"))
 _WORD = r"""\s*(?:'([^']*)'|"([^"$`\\]*)"|([^\s'"$`\\|&;<>(){}*?\[\]~#!]+))(?=\s|$)"""
+_SPECIAL = r"[^\w ./,:=@%+-]"
 _EXIT_CODE = r"(?:\A|\n)(?:Exit code: |Process exited with code )(-?\d+)\n"
 _PATCH_FILE = r"(?m)^\*\*\* (Add File|Delete File|Update File|Move to): (.+?)\s*$"
 _CHANGES: dict[str, Literal["added", "changed", "deleted"]] = {
@@ -60,22 +61,18 @@ class PatchedFile(msgspec.Struct, frozen=True):
 
 def find_pairs(items: Sequence[Item]) -> list[Pair]:
     """Every call that has an output after it, in the order of the calls."""
-    outputs: dict[tuple[str, str], deque[int]] = {}
+    open_calls: dict[tuple[str, str], deque[int]] = {}
+    outputs: dict[int, int] = {}
     for index, item in enumerate(items):
-        if is_output(item):
-            outputs.setdefault((item["type"], call_id_of(item)), deque()).append(index)
-    pairs = []
-    for index, item in enumerate(items):
-        if not is_call(item):
-            continue
-        kind = "custom_tool_call_output" if item["type"] == "custom_tool_call" else "function_call_output"
-        call_id = call_id_of(item)
-        waiting = outputs.get((kind, call_id))
-        while waiting and waiting[0] < index:
-            waiting.popleft()
-        if waiting:
-            pairs.append(Pair(index, waiting.popleft(), call_id, tool_of(item)))
-    return pairs
+        kind = item.get("type")
+        if kind in CALL_TYPES:
+            wanted = "custom_tool_call_output" if kind == "custom_tool_call" else "function_call_output"
+            open_calls.setdefault((wanted, call_id_of(item)), deque()).append(index)
+        elif kind in OUTPUT_TYPES:
+            waiting = open_calls.get((kind, call_id_of(item)))
+            if waiting:
+                outputs[waiting.popleft()] = index
+    return [Pair(call, outputs[call], call_id_of(items[call]), tool_of(items[call])) for call in sorted(outputs)]
 
 
 def tool_of(call: Item) -> str:
@@ -141,6 +138,9 @@ def read_of(call: Item, cwd: str = "") -> FileRead | None:
     """Which file a call shows; None if it does anything else as well."""
     if tool_of(call) == READ_TOOL:
         return _read_by_tool(arguments_of(call), cwd)
+    given = call.get("arguments")
+    if isinstance(given, str) and not any(reader in given for reader in _READERS):
+        return None  # most commands, without parsing them
     command = command_of(call)
     if command is None:
         return None
@@ -199,6 +199,9 @@ def _plain_words(script: str) -> list[str]:
     script = script.strip()
     if script.partition(" ")[0] not in _READERS:
         return []
+    # Most have no quotes and nothing that a shell looks at.
+    if not re.search(_SPECIAL, script):
+        return script.split()
     next_word = re.compile(_WORD).match
     words, end = [], 0
     while end < len(script):

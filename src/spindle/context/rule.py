@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -196,13 +197,15 @@ class _Pass:
         self.cleared: dict[int, Cleared] = {}
         self.pictures = 0
         self.reasoning = 0
+        self._names: dict[str, str] = {}
 
     def clear_output(self, pair: Pair, reason: str, file: str | None) -> None:
         item = self.items[pair.output]
-        if is_cleared(item):
+        if pair.output < self.first_index or is_cleared(item):
             return
         tokens = self.costs[pair.output]
-        said = f"{_MARK}output of {_one_word(pair.tool)}, about {tokens} tokens"
+        name = self._names.get(pair.tool) or self._names.setdefault(pair.tool, _one_word(pair.tool))
+        said = f"{_MARK}output of {name}, about {tokens} tokens"
         where = f"; the whole text is in {' '.join(file.split())}" if file else ""
         # Where the reason would make the line longer than the output, it goes without: what is cleared must not
         # depend on what a former pass left of the evidence.
@@ -226,6 +229,8 @@ class _Pass:
         """Pictures beyond the newest `keep`, in messages and outputs, become a line each."""
         for index in reversed(range(len(self.items))):
             field = "output" if "output" in self.items[index] else "content"
+            if not isinstance(self.items[index].get(field), list):
+                continue
             item = self.changes.get(index, self.items[index])
             parts = None if item is None else item.get(field)
             if item is None or not isinstance(parts, list) or not any(map(_is_picture, parts)):
@@ -255,19 +260,20 @@ class _Pass:
                 self._save(index, self.costs[index])
                 self.reasoning += 1
                 is_orphan = True
+            elif not is_orphan:
+                continue
             elif is_output(item) or item.get("role") in ("user", "developer"):
                 is_orphan = False
-            elif is_orphan and "id" in item:
+            elif "id" in item:
                 # Servers take a response's items with all their ids or without: its reasoning's is gone.
                 current = self.changes.get(index) or item
                 self._replace(index, {key: value for key, value in current.items() if key != "id"})
 
     def result(self, least: int) -> tuple[list[Item], RuleReport]:
-        new = []
-        for index, item in enumerate(self.items):
-            changed = self.changes.get(index, item)
-            if changed is not None:
-                new.append(changed)
+        changed: list[Item | None] = list(self.items)
+        for index, item in self.changes.items():
+            changed[index] = item
+        new = [item for item in changed if item is not None]
         before = sum(self.costs)
         first = min(self.changes)
         return new, RuleReport(
@@ -309,16 +315,15 @@ class _Pass:
         self.savings[index] = self.savings.get(index, 0) + tokens
 
     def _options(self, least: int) -> Iterator[EditOption]:
-        saved = carried = behind = 0
-        wanted, end = 1, len(self.items)
-        places = sorted(self.savings, reverse=True)
-        for count, place in enumerate(places, 1):
-            behind += sum(self.costs[place:end])
-            end = place
-            saved += self.savings[place]
-            carried += self.savings[place] * self.ages.get(place, 1)
-            if saved >= least and (count >= wanted or count == len(places)):
-                yield EditOption(place, saved, behind - saved, carried)
+        behind = list(accumulate(reversed(self.costs)))
+        saved = carried = 0
+        wanted, last = 1, len(self.savings)
+        for count, place in enumerate(sorted(self.savings, reverse=True), 1):
+            gone = self.savings[place]
+            saved += gone
+            carried += gone * self.ages.get(place, 1)
+            if (count >= wanted or count == last) and saved >= least:
+                yield EditOption(place, saved, behind[-1 - place] - saved, carried)
                 wanted = max(count + 1, count * 3 // 2)
 
 

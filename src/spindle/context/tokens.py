@@ -30,6 +30,8 @@ def estimate_tokens(item: Item | bytes) -> int:
             return tokens_of_bytes(len(item))
         item = decoded
     hidden = item.get("encrypted_content")
+    if hidden is None and type(item.get("output")) is not list and type(item.get("content")) is not list:
+        return tokens_of_bytes(len(encode_json(item)))
     if isinstance(hidden, str) and item.get("type") in ("reasoning", "compaction", "compaction_summary"):
         return tokens_of_bytes(max(0, len(hidden) * 3 // 4 - _ENVELOPE_BYTES))
     if not isinstance(item.get("content"), list) and not isinstance(item.get("output"), list):

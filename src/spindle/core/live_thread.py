@@ -283,6 +283,7 @@ class LiveThread:
         if completed.response_id:
             self.history.append_bookmark(completed.response_id, cache=watched)
         self.report_usage(emit)
+        self.notes.keep_up()
 
     def note_window_full(self, emit: Callable[[Msg], None]) -> None:
         """The server said that the input does not fit: from now on the window counts as full."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 KIND = "spindle_note"
 _EXCERPT = 600
+_MANY_RECORDS = 200
+"""From here on a thread may be compacted some day; shorter ones do not load the ledger."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +73,16 @@ class Notes:
     @property
     def pins(self) -> list[str]:
         return list(self.ledger().pins)
+
+    @property
+    def unread_records(self) -> int:
+        """How many records the ledger has not taken in yet."""
+        return len(self._history.records) - self._noted
+
+    def keep_up(self) -> None:
+        """Take in what is new, once there is a lot: a compaction then finds the ledger as good as done."""
+        if len(self._history.records) >= _MANY_RECORDS:
+            self.ledger()
 
     def ledger(self) -> WorkLedger:
         """What the record adds up to, now."""

@@ -100,10 +100,11 @@ def is_output(item: Item) -> bool:
 
 
 def call_id_of(item: Item) -> str:
-    for given in (item.get("call_id"), item.get("id")):
-        if isinstance(given, str) and given:
-            return given
-    return ""
+    given = item.get("call_id")
+    if isinstance(given, str) and given:
+        return given
+    given = item.get("id")
+    return given if isinstance(given, str) else ""
 
 
 def item_text(item: Item) -> str:
