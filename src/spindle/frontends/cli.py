@@ -22,6 +22,7 @@ COMMANDS = {
     "apply-patch": "apply a patch in the *** Begin Patch format",
     "sandbox": "run a command as the agent would: sandbox [--mode MODE] [--] COMMAND",
     "execpolicy": "what the rules say about a command: execpolicy check [--rules FILE] [--] COMMAND",
+    "mcp": "MCP servers: mcp list, get, add, remove, trust, login, logout",
     "grants": "what you allowed for good: grants [list], grants revoke ID",
     "hooks": "commands that run at named moments: hooks [list], hooks trust [KEY], hooks distrust [KEY]",
     "doctor": "try what Spindle needs on this system, above all the sandbox",
@@ -128,6 +129,10 @@ def _front_end(name: str) -> tuple[Sequence[Option], Runner]:
         from spindle.frontends.context import command as context_command
 
         return context_command.OPTIONS, context_command.run
+    if name == "mcp":
+        from spindle.frontends.mcp import command as mcp_command
+
+        return mcp_command.OPTIONS, mcp_command.run
     if name == "grants":
         from spindle.frontends import grants
 

@@ -56,6 +56,7 @@ async def serve(config: Config, parsed: Parsed) -> int:
                 replay=True,
                 legacy_interrupt_error=parsed.flag("legacy_interrupt_error"),
                 stream=stream,
+                reload=lambda: config_for_op(config_from(parsed), op, parsed),
                 bypass=parsed.flag("dangerously_bypass_approvals_and_sandbox"),
             )
         )

@@ -1,0 +1,1 @@
+"""`spindle mcp`: the configured MCP servers."""

@@ -1,0 +1,255 @@
+"""Who is asked before a tool of a server is used, and what becomes of what servers ask themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp.kit import received, servers, stub
+from mcp.test_servers import outputs, warnings
+from spindle.model.scripted import calls, says
+from spindle.protocol.events import GrantAdded, GrantRevoked, ListGrantsResponse
+from spindle.protocol.ops import ExecApproval, Interrupt, ListGrants, ResolveElicitation, RevokeGrant
+from spindle.protocol.tool_servers import ElicitationRequest, McpToolCallBegin
+from turn.conftest import Driver, Opener, tags
+
+REFUSED = "mcp__tiny__a rejected: approval is needed for this tool, but the approval policy is never"
+
+
+async def asked(driver: Driver) -> ElicitationRequest:
+    request = await driver.until(ElicitationRequest)
+    assert isinstance(request, ElicitationRequest)
+    return request
+
+
+def answer(driver: Driver, request: ElicitationRequest, decision: Any, **more: Any) -> None:
+    driver.submit(ResolveElicitation(server_name=request.server_name, request_id=request.id, decision=decision, **more))
+
+
+# ---- which calls ask -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("approval", ["never", "on-request", "untrusted", "on-failure"])
+@pytest.mark.parametrize("sandbox", ["read-only", "workspace-write", "danger-full-access"])
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("mode", [None, "auto", "prompt", "approve"])
+async def test_who_is_asked_follows_from_policy_sandbox_hint_and_entry(
+    start: Opener, approval: str, sandbox: str, read_only: bool, mode: str | None
+) -> None:
+    entry = stub(
+        {"tools": ["a"], "read_only": read_only}, **({} if mode is None else {"default_tools_approval_mode": mode})
+    )
+    driver = await start(approval=approval, sandbox=sandbox, config=servers(tiny=entry))
+    driver.model.script(calls("mcp__tiny__a", {"text": "x"}, "c1"), says("done"))
+    sub_id = driver.begin("hello")
+    is_free = mode == "approve" or (mode != "prompt" and (read_only or sandbox == "danger-full-access"))
+    if is_free or approval == "never":
+        msgs = await driver.end_of(sub_id)
+        assert ("elicitation_request" in tags(msgs)) is False
+        assert ("mcp_tool_call_begin" in tags(msgs)) is is_free
+        assert outputs(driver)["c1"] == REFUSED if not is_free else 'a:{"text": "x"}' in outputs(driver)["c1"]
+        return
+    answer(driver, await asked(driver), "accept")
+    await driver.end_of(sub_id)
+    assert 'a:{"text": "x"}' in outputs(driver)["c1"]
+
+
+async def opened(start: Opener, *tools: str, **more: Any) -> Driver:
+    entry = stub({"tools": ["a", "b"], "read_only": False, **more})
+    driver = await start(approval="on-request", sandbox="read-only", config=servers(tiny=entry))
+    driver.model.script(
+        *(calls(f"mcp__tiny__{tool}", {"text": "x"}, f"c{n}") for n, tool in enumerate(tools)), says("ok")
+    )
+    return driver
+
+
+async def test_the_question_says_what_would_be_done_and_what_an_answer_grants(start: Opener) -> None:
+    driver = await opened(start, "a")
+    sub_id = driver.begin("hello")
+    request = await asked(driver)
+    assert (request.server_name, request.kind, request.id, request.call_id) == ("tiny", "tool_approval", "c0", "c0")
+    assert request.invocation == {"server": "tiny", "tool": "a", "arguments": {"text": "x"}}
+    assert request.message == (
+        "Use the tool a of the MCP server tiny (the server does not say that this tool only reads)? "
+        'Arguments: {"text":"x"}'
+    )
+    assert "all your rights" in request.if_approved
+    assert request.available_decisions == ["approved", "approved_for_session", "denied", "abort"]
+    assert request.offers[1]["grants"] == [
+        {
+            "id": "",
+            "effect": "call_tool",
+            "scope": {"type": "tool", "server": "tiny", "tool": "a"},
+            "expires": "session",
+            "text": "use the tool a of the MCP server tiny, until the session ends",
+        }
+    ]
+    answer(driver, request, "accept")
+    await driver.end_of(sub_id)
+
+
+@pytest.mark.parametrize("decision", ["decline", "cancel", "denied", "nonsense", None, {"x": 1}])
+async def test_whatever_is_no_yes_is_a_no(start: Opener, tmp_path: Path, decision: Any) -> None:
+    log = tmp_path / "log"
+    driver = await opened(start, "a", log=str(log))
+    sub_id = driver.begin("hello")
+    answer(driver, await asked(driver), decision)
+    msgs = await driver.end_of(sub_id)
+    assert outputs(driver)["c0"] == "tool call rejected by user"
+    assert "mcp_tool_call_begin" not in tags(msgs)
+    assert "tools/call" not in [message.get("method") for message in received(log)]
+
+
+@pytest.mark.parametrize("word", ["accept_for_session", "approved_for_session"])
+async def test_a_yes_for_the_session_is_for_this_tool_and_can_be_taken_back(start: Opener, word: str) -> None:
+    driver = await opened(start, "a", "a", "b")
+    sub_id = driver.begin("hello")
+    answer(driver, await asked(driver), word)
+    second = await asked(driver)
+    assert second.invocation is not None and second.invocation["tool"] == "b"
+    answer(driver, second, "decline")
+    await driver.end_of(sub_id)
+    told = outputs(driver)
+    assert "a:" in told["c0"] and "a:" in told["c1"] and told["c2"] == "tool call rejected by user"
+    [added] = [event.msg for event in driver.events if isinstance(event.msg, GrantAdded)]
+    assert added.grant["scope"] == {"type": "tool", "server": "tiny", "tool": "a"}
+    listed = await driver.until(ListGrantsResponse, sub_id=driver.submit(ListGrants()))
+    assert listed == ListGrantsResponse(grants=[added.grant])
+    await driver.until(GrantRevoked, sub_id=driver.submit(RevokeGrant(id=added.grant["id"])))
+    driver.model.script(calls("mcp__tiny__a", {}, "c9"), says("ok"))
+    sub_id = driver.begin("again")
+    answer(driver, await asked(driver), "decline")
+    await driver.end_of(sub_id)
+
+
+async def test_a_front_end_that_knows_only_commands_can_answer_too(start: Opener) -> None:
+    driver = await opened(start, "a")
+    sub_id = driver.begin("hello")
+    driver.submit(ExecApproval(id=(await asked(driver)).call_id, decision="approved"))
+    await driver.end_of(sub_id)
+    assert "a:" in outputs(driver)["c0"]
+
+
+async def test_abort_stops_the_turn(start: Opener) -> None:
+    driver = await opened(start, "a")
+    sub_id = driver.begin("hello")
+    answer(driver, await asked(driver), "abort")
+    assert tags(await driver.end_of(sub_id))[-1] == "turn_aborted"
+
+
+async def test_nothing_in_the_arguments_is_hidden_from_the_person(start: Opener) -> None:
+    driver = await start(
+        calls("mcp__tiny__a", json.dumps({"text": "rm\u202e\u200b -rf" + "x" * 5000}), "c1"),
+        says("ok"),
+        approval="on-request",
+        sandbox="read-only",
+        config=servers(tiny=stub({"tools": ["a"], "read_only": False})),
+    )
+    sub_id = driver.begin("hello")
+    request = await asked(driver)
+    assert "\\u{202E}" in request.message and "\u202e" not in request.message and len(request.message) < 2500
+    answer(driver, request, "decline")
+    await driver.end_of(sub_id)
+
+
+async def test_an_answer_that_fits_no_question_is_told(start: Opener) -> None:
+    driver = await opened(start, "a")
+    driver.submit(ResolveElicitation(server_name="tiny", request_id=7, decision="accept"))
+    await driver.session.settle()
+    await driver.idle()
+    assert warnings(driver) == ["no open question 7"]
+
+
+# ---- what servers ask ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("decision", "content", "told"),
+    [
+        ("accept", {"colour": "red"}, {"action": "accept", "content": {"colour": "red"}}),
+        ("accept", None, {"action": "accept", "content": {}}),
+        ("decline", {"colour": "red"}, {"action": "decline"}),
+        ("cancel", None, {"action": "cancel"}),
+    ],
+)
+async def test_a_servers_question_reaches_a_person_and_the_answer_the_server(
+    start: Opener, decision: str, content: Any, told: Any
+) -> None:
+    driver = await start(
+        calls("mcp__tiny__a", {}, "c1"),
+        says("ok"),
+        approval="on-request",
+        # The call's own time does not run while a person thinks.
+        config=servers(tiny=stub({"tools": ["a"], "elicit_on": "a"}, tool_timeout_sec=0.2)),
+    )
+    sub_id = driver.begin("hello")
+    request = await asked(driver)
+    assert (request.server_name, request.kind, request.message) == ("tiny", "server_question", "Which colour?")
+    assert request.requested_schema == {"type": "object", "properties": {"colour": {"type": "string"}}}
+    await asyncio.sleep(0.5)
+    answer(driver, request, decision, content=content)
+    await driver.end_of(sub_id)
+    assert json.loads(outputs(driver)["c1"].partition("Output:\n")[2]) == told
+
+
+async def test_where_nobody_is_asked_a_servers_question_is_declined(start: Opener) -> None:
+    entry = stub({"tools": ["a"], "elicit_on": "a"})
+    driver = await start(calls("mcp__tiny__a", {}, "c1"), says("ok"), config=servers(tiny=entry))
+    msgs = await driver.turn("hello")
+    assert "elicitation_request" not in tags(msgs)
+    assert outputs(driver)["c1"].endswith('{"action": "decline"}')
+
+
+async def test_an_interrupt_closes_a_servers_question(start: Opener, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    entry = stub({"tools": ["a", "b"], "elicit_on": "a", "log": str(log)})
+    driver = await start(calls("mcp__tiny__a", {}, "c1"), approval="on-request", config=servers(tiny=entry))
+    sub_id = driver.begin("hello")
+    request = await asked(driver)
+    driver.submit(Interrupt())
+    assert tags(await driver.end_of(sub_id))[-1] == "turn_aborted"
+    answer(driver, request, "accept")
+    await driver.turn("again", calls("mcp__tiny__b", {}, "c2"), says("ok"))
+    assert f"no open question {request.id!r}" in warnings(driver)
+    assert {"jsonrpc": "2.0", "id": "e1", "result": {"action": "cancel"}} in received(log)
+
+
+# ---- sub-agents ------------------------------------------------------------------------------------
+
+
+async def test_a_sub_agent_uses_the_same_servers_and_its_questions_reach_the_person(
+    start: Opener, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    entry = stub({"tools": ["a"], "read_only": False, "log": str(log)})
+    config = {**servers(tiny=entry), "features": {"collab": True}}
+    driver = await start(approval="on-request", sandbox="read-only", config=config)
+
+    def step(request: Any) -> Any:
+        items = [json.loads(item) for item in request.input]
+        texts = json.dumps(items)
+        done = {item["call_id"] for item in items if item["type"] == "function_call_output"}
+        if "the sub-task" in texts and "spawn_agent" not in texts:
+            return says("found") if "c1" in done else calls("mcp__tiny__a", {"text": "sub"}, "c1")
+        if "s1" not in done:
+            return calls("spawn_agent", {"message": "the sub-task"}, "s1")
+        if "w1" not in done:
+            output = next(item["output"] for item in items if item.get("call_id") == "s1" and "output" in item)
+            return calls("wait", {"ids": [json.loads(output)["agent_id"]]}, "w1")
+        return says("ok")
+
+    driver.model.script(*[step] * 6)
+    sub_id = driver.begin("hello")
+    request = await asked(driver)
+    assert request.thread_id is not None and request.invocation is not None
+    answer(driver, request, "accept")
+    await driver.end_of(sub_id)
+    assert "found" in outputs(driver)["w1"]
+    methods = [message.get("method") for message in received(log)]
+    assert methods.count("initialize") == 1 and methods.count("tools/call") == 1
+    assert len({request.tools for request in driver.model.requests if b"mcp__tiny__a" in request.tools}) >= 1
+    assert not [event for event in driver.events if isinstance(event.msg, McpToolCallBegin)]
