@@ -68,6 +68,7 @@ class Machine:
 
     def __init__(self, home: str, cwd: str) -> None:
         self.home, self.cwd = home, cwd
+        self.config: dict[str, Any] = {}
         self.count = 0
         self.sent: list[Any] = []
         self.thread_id: str | None = None
@@ -80,6 +81,7 @@ class Machine:
             cwd=self.cwd,
             env={"CODEX_HOME": self.home, "HOME": self.home},
             flags={"model": "gpt-5.2-codex", "sandbox_mode": "danger-full-access", "approval_policy": "never"},
+            config=self.config,
         )
         self.session = await open_session(
             SessionRequest(

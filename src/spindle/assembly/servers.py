@@ -67,6 +67,10 @@ def auth_status(home: str, spec: McpServer) -> str:
 
 
 def _channel(spec: McpServer, request: SessionRequest, companions: Companions, log: ServerLog) -> Channel:
+    if spec.url is not None:
+        from spindle.assembly.web import http_channel  # only for servers with an address
+
+        return http_channel(spec, request.config.home)
     return StdioChannel(spec, start=companions.start, environ=os.environ, cwd=request.config.cwd, log=log)
 
 

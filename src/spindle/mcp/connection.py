@@ -91,13 +91,13 @@ class Connection:
     # ---- inside --------------------------------------------------------------------------------
 
     async def _live_client(self) -> Client:
-        """The conversation; begun anew, once, where the server has gone since."""
+        """The conversation; begun anew where the server has gone since. A program is started again only once."""
         async with self._starting:
             client = self._client
             if client is not None and client.lost is None:
                 return client
             reason = client.lost if client is not None and client.lost else "the server is not running"
-            if self._restarts >= _RESTARTS_MAX:
+            if self._restarts >= _RESTARTS_MAX and self.spec.url is None:
                 raise McpError(f"{reason}; it was restarted once already and is left alone now")
             self._restarts += 1
             self._log.new_run(reason)

@@ -100,12 +100,17 @@ class StdioChannel:
             self._writer.close()
         if self._child is not None:
             await self._child.stop(CLOSE_S)
-        for transport in (self._stdout, self._stderr):
-            if transport is not None:
-                transport.close()
-        if self._writer is not None and self._writer.transport.get_write_buffer_size():
-            self._writer.transport.abort()  # it never read what we wrote
+            self._close_pipes(self._child)
         self._log.close()
+
+    def _close_pipes(self, child: Child) -> None:
+        """Those that are on the loop are closed by it; a start that was cancelled leaves others behind."""
+        for transport, pipe in ((self._stdout, child.stdout), (self._stderr, child.stderr)):
+            transport.close() if transport is not None else pipe.close()
+        if self._writer is None:
+            child.stdin.close()
+        elif self._writer.transport.get_write_buffer_size():
+            self._writer.transport.abort()  # it never read what we wrote
 
     def kill(self) -> None:
         if self._child is not None:
