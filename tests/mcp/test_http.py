@@ -149,7 +149,17 @@ async def test_what_the_server_says_by_itself_is_heard(start: Opener, remote: Ht
     assert isinstance(told, Warning) and told.message.startswith("MCP server web has other tools by now")
 
 
-async def test_an_interrupted_call_ends_its_request(start: Opener, remote: HttpStub) -> None:
+async def test_a_stream_that_ends_is_opened_again(start: Opener, remote: HttpStub) -> None:
+    remote.has_stream = True
+    remote.stop.set()  # so it ends at once
+    driver = await opened(start, remote, says("done"))
+    await driver.turn("hi")
+    async with asyncio.timeout(20):
+        while len([method for method, _, _ in remote.requests if method == "GET"]) < 2:
+            await asyncio.sleep(0.02)
+
+
+async def test_an_interrupted_call_is_told_to_the_server(start: Opener, remote: HttpStub) -> None:
     has_come = threading.Event()
 
     def hold(message: Any) -> None:
