@@ -17,14 +17,17 @@ REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "context.md").read_text()
 
 
-def test_every_example_on_the_page_runs(tmp_path: Path):
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) >= 8
+@pytest.mark.parametrize(
+    ("page", "count", "said"), [("context.md", 8, "2,304 tokens"), ("memory.md", 2, "its name must end in .md")]
+)
+def test_every_example_on_the_page_runs(page: str, count: int, said: str, tmp_path: Path):
+    blocks = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / page).read_text(), re.DOTALL)
+    assert len(blocks) >= count
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks))
     done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
-    assert "2,304 tokens" in done.stdout
+    assert said in done.stdout
 
 
 def test_the_page_names_every_cause_source_and_parameter():

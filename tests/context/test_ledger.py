@@ -17,9 +17,11 @@ from spindle.context.ledger import (
     RanCommand,
     ReadFile,
     WorkLedger,
+    file_hash,
 )
 from spindle.context.tokens import tokens_of_bytes
 from spindle.errors import ThreadError
+from spindle.policy.secrets import MASK
 from spindle.protocol.items import assistant_message, decode_json, encode_json, user_message
 
 
@@ -94,6 +96,54 @@ def test_files_are_known_by_what_was_shown_of_them():
         ReadFile("/w/e.py", 5, 1, 50, is_cut=True),
     ]
     assert [(ran.command, ran.exit_code) for ran in ledger.commands.values()] == [("cat gone.py", 1)]
+
+
+TEXT = "one\n  2\ttwo\nthree\n"
+NUMBERED = "     1\tone\n     2\t  2\ttwo\n     3\tthree\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "body", "known"),
+    [
+        ("cat a.txt", TEXT, True),
+        ("cat -- a.txt", TEXT, True),
+        ("cat -n a.txt", NUMBERED, True),
+        ("nl -ba a.txt", NUMBERED, True),
+        ("sed -n 1,200p a.txt", TEXT, True),
+        ("sed -n '1,$p' a.txt", TEXT, True),
+        ("head -n 4 a.txt", TEXT, True),
+        ("head -4 a.txt", TEXT, True),
+        ("tail -n +1 a.txt", TEXT, True),
+        # What may not be the whole of it, or not as it is.
+        ("sed -n 1,3p a.txt", TEXT, False),
+        ("sed -n 2,200p a.txt", TEXT, False),
+        ("head -n 3 a.txt", TEXT, False),
+        ("tail -n 9 a.txt", TEXT, False),
+        ("nl a.txt", NUMBERED, False),
+        ("cat -n a.txt", TEXT, False),
+        ("cat a.txt", "one…12 tokens truncated…three\n", False),
+        ("cat a.txt", f"key = {MASK}API_KEY]\n", False),
+        ("cat a.txt", "caf\ufffd\n", False),
+    ],
+)
+def test_a_file_that_a_command_showed_whole_is_known_by_its_hash(command: str, body: str, known: bool):
+    (read,) = of(ran(command, body=body)).reads.values()
+    assert (read.path, read.hash) == ("/w/a.txt", file_hash(TEXT.encode()) if known else None)
+    if known:
+        assert (read.first_line, read.last_line) == (1, None)
+
+
+def test_only_a_plain_successful_command_makes_a_file_known():
+    assert of(ran("cat a.txt | head", body=TEXT), ran("cat a.txt b.txt", body=TEXT)).reads == {}
+    assert of(ran("cat a.txt", 1, body=TEXT)).reads == {}
+    (read,) = of(ran("cat a.txt", body=TEXT.replace("\n", "\r\n"), tty=True)).reads.values()
+    assert read.hash is None
+    cut = "Exit code: 0\nWall time: 1 seconds\nTotal output lines: 900\nOutput:\none\n"
+    (read,) = of(used("shell_command", cut, command="cat a.txt")).reads.values()
+    assert read.hash is None
+    answer = '{"output":"one\\n","metadata":{"exit_code":0,"duration_seconds":0.1}}'
+    (read,) = of(used("shell", answer, command=["cat", "a.txt"])).reads.values()
+    assert read.hash == file_hash(b"one\n")
 
 
 def test_touching_reads_of_one_version_are_joined():

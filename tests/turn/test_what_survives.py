@@ -9,12 +9,18 @@ from typing import Any
 import pytest
 
 from spindle.model.scripted import calls, patches, says
-from spindle.protocol.events import ExecApprovalRequest, PinsUpdated, ThreadRolledBack
+from spindle.protocol.events import ContextCompacted, ExecApprovalRequest, PinsUpdated, ThreadRolledBack
 from spindle.protocol.ops import Compact, ExecApproval, Pin, ThreadRollback, Unpin
 from spindle.protocol.request import TokenUsage
 
 LIMIT = 30_000
+CONTENT = b"content\n"
 FULL = TokenUsage(input_tokens=LIMIT, total_tokens=LIMIT)
+PLAN = [
+    {"step": "read the grammar", "status": "completed"},
+    {"step": "write the parser", "status": "in_progress"},
+    {"step": "test the parser", "status": "pending"},
+]
 SEALED = {"type": "compaction", "encrypted_content": "OPAQUE"}
 
 
@@ -36,7 +42,7 @@ async def test_planted_facts_stand_in_the_next_request(
     is_mid_turn: bool, times: int, is_remote: bool, start: Any, workspace: Path
 ) -> None:
     (workspace / "AGENTS.md").write_text("RULE: tabs are four blanks wide\n")
-    (workspace / "read.txt").write_text("content\n")
+    (workspace / "read.txt").write_bytes(CONTENT)
     driver = await start(
         approval="on-request",
         sandbox="danger-full-access",
@@ -47,7 +53,7 @@ async def test_planted_facts_stand_in_the_next_request(
         },
     )
     driver.model.script(
-        calls("update_plan", {"plan": [{"step": "write the parser", "status": "in_progress"}]}, "p1"),
+        calls("update_plan", {"plan": PLAN}, "p1"),
         calls("remember", {"fact": "DECISION: ids are base-36, because of the old printer"}, "r1"),
         calls("read_file", {"file_path": str(workspace / "read.txt")}, "f1"),
         patches("*** Begin Patch\n*** Add File: made.txt\n+x\n*** End Patch\n", "m1"),
@@ -61,6 +67,18 @@ async def test_planted_facts_stand_in_the_next_request(
     await driver.end_of(sub_id)
     driver.submit(Pin(text="PIN: the port is 4711"))
     assert (await driver.until(PinsUpdated)).pins[-1] == "PIN: the port is 4711"
+    facts = [
+        "RULE: tabs are four blanks wide",
+        "DECISION: ids are base-36, because of the old printer",
+        "PIN: the port is 4711",
+        "[>] write the parser",
+        "[ ] test the parser",
+        f"added `{workspace}/made.txt`",
+        f"`{workspace}/read.txt`: lines 1-1, hash sha256:{hashlib.sha256(CONTENT).hexdigest()[:16]}",
+        "`exit 7`: exit 7",
+        "`rm -rf build`: not run, or stopped",
+        "REQUEST: build the thing, gently",
+    ]
     for number in range(times):
         if is_remote:
             driver.model.compactions.append([SEALED])
@@ -74,21 +92,44 @@ async def test_planted_facts_stand_in_the_next_request(
             driver.model.script(*summary)
             await driver.end_of(driver.submit(Compact()))
             await driver.turn(f"next {number}", says("."))
-    text = seen(driver)
-    facts = [
-        "RULE: tabs are four blanks wide",
-        "DECISION: ids are base-36, because of the old printer",
-        "PIN: the port is 4711",
-        "write the parser",
-        "made.txt",
-        "read.txt",
-        "sha256:" + hashlib.sha256(b"content\n").hexdigest()[:16],
-        "exit 7",
-        "rm -rf build",
-        "REQUEST: build the thing, gently",
+        compactions = [event for event in driver.events if isinstance(event.msg, ContextCompacted)]
+        assert len(compactions) == number + 1
+        lines = {line.removeprefix("- ") for line in seen(driver).splitlines()}
+        assert [fact for fact in facts if fact not in lines] == []
+        assert any(line.startswith("refused: ") and "'rm -rf build'" in line for line in lines)
+        # Nothing but the facts can tell of them: what was said and done is gone.
+        kinds = {item["type"] for item in driver.inputs[-1]}
+        assert kinds == ({"message", "compaction"} if is_remote else {"message"})
+
+
+@pytest.mark.parametrize("tool", ["exec_command", "shell_command"])
+async def test_a_file_that_a_command_showed_is_known_by_its_hash_after_a_compaction(
+    tool: str, start: Any, workspace: Path
+) -> None:
+    """For models that read by commands; the same hash as `sha256sum` and `read_file` would give."""
+    (workspace / "small.txt").write_text("péché\n\tno end of line")
+    (workspace / "large.txt").write_text("0123456789\n" * 9_000)
+    model = "gpt-5.5" if tool == "exec_command" else "gpt-5.2-codex"
+    driver = await start(
+        config={"features": {"remote_compaction": False, "unified_exec": tool == "exec_command"}}, model=model
+    )
+    key = "cmd" if tool == "exec_command" else "command"
+    commands = ("cat small.txt", "sed -n 1,200p AGENTS.txt", "cat large.txt")
+    (workspace / "AGENTS.txt").write_text("a\nb\n")
+    await driver.turn("hi", [calls(tool, {key: text}, f"c{n}") for n, text in enumerate(commands)], says("."))
+    driver.model.script(says("summary"))
+    await driver.end_of(driver.submit(Compact()))
+    await driver.turn("on", says("."))
+
+    def known(name: str) -> str:
+        return hashlib.sha256((workspace / name).read_bytes()).hexdigest()[:16]
+
+    lines = [line for line in seen(driver).splitlines() if ".txt`: " in line]
+    assert lines == [
+        f"- `{workspace}/small.txt`: all of it, hash sha256:{known('small.txt')}",
+        f"- `{workspace}/AGENTS.txt`: all of it, hash sha256:{known('AGENTS.txt')}",
+        f"- `{workspace}/large.txt`: all of it, the middle cut",
     ]
-    assert [fact for fact in facts if fact not in text] == []
-    assert ("OPAQUE" in str(driver.inputs[-1])) == is_remote
 
 
 async def test_what_was_compacted_away_can_be_recalled(start: Any) -> None:

@@ -26,6 +26,8 @@ _READERS = frozenset(("cat", "nl", "sed", "head", "tail"))
 _SHELLS = frozenset(("bash", "sh", "zsh"))
 _WORD = r"""\s*(?:'([^']*)'|"([^"$`\\]*)"|([^\s'"$`\\|&;<>(){}*?\[\]~#!]+))(?=\s|$)"""
 _SPECIAL = r"[^\w ./,:=@%+-]"
+_NOT_AS_IT_IS = ("truncated…", "[secret: ", "\ufffd")
+"""What stands for something that was cut, masked, or no text."""
 _EXIT_CODE = r"(?:\A|\n)(?:Exit code: |Process exited with code )(-?\d+)\n"
 _PATCH_FILE = r"(?m)^\*\*\* (Add File|Delete File|Update File|Move to): (.+?)\s*$"
 _CHANGES: dict[str, Literal["added", "changed", "deleted"]] = {
@@ -181,6 +183,44 @@ def locate(path: str, folder: str) -> str:
     return os.path.normpath(joined) if joined else ""
 
 
+def whole_file(call: Item, text: str) -> str | None:
+    """All of the file that a command has shown, where its output proves it: nothing cut, masked, or unreadable.
+
+    A range that ends before the lines it asked for ends with the file. Numbers before the lines are taken off again.
+    """
+    command = command_of(call)
+    if command is None or arguments_of(call).get("tty"):
+        return None  # a terminal changes the ends of lines
+    shown = _printed(text)
+    if not shown or any(mark in shown for mark in _NOT_AS_IT_IS):
+        return None
+    lines = shown.count("\n") + (not shown.endswith("\n"))
+    match _plain_words(command[0]):
+        case ["cat", "-n", _] | ["nl", "-ba", _]:
+            bare, found = re.subn(r"(?m)^ *\d+\t", "", shown)
+            return bare if found == lines else None
+        case ["cat", _] | ["cat", "--", _] | ["tail", "-n", "+1", _] | ["sed", "-n", "1,$p", _]:
+            return shown
+        case ["sed", "-n", wanted, _] if (found := re.fullmatch(r"1,(\d+)p", wanted)) and lines < int(found[1]):
+            return shown
+        case ["head", "-n", wanted, _] | ["head", wanted, _] if lines < int(wanted.lstrip("-")):
+            return shown
+        case _:
+            return None
+
+
+def _printed(text: str) -> str | None:
+    """What a command printed, without the head of the tool's answer; None where that is not the whole of it."""
+    if text.startswith('{"output":'):
+        try:
+            given = decode_json(text)["output"]
+        except (msgspec.DecodeError, UnicodeEncodeError, KeyError, TypeError):
+            return None
+        return given if isinstance(given, str) else None
+    head, found, body = text.partition("Output:\n")
+    return body if found and len(head) < 400 and "Total output lines:" not in head else None
+
+
 # ---- commands that show a file -----------------------------------------------------------------------
 
 
@@ -229,6 +269,8 @@ def _read_by_tool(arguments: dict[str, Any], cwd: str) -> FileRead | None:
 def _read_by_words(words: list[str], folder: str) -> FileRead | None:
     match words:
         case ["cat" | "nl", path] | ["cat" | "nl", "-n" | "-ba" | "--", path] if not path.startswith("-"):
+            return FileRead(locate(path, folder), 1, None)
+        case ["sed", "-n", "1,$p", path]:
             return FileRead(locate(path, folder), 1, None)
         case ["sed", "-n", lines, path] if found := re.fullmatch(r"(\d+)(?:,(\d+))?p", lines):
             first = int(found[1])

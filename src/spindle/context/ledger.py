@@ -23,6 +23,7 @@ from spindle.context.calls import (
     patched_files,
     read_of,
     tool_of,
+    whole_file,
 )
 from spindle.context.wording import is_summary, said_text
 from spindle.errors import ThreadError
@@ -236,7 +237,13 @@ class WorkLedger(msgspec.Struct, kw_only=True):
             if command is None and not shown:
                 return  # it says why the file could not be read
             first, last = (int(shown[0]), int(shown[-1])) if shown else (read.first_line, read.last_line)
-            self.note_read(read.path, first_line=first, last_line=last, is_cut="truncated…" in text)
+            # By the recorded text and not by the file: the same record gives the same ledger, also after a resume and
+            # in other programs' threads, and the hash is of what the model was shown, whatever was written since.
+            whole = None if command is None else whole_file(call, text)
+            if whole is not None:
+                first, last = 1, None
+            digest = None if whole is None else file_hash(whole.encode("utf-8", "surrogatepass"))
+            self.note_read(read.path, first_line=first, last_line=last, hash=digest, is_cut="truncated…" in text)
         elif command is not None:
             self._note_command(*command, code, _session_of(text))
 
@@ -320,6 +327,13 @@ class WorkLedger(msgspec.Struct, kw_only=True):
 
 
 # ---- small things ------------------------------------------------------------------------------------
+
+
+def file_hash(content: bytes) -> str:
+    """How the ledger names a version of a file."""
+    import hashlib  # only with a file that was read
+
+    return "sha256:" + hashlib.sha256(content).hexdigest()[:16]
 
 
 def _has_answers(text: str) -> bool:

@@ -82,7 +82,9 @@ def _lines(ledger: WorkLedger, shown: Collection[str]) -> Iterator[_Line]:
         since = f"; {changed.change} since" if changed is not None and changed.at > read.at else ""
         yield _Line(READ, read.at, f"- {_code(read.path)}: {_extent(read)}{_hash(read.hash)}{since}")
     for ran in ledger.commands.values():
-        status = "still running" if ran.exit_code is None else f"exit {ran.exit_code}"
+        status = f"exit {ran.exit_code}"
+        if ran.exit_code is None:
+            status = "not run, or stopped" if ran.session is None else "still running"
         folder = f" in {_code(ran.folder)}" if ran.folder else ""
         times = f", {ran.times} times" if ran.times > 1 else ""
         yield _Line(RAN, ran.at, f"- {_code(ran.command)}{folder}: {status}{times}")

@@ -53,7 +53,7 @@ def fingerprint(args: ReadFileArgs, ctx: ToolContext) -> tuple[str, str] | None:
 
     It is noted in the thread's ledger, so that a model whose memory was compacted can tell whether the file changed.
     """
-    import hashlib  # only with a file that was read
+    from spindle.context.ledger import file_hash  # only with a file that was read
 
     true = place(args.file_path, "file_path", ctx)
     try:
@@ -62,7 +62,7 @@ def fingerprint(args: ReadFileArgs, ctx: ToolContext) -> tuple[str, str] | None:
         return None
     if len(content) > BLOCK_FILE_BYTES:
         return None
-    return os.path.normpath(args.file_path), "sha256:" + hashlib.sha256(content).hexdigest()[:16]
+    return os.path.normpath(args.file_path), file_hash(content)
 
 
 def read_lines(
