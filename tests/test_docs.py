@@ -16,7 +16,7 @@ from spindle.config.load import load_config
 from spindle.frontends import cli
 from spindle.frontends.exec import command as exec_command
 from spindle.frontends.launch import COMMON
-from spindle.protocol import agents, events, tool_servers
+from spindle.protocol import agents, events, questions, tool_servers
 from spindle.protocol.ops import OPS
 from spindle.workspace.shell import user_shell
 
@@ -77,7 +77,7 @@ def test_every_operation_and_event_is_on_the_protocol_page() -> None:
     assert operations - {"type"} == set(OPS)
     part = text_of("docs/protocol.md").split("## Events\n", 1)[1]
     shown = set(re.findall(r"`(\w+)`", part)) - {"type"} - TWINS
-    named = (*vars(events).values(), *vars(agents).values(), *vars(tool_servers).values())
+    named = [kind for module in (events, agents, questions, tool_servers) for kind in vars(module).values()]
     kinds = [kind for kind in named if isinstance(kind, type) and issubclass(kind, events.Msg)]
     real = {str(kind.__struct_config__.tag) for kind in kinds if kind not in (events.Msg, events.UnknownMsg)}
     assert shown == real

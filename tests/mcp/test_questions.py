@@ -161,7 +161,7 @@ async def test_an_answer_that_fits_no_question_is_told(start: Opener) -> None:
     driver.submit(ResolveElicitation(server_name="tiny", request_id=7, decision="accept"))
     await driver.session.settle()
     await driver.idle()
-    assert warnings(driver) == ["no open question 7"]
+    assert warnings(driver) == ["no open approval request or question '7'"]
 
 
 # ---- what servers ask ------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ async def test_an_interrupt_closes_a_servers_question(start: Opener, tmp_path: P
     assert tags(await driver.end_of(sub_id))[-1] == "turn_aborted"
     answer(driver, request, "accept")
     await driver.turn("again", calls("mcp__tiny__b", {}, "c2"), says("ok"))
-    assert f"no open question {request.id!r}" in warnings(driver)
+    assert f"no open approval request or question {request.id!r}" in warnings(driver)
     assert {"jsonrpc": "2.0", "id": "e1", "result": {"action": "cancel"}} in received(log)
 
 

@@ -108,7 +108,7 @@ async def start(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
             config=config,
         )
         session = await open_session(
-            SessionRequest(config=loaded, source="exec", originator="test", client=scripted, **request)
+            SessionRequest(config=loaded, originator="test", client=scripted, **{"source": "exec", **request})
         )
         drivers.append(Driver(session, scripted))
         return drivers[-1]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from spindle.assembly.agents import agent_roles, make_agents
-from spindle.assembly.model import model_client, tool_set
+from spindle.assembly.model import client_tools, model_client, tool_set
 from spindle.assembly.options import briefing_options, compaction_options, offloads, settings_from
 from spindle.assembly.record import open_history, restore_usage, session_meta
 from spindle.assembly.request import SessionRequest
@@ -67,7 +67,8 @@ async def _assemble(
     if history.model not in (None, model):
         warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
     order = request.order
-    build_tools = partial(tool_set, config, info, 0 if order is None else order.depth)
+    of_client = [] if order is not None else client_tools(request, history.meta, warnings)
+    build_tools = partial(tool_set, config, info, 0 if order is None else order.depth, of_client)
     client, provider, credential = (
         (request.client, config.provider, StaticCredential())
         if request.client
@@ -154,6 +155,8 @@ async def _assemble(
         rules=rules,
         image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
         offload_home=config.home if offloads(config) else None,
+        # Nobody sits before a run without a screen, and a sub-agent has its parent to ask.
+        asks_client=request.source != "exec" and order is None,
     )
     hooks = None
     if config.hooks or config.notify:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from spindle import __version__
 from spindle.assembly.agents import agent_roles
@@ -10,6 +11,7 @@ from spindle.assembly.options import memory_of
 from spindle.assembly.request import SessionRequest
 from spindle.auth.credentials import sign_in
 from spindle.config.schema import Config
+from spindle.errors import ConfigError
 from spindle.model.catalog import ModelInfo
 from spindle.model.client import ModelClient
 from spindle.model.credential import Credential
@@ -44,9 +46,36 @@ def model_client(
     return client, signed_in.provider, signed_in.credential
 
 
+def client_tools(request: SessionRequest, meta: Mapping[str, Any], warnings: list[str]) -> list[Tool]:
+    """The tools that a client brings along, or brought along when the thread was started."""
+    specs = request.dynamic_tools or meta.get("dynamic_tools")
+    if not specs:
+        return []
+    from spindle.tools.dynamic import dynamic_tools  # few clients have any
+
+    try:
+        return [*dynamic_tools(specs)]
+    except ConfigError as error:
+        if request.dynamic_tools:
+            raise
+        warnings.append(f"the thread goes on without the tools it was started with: {error}")
+        return []
+
+
 def tool_set(
-    config: Config, info: ModelInfo, depth: int, resources: Sequence[Tool] = (), of_servers: Sequence[Tool] = ()
+    config: Config,
+    info: ModelInfo,
+    depth: int,
+    of_client: Sequence[Tool],
+    resources: Sequence[Tool] = (),
+    of_servers: Sequence[Tool] = (),
 ) -> ToolSet:
+    """All tools of a session. A tool of the client's cannot take the place of another."""
+    if of_client:
+        ours = tool_set(config, info, depth, (), resources, of_servers)
+        for tool in of_client:
+            if tool.name in ours:
+                raise ConfigError(f"there is already a tool with the name {tool.name!r}")
     features = config.features
     patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
     live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)
@@ -66,7 +95,7 @@ def tool_set(
         agents=agent_roles(config),
         may_spawn=depth < config.agents_max_depth and config.agents_max_threads > 0,
         resources=resources,
-        extra=of_servers,
+        extra=(*of_servers, *of_client),
     )
 
 

@@ -67,6 +67,8 @@ def session_meta(request: SessionRequest, thread_id: str, instructions: str) -> 
     }
     if (git := git_facts(config.cwd)) is not None:
         meta["git"] = git.to_wire()
+    if request.dynamic_tools:
+        meta["dynamic_tools"] = request.dynamic_tools
     return {**meta, "spindle": {"version": __version__}}
 
 

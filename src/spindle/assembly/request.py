@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -49,6 +49,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream: EventStream | None = None
     order: AgentOrder | None = None
     """Given by the parent of a sub-agent."""
+    dynamic_tools: list[dict[str, Any]] = []
+    """Tools that the client answers itself; recorded with the thread."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None

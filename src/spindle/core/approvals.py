@@ -16,6 +16,14 @@ import msgspec
 from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import Boundary
 from spindle.protocol.events import GrantRevoked, Msg, Warning
+from spindle.protocol.ops import (
+    DynamicToolResponse,
+    ExecApproval,
+    Op,
+    PatchApproval,
+    ResolveElicitation,
+    UserInputAnswer,
+)
 from spindle.protocol.settings import ThreadSettings
 
 if TYPE_CHECKING:
@@ -59,6 +67,23 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(prefix, list) or not all(isinstance(part, str) for part in prefix):
             prefix = ()
         return cls(word=word, prefix=tuple(prefix) or None)
+
+
+def reading(op: Op) -> tuple[str, str, Any, dict[str, Any] | None]:
+    """Which question an op answers and how: its kind, its id, the decision, and what was filled in."""
+    match op:
+        case ExecApproval(id=request_id, decision=decision):
+            return "exec", request_id, decision, None
+        case PatchApproval(id=request_id, decision=decision):
+            return "patch", request_id, decision, None
+        case ResolveElicitation(request_id=request_id, decision=decision, content=content):
+            return "elicitation", str(request_id), decision, content
+        case UserInputAnswer(id=request_id, response=response):
+            return "user_input", request_id, "approved", response
+        case DynamicToolResponse(id=request_id, response=response):
+            return "dynamic_tool", request_id, "approved", response
+        case _:
+            raise TypeError(f"{type(op).__name__} answers nothing")
 
 
 class Question:

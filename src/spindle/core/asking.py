@@ -48,6 +48,14 @@ class Asking:
         self._consulted.add(key)
         return await self._consult(self._call_id, reason)
 
+    async def ask(self, kind: str, request: Msg) -> dict[str, Any]:
+        """Put a question of a tool's own; gives what was answered."""
+        question = Question(kind, self._sub_id, self._call_id, (kind, self._call_id))
+        while (other := self._all.in_the_way_of(question)) is not None:
+            await asyncio.wait([other.closed])
+        answer = await self._all.ask(question, lambda: self._emit(request), lambda answer: None)
+        return answer.content or {}
+
     async def _is_free(self, question: Question, refusal: str) -> bool:
         """True when the question can be put now. Else waits for the one in its way, whose "no" counts here too."""
         other = self._all.in_the_way_of(question)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from spindle.core.approvals import reading
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.notify import Notifier
@@ -32,15 +33,13 @@ from spindle.protocol.events import (
     Warning,
 )
 from spindle.protocol.ops import (
+    ANSWERS,
     Compact,
-    ExecApproval,
     Interrupt,
     ListMcpTools,
     OverrideTurnContext,
-    PatchApproval,
     Pin,
     RefreshMcpServers,
-    ResolveElicitation,
     RevokeGrant,
     SetThreadName,
     Shutdown,
@@ -231,13 +230,11 @@ class Session:
                 self.settings = apply_op(self.settings, op)
             case Interrupt():
                 await self._stop("interrupted")
-            case ExecApproval(id=request_id, decision=decision) | PatchApproval(id=request_id, decision=decision):
-                kind = "exec" if isinstance(submission.op, ExecApproval) else "patch"
-                if not self._answer_question(kind, request_id, decision):
-                    self._emit(submission.id, Warning(message=f"no open approval request {request_id!r}"))
-            case ResolveElicitation(request_id=request_id, decision=decision, content=content):
-                if not self._answer_question("elicitation", str(request_id), decision, content):
-                    self._emit(submission.id, Warning(message=f"no open question {request_id!r}"))
+            case op if isinstance(op, ANSWERS):
+                kind, request_id, decision, content = reading(op)
+                if not self._answer_question(kind, request_id, decision, content):
+                    text = f"no open approval request or question {request_id!r}"
+                    self._emit(submission.id, Warning(message=text))
             case ListMcpTools() | RefreshMcpServers() as op:
                 await self._present_servers().handle(op, self.turns.is_running, partial(self._emit, submission.id))
             case RevokeGrant(id=grant_id):

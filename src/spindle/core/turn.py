@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -51,6 +51,9 @@ from spindle.protocol.items import Item, is_call, item_text
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import ToolContext
 
+if TYPE_CHECKING:
+    from spindle.core.plan_mode import PlanView
+
 Emit = Callable[[Msg], None]
 CONTEXT_FULL = "context_window_exceeded"
 """The `info` of a ModelError when the input does not fit."""
@@ -72,6 +75,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Runs a call between its hooks, where there are any."""
     goes_on: Callable[[str | None], Awaitable[bool]] | None = None
     """Asked when the model is done; true when it was given more to do."""
+    plan: PlanView | None = None
+    """In plan mode: shows plans apart from the messages they stand in."""
     max_samples: int = 0
     """Stop after so many requests; 0 = no limit."""
 
@@ -184,7 +189,7 @@ async def read_answer(
 ) -> StreamDropped | ModelError | None:
     """Read one stream to its end. How it failed is returned, not raised: what it finished is kept, its calls run on."""
     request = thread.next_request(turn.settings, turn.output_schema)
-    streamed = StreamedText(thread.secrets, thread.thread_id, turn.turn_id, emit)
+    streamed = StreamedText(thread.secrets, thread.thread_id, turn.turn_id, turn.plan.show if turn.plan else emit)
     # Closed on every way out, so that a cancelled turn leaves no half-read connection behind.
     async with aclosing(thread.client.stream(request, turn_state)) as events:
         try:
@@ -194,6 +199,8 @@ async def read_answer(
                         streamed.show("text", item_id, delta)
                     case ItemDone(item=item, item_id=item_id):
                         streamed.finish(item_id)
+                        if turn.plan is not None:
+                            turn.plan.finish(item_id)
                         if item_id not in sample.announced:
                             announce_item(thread, turn, item, item_id, emit)  # a server may send only finished items
                         record_item(thread, turn, item, item_id, sample, emit)
@@ -226,7 +233,11 @@ def announce_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, emit
     """An item begins to stream: show it, record nothing."""
     if item.get("type") == "web_search_call":
         emit(WebSearchBegin(call_id=item_id))
-    elif (shown := shown_item(item, item_id)) is not None:
+    elif (shown := shown_item(item, item_id)) is None:
+        return
+    elif turn.plan is not None and shown["type"] == "AgentMessage":
+        turn.plan.announce(item_id, shown)
+    else:
         emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=shown))
 
 
@@ -235,10 +246,14 @@ def record_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, sample
     kind = item.get("type")
     shown = shown_item(item, item_id)
     if kind == "message":
-        text = item_text(item)
-        sample.last_message = text
-        thread.history.append_event({"type": "agent_message", "message": text})
-        emit(AgentMessage(message=text))
+        said = item_text(item) if turn.plan is None else turn.plan.complete(item_id, item_text(item))
+        if said is None:
+            shown = None  # it was all plan
+        else:
+            shown = {**(shown or {}), "content": [{"type": "Text", "text": said}]}
+            sample.last_message = said
+            thread.history.append_event({"type": "agent_message", "message": said})
+            emit(AgentMessage(message=said))
     elif kind == "reasoning" and shown is not None:
         for text in shown["summary_text"]:
             thread.history.append_event({"type": "agent_reasoning", "text": text})

@@ -30,6 +30,7 @@ from spindle.tools.tool import ToolContext
 if TYPE_CHECKING:
     from spindle.core.compaction import Compactor
     from spindle.core.hooks import Hooks, TurnHooks
+    from spindle.core.plan_mode import PlanView
     from spindle.core.servers import Servers
 
 WARM_AFTER_S = 0.05
@@ -222,6 +223,7 @@ class Turns:
             make_room=lambda is_full: self._make_room(running, is_full=is_full),
             around_call=running.hooks and running.hooks.around_call,
             goes_on=running.hooks and running.hooks.goes_on,
+            plan=self._plan_view(running) if settings.collaboration_mode.mode == "plan" else None,
             max_samples=self._max_samples,
         )
         outcome = await run_turn(self._thread, turn, emit)
@@ -235,6 +237,11 @@ class Turns:
         if trouble is not None:
             emit(Warning(message=trouble))
         return TaskComplete(turn_id=turn_id, last_agent_message=outcome.last_message, response_id=outcome.response_id)
+
+    def _plan_view(self, running: RunningTurn) -> PlanView:
+        from spindle.core.plan_mode import PlanView  # only in plan mode
+
+        return PlanView(self._thread, running.turn_id, running.emit)
 
     async def _begin(self, running: RunningTurn, op: UserTurn | UserInput) -> bool:
         """Append what changed in the world, then the input; the order is the record's order. False: a hook objects."""

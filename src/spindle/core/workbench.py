@@ -11,7 +11,7 @@ from spindle.policy.sandbox import Boundary, Fence, boundary_of
 from spindle.process.table import ProcessTable
 from spindle.protocol.events import Msg
 from spindle.protocol.settings import ThreadSettings
-from spindle.tools.tool import ToolContext
+from spindle.tools.tool import ToolContext, nobody_answers
 
 if TYPE_CHECKING:
     from spindle.core.leave import CallApprovals
@@ -31,6 +31,7 @@ class Workbench:
         rules: RuleBook | None = None,
         image_as_message: bool,
         offload_home: str | None = None,
+        asks_client: bool = True,
     ) -> None:
         self.processes = processes
         self.rules = rules or RuleBook(home)
@@ -40,6 +41,8 @@ class Workbench:
         self._boundary: Boundary | None = None
         self._image_as_message = image_as_message
         self._offload_home = offload_home
+        self._asks_client = asks_client
+        """Somebody can answer what tools ask."""
         self.agents: Callable[[], Any] | None = None
         """Gives the session's sub-agents; set by the session."""
         self._diff: TurnDiffTracker | None = None
@@ -79,6 +82,7 @@ class Workbench:
         agents = {"agents": self.agents} if self.agents is not None else {}
         return ToolContext(
             **agents,
+            ask=approvals.ask if self._asks_client else nobody_answers,
             call_id=call_id,
             turn_id=turn_id,
             thread_id=thread.thread_id,

@@ -113,6 +113,20 @@ class ResolveElicitation(Op, frozen=True, kw_only=True, tag="resolve_elicitation
     """The filled-in form."""
 
 
+class UserInputAnswer(Op, frozen=True, kw_only=True, tag="user_input_answer"):
+    """A person's answers to `request_user_input`. `id` is the turn's or the call's."""
+
+    id: str
+    response: dict[str, Any]
+
+
+class DynamicToolResponse(Op, frozen=True, kw_only=True, tag="dynamic_tool_response"):
+    """What a tool of the client's own answers. `id` is the call's; `response`: content_items, success."""
+
+    id: str
+    response: dict[str, Any]
+
+
 class ListMcpTools(Op, frozen=True, kw_only=True, tag="list_mcp_tools"):
     """Ask which tools and resources the MCP servers have."""
 
@@ -197,6 +211,8 @@ OPS: dict[str, type[Op]] = {
         ExecApproval,
         PatchApproval,
         ResolveElicitation,
+        UserInputAnswer,
+        DynamicToolResponse,
         ListMcpTools,
         RefreshMcpServers,
         ListGrants,
@@ -214,6 +230,12 @@ OPS: dict[str, type[Op]] = {
         Shutdown,
     )
 }
+
+
+ANSWERS = (ExecApproval, PatchApproval, ResolveElicitation, UserInputAnswer, DynamicToolResponse)
+"""Ops that answer what a turn has asked."""
+
+_ALIASES = {"request_user_input_response": "user_input_answer"}
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -234,10 +256,11 @@ def decode_submission(line: bytes | str) -> Submission:
     sub_id, op = value["id"], value.get("op")
     if not isinstance(op, dict) or not isinstance(op.get("type"), str):
         raise BadSubmission('"op" must be an object with a "type"', sub_id)
-    kind = OPS.get(op["type"])
+    tag: str = _ALIASES.get(op["type"]) or op["type"]
+    kind = OPS.get(tag)
     if kind is None:
         raise BadSubmission(f"unknown op {op['type']!r}", sub_id)
     try:
-        return Submission(sub_id, msgspec.convert(op, kind))
+        return Submission(sub_id, msgspec.convert({**op, "type": tag}, kind))
     except msgspec.ValidationError as error:
         raise BadSubmission(f"bad {op['type']} op: {error}", sub_id) from error

@@ -4,9 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from spindle.errors import ToolError
+from spindle.protocol.items import encode_payload
 from spindle.tools.descriptions import description
-from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec
+from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
+
+MAX_QUESTIONS = 3
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    label: str
+    description: str = ""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """One question. Without options the answer is free text."""
+
+    id: str
+    question: str
+    header: str = ""
+    options: list[Option] = []
+
+
+class RequestUserInputArgs(msgspec.Struct, frozen=True, kw_only=True):
+    questions: list[Asked]
 
 
 class RequestUserInput:
@@ -39,10 +62,35 @@ class RequestUserInput:
         mode = ctx.settings.collaboration_mode.mode
         if mode != "plan":
             raise ToolError(f"request_user_input is unavailable in {mode.capitalize()} mode")
-        raise ToolError(
-            "questions cannot be put to a person in this session; decide with reasonable assumptions and "
-            "name them in the plan, or ask in the text of your final message"
-        )
+        from spindle.protocol.questions import RequestUserInput as Request  # with the first question
+
+        args = parse_arguments(call, RequestUserInputArgs)
+        if not 1 <= len(args.questions) <= MAX_QUESTIONS:
+            raise ToolError(f"ask one to {MAX_QUESTIONS} questions at a time, not {len(args.questions)}")
+        questions = [
+            {
+                "id": asked.id,
+                "header": asked.header,
+                "question": asked.question,
+                "isOther": True,
+                "isSecret": False,
+                "options": [{"label": one.label, "description": one.description} for one in asked.options] or None,
+            }
+            for asked in args.questions
+        ]
+        response = await ctx.ask("user_input", Request(call_id=ctx.call_id, turn_id=ctx.turn_id, questions=questions))
+        return ToolResult(output=encode_payload({"answers": _answers(response)}).decode())
+
+
+def _answers(response: dict[str, Any]) -> dict[str, Any]:
+    """By question: the words that were chosen or typed. Older clients tell these apart."""
+    given = response.get("answers")
+    answers: dict[str, Any] = {}
+    for question, answer in given.items() if isinstance(given, dict) else ():
+        said = answer if isinstance(answer, dict) else {}
+        words = [*(said.get("answers") or ()), *(said.get("selected") or ()), said.get("other")]
+        answers[question] = {"answers": [word for word in words if isinstance(word, str)]}
+    return answers
 
 
 def _text(description: str) -> dict[str, Any]:

@@ -46,6 +46,9 @@ class ToolSet:
         """Decides the text flavour of the one-shot shell tools."""
         return any(spec["type"] == "custom" and spec["name"] == ApplyPatch.name for spec in self.specs)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._handlers
+
     def find(self, item: Item) -> tuple[Tool, ToolCall] | None:
         """The tool that answers a call item, listed or not, and the call as it takes it; None if there is none."""
         call = read_call(item)

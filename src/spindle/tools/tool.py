@@ -80,6 +80,15 @@ async def _decline(*_: Any, **__: Any) -> dict[str, Any]:
     return {"action": "decline"}
 
 
+async def nobody_answers(kind: str, _: Msg) -> dict[str, Any]:
+    if kind == "dynamic_tool":
+        raise ToolError("the program that answers this tool is not connected; do without it")
+    raise ToolError(
+        "questions cannot be put to a person in this session; decide with reasonable assumptions and "
+        "name them in the plan, or ask in the text of your final message"
+    )
+
+
 def _no_agents() -> Any:
     raise ToolError("there are no sub-agents in this session")
 
@@ -114,6 +123,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """`await permit_tool(tool, arguments, mode)` before a `RemoteTool` is called; raises Rejected."""
     elicit: Callable[..., Awaitable[dict[str, Any]]] = _decline
     """`await elicit(server, params)`: a server's question to a person."""
+    ask: Callable[..., Awaitable[dict[str, Any]]] = nobody_answers
+    """`await ask(kind, msg)`: the client is told `msg` and answers; ToolError where nobody can."""
     notes: Any
     """The thread's `spindle.core.notes.Notes`: what is kept of it, whatever is compacted."""
     diff: Any

@@ -30,6 +30,7 @@ from spindle.frontends.app_server.objects import (
     WebSearchItem,
 )
 from spindle.protocol import settings
+from spindle.protocol.events import ExecCommandBegin, ExecCommandEnd
 from spindle.protocol.quote import shell_join
 
 CLIENT_ID = "client_id"
@@ -248,3 +249,26 @@ def web_action(action: Any) -> dict[str, Any] | None:
     if not isinstance(action, dict):
         return None
     return {name: camel(value) if name == "type" else value for name, value in action.items()}
+
+
+def command_item(msg: ExecCommandBegin | ExecCommandEnd) -> CommandItem:
+    """A command that runs."""
+    return CommandItem(
+        id=msg.call_id,
+        command=shell_join(msg.command),
+        cwd=msg.cwd,
+        process_id=msg.process_id,
+        source=source_of(msg.source),
+        command_actions=command_actions(msg.parsed_cmd),
+    )
+
+
+def finished_command(msg: ExecCommandEnd) -> CommandItem:
+    """A command that is over. One that never ran failed, and its output says why."""
+    return msgspec.structs.replace(
+        command_item(msg),
+        status="completed" if msg.exit_code == 0 else "failed",
+        aggregated_output=msg.aggregated_output or None,
+        exit_code=msg.exit_code,
+        duration_ms=msg.duration.secs * 1000 + msg.duration.nanos // 1_000_000,
+    )

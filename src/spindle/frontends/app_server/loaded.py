@@ -16,22 +16,17 @@ from spindle.config.schema import Config
 from spindle.core.session import Session
 from spindle.core.stream import Subscription
 from spindle.errors import SpindleError
+from spindle.frontends.app_server.asking import Put
 from spindle.frontends.app_server.connection import Connection
-from spindle.frontends.app_server.notifications import (
-    ApprovalReply,
-    Ask,
-    CommandApproval,
-    Note,
-    TurnCompleted,
-)
+from spindle.frontends.app_server.notifications import Note, TurnCompleted
 from spindle.frontends.app_server.objects import Thread, Turn, TurnError, Wire
 from spindle.frontends.app_server.questions import Questions
 from spindle.frontends.app_server.threads import thread_from_meta, turns_of
-from spindle.frontends.app_server.translate import Said, Translator, decision_from_client
+from spindle.frontends.app_server.translate import Said, Translator
 from spindle.protocol import events
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import TERMINAL, Event, Msg
-from spindle.protocol.ops import ExecApproval, Op, PatchApproval, Shutdown, Submission
+from spindle.protocol.ops import Op, Shutdown, Submission
 from spindle.thread.view import preview
 
 
@@ -165,14 +160,12 @@ class LoadedThread:
                 for connection in self.followers:
                     connection.notify(one, self.now_ms)
             else:
-                self._questions.put(self.id, one, self.followers, lambda reply, ask=one: self._answered(ask, reply))
+                self._questions.put(self.id, one.ask, self.followers, lambda reply, put=one: self._answered(put, reply))
 
-    def _answered(self, ask: Ask, reply: Wire | None) -> None:
-        decision = decision_from_client(reply.decision) if isinstance(reply, ApprovalReply) else "denied"
-        kind = ExecApproval if isinstance(ask, CommandApproval) else PatchApproval
-        item_id: str = getattr(ask, "item_id", "")
-        self.submit(kind(id=item_id, decision=decision))
-        self._tell(self._translator.answered(ask, decision in ("denied", "abort"), self.now_ms))
+    def _answered(self, put: Put, reply: Wire | None) -> None:
+        op, is_declined = put.read(reply)
+        self.submit(op)
+        self._tell(self._translator.answered(put.ask, is_declined, self.now_ms))
 
     # ---- what it is ----------------------------------------------------------------------------
 

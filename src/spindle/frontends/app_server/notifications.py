@@ -208,6 +208,15 @@ class ServerRequestResolved(Note, frozen=True, kw_only=True):
     request_id: int
 
 
+class ServerStartupUpdated(Note, frozen=True, kw_only=True):
+    method = "mcpServer/startupStatus/updated"
+    thread_id: str | None
+    name: str
+    status: Literal["starting", "ready", "failed", "cancelled"]
+    error: str | None = None
+    failure_reason: None = None
+
+
 class AccountUpdated(Note, frozen=True, kw_only=True):
     method = "account/updated"
     auth_mode: Literal["apikey", "chatgpt"] | None
@@ -234,7 +243,8 @@ class Ask(Wire, frozen=True, kw_only=True):
 
     method: ClassVar[str]
     reply: ClassVar[type[Wire]]
-    flag: ClassVar[Literal["waitingOnApproval", "waitingOnUserInput"]] = "waitingOnApproval"
+    flag: ClassVar[Literal["waitingOnApproval", "waitingOnUserInput"] | None] = "waitingOnApproval"
+    """What the thread's status says meanwhile."""
 
 
 class ApprovalReply(Wire, frozen=True, kw_only=True):
@@ -269,6 +279,67 @@ class FileChangeApproval(Ask, frozen=True, kw_only=True):
     started_at_ms: int
     reason: str | None
     grant_root: str | None
+
+
+class Answers(Wire, frozen=True, kw_only=True):
+    answers: list[str] = []
+
+
+class UserInputReply(Wire, frozen=True, kw_only=True):
+    answers: dict[str, Answers]
+
+
+class RequestUserInput(Ask, frozen=True, kw_only=True):
+    method = "item/tool/requestUserInput"
+    reply = UserInputReply
+    flag = "waitingOnUserInput"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    questions: list[dict[str, Any]]
+    is_blocking: bool = True
+    auto_resolution_ms: int | None = None
+
+
+class DynamicToolReply(Wire, frozen=True, kw_only=True):
+    content_items: list[dict[str, Any]] = []
+    """`{"type":"inputText","text"}` or `{"type":"inputImage","imageUrl"}`."""
+    success: bool
+
+
+class DynamicToolCall(Ask, frozen=True, kw_only=True):
+    """The model calls a tool that the client brought along."""
+
+    method = "item/tool/call"
+    reply = DynamicToolReply
+    flag = None
+    thread_id: str
+    turn_id: str
+    call_id: str
+    namespace: str | None
+    tool: str
+    arguments: Any
+
+
+class ElicitationReply(Wire, frozen=True, kw_only=True):
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
+    """For a tool: `{"persist": "session"}` allows it until the thread is closed."""
+
+
+class Elicitation(Ask, frozen=True, kw_only=True):
+    """A tool server wants something filled in, or the model wants to use a tool of one."""
+
+    method = "mcpServer/elicitation/request"
+    reply = ElicitationReply
+    thread_id: str
+    turn_id: str | None
+    server_name: str
+    mode: Literal["form"] = "form"
+    message: str
+    requested_schema: dict[str, Any]
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
 def kinds_of(base: type[msgspec.Struct]) -> dict[str, Any]:

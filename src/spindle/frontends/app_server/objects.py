@@ -158,6 +158,16 @@ class McpToolCallItem(Item, frozen=True, kw_only=True, tag="mcpToolCall"):
     duration_ms: int | None = None
 
 
+class DynamicToolCallItem(Item, frozen=True, kw_only=True, tag="dynamicToolCall"):
+    namespace: str | None
+    tool: str
+    arguments: Any
+    status: Literal["inProgress", "completed", "failed"] = "inProgress"
+    content_items: list[dict[str, Any]] | None = None
+    success: bool | None = None
+    duration_ms: int | None = None
+
+
 class CollabAgentItem(Item, frozen=True, kw_only=True, tag="collabAgentToolCall"):
     tool: Literal["spawnAgent", "sendInput", "resumeAgent", "wait", "closeAgent"]
     sender_thread_id: str
@@ -190,6 +200,7 @@ ThreadItem = (
     | CommandItem
     | FileChangeItem
     | McpToolCallItem
+    | DynamicToolCallItem
     | CollabAgentItem
     | WebSearchItem
     | ImageViewItem

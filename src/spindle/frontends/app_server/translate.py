@@ -12,9 +12,13 @@ from typing import Any
 import msgspec
 
 from spindle.frontends.app_server import notifications as notes
+from spindle.frontends.app_server.asking import Put, tool_put, user_input_put
+from spindle.frontends.app_server.decisions import approval_op, decision_for_client
 from spindle.frontends.app_server.items import (
     command_actions,
+    command_item,
     file_changes,
+    finished_command,
     shown_item,
     source_of,
     turn_error,
@@ -25,23 +29,30 @@ from spindle.frontends.app_server.objects import (
     Active,
     AgentMessageItem,
     CommandItem,
+    DynamicToolCallItem,
     FileChangeItem,
     Idle,
     ImageViewItem,
     SystemError,
     ThreadItem,
     ThreadStatus,
-    ThreadTokenUsage,
-    TokenUsageBreakdown,
     Turn,
     TurnError,
     WebSearchItem,
 )
+from spindle.frontends.app_server.usage import rate_limits, token_usage
 from spindle.protocol import events
 from spindle.protocol.events import Event, Msg
+from spindle.protocol.ops import ExecApproval, PatchApproval
+from spindle.protocol.questions import (
+    DynamicToolCallRequest,
+    DynamicToolCallResponse,
+    PlanDelta,
+    RequestUserInput,
+)
 from spindle.protocol.quote import shell_join
 
-Said = Note | Ask
+Said = Note | Put
 
 
 class Translator:
@@ -95,7 +106,8 @@ class Translator:
                 begun = self._begin(event.id, now_ms)
                 return [*begun, *self._fail(turn_error(message, info)), *self._end(False, now_ms)]
             case _ if self._turn is None:
-                return []
+                # Tool servers are started with the thread, not with a turn.
+                return self._of_servers(msg, now_ms) if msg.__struct_config__.tag == "mcp_startup_update" else []
             case events.Error(message=message, codex_error_info=info):
                 return self._fail(turn_error(message, info))
             case events.StreamError(message=message, codex_error_info=info, additional_details=details):
@@ -228,14 +240,14 @@ class Translator:
                 if call_id in self._open:
                     self._open[call_id] = _with_process(self._open[call_id], msg)
                     return []
-                return [self._start(_command_item(msg), now_ms, msg.turn_id)]
+                return [self._start(command_item(msg), now_ms, msg.turn_id)]
             case events.ExecCommandOutputDelta(call_id=call_id, chunk=chunk):
                 return self._output(call_id, chunk)
             case events.TerminalInteraction(call_id=call_id, process_id=process_id, stdin=stdin):
                 return [notes.TerminalInteraction(item_id=call_id, process_id=process_id, stdin=stdin, **self._here)]
             case events.ExecCommandEnd():
                 self._decoders.pop(msg.call_id, None)
-                return self._complete(_finished_command(msg), now_ms, msg.turn_id)
+                return self._complete(finished_command(msg), now_ms, msg.turn_id)
             case events.PatchApplyBegin(call_id=call_id, changes=changes):
                 item = FileChangeItem(id=call_id, changes=file_changes(changes))
                 return [] if call_id in self._open else [self._start(item, now_ms, msg.turn_id)]
@@ -244,11 +256,55 @@ class Translator:
                 item = FileChangeItem(id=call_id, changes=file_changes(changes), status=status)
                 return self._complete(item, now_ms, msg.turn_id)
             case _:
+                return self._of_others(msg, now_ms)
+
+    def _of_others(self, msg: Msg, now_ms: int) -> list[Said]:
+        """What not every session has: sub-agents, tool servers, plans, questions to a person."""
+        match str(msg.__struct_config__.tag).partition("_")[0]:
+            case "collab":
                 return self._of_agents(msg, now_ms)
+            case "mcp" | "elicitation":
+                return self._of_servers(msg, now_ms)
+        match msg:
+            case RequestUserInput():
+                return self._wait(user_input_put(msg, self._thread_id), None, now_ms)
+            case DynamicToolCallRequest() | DynamicToolCallResponse():
+                return self._of_client_tools(msg, now_ms)
+            case PlanDelta(item_id=item_id, delta=delta):
+                return [notes.PlanDelta(item_id=item_id, delta=delta, **self._here)]
+            case _:
+                return []
+
+    def _of_client_tools(self, msg: DynamicToolCallRequest | DynamicToolCallResponse, now_ms: int) -> list[Said]:
+        item = DynamicToolCallItem(id=msg.call_id, namespace=msg.namespace, tool=msg.tool, arguments=msg.arguments)
+        if isinstance(msg, DynamicToolCallResponse):
+            done = msgspec.structs.replace(
+                item,
+                status="completed" if msg.success else "failed",
+                content_items=msg.content_items,
+                success=msg.success,
+                duration_ms=msg.duration_ms,
+            )
+            return self._complete(done, now_ms)
+        return self._wait(tool_put(msg, self._thread_id), item, now_ms)
+
+    def _of_servers(self, msg: Msg, now_ms: int) -> list[Said]:
+        from spindle.frontends.app_server import tool_servers  # only for those who have some
+        from spindle.protocol.tool_servers import ElicitationRequest, McpStartupUpdate, McpToolCallBegin, McpToolCallEnd
+
+        match msg:
+            case McpToolCallBegin():
+                return [self._start(tool_servers.call_item(msg), now_ms)]
+            case McpToolCallEnd():
+                return self._complete(tool_servers.call_item(msg), now_ms)
+            case McpStartupUpdate():
+                return [tool_servers.startup_note(msg, self._thread_id)]
+            case ElicitationRequest():
+                return self._wait(tool_servers.elicitation_put(msg, self._thread_id), None, now_ms)
+            case _:
+                return []
 
     def _of_agents(self, msg: Msg, now_ms: int) -> list[Said]:
-        if not str(msg.__struct_config__.tag).startswith("collab_"):
-            return []
         from spindle.frontends.app_server.agents import agent_item  # with the first sub-agent
 
         item = agent_item(msg)
@@ -283,7 +339,8 @@ class Translator:
             available_decisions=[decision_for_client(decision) for decision in msg.available_decisions],
             **self._here,
         )
-        return self._wait(ask, item if msg.thread_id is None else None, now_ms)
+        put = Put(ask, lambda reply: approval_op(ExecApproval, msg.call_id, reply))
+        return self._wait(put, item if msg.thread_id is None else None, now_ms)
 
     def _ask_about_patch(self, msg: events.ApplyPatchApprovalRequest, now_ms: int) -> list[Said]:
         item = FileChangeItem(id=msg.call_id, changes=file_changes(msg.changes))
@@ -294,18 +351,23 @@ class Translator:
             grant_root=msg.grant_root,
             **self._here,
         )
-        return self._wait(ask, item if msg.thread_id is None else None, now_ms)
+        put = Put(ask, lambda reply: approval_op(PatchApproval, msg.call_id, reply))
+        return self._wait(put, item if msg.thread_id is None else None, now_ms)
 
-    def _wait(self, ask: Ask, item: ThreadItem | None, now_ms: int) -> list[Said]:
+    def _wait(self, put: Put, item: ThreadItem | None, now_ms: int) -> list[Said]:
         """The status, the item in question unless it is shown already (or a sub-agent's), and the question."""
-        self._waiting.append(ask.flag)
-        said: list[Said] = [self._status_note()]
+        said: list[Said] = []
+        if put.ask.flag is not None:
+            self._waiting.append(put.ask.flag)
+            said.append(self._status_note())
         if item is not None and item.id not in self._open:
             said.append(self._start(item, now_ms))
-        return [*said, ask]
+        return [*said, put]
 
     def answered(self, ask: Ask, is_declined: bool, now_ms: int) -> list[Said]:
         """What clients are told after a question was answered, or need no longer be."""
+        if ask.flag is None:
+            return []
         if ask.flag in self._waiting:
             self._waiting.remove(ask.flag)
         said: list[Said] = []
@@ -316,101 +378,11 @@ class Translator:
         return [*said, self._status_note()] if self._turn is not None else said
 
 
-# ---- small shapes ----------------------------------------------------------------------------------
-
-
 def _step_status(status: str) -> Any:
     return "inProgress" if status == "in_progress" else status
-
-
-def _command_item(msg: events.ExecCommandBegin | events.ExecCommandEnd) -> CommandItem:
-    return CommandItem(
-        id=msg.call_id,
-        command=shell_join(msg.command),
-        cwd=msg.cwd,
-        process_id=msg.process_id,
-        source=source_of(msg.source),
-        command_actions=command_actions(msg.parsed_cmd),
-    )
 
 
 def _with_process(item: ThreadItem, msg: events.ExecCommandBegin) -> ThreadItem:
     if not isinstance(item, CommandItem):
         return item
     return msgspec.structs.replace(item, process_id=msg.process_id, source=source_of(msg.source))
-
-
-def _finished_command(msg: events.ExecCommandEnd) -> CommandItem:
-    return msgspec.structs.replace(
-        _command_item(msg),
-        status="completed" if msg.exit_code == 0 else "failed",
-        aggregated_output=msg.aggregated_output or None,
-        exit_code=msg.exit_code,
-        duration_ms=msg.duration.secs * 1000 + msg.duration.nanos // 1_000_000,
-    )
-
-
-def token_usage(info: dict[str, Any]) -> ThreadTokenUsage:
-    """The `info` of a token_count message."""
-    total, last = (
-        TokenUsageBreakdown(
-            **{name: int(counted.get(name) or 0) for name in TokenUsageBreakdown.__struct_fields__},
-        )
-        for counted in (info.get("total_token_usage") or {}, info.get("last_token_usage") or {})
-    )
-    return ThreadTokenUsage(total=total, last=last, model_context_window=info.get("model_context_window"))
-
-
-def rate_limits(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """The account's allowance as a client reads it."""
-    windows = {
-        name: window
-        and {
-            "usedPercent": round(window.get("used_percent") or 0),
-            "windowDurationMins": window.get("window_minutes"),
-            "resetsAt": window.get("resets_at"),
-        }
-        for name in ("primary", "secondary")
-        for window in (snapshot.get(name),)
-    }
-    credits = snapshot.get("credits")
-    return {
-        "limitId": "codex",
-        "limitName": None,
-        **windows,
-        "credits": credits
-        and {
-            "hasCredits": credits.get("has_credits"),
-            "unlimited": credits.get("unlimited"),
-            "balance": credits.get("balance"),
-        },
-        "planType": snapshot.get("plan_type"),
-    }
-
-
-_DECISIONS = {
-    "approved": "accept",
-    "approved_for_session": "acceptForSession",
-    "denied": "decline",
-    "abort": "cancel",
-}
-
-
-def decision_for_client(decision: Any) -> Any:
-    """An answer that a session offers, as clients know it."""
-    if isinstance(decision, dict):
-        prefix = next(iter(decision.values()), {}).get("proposed_execpolicy_amendment")
-        return {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": prefix}}
-    return _DECISIONS.get(decision, decision)
-
-
-def decision_from_client(decision: Any) -> Any:
-    """A client's answer, as a session takes it. What is not known is a no."""
-    if isinstance(decision, dict):
-        details = decision.get("acceptWithExecpolicyAmendment")
-        prefix = details.get("execpolicy_amendment") if isinstance(details, dict) else None
-        if not isinstance(prefix, list):
-            return "denied"
-        return {"approved_execpolicy_amendment": {"proposed_execpolicy_amendment": prefix}}
-    known = {theirs: ours for ours, theirs in _DECISIONS.items()}
-    return known.get(decision, "denied")

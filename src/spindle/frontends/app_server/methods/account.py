@@ -10,7 +10,7 @@ from spindle.frontends.app_server.method import After, Call, Method, Nothing
 from spindle.frontends.app_server.notifications import AccountLoginCompleted, AccountUpdated
 from spindle.frontends.app_server.objects import Wire
 from spindle.frontends.app_server.rpc import RpcError
-from spindle.frontends.app_server.translate import rate_limits
+from spindle.frontends.app_server.usage import rate_limits
 
 _CLAIMS = "https://api.openai.com/auth"
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from spindle.config.keys import FEATURES
 from spindle.frontends.app_server.items import camel
-from spindle.frontends.app_server.method import Call, Method
+from spindle.frontends.app_server.method import Call, Method, Nothing
 from spindle.frontends.app_server.objects import Wire
 from spindle.frontends.app_server.threads import MAX_PAGE, page
 from spindle.model.catalog import Catalog, ModelInfo
@@ -106,6 +106,18 @@ class FeatureListResult(Wire, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class Mode(Wire, frozen=True, kw_only=True, rename=None):
+    name: str
+    mode: Literal["plan", "default"]
+    model: None = None
+    reasoning_effort: None = None
+    developer_instructions: None = None
+
+
+class ModeListResult(Wire, frozen=True, kw_only=True):
+    data: list[Mode]
+
+
 async def model_list(call: Call, params: ModelListParams) -> Wire:
     catalog = Catalog.load(call.server.config.model_catalog_json)
     rows = catalog.models if params.include_hidden else catalog.listed
@@ -183,8 +195,14 @@ async def feature_list(call: Call, params: FeatureListParams) -> Wire:
     return FeatureListResult(data=features, next_cursor=following)
 
 
+async def mode_list(call: Call, params: Nothing) -> Wire:
+    """How a turn can be run: `collaborationMode` of turn/start."""
+    return ModeListResult(data=[Mode(name="Plan", mode="plan"), Mode(name="Default", mode="default")])
+
+
 METHODS = (
     Method(name="model/list", params=ModelListParams, result=ModelListResult, run=model_list),
     Method(name="skills/list", params=SkillsListParams, result=SkillsListResult, run=skills_list),
     Method(name="experimentalFeature/list", params=FeatureListParams, result=FeatureListResult, run=feature_list),
+    Method(name="collaborationMode/list", params=Nothing, result=ModeListResult, run=mode_list, is_experimental=True),
 )

@@ -48,6 +48,8 @@ class Overrides(Wire, frozen=True, kw_only=True):
 
 class ThreadStartParams(Overrides, frozen=True, kw_only=True):
     ephemeral: bool = False
+    dynamic_tools: list[dict[str, Any]] = []
+    """Tools that the client answers itself, see item/tool/call."""
 
 
 class ThreadResumeParams(Overrides, frozen=True, kw_only=True):
@@ -78,7 +80,15 @@ class ThreadOpened(Wire, frozen=True, kw_only=True):
 
 
 async def thread_start(call: Call, params: ThreadStartParams) -> After:
-    request = _request(call, params, _config(call, params, params.cwd), ephemeral=params.ephemeral)
+    if params.dynamic_tools and not call.client.is_experimental:
+        raise RpcError("thread/start.dynamicTools requires experimentalApi capability")
+    request = _request(
+        call,
+        params,
+        _config(call, params, params.cwd),
+        ephemeral=params.ephemeral,
+        dynamic_tools=params.dynamic_tools,
+    )
     return _announced(call, await _open(call, request))
 
 
@@ -187,6 +197,7 @@ def _request(call: Call, params: Overrides, config: Config, **more: Any) -> Sess
         base_instructions=params.base_instructions,
         bypass=call.server.parsed.flag("dangerously_bypass_approvals_and_sandbox"),
         clock=call.server.clock,
+        reload=lambda: _config(call, params, config.cwd),
         **more,
     )
 

@@ -1,0 +1,53 @@
+"""Questions to a client, and what a session is told of the answers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from spindle.frontends.app_server import notifications as notes
+from spindle.frontends.app_server.notifications import Ask
+from spindle.frontends.app_server.objects import Wire
+from spindle.protocol.ops import DynamicToolResponse, Op, UserInputAnswer
+from spindle.protocol.questions import DynamicToolCallRequest, RequestUserInput
+
+Reply = Wire | None
+"""A client's answer; None for none, or for one that cannot be understood."""
+
+
+class Put(msgspec.Struct, frozen=True):
+    """A question, and how its answer is read: the op for the session, and whether it is a no."""
+
+    ask: Ask
+    read: Callable[[Reply], tuple[Op, bool]]
+
+
+def user_input_put(msg: RequestUserInput, thread_id: str) -> Put:
+    """The model asks a person. Without an answer it hears that there is none, and goes on."""
+
+    def read(reply: Reply) -> tuple[Op, bool]:
+        answers = reply.answers if isinstance(reply, notes.UserInputReply) else {}
+        said = {question: {"answers": answer.answers} for question, answer in answers.items()}
+        return UserInputAnswer(id=msg.call_id, response={"answers": said}), False
+
+    ask = notes.RequestUserInput(thread_id=thread_id, turn_id=msg.turn_id, item_id=msg.call_id, questions=msg.questions)
+    return Put(ask, read)
+
+
+def tool_put(msg: DynamicToolCallRequest, thread_id: str) -> Put:
+    """The model calls a tool that the client brought along."""
+
+    def read(reply: Reply) -> tuple[Op, bool]:
+        answer = msgspec.to_builtins(reply) if isinstance(reply, notes.DynamicToolReply) else {"success": False}
+        return DynamicToolResponse(id=msg.call_id, response=answer), False
+
+    ask = notes.DynamicToolCall(
+        thread_id=thread_id,
+        turn_id=msg.turn_id,
+        call_id=msg.call_id,
+        namespace=msg.namespace,
+        tool=msg.tool,
+        arguments=msg.arguments,
+    )
+    return Put(ask, read)

@@ -1,0 +1,47 @@
+"""What a turn asks of a client beside leave: answers of a person, and tools of the client's own; and plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spindle.protocol.events import Msg
+
+
+class RequestUserInput(Msg, frozen=True, kw_only=True, tag="request_user_input"):
+    """The turn waits for a person's answers. A question: id, header, question, isOther, isSecret, options."""
+
+    call_id: str
+    turn_id: str
+    questions: list[dict[str, Any]]
+
+
+class DynamicToolCallRequest(Msg, frozen=True, kw_only=True, tag="dynamic_tool_call_request", rename="camel"):
+    """The turn waits for a tool that the client brought along."""
+
+    call_id: str
+    turn_id: str
+    tool: str
+    arguments: Any
+    namespace: str | None = None
+
+
+class DynamicToolCallResponse(Msg, frozen=True, kw_only=True, tag="dynamic_tool_call_response", rename="camel"):
+    """The client's tool has answered."""
+
+    call_id: str
+    turn_id: str
+    tool: str
+    arguments: Any
+    namespace: str | None = None
+    content_items: list[dict[str, Any]]
+    success: bool
+    duration_ms: int = 0
+
+
+class PlanDelta(Msg, frozen=True, kw_only=True, tag="plan_delta"):
+    """A piece of a proposed plan, while it streams."""
+
+    thread_id: str
+    turn_id: str
+    item_id: str
+    delta: str
