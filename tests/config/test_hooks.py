@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -177,31 +178,39 @@ def test_one_hook_can_be_switched_off(setup: Setup):
 # ---- consent in the user's file --------------------------------------------------------------------
 
 
-def test_consent_leaves_the_rest_of_the_users_file_as_it_is(setup: Setup):
-    text = f'# mine\nmodel = "m"  # favourite\n\n{setup.trust()}\n[hooks.state."other:stop:0:0"]\ntrusted_hash = "x"\n'
+STATES = [
+    "",
+    '[hooks.state."other:stop:0:0"]\ntrusted_hash = "x"\n',
+    '[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "mine"\n',
+]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_consent_leaves_the_rest_of_the_users_file_as_it_is(setup: Setup, state: str):
+    text = f"{state}# mine\n{setup.trust()}# its end\n"
     path = setup.user(text)
+    before = tomllib.loads(text)
     setup.write("repo/.codex/hooks.json", listed(Stop=[hook("one")]))
-    config = setup.load()
-    give_consent(config.home, config.hooks)
-    [found] = setup.load().hooks
-    assert found.may_run
+    give_consent(setup.path("home"), [one for one in setup.load().hooks if one.source == "project"])
+    found = setup.load().hooks[-1]
+    assert found.source == "project" and found.may_run
     written = Path(path).read_text()
-    assert written == f'{text}\n[hooks.state."{found.key}"]\ntrusted_hash = "{found.hash}"\n'
-    give_consent(config.home, config.hooks)
-    assert Path(path).read_text() == written
-    take_consent_back(config.home, [found.key])
-    assert Path(path).read_text() == f"{text}\n" and not setup.load().hooks[0].may_run
+    assert "# mine\n" in written and "# its end\n" in written
+    after = tomllib.loads(written)
+    assert after["hooks"]["state"].pop(found.key) == {"trusted_hash": found.hash}
+    before.setdefault("hooks", {}).setdefault("state", {})
+    assert after == before
+    take_consent_back(setup.path("home"), [found.key])
+    assert not setup.load().hooks[-1].may_run and found.key not in Path(path).read_text()
 
 
-def test_a_file_that_cannot_be_changed_safely_is_left_alone(setup: Setup):
+def test_consent_is_written_where_there_was_no_file(setup: Setup):
     setup.write("repo/.codex/hooks.json", listed(Stop=[hook("one")]))
-    key = f"{setup.path('repo')}/.codex/hooks.json:stop:0:0"
-    text = f'hooks.state = {{ "{key}" = {{ trusted_hash = "old" }} }}\n{setup.trust()}'
-    path = setup.user(text)
-    config = setup.load()
-    with pytest.raises(ConfigError):
-        give_consent(config.home, config.hooks)
-    assert Path(path).read_text() == text
+    trusted = f'projects={{"{setup.path("repo")}"={{trust_level="trusted"}}}}'
+    [found] = setup.load(trusted).hooks
+    give_consent(setup.path("home"), [found])
+    assert setup.load(trusted).hooks[0].may_run
+    assert (Path(setup.path("home/config.toml")).stat().st_mode & 0o777) == 0o600
 
 
 # ---- what changed since the last run ---------------------------------------------------------------

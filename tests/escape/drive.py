@@ -1,11 +1,13 @@
 """Runs many cases at once through one way of running a command, and hands every case to the judge.
 
 `Way`s: `bare` (the control), `sandbox` (`spindle sandbox`), and the tools of a running agent whose model is a script:
-`exec_command`, `terminal` (exec_command with a PTY), `shell`, `shell_command`, `typed` (write_stdin into a live shell).
+`exec_command`, `terminal` (exec_command with a PTY), `shell`, `shell_command`, `typed` (write_stdin into a live shell);
+and `hook`, a command of the user's that the agent runs by itself.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -21,7 +23,7 @@ from escape.case import ATTACKS, WORKS, Attack
 from escape.judge import difference, heard, mounted, snapshot, survives
 from fake_server import FakeServer, Received, Turn, call, message, turn
 
-AGENT_WAYS = ("exec_command", "terminal", "shell", "shell_command", "typed")
+AGENT_WAYS = ("exec_command", "terminal", "shell", "shell_command", "typed", "hook")
 WAYS = ("sandbox", *AGENT_WAYS)
 LIMIT_S = 120
 
@@ -265,6 +267,7 @@ class Agent:
 
     def __init__(self, arena: Arena, server: FakeServer, mode: str, fds: Sequence[int] = ()) -> None:
         self.arena, self._server, self._mode, self._fds = arena, server, mode, fds
+        self._options: list[str] = []
 
     @property
     def words(self) -> list[str]:
@@ -274,7 +277,8 @@ class Agent:
         )
         return [
             *(*spindle(self.arena), "exec", "--skip-git-repo-check", *mode_words(self._mode)),
-            *("-C", str(self.arena.ws), "-c", "model_provider=fake", "-c", provider, "-m", "gpt-5.2-codex", "go"),
+            *("-C", str(self.arena.ws), "-c", "model_provider=fake", "-c", provider, "-m", "gpt-5.2-codex"),
+            *(*self._options, "go"),
         ]
 
     def start(self, *calls: dict[str, Any], **how: Any) -> subprocess.Popen[Any]:
@@ -300,8 +304,19 @@ class Agent:
 
     def run_one(self, words: Sequence[str], way: str) -> str:
         """The output of one command given in this way."""
+        if way == "hook":
+            return self._run_hook(words)
         self._server.otherwise(self._wait_or_end)
         return "\n".join(self.run(*self._calls(words, way)))
+
+    def _run_hook(self, words: Sequence[str]) -> str:
+        """What it prints is told to the model with the prompt."""
+        hook = f"{{type='command', command={json.dumps(shlex.join(words))}, additionalContextLimit=0}}"
+        self._options = ["-c", f"hooks.UserPromptSubmit=[{{hooks=[{hook}]}}]"]
+        printed = self.run()
+        items = self._server.requests[0].json["input"] if self._server.requests else []
+        told = [item["content"][0]["text"] for item in items if item.get("role") == "developer"]
+        return "\n".join([*told[-1:], *printed])
 
     def script(self, words: Sequence[str], way: str) -> None:
         """Have the model run this command; somebody else starts the agent."""

@@ -4,8 +4,9 @@
 |--------------------------------------|---------------------------|-----------------|---------|
 | `spindle sandbox`                    | root and an ordinary user | all three       | all     |
 | exec_command, terminal, shell,       | root, if the tests run    | workspace-write | all     |
-| shell_command, typed                 | as root                   |                 |         |
+| shell_command, typed, hook           | as root                   |                 |         |
 | the same                             | the ordinary user         | workspace-write | a third |
+| hook                                 | the ordinary user         | the other two   | a third |
 | bare (control)                       | root and an ordinary user | –               | all     |
 
 An attack without a control says why (`no_control`): it may not be made by this user at all, or must not be.
@@ -30,6 +31,7 @@ USERS = ("root", "user") if os.getuid() == 0 else ("user",)
 COMBINATIONS = [
     *((user, mode, "sandbox") for user in USERS for mode in MODES),
     *((user, "workspace-write", way) for user in USERS for way in AGENT_WAYS),
+    *((USERS[-1], mode, "hook") for mode in MODES if mode != "workspace-write"),
 ]
 NO_USER = "no interpreter here that an ordinary user may run"
 

@@ -6,7 +6,7 @@
 | `spindle sandbox`                          | root and an ordinary user | read-only               | all it may do    |
 | `spindle sandbox`                          | root and an ordinary user | workspace-write+network | a quarter        |
 | exec_command, terminal, shell,             | one of the two each       | workspace-write         | a third of what  |
-| shell_command, typed                       |                           |                         | is quick         |
+| shell_command, typed, hook                 |                           |                         | is quick         |
 | bare, to explain a failure                 |                           | –                       | all              |
 """
 
