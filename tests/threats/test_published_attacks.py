@@ -64,6 +64,14 @@ def project_config(folder: Path, text: str) -> None:
     (folder / ".codex/config.toml").write_text(text)
 
 
+def project_hooks(folder: Path, command: str) -> None:
+    """One hook for each moment at which a repository could wish to run something."""
+    (folder / ".codex").mkdir(exist_ok=True)
+    group = {"hooks": [{"type": "command", "command": command}]}
+    table = {event: [group] for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SessionEnd")}
+    (folder / ".codex/hooks.json").write_text(json.dumps({"hooks": table}))
+
+
 def first_input(server: FakeServer) -> str:
     return json.dumps(server.requests[0].json)
 
@@ -141,7 +149,7 @@ def test_11_no_process_is_started_for_a_repository_that_nobody_trusts(
     """Hooks, tool servers, notify, and git's own ways to run a program: not even looked at by running something."""
     canary = tmp_path / "canary"
     project_config(spindle.workspace, evil_config(canary))
-    (spindle.workspace / ".codex/hooks.json").write_text(json.dumps({"SessionStart": [{"command": f"touch {canary}"}]}))
+    project_hooks(spindle.workspace, f"touch {canary}")
     with (spindle.workspace / ".git/config").open("a") as file:
         file.write(f'[core]\n\tfsmonitor = "touch {canary}"\n\tpager = touch {canary}\n')
     hook = spindle.workspace / ".git/hooks/post-checkout"
@@ -156,6 +164,26 @@ def test_11_no_process_is_started_for_a_repository_that_nobody_trusts(
     # The command itself, which strace starts, and the launcher's probe; nothing that the repository names.
     others = [line for line in started[1:] if "bwrap" not in line and '"/bin/true"' not in line]
     assert others == [], others
+
+
+def test_11_hooks_of_a_trusted_project_wait_for_consent_to_each_of_them_as_it_is(
+    spindle: Spindle, server: FakeServer
+) -> None:
+    canary = spindle.workspace / "canary"
+    trust(spindle, spindle.workspace)
+    project_hooks(spindle.workspace, f"touch {canary}")
+    done = spindle("exec", *WRITE, "hi")
+    assert done.code == 0 and not canary.exists()
+    assert "`spindle hooks trust` lets them run" in done.err
+    assert "do not run (PreToolUse, SessionStart, SessionEnd, UserPromptSubmit, Stop)" in done.err
+    assert spindle("hooks", "trust").code == 0
+    done = spindle("exec", *WRITE, "hi")
+    assert done.code == 0 and canary.exists() and "hooks trust" not in done.err
+    canary.unlink()
+    project_hooks(spindle.workspace, f"true; touch {canary}")
+    done = spindle("exec", *WRITE, "hi")
+    assert done.code == 0 and not canary.exists()
+    assert "changed since you agreed to them" in done.err
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])
@@ -317,6 +345,18 @@ def test_03_every_way_to_run_a_command_leads_through_the_same_fence(
     assert [name for name in names if "ran" not in told[name]] == [], "else nothing was tried"
     assert sorted(path.name for path in outside.iterdir()) == []
     assert [name for name in names if not (spindle.workspace / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "event", ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"]
+)
+def test_03_a_hook_runs_behind_the_same_fence(spindle: Spindle, server: FakeServer, outside: Path, event: str) -> None:
+    command = f"echo x > {outside}/out; echo x > in; echo $FAKE_API_KEY > key"
+    hook = f"hooks.{event}=[{{hooks=[{{type='command', command='{command}'}}]}}]"
+    server.script(turn(call("exec_command", {"cmd": "true"}, "c1")), turn(message("over")))
+    assert spindle("exec", *WRITE, "-c", hook, "hi").code == 0
+    assert list(outside.iterdir()) == [] and (spindle.workspace / "in").exists()
+    assert (spindle.workspace / "key").read_text() == "\n", "no key of ours is in its environment"
 
 
 def test_03_what_is_typed_into_a_running_command_stays_inside(
@@ -1007,3 +1047,18 @@ def test_45_what_is_kept_is_the_owners_alone_whatever_the_umask(spindle: Spindle
         if path.name != "config.toml" and path.stat().st_mode & 0o077
     }
     assert open_to_others == {}
+
+
+def test_45_what_runs_by_itself_and_was_not_there_before_is_named_once(spindle: Spindle, server: FakeServer) -> None:
+    table = {"SessionStart": [{"hooks": [{"type": "command", "command": "true added-by-malware"}]}]}
+    (spindle.home / "hooks.json").write_text(json.dumps({"hooks": table}))
+    done = spindle("exec", "hi")
+    assert f"{spindle.home}/hooks.json: this SessionStart hook is new or has changed" in done.err
+    assert "true added-by-malware" in done.err
+    assert "is new or has changed" not in spindle("exec", "hi").err
+    config = spindle.home / "config.toml"
+    config.write_text(f'notify = ["true", "other"]\n{config.read_text()}')
+    done = spindle("exec", "hi")
+    assert "the notify program is new or has changed since the last run: true other" in done.err
+    assert "is new or has changed" not in spindle("exec", "hi").err
+    assert (spindle.home / "spindle/seen-hooks.json").stat().st_mode & 0o777 == 0o600

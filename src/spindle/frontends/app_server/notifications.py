@@ -94,6 +94,57 @@ class TurnDiffUpdated(Note, frozen=True, kw_only=True):
     diff: str
 
 
+HookEventName = Literal[
+    "preToolUse",
+    "permissionRequest",
+    "postToolUse",
+    "preCompact",
+    "postCompact",
+    "sessionStart",
+    "sessionEnd",
+    "userPromptSubmit",
+    "subagentStart",
+    "subagentStop",
+    "stop",
+]
+
+
+class HookOutputEntry(Wire, frozen=True, kw_only=True):
+    kind: Literal["warning", "stop", "feedback", "context", "error"]
+    text: str
+
+
+class HookRunSummary(Wire, frozen=True, kw_only=True):
+    id: str
+    event_name: HookEventName
+    handler_type: Literal["command"]
+    execution_mode: Literal["sync", "async"]
+    scope: Literal["thread", "turn"]
+    source_path: str
+    source: Literal["system", "user", "project", "sessionFlags"]
+    display_order: int
+    status: Literal["running", "completed", "failed", "blocked", "stopped"]
+    status_message: str | None
+    started_at: int
+    completed_at: int | None
+    duration_ms: int | None
+    entries: list[HookOutputEntry]
+
+
+class HookStarted(Note, frozen=True, kw_only=True):
+    method = "hook/started"
+    thread_id: str
+    turn_id: str | None
+    run: HookRunSummary
+
+
+class HookCompleted(Note, frozen=True, kw_only=True):
+    method = "hook/completed"
+    thread_id: str
+    turn_id: str | None
+    run: HookRunSummary
+
+
 class PlanStep(Wire, frozen=True, kw_only=True):
     step: str
     status: Literal["pending", "inProgress", "completed"]

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from spindle.frontends.app_server.method import Method
-from spindle.frontends.app_server.methods import account, catalogue, commands, files, opening, records, settings, turns
+from spindle.frontends.app_server.methods import (
+    account,
+    catalogue,
+    commands,
+    files,
+    hooks,
+    opening,
+    records,
+    settings,
+    turns,
+)
 
-TOPICS = (opening, turns, records, catalogue, settings, account, commands, files)
+TOPICS = (opening, turns, records, catalogue, hooks, settings, account, commands, files)
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 
 _MISSING = {

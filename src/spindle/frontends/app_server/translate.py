@@ -15,6 +15,7 @@ from spindle.frontends.app_server import notifications as notes
 from spindle.frontends.app_server.asking import Put, tool_put, user_input_put
 from spindle.frontends.app_server.decisions import approval_op, decision_for_client
 from spindle.frontends.app_server.items import (
+    camel,
     command_actions,
     command_item,
     file_changes,
@@ -97,6 +98,10 @@ class Translator:
                 return [notes.WarningNote(thread_id=self._thread_id, message=message)]
             case events.ThreadNameUpdated(thread_id=thread_id, thread_name=name):
                 return [notes.ThreadNameUpdated(thread_id=thread_id, thread_name=name)]
+            case events.HookStarted(turn_id=turn_id, run=run):
+                return [notes.HookStarted(thread_id=self._thread_id, turn_id=turn_id, run=_hook_run(run))]
+            case events.HookCompleted(turn_id=turn_id, run=run):
+                return [notes.HookCompleted(thread_id=self._thread_id, turn_id=turn_id, run=_hook_run(run))]
             case events.ExecCommandEnd() | events.ExecCommandOutputDelta() | events.PatchApplyEnd():
                 # May come after the end of the turn: a command that was left running.
                 return self._of_work(msg, now_ms)
@@ -376,6 +381,11 @@ class Translator:
             if isinstance(item, CommandItem | FileChangeItem):
                 said += self._complete(msgspec.structs.replace(item, status="declined"), now_ms)
         return [*said, self._status_note()] if self._turn is not None else said
+
+
+def _hook_run(run: dict[str, Any]) -> notes.HookRunSummary:
+    given = {camel(key): value for key, value in run.items()}
+    return msgspec.convert({**given, "eventName": camel(run["event_name"])}, notes.HookRunSummary)
 
 
 def _step_status(status: str) -> Any:

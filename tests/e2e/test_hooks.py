@@ -1,0 +1,98 @@
+"""`spindle hooks`, and what the command line shows of hooks that run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_server import FakeServer, call, message, turn
+
+GUARD = "echo not today >&2; exit 2"
+HOOKS = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": GUARD}]}]}
+
+
+@pytest.fixture
+def run(spindle_cmd: list[str], environment: dict[str, str], workspace: Path, home: Path) -> Any:
+    """The command, in a trusted workspace."""
+    config = home / "config.toml"
+    config.write_text(f'{config.read_text()}\n[projects."{workspace}"]\ntrust_level = "trusted"\n')
+
+    def start(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*spindle_cmd, *words], cwd=workspace, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=50,
+        )  # fmt: skip
+
+    return start
+
+
+@pytest.fixture
+def key(workspace: Path) -> str:
+    """The project has one hook; its key."""
+    path = workspace / ".codex/hooks.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"hooks": HOOKS}))
+    return f"{path}:pre_tool_use:0:0"
+
+
+def test_without_hooks_there_is_nothing_to_list(run: Any) -> None:
+    done = run("hooks")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "there are no hooks here\n")
+
+
+def test_hooks_of_a_project_are_shown_agreed_to_and_taken_back(run: Any, key: str) -> None:
+    def listed() -> list[str]:
+        return run("hooks", "list").stdout.splitlines()
+
+    shown = [key, "  does not run: you have not agreed to it", f"  PreToolUse (Bash): {GUARD}"]
+    assert listed() == shown
+    done = run("hooks", "trust", key)
+    assert done.stdout == f"runs from now on: {key}: {GUARD}\n"
+    assert listed()[1] == "  runs, inside the sandbox of the turn"
+    assert "nothing to do" in run("hooks", "trust").stderr
+    assert run("hooks", "distrust").stdout == f"no longer runs: {key}: {GUARD}\n"
+    assert listed() == shown
+    done = run("hooks", "trust", "other")
+    assert done.returncode == 1 and "there is no hook 'other' of this project" in done.stderr
+    assert run("hooks", "frobnicate").returncode == 2
+
+
+def test_hooks_can_be_listed_for_programs(run: Any, key: str) -> None:
+    [line] = run("hooks", "--json").stdout.splitlines()
+    shown = json.loads(line)
+    assert (shown["key"], shown["event"], shown["trust"]) == (key, "PreToolUse", "untrusted")
+
+
+def test_the_doctor_names_hooks_that_run_outside(run: Any, home: Path) -> None:
+    handler = {"type": "command", "command": "send-mail", "sandbox": False}
+    (home / "hooks.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}}))
+    checks = json.loads(run("doctor", "--json").stdout)["checks"]
+    [check] = [check for check in checks if check["name"] == "hook"]
+    assert check["status"] == "warn" and "OUTSIDE of the sandbox" in check["detail"] and "send-mail" in check["detail"]
+
+
+@pytest.mark.parametrize("flag", [[], ["--json"]])
+def test_exec_shows_a_line_for_a_hook_and_json_events_show_none(
+    run: Any, server: FakeServer, key: str, flag: list[str]
+) -> None:
+    server.script(turn(call("exec_command", {"cmd": "true"}, "c1")), turn(message("bye")))
+    done = run("exec", "--dangerously-bypass-hook-trust", *flag, "go")
+    assert done.returncode == 0
+    assert server.requests[-1].json["input"][-1]["output"].endswith("a PreToolUse hook blocks it: not today")
+    if flag:
+        assert "hook" not in {json.loads(line)["type"].split(".")[0] for line in done.stdout.splitlines()}
+        assert "not today" not in done.stdout
+    else:
+        assert "hook PreToolUse blocked\nnot today\n" in done.stderr
+
+
+def test_a_run_without_hooks_loads_nothing_of_them(run: Any, environment: dict[str, str], tmp_path: Path) -> None:
+    environment["PYTHONPROFILEIMPORTTIME"] = "1"
+    loaded = run("exec", "hi").stderr
+    assert "spindle.core.turn\n" in loaded
+    for module in ("core.hooks", "core.hook_runs", "policy.hooks", "protocol.hooks", "config.hooks", "config.seen"):
+        assert f"spindle.{module}\n" not in loaded
