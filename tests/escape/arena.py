@@ -142,6 +142,7 @@ class Arena:
         """What an attack may know, as a file it can read."""
         facts = {
             "bare": bare,
+            "host_mounts": None if bare else os.readlink("/proc/self/ns/mnt"),
             "stamp": self.stamp,
             "root": str(self.root),
             "ws": str(self.ws),

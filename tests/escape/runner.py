@@ -30,8 +30,12 @@ def main(kind: str, facts_path: str, *names: str) -> None:
     report = os.dup(1)
     with open(facts_path) as file:
         facts = json.load(file)
+    has_fence = facts.get("host_mounts") != os.readlink("/proc/self/ns/mnt")
     for name in names:
-        run(facts, kind, name, report)
+        if kind == "work" or has_fence:
+            run(facts, kind, name, report)
+        else:  # the worst of these would take the machine down with them
+            os.write(report, f"REACHED {name} without any sandbox\n".encode())
     os.write(report, f"\nrunner: {len(names)} ran\n".encode())
 
 

@@ -177,7 +177,8 @@ def compiles_and_runs_java(p: Place) -> None:
             "new Socket(s.getInetAddress(), s.getLocalPort()).close();"
             'System.exit(new ProcessBuilder("true").start().waitFor()); } }'
         )
-    assert sh("javac A.java; java -XX:TieredStopAtLevel=1 A").strip() == "42"
+    printed = sh("javac A.java; java -XX:TieredStopAtLevel=1 A")
+    assert printed.splitlines()[-1:] == ["42"], printed  # a machine that is short of something is warned on stdout
 
 
 @work("dbus-run-session", "dbus-send")

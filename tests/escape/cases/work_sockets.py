@@ -292,7 +292,9 @@ def passes_descriptors_to_a_child(p: Place) -> None:
         os._exit(0)
     one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [writer]))])
     os.wait()
+    os.close(writer)
     assert os.read(reader, 9) == b"through"
+    assert os.read(reader, 9) == b"", "somebody kept the other end"
 
 
 @work()

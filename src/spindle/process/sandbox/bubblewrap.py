@@ -2,7 +2,7 @@
 
 The launcher is executed directly, one per command, and dies with this process. What a command sees of the file system
 is `mounts`, which system calls it cannot make is `seccomp`, which sockets it may connect to is `sockets`, how much of
-the machine it may use is `limits`.
+the machine it may use is `limits`; `gate` is the last step before the command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from spindle.policy.sandbox import Boundary
 from spindle.process import kill, pty
-from spindle.process.sandbox import kernel, limits, seccomp
+from spindle.process.sandbox import gate, kernel, limits, seccomp
 from spindle.process.sandbox.guards import Guards
 from spindle.process.sandbox.launch import Launch, Report
 from spindle.process.sandbox.mounts import SYSTEM_MOUNTS, Mounts
@@ -44,6 +44,7 @@ class _Backend:
     answer: tuple[str | None] | None = None
     program = ""
     namespaces: tuple[str, ...] = ()
+    has_gate = False
     restores_signals: str | None = None
     unshares: tuple[str, ...] | None = None
     """The words that make mounts private; none where that does not work."""
@@ -102,26 +103,31 @@ def _find_working() -> str | None:
                 continue
             namespaces = (*user, *_NAMESPACES)
             options = ["--ro-bind", "/", "/", *SYSTEM_MOUNTS, *namespaces, "--unshare-net", "--new-session"]
-            failure = _try(program, options)
-            if failure is None:
-                _Backend.program, _Backend.namespaces = program, namespaces
-                return None
-            reason = reason or failure
+            for has_gate in (True, False) if gate.is_known() else (False,):
+                failure = _try(program, options, has_gate=has_gate)
+                if failure is None:
+                    _Backend.program, _Backend.namespaces, _Backend.has_gate = program, namespaces, has_gate
+                    return None
+                reason = reason or failure
     return (
         f"bubblewrap cannot start a sandbox here ({reason}), so nothing was run; allow unprivileged user "
         "namespaces on this system, or use the danger-full-access mode"
     )
 
 
-def _try(program: str, options: Sequence[str]) -> str | None:
+def _try(program: str, options: Sequence[str], *, has_gate: bool) -> str | None:
     """Run the launcher for real, as commands are; the reason it gave when that failed."""
     starter = _starter()
-    filtered = _file("filter", seccomp.confinement(seccomp.machine(), unix=starter.watch is not None))
+    files = [_file("filter", seccomp.confinement(seccomp.machine(), unix=starter.watch is not None))]
+    inside = ["/bin/true"]
+    if has_gate:
+        files.append(gate.opened(()))
+        inside = gate.through(files[1], inside)
     try:
-        argv = [program, *options, "--seccomp", str(filtered), "--", "/bin/true"]
-        process = _run_bounded(argv, (filtered,), starter)
+        process = _run_bounded([program, *options, "--seccomp", str(files[0]), "--", *inside], tuple(files), starter)
     finally:
-        os.close(filtered)
+        for fd in files:
+            os.close(fd)
     if process is None:
         return "the launcher did not answer"
     if process.returncode == 0:
@@ -171,6 +177,8 @@ def launch(
 ) -> Launch:
     """The command line that confines `argv`; `problem()` must have answered None before."""
     starter = _starter()
+    if _Backend.has_gate:
+        argv = gate.located(argv, env, cwd)
     guards = guards_of(home)
     mounts = Mounts(boundary, guards, launcher=_Backend.program, has_tmpfs_options=_NO_NESTING in _Backend.namespaces)
     inner_env, launcher_env = _split_loader_variables(env)
@@ -178,6 +186,10 @@ def launch(
     restorer = _signal_restorer() if tty else None
     if restorer is not None:
         inside = pty.restore_signals(restorer, inside)
+    passed: tuple[int, ...] = ()
+    if _Backend.has_gate:
+        passed = (gate.opened(mounts.roots),)
+        inside = gate.through(passed[0], inside)
     filtered = _file("filter", seccomp.confinement(seccomp.machine(), unix=starter.watch is not None))
     heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     report = Report(heard)
@@ -219,7 +231,7 @@ def launch(
         is_confined=True,
         has_launcher=True,
         restores_signals=restorer is not None,
-        files=(plan, filtered, told, *mounts.files),
+        files=(plan, filtered, told, *passed, *mounts.files),
         report=report,
         start=starter.spawner.call,
         note=note,
@@ -233,10 +245,12 @@ class Found(msgspec.Struct, frozen=True):
     program: str
     has_user_namespace: bool
     watches_sockets: bool
+    guards_pipes: bool
 
 
 def found() -> Found:
-    return Found(_Backend.program, "--unshare-user" in _Backend.namespaces, _starter().watch is not None)
+    watches = _starter().watch is not None
+    return Found(_Backend.program, "--unshare-user" in _Backend.namespaces, watches, _Backend.has_gate)
 
 
 def _private_mounts() -> tuple[str, ...]:

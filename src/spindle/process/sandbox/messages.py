@@ -129,10 +129,12 @@ def _require_harmless(fd: int) -> None:
 
 def is_unix_datagram(fd: int) -> bool:
     try:
-        with socket.socket(fileno=os.dup(fd)) as one:
-            return one.family == socket.AF_UNIX and one.type == socket.SOCK_DGRAM
-    except OSError:
+        one = socket.socket(fileno=fd)
+    except OSError:  # not a socket
         return False
+    kind = one.family, one.type
+    one.detach()
+    return kind == (socket.AF_UNIX, socket.SOCK_DGRAM)
 
 
 def _send(caller: Caller, sender: int, data: bytes, address: bytes, control: bytes, flags: int) -> int:

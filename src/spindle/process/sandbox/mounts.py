@@ -37,7 +37,7 @@ class Mounts:
         self._boundary = boundary
         self._has_tmpfs_options = has_tmpfs_options
         self.files: list[int] = []
-        roots = [path for path in boundary.roots if os.path.isdir(path)]
+        self.roots = roots = [path for path in boundary.roots if os.path.isdir(path)]
         protected = _protected(boundary, roots, launcher)
         denied, absent = _denied(boundary, roots)
         # A placeholder goes where the first missing folder would be made.

@@ -113,6 +113,8 @@ async def _bubblewrap() -> Backend:
         gives.append("allows Unix sockets inside, and none of programs outside")
     else:
         lacks.append("does not allow Unix sockets at all, because this kernel cannot watch them")
+    if not found.guards_pipes:
+        lacks.append("does not keep commands from writing into named pipes outside, for which Landlock is needed")
     version = await asyncio.to_thread(_version, found.program)
     detail = f"started a command with {found.program} ({version})"
     return Backend(name="bubblewrap", is_usable=True, detail=detail, gives=tuple(gives), lacks=tuple(lacks))
