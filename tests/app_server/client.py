@@ -23,6 +23,8 @@ class Client:
             command, cwd=cwd, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self.seen: list[Message] = []
+        self.lines: list[bytes] = []
+        """The same as it was written."""
         self.answers: dict[str, Answer] = {}
         """By method of the server's request: the result for its params; a method that is missing stays unanswered."""
         self._count = 0
@@ -36,6 +38,7 @@ class Client:
         for line in self.process.stdout:
             message = json.loads(line)
             with self._changed:
+                self.lines.append(line)
                 self.seen.append(message)
                 self._changed.notify_all()
             if "method" in message and "id" in message and (answer := self.answers.get(message["method"])):

@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import spindle
 from app_server.client import WAIT_S, Client, methods, wait_for_pid
 from app_server.conftest import Start
@@ -76,10 +78,18 @@ def test_the_end_of_input_ends_turns_and_commands_and_is_a_success(
     assert '"turn_aborted"' in record.read_text()
 
 
-def test_a_signal_ends_the_server_like_the_end_of_input(client: Client) -> None:
-    client.start_thread()
-    client.process.send_signal(signal.SIGTERM)
-    assert client.process.wait(WAIT_S) == 128 + signal.SIGTERM
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_the_server_like_the_end_of_input(
+    client: Client, server: FakeServer, workspace: Path, home: Path, number: signal.Signals
+) -> None:
+    server.script(turn(call("exec_command", {"cmd": "echo $$ > pid; sleep 600", "yield_time_ms": 30000}, "c1")))
+    client.begin(client.start_thread(), "go")
+    pid = wait_for_pid(workspace / "pid")
+    client.process.send_signal(number)
+    assert client.process.wait(WAIT_S) == 128 + number
+    assert not Path(f"/proc/{pid}").exists()
+    (record,) = home.rglob("rollout-*.jsonl")
+    assert '"turn_aborted"' in record.read_text()
 
 
 def test_a_client_hears_nothing_of_what_it_opted_out_of(start: Start, server: FakeServer) -> None:
@@ -108,3 +118,5 @@ def test_separators_of_lines_inside_of_texts_are_escaped(client: Client, server:
     server.script(turn(message("one\u2028two")))
     done, _ = client.turn(client.start_thread(), "hi")
     assert done["items"][0]["text"] == "one\u2028two"
+    assert any(b"one\\u2028two" in line for line in client.lines)
+    assert not any("\u2028".encode() in line for line in client.lines)

@@ -35,6 +35,7 @@ def test_the_configuration_is_told_with_where_it_comes_from(start: Start, home: 
 def test_a_value_is_written_beside_comments_and_counts_at_once(client: Client, home: Path, server: FakeServer) -> None:
     path = home / "config.toml"
     path.write_text("# mine\n" + path.read_text() + "\n# the end\n")
+    path.chmod(0o640)
     version = client.result("config/read", {})["origins"]["model"]["version"]
     edit = {"keyPath": "model_reasoning_effort", "value": "low", "mergeStrategy": "replace"}
     done = client.result("config/value/write", {**edit, "expectedVersion": version})
@@ -42,10 +43,13 @@ def test_a_value_is_written_beside_comments_and_counts_at_once(client: Client, h
     text = path.read_text()
     assert text.startswith("# mine\n") and text.endswith("# the end\n")
     assert tomllib.loads(text)["model_reasoning_effort"] == "low"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert done["version"] == client.result("config/read", {})["origins"]["model"]["version"] != version
     client.turn(client.start_thread(), "hi")
     assert server.requests[0].json["reasoning"]["effort"] == "low"
+    client.result("config/value/write", {"keyPath": "model", "value": "gpt-5.1", "mergeStrategy": "replace"})
+    rows = client.result("model/list", {"includeHidden": True})["data"]
+    assert [row["id"] for row in rows if row["isDefault"]] == ["gpt-5.1"]
     client.result("config/value/write", {**edit, "value": None})
     assert "model_reasoning_effort" not in tomllib.loads(path.read_text())
 

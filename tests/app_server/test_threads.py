@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from app_server.client import Client, methods
@@ -98,6 +99,28 @@ def test_threads_are_listed_page_by_page_and_by_what_they_are(client: Client, wo
     assert client.result("thread/list", {"cwd": [str(workspace / "x")]})["data"] == []
     assert len(client.result("thread/list", {"cwd": [str(workspace), "/x"], "sortDirection": "asc"})["data"]) == 3
     assert client.error("thread/list", {"limit": 0})["code"] == -32602
+
+
+def test_threads_of_other_programs_are_listed_when_asked_for(
+    client: Client, spindle_cmd: list[str], environment: dict[str, str], workspace: Path
+) -> None:
+    subprocess.run([*spindle_cmd, "exec", "by exec"], cwd=workspace, env=environment, capture_output=True, check=True)
+    assert client.result("thread/list", {})["data"] == []
+    (found,) = client.result("thread/list", {"sourceKinds": ["exec"]})["data"]
+    assert (found["preview"], found["source"], found["status"]) == ("by exec", "exec", {"type": "notLoaded"})
+
+
+def test_requests_about_one_thread_are_done_in_order(client: Client, start: Start) -> None:
+    thread_id = client.start_thread()
+    client.turn(thread_id, "P1")
+    client.close()
+    other = start()
+    other.initialize()
+    resumed = other.send("thread/resume", {"threadId": thread_id})
+    content = [{"type": "text", "text": "P2"}]
+    started = other.send("turn/start", {"threadId": thread_id, "input": content})
+    assert "result" in other.answer_to(resumed) and "result" in other.answer_to(started)
+    assert other.note("turn/completed")["turn"]["status"] == "completed"
 
 
 def test_turns_and_items_are_read_page_by_page(client: Client, server: FakeServer) -> None:

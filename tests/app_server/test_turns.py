@@ -137,6 +137,22 @@ def test_who_stops_following_a_thread_declines_what_it_was_asked(
     assert len(server.requests) == 2, "the model was told and went on"
 
 
+def test_a_question_ends_with_its_turn(start: Start, server: FakeServer, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    server.script(turn(call("exec_command", {"cmd": f"echo ok > {out}", **ESCALATED}, "c1")), turn(message("fresh")))
+    client = start()
+    client.initialize()
+    thread_id = client.start_thread(approvalPolicy="on-request", sandbox="workspace-write")
+    turn_id = client.begin(thread_id, "go")
+    asked = client.wait(lambda m: m.get("method") == APPROVE)
+    client.result("turn/interrupt", {"threadId": thread_id, "turnId": turn_id})
+    client.note("turn/completed")
+    told = methods(client.seen)
+    assert told.index("serverRequest/resolved") < told.index("turn/completed")
+    client.write({"id": asked["id"], "result": {"decision": "accept"}})  # too late
+    assert client.turn(thread_id, "again")[0]["status"] == "completed" and not out.exists()
+
+
 def test_a_client_that_dies_while_it_is_asked_leaves_nothing_running(
     start: Start, server: FakeServer, tmp_path: Path, home: Path
 ) -> None:
@@ -237,7 +253,10 @@ def test_an_interrupt_is_answered_when_the_turn_has_stopped(client: Client, serv
     turn_id = client.begin(thread_id, "P1")
     wrong = client.error("turn/interrupt", {"threadId": thread_id, "turnId": "x"})
     assert wrong["message"] == f"expected active turn id `x` but found `{turn_id}`"
-    assert client.result("turn/interrupt", {"threadId": thread_id, "turnId": turn_id}) == {}
+    first = client.send("turn/interrupt", {"threadId": thread_id, "turnId": turn_id})
+    second = client.send("turn/interrupt", {"threadId": thread_id, "turnId": turn_id})
+    assert client.answer_to(first)["result"] == {}
+    assert client.answer_to(second)["error"]["message"] == "no active turn to interrupt"
     done = client.note("turn/completed")["turn"]
     assert (done["status"], done["error"], done["itemsView"]) == ("interrupted", None, "notLoaded")
     assert client.turn(thread_id, "P2")[0]["status"] == "completed"

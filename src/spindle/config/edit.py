@@ -32,7 +32,7 @@ def set_table(home: str, path: tuple[str, str], values: Mapping[str, Any]) -> No
         else:
             table.append(key, value)
     outer[second] = table
-    _write(home, tomlkit.dumps(document))
+    write_text(home, tomlkit.dumps(document))
 
 
 def remove_table(home: str, path: tuple[str, str]) -> bool:
@@ -47,7 +47,7 @@ def remove_table(home: str, path: tuple[str, str]) -> bool:
     del outer[second]
     if not outer:
         del document[first]
-    _write(home, tomlkit.dumps(document))
+    write_text(home, tomlkit.dumps(document))
     return True
 
 
@@ -60,7 +60,7 @@ def _read(home: str) -> TOMLDocument:
     return tomlkit.parse(text)
 
 
-def _write(home: str, text: str) -> None:
+def write_text(home: str, text: str) -> None:
     """Replace the file as a whole. One that is a link to somewhere else stays a link."""
     path = os.path.realpath(f"{home}/config.toml")
     parse_toml(text, path)  # a file that we could not read again is worse than one that was not changed

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from spindle.config.edit import write_text
 from spindle.config.keys import KEYS
 from spindle.config.kinds import Layer, check_layer
 from spindle.config.locate import split_key
@@ -19,7 +20,6 @@ from spindle.config.sources import overrides_layer, parse_toml, read_layer, read
 from spindle.config.trust import find_trust
 from spindle.errors import ConfigError
 from spindle.protocol.items import encode_json
-from spindle.thread.private_files import make_private_folders, replace_private
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,11 +103,7 @@ def write_user_config(home: str, edits: Sequence[Edit], expected_version: str | 
     values = parse_toml(changed, path)
     checked = Layer(label=path, folder=home, values=parse_toml(changed, path), text=changed)
     check_layer(checked, KEYS, lambda *_: None)
-    try:
-        make_private_folders(home, home)
-        replace_private(path, changed.encode())
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+    write_text(home, changed)
     return Source(kind="user", path=path, values=_plain(values))
 
 

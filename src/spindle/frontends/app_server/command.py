@@ -71,13 +71,13 @@ async def serve(config: Config, parsed: Parsed) -> int:
 
 
 class Signals:
-    """SIGTERM and SIGHUP end the server as the end of input does."""
+    """Ctrl-C, SIGTERM and SIGHUP end the server as the end of input does; the second one does not wait."""
 
     def __init__(self, reader: asyncio.Task[None]) -> None:
         self.caught: int | None = None
         self._reader = reader
         self._loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # What was ignored when we were started (nohup) stays ignored.
             if signal.getsignal(number) != signal.SIG_IGN:
                 self._loop.add_signal_handler(number, self._stop, number)
