@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from spindle.config.hook_consent import give_consent
+from spindle.config.load import load_config
 from spindle.model.scripted import calls, patches, says
 from spindle.protocol.events import (
     ApplyPatchApprovalRequest,
@@ -158,7 +160,14 @@ async def test_people_see_when_a_hook_runs_and_what_came_of_it(start: Any, hooks
     ("matcher", "is_called"),
     [
         *[(None, "Bash apply_patch"), ("", "Bash apply_patch"), ("*", "Bash apply_patch"), ("Bash", "Bash")],
-        *[("ash", ""), ("^Ba", "Bash"), ("Edit|Write", "apply_patch"), ("exec_command", ""), ("bash", "")],
+        *[
+            ("ash", ""),
+            ("^Ba", "Bash"),
+            ("Edit|Write", "apply_patch"),
+            ("exec_command", ""),
+            ("bash", ""),
+            ("apply", ""),
+        ],
     ],
 )
 async def test_a_matcher_chooses_among_tools(start: Any, hooks: HookFiles, matcher: str | None, is_called: str) -> None:
@@ -499,6 +508,22 @@ async def test_without_a_clear_yes_the_person_is_asked(start: Any, hooks: HookFi
     assert len(hooks.told) == 1
 
 
+async def test_each_hook_is_asked_once_about_a_call_that_waits_for_another(start: Any, hooks: HookFiles) -> None:
+    hooks.add("PermissionRequest", "")
+    arguments = {"cmd": "echo hi > out", "sandbox_permissions": "require_escalated"}
+    both = [calls("exec_command", arguments, "c1"), calls("exec_command", arguments, "c2")]
+    driver = await start(lambda request: both, says("ok"), **ASKING)
+    driver.begin("go")
+    kinds: list[type[Msg]] = []
+    while kinds.count(HookCompleted) < 2 or ExecApprovalRequest not in kinds:  # the second waits for the first
+        kinds.append(type((await driver.next()).msg))
+    msg: Msg = next(event.msg for event in driver.events if isinstance(event.msg, ExecApprovalRequest))
+    while isinstance(msg, ExecApprovalRequest):
+        driver.submit(ExecApproval(id=msg.call_id, decision="approved"))
+        msg = await driver.until(ExecApprovalRequest, TaskComplete)
+    assert len(hooks.told) == 2 and len(outputs(driver)) == 2
+
+
 async def test_a_yes_does_not_count_when_the_agent_could_have_written_it(
     start: Any, hooks: HookFiles, workspace: Path
 ) -> None:
@@ -514,6 +539,24 @@ async def test_a_yes_does_not_count_when_the_agent_could_have_written_it(
     await driver.until(TaskComplete)
     warnings = [event.msg.message for event in driver.events if isinstance(event.msg, Warning)]
     assert any("does not count" in text for text in warnings) and len(hooks.told) == 1
+
+
+async def test_a_projects_hook_can_refuse_but_not_permit(
+    start: Any, hooks: HookFiles, workspace: Path, tmp_path: Path
+) -> None:
+    script = hooks.add("PermissionRequest", ALLOWS)
+    (workspace / ".codex").mkdir()
+    (hooks.home / "hooks.json").rename(workspace / ".codex/hooks.json")
+    (hooks.home / "config.toml").write_text(f'[projects."{workspace}"]\ntrust_level = "trusted"\n')
+    give_consent(str(hooks.home), load_config(cwd=str(workspace), env={"CODEX_HOME": str(hooks.home)}).hooks)
+    driver = await start(ESCALATED, ESCALATED, says("ok"), **ASKING)
+    driver.begin("go")
+    msg = await driver.until(ExecApprovalRequest, TaskComplete)
+    assert isinstance(msg, ExecApprovalRequest) and len(hooks.told) == 1
+    script.write_text("#!/bin/sh\necho nope >&2; exit 2\n")
+    driver.submit(ExecApproval(id=msg.call_id, decision="denied"))
+    assert isinstance(await driver.until(ExecApprovalRequest, TaskComplete), TaskComplete)
+    assert "a PermissionRequest hook refuses this: nope" in outputs(driver)[1]
 
 
 async def test_no_hook_is_asked_where_nobody_would_be(start: Any, hooks: HookFiles, workspace: Path) -> None:

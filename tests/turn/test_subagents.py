@@ -796,3 +796,37 @@ async def test_a_role_decides_what_a_sub_agent_is_told_and_who_it_is(play: Any, 
     assert "ROLE-TEXT" in told and "sub-agent" in told
     assert child.model == "gpt-5.2" != cast.requests["parent"][0].model
     assert not any("ROLE-TEXT" in text for text in texts(cast.requests["parent"][0]))
+
+
+# ---- hooks -------------------------------------------------------------------------------------------
+
+
+async def test_hooks_hear_of_a_sub_agent_and_of_what_it_does(play: Any, workspace: Path, tmp_path: Path) -> None:
+    """Its start and end have events of their own; what it is told is no prompt of a person."""
+    events = ("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SubagentStart", "SubagentStop", "SessionEnd")
+    log = workspace / "log"
+    note = f"told=$(cat); printf '%s\\n' \"$told\" >> {log}"
+    handler = {"type": "command", "command": note, "timeout": 30}
+    table = {event: [{"hooks": [handler]}] for event in events}
+    (tmp_path / "codex-home/hooks.json").write_text(json.dumps({"hooks": table}))
+    cast = Cast(
+        spawn("look"),
+        wait_for_all(),
+        says("all done"),
+        look=[calls("exec_command", {"cmd": "true"}, "k1"), says("FOUND-IT")],
+    )
+    driver = await play(cast)
+    await driver.turn("go")
+    (agent_id,) = ids(cast.requests["parent"][1])
+    own = driver.session.agents.sessions[agent_id].thread.history.writer.path
+    await driver.close()
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {entry["session_id"] for entry in told} == {driver.session.thread_id}
+    its = [entry for entry in told if entry.get("agent_id") == agent_id]
+    assert [(entry["hook_event_name"], entry["agent_type"]) for entry in its] == [
+        *[("SubagentStart", "default"), ("PreToolUse", "default"), ("SubagentStop", "default")]
+    ]
+    assert [entry["transcript_path"] for entry in its] == [own, own, told[0]["transcript_path"]]
+    assert (its[-1]["agent_transcript_path"], its[-1]["last_assistant_message"]) == (own, "FOUND-IT")
+    others = [entry["hook_event_name"] for entry in told if "agent_id" not in entry]
+    assert others == ["SessionStart", "UserPromptSubmit", "PreToolUse", "PreToolUse", "Stop", "SessionEnd"]

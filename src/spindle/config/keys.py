@@ -249,7 +249,7 @@ _USED = {
     ),
     "agents": Table({"max_threads": COUNT, "max_depth": COUNT}, is_open=True, named=AGENT_ROLE),
     "notify": STRINGS,
-    "hooks": ANY,
+    "hooks": Kind("tables", (dict,)),
     "history": Table({"persistence": one_of("save-all", "none"), "max_bytes": COUNT}),
     "hide_agent_reasoning": BOOL,
     "show_raw_agent_reasoning": BOOL,

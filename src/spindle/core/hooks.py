@@ -99,7 +99,12 @@ class TurnHooks:
         return self._tell(await self._run("SessionStart", {"source": origin}, names=(origin,)))
 
     async def prompt(self, text: str) -> tuple[str | None, list[Item]]:
-        """Before an input is recorded: the reason if it must not be, and what the model is to know with it."""
+        """Before an input is recorded: the reason if it must not be, and what the model is to know with it.
+
+        What a sub-agent is told comes from a model, and was a call that had its hooks.
+        """
+        if self._all.agent is not None:
+            return None, []
         prompt = self._all.thread.secrets.mask_known(text, own_only=True)
         answers = await self._run("UserPromptSubmit", {"prompt": prompt})
         return _refusal(answers), _contexts(answers)
