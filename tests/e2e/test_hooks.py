@@ -61,6 +61,14 @@ def test_hooks_of_a_project_are_shown_agreed_to_and_taken_back(run: Any, key: st
     assert run("hooks", "frobnicate").returncode == 2
 
 
+def test_where_no_hook_waits_there_is_nothing_to_agree_to(run: Any, key: str, workspace: Path, home: Path) -> None:
+    config = home / "config.toml"
+    config.write_text(config.read_text().replace('trust_level = "trusted"', 'trust_level = "untrusted"'))
+    done = run("hooks", "trust")
+    assert done.returncode == 1 and "no hooks that wait for you" in done.stderr
+    assert f"{workspace} is not a trusted project" in done.stderr
+
+
 def test_hooks_can_be_listed_for_programs(run: Any, key: str) -> None:
     [line] = run("hooks", "--json").stdout.splitlines()
     shown = json.loads(line)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from spindle.assembly.request import SessionRequest
 from spindle.config.seen import changes_since_last_run
-from spindle.core.hooks import AgentFacts, Hooks
 from spindle.core.live_thread import LiveThread
 from spindle.core.workbench import Workbench
+
+if TYPE_CHECKING:
+    from spindle.core.hooks import Hooks
 
 
 def make_hooks(request: SessionRequest, thread: LiveThread, workbench: Workbench, warnings: list[str]) -> Hooks | None:
@@ -16,6 +20,8 @@ def make_hooks(request: SessionRequest, thread: LiveThread, workbench: Workbench
     hooks = tuple(hook for hook in config.hooks if hook.may_run)
     if not hooks:
         return None
+    from spindle.core.hooks import AgentFacts, Hooks  # a notify program needs none of it
+
     agent = None
     if order is not None:
         agent = AgentFacts(
