@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from app_server.client import Client, wait_for_pid
+from app_server.client import Client, items, wait_for_pid
 from app_server.conftest import Start
 from fake_server import FakeServer, message, turn
 from spindle.frontends.app_server.registry import METHODS
@@ -194,6 +194,31 @@ def test_files_are_found_by_a_few_letters(client: Client, workspace: Path) -> No
     assert client.result("fuzzyFileSearch", {**search, "query": "ignored"})["files"] == []
     assert client.result("fuzzyFileSearch", {**search, "query": ""})["files"] == []
     assert client.error("fuzzyFileSearch", {**search, "roots": ["relative"]})["code"] == -32600
+
+
+def test_a_command_of_the_person_runs_in_the_thread(client: Client, server: FakeServer, workspace: Path) -> None:
+    thread_id = client.start_thread(sandbox="read-only", approvalPolicy="untrusted")
+    assert client.result("thread/shellCommand", {"threadId": thread_id, "command": "echo mine | tee made"}) == {}
+    done = client.note("turn/completed")["turn"]
+    assert done["status"] == "completed" and (workspace / "made").read_text() == "mine\n"
+    (ran,) = items(client.seen, "commandExecution")
+    assert (ran["source"], ran["aggregatedOutput"], ran["exitCode"]) == ("userShell", "mine\n", 0)
+    client.turn(thread_id, "what did I do?")
+    sent = server.requests[0].body.decode()
+    assert "<user_shell_command>" in sent and "echo mine | tee made" in sent and "Exit code: 0" in sent
+    assert client.error("thread/shellCommand", {"threadId": thread_id, "command": " "})["code"] == -32600
+
+
+def test_a_command_of_the_person_is_interrupted_like_a_turn(client: Client, workspace: Path) -> None:
+    thread_id = client.start_thread()
+    client.result("thread/shellCommand", {"threadId": thread_id, "command": "echo $$ > pid; sleep 600"})
+    turn_id = client.note("turn/started")["turn"]["id"]
+    pid = wait_for_pid(workspace / "pid")
+    busy = client.error("thread/shellCommand", {"threadId": thread_id, "command": "true"})
+    assert "when the turn has ended" in busy["message"]
+    client.result("turn/interrupt", {"threadId": thread_id, "turnId": turn_id})
+    assert client.note("turn/completed")["turn"]["status"] == "interrupted"
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_injected_items_reach_the_model(client: Client, server: FakeServer) -> None:

@@ -41,6 +41,7 @@ from spindle.protocol.ops import (
     Pin,
     RefreshMcpServers,
     RevokeGrant,
+    RunUserShellCommand,
     SetThreadName,
     Shutdown,
     StartOver,
@@ -223,7 +224,9 @@ class Session:
                 self.turns.steer(submission)
                 if self._agents is not None:
                     self._agents.nudge()
-            case UserInput() | Compact() | StartOver():
+            case RunUserShellCommand() if self.turns.is_running:
+                raise SpindleError("a command of yours can be run when the turn has ended")
+            case UserInput() | Compact() | StartOver() | RunUserShellCommand():
                 await self._stop("replaced")
                 self.turns.start(submission, self.settings)
             case OverrideTurnContext() as op:

@@ -23,7 +23,7 @@ from spindle.errors import ModelError, SpindleError
 from spindle.prompt.aborted import aborted_marker
 from spindle.protocol.events import Error, Event, Msg, TaskComplete, TaskStarted, TurnAborted, Warning
 from spindle.protocol.items import Item
-from spindle.protocol.ops import Compact, StartOver, Submission, UserInput, UserTurn
+from spindle.protocol.ops import Compact, RunUserShellCommand, StartOver, Submission, UserInput, UserTurn
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import ToolContext
 
@@ -210,6 +210,12 @@ class Turns:
 
             await self._announce(running)
             start_over(self._thread, self._briefing, settings, turn_id, emit, self._compaction)
+            return TaskComplete(turn_id=turn_id, last_agent_message=None)
+        if isinstance(op, RunUserShellCommand):
+            from spindle.core.user_command import run_user_command  # seldom
+
+            await self._announce(running)
+            await run_user_command(self._thread, self._tool_context(self._thread.clock.uuid7(), running), op.command)
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         op = _input_op(running.submission)
         if not await self._begin(running, op):

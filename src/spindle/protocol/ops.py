@@ -162,6 +162,12 @@ class Compact(Op, frozen=True, kw_only=True, tag="compact"):
     instructions: str | None = None
 
 
+class RunUserShellCommand(Op, frozen=True, kw_only=True, tag="run_user_shell_command"):
+    """Run a command of the person's own, without sandbox and approval. Not while a turn runs."""
+
+    command: str
+
+
 class GetContext(Op, frozen=True, kw_only=True, tag="get_context"):
     """Ask how full the window is and what fills it."""
 
@@ -220,6 +226,7 @@ OPS: dict[str, type[Op]] = {
         ListSkills,
         ListModels,
         Compact,
+        RunUserShellCommand,
         StartOver,
         GetContext,
         Pin,

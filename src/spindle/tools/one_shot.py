@@ -35,11 +35,11 @@ async def run(argv: Sequence[str], args: ShellArgs, ctx: ToolContext, *, as_json
         return _answer(ctx, code, ctx.clock.monotonic() - started, taken, as_json=as_json)
     shown = Execution(ctx, argv, cwd)
     command = await shown.permit(args)
-    finished = await _run_once(shown, command, args.limit_s, ctx)
+    finished = await run_once(shown, command, args.limit_s, ctx)
     if not finished.timed_out:
         again = await shown.permit_retry(command, finished.exit_code, finished.output)
         if again is not None:
-            finished = await _run_once(shown, again, args.limit_s, ctx)
+            finished = await run_once(shown, again, args.limit_s, ctx)
     taken = finished.output.peek()
     if finished.timed_out:
         notice = f"command timed out after {finished.duration_s * 1000:.0f} milliseconds\n".encode()
@@ -47,7 +47,7 @@ async def run(argv: Sequence[str], args: ShellArgs, ctx: ToolContext, *, as_json
     return _answer(ctx, finished.exit_code, finished.duration_s, taken, as_json=as_json)
 
 
-async def _run_once(shown: Execution, command: Command, limit_s: float | None, ctx: ToolContext) -> Finished:
+async def run_once(shown: Execution, command: Command, limit_s: float | None, ctx: ToolContext) -> Finished:
     """One run, from its begin event to its end event."""
     shown.begin()
     ended = False

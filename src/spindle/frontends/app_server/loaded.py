@@ -37,7 +37,8 @@ class Hearing(Subscription):
         super().__init__(skip=())
         self.active_turn: str | None = None
         """The turn that runs, or was asked for."""
-        self.is_compacting = False
+        self.takes_no_input = False
+        """A compaction runs, or a command of the person's: input has to wait for its end."""
         self._answers: dict[str, asyncio.Future[Msg]] = {}
         self._ends: list[asyncio.Future[None]] = []
         self._has_begun = False
@@ -58,7 +59,7 @@ class Hearing(Subscription):
 
     def _ended(self) -> None:
         self.active_turn = None
-        self.is_compacting = self._has_begun = False
+        self.takes_no_input = self._has_begun = False
         ends, self._ends = self._ends, []
         for end in ends:
             if not end.done():

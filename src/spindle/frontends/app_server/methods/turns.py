@@ -11,7 +11,7 @@ from spindle.frontends.app_server.method import Call, Method, Nothing
 from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Turn, UserInput, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.protocol.items import SENT_TYPES
-from spindle.protocol.ops import Compact, Interrupt, OverrideTurnContext, UserTurn
+from spindle.protocol.ops import Compact, Interrupt, OverrideTurnContext, RunUserShellCommand, UserTurn
 from spindle.protocol.ops import UserInput as SteerInput
 
 MAX_INPUT_CHARACTERS = 1 << 20
@@ -56,6 +56,11 @@ class ThreadParams(Wire, frozen=True, kw_only=True):
     thread_id: str
 
 
+class ShellCommandParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    command: str
+
+
 class InjectItemsParams(Wire, frozen=True, kw_only=True):
     thread_id: str
     items: list[dict[str, Any]]
@@ -79,8 +84,8 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire:
         apply_op(thread.session.settings, later)
         thread.submit(later)
     sub_id = thread.submit(SteerInput(items=items, mode="steer"))
-    if thread.hearing.is_compacting:
-        # A compaction takes no input: a turn of its own follows it.
+    if thread.hearing.takes_no_input:
+        # It waits, and becomes a turn of its own.
         turn = Turn(id=sub_id, root_turn_id=sub_id)
     return TurnStartResult(turn=turn)
 
@@ -121,7 +126,7 @@ async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
     thread = call.server.loaded(params.thread_id)
     _check_input(params.input)
     active = thread.hearing.active_turn
-    if active is None or thread.hearing.is_compacting:
+    if active is None or thread.hearing.takes_no_input:
         raise RpcError("no active turn to steer")
     if active != params.expected_turn_id:
         raise RpcError(f"expected active turn id `{params.expected_turn_id}` but found `{active}`")
@@ -146,7 +151,19 @@ async def compact_start(call: Call, params: ThreadParams) -> Wire:
     if thread.hearing.active_turn is not None:
         raise RpcError("a turn is running; interrupt it, or wait for its end, before the thread is compacted")
     thread.start_turn(Compact())
-    thread.hearing.is_compacting = True
+    thread.hearing.takes_no_input = True
+    return Nothing()
+
+
+async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
+    """A command of the person's own, without sandbox and approval, as a turn of its own."""
+    thread = call.server.loaded(params.thread_id)
+    if not params.command.strip():
+        raise RpcError("command must not be empty")
+    if thread.hearing.active_turn is not None:
+        raise RpcError("a command of yours can be run when the turn has ended")
+    thread.start_turn(RunUserShellCommand(command=params.command))
+    thread.hearing.takes_no_input = True
     return Nothing()
 
 
@@ -168,5 +185,6 @@ METHODS = (
     Method(name="turn/steer", params=TurnSteerParams, result=TurnSteerResult, run=turn_steer),
     Method(name="turn/interrupt", params=TurnInterruptParams, result=Nothing, run=turn_interrupt),
     Method(name="thread/compact/start", params=ThreadParams, result=Nothing, run=compact_start),
+    Method(name="thread/shellCommand", params=ShellCommandParams, result=Nothing, run=shell_command),
     Method(name="thread/inject_items", params=InjectItemsParams, result=Nothing, run=inject_items),
 )
