@@ -163,6 +163,13 @@ def test_what_cannot_be_run_is_named_and_the_rest_runs(setup: Setup):
     ]
 
 
+def test_nobody_waits_long_for_the_last_words_of_a_session(setup: Setup):
+    path = setup.write("home/hooks.json", listed(SessionEnd=[hook("one", timeout=3000), hook("two", timeout=2)]))
+    config = setup.load()
+    assert [one.timeout_s for one in config.hooks] == [3, 2]
+    assert config.warnings == [f"{path}: hooks.SessionEnd[0].hooks[0].timeout is 3: nobody waits longer at the end"]
+
+
 @pytest.mark.parametrize("name", ["hooks", "codex_hooks"])
 def test_all_hooks_can_be_switched_off(setup: Setup, name: str):
     setup.write("home/hooks.json", listed(Stop=[hook("one")]))

@@ -352,7 +352,7 @@ def test_03_every_way_to_run_a_command_leads_through_the_same_fence(
 )
 def test_03_a_hook_runs_behind_the_same_fence(spindle: Spindle, server: FakeServer, outside: Path, event: str) -> None:
     command = f"echo x > {outside}/out; echo x > in; echo $FAKE_API_KEY > key"
-    hook = f"hooks.{event}=[{{hooks=[{{type='command', command='{command}'}}]}}]"
+    hook = f"hooks.{event}=[{{hooks=[{{type='command', command='{command}', timeout=3}}]}}]"
     server.script(turn(call("exec_command", {"cmd": "true"}, "c1")), turn(message("over")))
     assert spindle("exec", *WRITE, "-c", hook, "hi").code == 0
     assert list(outside.iterdir()) == [] and (spindle.workspace / "in").exists()

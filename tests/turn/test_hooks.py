@@ -102,7 +102,7 @@ async def test_each_moment_of_a_turn_calls_its_hooks_with_the_facts(
     start: Any, workspace: Path, hooks: HookFiles
 ) -> None:
     for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"):
-        hooks.add(event, "")
+        hooks.add(event, "", timeout=3 if event == "SessionEnd" else 60)
     driver = await start(ECHO, patches(ADD, "p1"), says("bye"), **FENCED)
     msgs = await driver.turn("hello")
     await driver.close()

@@ -806,7 +806,7 @@ async def test_hooks_hear_of_a_sub_agent_and_of_what_it_does(play: Any, workspac
     events = ("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SubagentStart", "SubagentStop", "SessionEnd")
     log = workspace / "log"
     note = f"told=$(cat); printf '%s\\n' \"$told\" >> {log}"
-    handler = {"type": "command", "command": note, "timeout": 30}
+    handler = {"type": "command", "command": note, "timeout": 3}
     table = {event: [{"hooks": [handler]}] for event in events}
     (tmp_path / "codex-home/hooks.json").write_text(json.dumps({"hooks": table}))
     cast = Cast(

@@ -16,7 +16,17 @@ from spindle.config.kinds import describe
 from spindle.config.sources import read_text
 from spindle.errors import ConfigError
 from spindle.policy.hooks import is_readable
-from spindle.protocol.hooks import DEFAULT_TIMEOUT_S, EVENTS, LAST_WORDS_S, MATCHED, Hook, Source, Trust, snake
+from spindle.protocol.hooks import (
+    DEFAULT_TIMEOUT_S,
+    EVENTS,
+    LAST_WORDS_MAX_S,
+    LAST_WORDS_S,
+    MATCHED,
+    Hook,
+    Source,
+    Trust,
+    snake,
+)
 from spindle.protocol.quote import visible
 from spindle.workspace.files import shown
 
@@ -141,13 +151,22 @@ class _Parser:
             source=self._table.source,
             hash="",
             matcher=matcher,
-            timeout_s=max(1, handler.get("timeout", LAST_WORDS_S if event == "SessionEnd" else DEFAULT_TIMEOUT_S)),
+            timeout_s=self._timeout(event, where, handler.get("timeout")),
             is_async=handler.get("async", False),
             status_message=handler.get("statusMessage"),
             context_tokens=handler.get("additionalContextLimit"),
             is_confined=is_confined,
         )
         return self._judged(msgspec.structs.replace(hook, hash=definition_hash(hook)))
+
+    def _timeout(self, event: str, where: str, given: int | None) -> int:
+        if event != "SessionEnd":
+            return DEFAULT_TIMEOUT_S if given is None else max(1, given)
+        if given is not None and given > LAST_WORDS_MAX_S:
+            self._warnings.append(
+                f"{self._label}: {where}.timeout is {LAST_WORDS_MAX_S}: nobody waits longer at the end"
+            )
+        return LAST_WORDS_S if given is None else min(max(1, given), LAST_WORDS_MAX_S)
 
     def _judged(self, hook: Hook) -> Hook:
         """Whether it may run: what stands in the user's own files is theirs, a project's hook needs their consent."""

@@ -16,7 +16,8 @@ MATCHED = frozenset(EVENTS) - {"UserPromptSubmit", "Stop", "SessionEnd"}
 
 DEFAULT_TIMEOUT_S = 600
 LAST_WORDS_S = 1
-"""How long a SessionEnd hook may take unless it says otherwise: somebody waits for the program to end."""
+LAST_WORDS_MAX_S = 3
+"""How long a SessionEnd hook may take unless it says otherwise, and at most: somebody waits for the program to end."""
 
 Source = Literal["user", "project", "system", "sessionFlags"]
 Trust = Literal["trusted", "untrusted", "modified"]
