@@ -14,7 +14,7 @@ from mcp.test_servers import outputs, warnings
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import GrantAdded, GrantRevoked, ListGrantsResponse
 from spindle.protocol.ops import ExecApproval, Interrupt, ListGrants, ResolveElicitation, RevokeGrant
-from spindle.protocol.tool_servers import ElicitationRequest, McpToolCallBegin
+from spindle.protocol.tool_servers import ElicitationRequest
 from turn.conftest import Driver, Opener, tags
 
 REFUSED = "mcp__tiny__a rejected: approval is needed for this tool, but the approval policy is never"
@@ -216,40 +216,3 @@ async def test_an_interrupt_closes_a_servers_question(start: Opener, tmp_path: P
     await driver.turn("again", calls("mcp__tiny__b", {}, "c2"), says("ok"))
     assert f"no open approval request or question {request.id!r}" in warnings(driver)
     assert {"jsonrpc": "2.0", "id": "e1", "result": {"action": "cancel"}} in received(log)
-
-
-# ---- sub-agents ------------------------------------------------------------------------------------
-
-
-async def test_a_sub_agent_uses_the_same_servers_and_its_questions_reach_the_person(
-    start: Opener, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    entry = stub({"tools": ["a"], "read_only": False, "log": str(log)})
-    config = {**servers(tiny=entry), "features": {"collab": True}}
-    driver = await start(approval="on-request", sandbox="read-only", config=config)
-
-    def step(request: Any) -> Any:
-        items = [json.loads(item) for item in request.input]
-        texts = json.dumps(items)
-        done = {item["call_id"] for item in items if item["type"] == "function_call_output"}
-        if "the sub-task" in texts and "spawn_agent" not in texts:
-            return says("found") if "c1" in done else calls("mcp__tiny__a", {"text": "sub"}, "c1")
-        if "s1" not in done:
-            return calls("spawn_agent", {"message": "the sub-task"}, "s1")
-        if "w1" not in done:
-            output = next(item["output"] for item in items if item.get("call_id") == "s1" and "output" in item)
-            return calls("wait", {"ids": [json.loads(output)["agent_id"]]}, "w1")
-        return says("ok")
-
-    driver.model.script(*[step] * 6)
-    sub_id = driver.begin("hello")
-    request = await asked(driver)
-    assert request.thread_id is not None and request.invocation is not None
-    answer(driver, request, "accept")
-    await driver.end_of(sub_id)
-    assert "found" in outputs(driver)["w1"]
-    methods = [message.get("method") for message in received(log)]
-    assert methods.count("initialize") == 1 and methods.count("tools/call") == 1
-    assert len({request.tools for request in driver.model.requests if b"mcp__tiny__a" in request.tools}) >= 1
-    assert not [event for event in driver.events if isinstance(event.msg, McpToolCallBegin)]

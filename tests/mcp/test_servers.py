@@ -12,7 +12,7 @@ import pytest
 from mcp.kit import of_servers, received, servers, stub, tool_names
 from spindle.model.scripted import calls, item_of, says
 from spindle.protocol.events import Error, Warning
-from spindle.protocol.ops import Interrupt, ListMcpTools, RefreshMcpServers
+from spindle.protocol.ops import Interrupt, ListMcpTools
 from spindle.protocol.tool_servers import (
     McpListToolsResponse,
     McpStartupComplete,
@@ -351,53 +351,7 @@ async def test_resources_are_listed_and_read(start: Opener) -> None:
     assert {begin.invocation["server"] for begin in begins} == {"codex"}
 
 
-# ---- what changes ----------------------------------------------------------------------------------
-
-
-async def test_a_changed_list_is_told_and_recorded_and_taken_over_only_by_a_refresh(start: Opener) -> None:
-    driver = await start(
-        calls("mcp__tiny__a", {"text": ""}, "c1"),
-        calls("mcp__tiny__a", {"text": ""}, "c2"),
-        says("done"),
-        config=servers(tiny=stub({"tools": ["a"], "change_on": "a"})),
-    )
-    await driver.turn("hello")
-    [told] = warnings(driver)
-    assert told.startswith("MCP server tiny has other tools by now; this conversation keeps those it began with")
-    assert len({request.tools for request in driver.model.requests}) == 1
-    recorded = [record.payload for record in driver.session.thread.history.records if record.kind == "spindle_mcp"]
-    assert recorded == [{"server": "tiny", "event": "list_changed"}]
-
-    driver.submit(RefreshMcpServers(config={"mcp_servers": {"tiny": stub({"tools": ["a", "later"]})}}))
-    await driver.turn("again", says("yes"))
-    assert of_servers(driver.model.requests[-1]) == ["mcp__tiny__a", "mcp__tiny__later"]
-    entry = driver.session.thread.cache.ledger.entries[-1]
-    assert entry.causes == ("tools_changed",) and not entry.is_alarm
-
-
-async def test_a_refresh_during_a_turn_waits_for_the_next_one(start: Opener) -> None:
-    driver = await start(config=servers(tiny=stub({"tools": ["a"]})))
-
-    def refresh(_: Any) -> Any:
-        driver.submit(RefreshMcpServers(config={"tiny": stub({"tools": ["b"]})}))
-        return calls("mcp__tiny__a", {"text": ""}, "c1")
-
-    await driver.turn("hello", refresh, says("one"))
-    await driver.turn("again", says("two"))
-    assert [of_servers(request) for request in driver.model.requests] == [
-        ["mcp__tiny__a"],
-        ["mcp__tiny__a"],
-        ["mcp__tiny__b"],
-    ]
-    assert outputs(driver)["c1"].endswith('a:{"text": ""}')
-
-
-async def test_servers_can_be_added_to_a_session_that_had_none(start: Opener) -> None:
-    driver = await start(says("one"))
-    await driver.turn("hello")
-    driver.submit(RefreshMcpServers(config={"tiny": stub({"tools": ["b"]})}))
-    await driver.turn("again", says("two"))
-    assert of_servers(driver.model.requests[-1]) == ["mcp__tiny__b"]
+# ---- the list, and the end --------------------------------------------------------------------------
 
 
 async def test_the_tools_can_be_asked_for(start: Opener) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mcp.kit import of_servers, servers, stub
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import load_config
 from spindle.core.inspection import Inspection, inspect_thread
@@ -18,7 +19,15 @@ from spindle.core.session import Session
 from spindle.model.scripted import ScriptedModel, calls, drops, fails, item_of, says, thinks, waits
 from spindle.protocol.events import TERMINAL
 from spindle.protocol.items import decode_json
-from spindle.protocol.ops import Interrupt, OverrideTurnContext, Shutdown, Submission, UserInput, UserTurn
+from spindle.protocol.ops import (
+    Interrupt,
+    OverrideTurnContext,
+    RefreshMcpServers,
+    Shutdown,
+    Submission,
+    UserInput,
+    UserTurn,
+)
 from spindle.thread.rollout import RolloutData, read_rollout
 
 PLAN = {"plan": [{"step": "a", "status": "pending"}]}
@@ -62,6 +71,26 @@ actions = st.one_of(
     st.tuples(st.just("resume"), st.booleans()),
 )
 
+TOOLS = (("work", "die", "change"), ("work", "die", "change", "more"), ())
+"""What an MCP server may offer. `die` ends it; `change` makes it say that its tools are others by now."""
+SERVERS = [servers(tiny=stub({"tools": tools, "die_on": "die", "change_on": "change"})) for tools in TOOLS]
+
+
+def using(tool: str) -> Any:
+    """A sample in which the model uses a tool of the server, there or not."""
+    return ([lambda n: calls(f"mcp__tiny__{tool}", {"text": n}, f"m{n}")], "ok")
+
+
+server_samples = st.lists(st.sampled_from([using(tool) for tool in TOOLS[1]]), max_size=3)
+server_actions = st.one_of(
+    st.tuples(st.just("turn"), server_samples),
+    st.tuples(st.just("steer"), server_samples),
+    st.tuples(st.just("interrupt"), parts),
+    st.tuples(st.just("override"), changes),
+    st.tuples(st.just("resume"), st.booleans()),
+    st.tuples(st.just("refresh"), st.integers(0, 2)),
+)
+
 
 class Machine:
     """Runs actions against sessions of one growing thread and keeps every request ever sent."""
@@ -69,6 +98,8 @@ class Machine:
     def __init__(self, home: str, cwd: str) -> None:
         self.home, self.cwd = home, cwd
         self.config: dict[str, Any] = {}
+        self.refreshed = {0: 0}
+        """Which of `TOOLS` are offered, by the number of the first request that has them."""
         self.count = 0
         self.sent: list[Any] = []
         self.thread_id: str | None = None
@@ -136,20 +167,30 @@ class Machine:
                 await self.wait(*TERMINAL)
             case "override":
                 self.session.submit(Submission(sub, OverrideTurnContext(**argument)))
+            case "refresh":
+                self.config = SERVERS[argument]
+                self.session.submit(Submission(sub, RefreshMcpServers(config=self.config)))
+                await self.session.settle()
+                self.refreshed[len(self.sent) + len(self.model.requests)] = argument
             case "resume":
                 if self.session.thread.history.entries:
                     await self.close()
                     await self.open(fork=argument)
 
 
-async def play(script: list[tuple[str, Any]]) -> list[Any]:
+async def run(script: list[tuple[str, Any]], config: dict[str, Any] | None = None) -> Machine:
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as cwd:
         machine = Machine(home, cwd)
+        machine.config = config or {}
         await machine.open()
         for action, argument in script:
-            await asyncio.wait_for(machine.act(action, argument), 20)
+            await asyncio.wait_for(machine.act(action, argument), 30)
         await machine.close()
-        return machine.sent
+        return machine
+
+
+async def play(script: list[tuple[str, Any]]) -> list[Any]:
+    return (await run(script)).sent
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -159,6 +200,49 @@ def test_each_input_begins_with_the_one_before_and_the_rest_never_changes(script
     for before, after in itertools.pairwise(sent):
         assert after.input[: len(before.input)] == before.input
         assert after.instructions == before.instructions and after.tools == before.tools
+
+
+def check_served(machine: Machine) -> None:
+    """Whatever the server did, the model is offered what the last refresh found; all else continues as always."""
+    offered = 0
+    for number, request in enumerate(machine.sent):
+        offered = machine.refreshed.get(number, offered)
+        assert of_servers(request) == sorted(f"mcp__tiny__{tool}" for tool in TOOLS[offered])
+    for number, (before, after) in enumerate(itertools.pairwise(machine.sent), 1):
+        assert after.input[: len(before.input)] == before.input
+        assert after.instructions == before.instructions
+        assert after.tools == before.tools or number in machine.refreshed
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(server_actions, min_size=2, max_size=6))
+def test_servers_that_die_or_change_break_nothing_and_only_a_refresh_changes_tools(
+    script: list[tuple[str, Any]],
+) -> None:
+    check_served(asyncio.run(run(script, SERVERS[0])))
+
+
+def test_that_property_can_fail_too() -> None:
+    """The machine reaches a death, a restart, a changed list, and refreshes with and without another list."""
+    script = [
+        ("turn", [using("work"), using("die"), using("work")]),
+        ("turn", [using("change"), using("work")]),
+        ("turn", [using("work")]),
+        ("refresh", 0),
+        ("turn", [using("die")]),
+        ("refresh", 1),
+        ("turn", [using("more")]),
+        ("refresh", 2),
+        ("resume", True),
+        ("turn", [using("work")]),
+    ]
+    machine = asyncio.run(run(script, SERVERS[0]))
+    check_served(machine)
+    told = [item for item in map(decode_json, machine.sent[-1].input) if item["type"] == "function_call_output"]
+    outputs = [item["output"].partition(" ")[0] + item["output"].rpartition(" ")[2] for item in told]
+    assert [output for output in outputs if output.startswith("err:")] == ['err:7"'] * 2
+    assert sum(output.startswith("Wall") for output in outputs) == 6
+    assert len({request.tools for request in machine.sent}) == 3
 
 
 async def read_back(script: list[tuple[str, Any]]) -> tuple[list[Any], Inspection]:

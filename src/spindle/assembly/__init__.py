@@ -8,8 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from spindle.assembly.agents import agent_roles, make_agents
 from spindle.assembly.model import client_tools, model_client, tool_set
 from spindle.assembly.options import briefing_options, compaction_options, offloads, settings_from
@@ -138,7 +136,6 @@ async def _assemble(
     servers = None
     if request.pool is not None or any(server.enabled for server in config.mcp_servers.values()):
         servers = _make_servers(request, build_tools)
-        request = msgspec.structs.replace(request, pool=servers.pool)
     workbench = Workbench(
         processes=ProcessTable(
             clock=clock,

@@ -33,7 +33,7 @@ def make_agents(
     return Subagents.of_session(
         session,
         stream,
-        open_agent=lambda order: open_session(_agent_request(request.root or request, order)),
+        open_agent=lambda order: open_session(_agent_request(request.root or request, order, session)),
         roles=config.agent_roles,
         rules=rules,
         order=request.order,
@@ -44,7 +44,7 @@ def make_agents(
     )
 
 
-def _agent_request(root: SessionRequest, order: AgentOrder) -> SessionRequest:
+def _agent_request(root: SessionRequest, order: AgentOrder, parent: Session) -> SessionRequest:
     """A new thread with the configuration of the session that a person opened, as it was read then."""
     from spindle.config.roles import config_for_agent  # with the first sub-agent
     from spindle.prompt.bundled import text
@@ -61,5 +61,5 @@ def _agent_request(root: SessionRequest, order: AgentOrder) -> SessionRequest:
         clock=root.clock,
         order=order,
         root=root,
-        pool=root.pool,
+        pool=parent.servers.pool if parent.servers is not None else None,
     )

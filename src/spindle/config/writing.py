@@ -6,12 +6,12 @@ Also what was set where: `read_layers` gives the files and options a configurati
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from spindle.config.edit import write_text
 from spindle.config.keys import KEYS
 from spindle.config.kinds import Layer, check_layer
 from spindle.config.locate import split_key
@@ -97,14 +97,31 @@ def write_user_config(home: str, edits: Sequence[Edit], expected_version: str | 
     """Change `config.toml`, all edits or none. Raises ConfigError when the result could not be used."""
     path = f"{home}/config.toml"
     text = read_text(path, "configuration file") or ""
-    if expected_version is not None and expected_version != version_of(parse_toml(text, path)):
+    found = parse_toml(text, path)
+    if expected_version is not None and expected_version != version_of(found):
         raise VersionConflict(f"{path} was changed since it was read; read it again")
     changed = edited(text, edits, path)
     values = parse_toml(changed, path)
     checked = Layer(label=path, folder=home, values=parse_toml(changed, path), text=changed)
     check_layer(checked, KEYS, lambda *_: None)
-    write_text(home, changed)
+    _replace(home, changed.encode())
     return Source(kind="user", path=path, values=_plain(values))
+
+
+def _replace(home: str, text: bytes) -> None:
+    """Replace the file as a whole. One that is a link to somewhere else stays a link, with the mode it has."""
+    path = os.path.realpath(f"{home}/config.toml")
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(home, 0o700, exist_ok=True)
+        mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o600
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        with open(fd, "wb") as file:
+            os.fchmod(fd, mode)
+            file.write(text)
+        os.rename(temporary, path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def edited(text: str, edits: Sequence[Edit], label: str) -> str:

@@ -57,6 +57,11 @@ class CacheWatch:
         return forecast if forecast is not None and forecast.tokens >= _WORTH_A_WORD_TOKENS else None
 
     @property
+    def is_begun(self) -> bool:
+        """There is a request that the next one continues, or breaks with."""
+        return self._answered is not None
+
+    @property
     def is_cold(self) -> bool:
         """The next request finds nothing in the provider's cache anyway."""
         from spindle.context.cache import CACHE_LIFE_S

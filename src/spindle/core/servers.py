@@ -57,11 +57,15 @@ class Servers:
 
     def begin(self, thread: LiveThread, emit: Emit) -> None:
         """The session is open: what servers do is told from now on."""
-        if self._is_owner:
-            self.pool.on_changed = lambda server: thread.history.append_extra(
-                RECORD, {"server": server, "event": "list_changed"}
-            )
-            self.pool.listen(emit)
+        if not self._is_owner:
+            return
+
+        def changed(server: str) -> None:
+            thread.history.append_extra(RECORD, {"server": server, "event": "list_changed"})
+            _forewarn(thread, b"", emit)
+
+        self.pool.on_changed = changed
+        self.pool.listen(emit)
 
     async def prepare(self, thread: LiveThread, emit: Emit) -> None:
         """Before a turn's first request: wait for the servers, and give the thread their tools if it has not got them.
@@ -77,10 +81,9 @@ class Servers:
         if self._applied == self.pool.generation:
             return
         tools = self._build(resource_tools(self.pool), mcp_tools(self.pool))
-        if self._applied and tools.specs_bytes != thread.tools.specs_bytes:
+        if thread.cache.is_begun and tools.specs_bytes != thread.tools.specs_bytes:
             thread.cache.declare("tools_changed")
-            if (forecast := thread.cache.forecast_of(tools=tools.specs_bytes)) is not None:
-                emit(Warning(message=str(forecast)))
+            _forewarn(thread, tools.specs_bytes, emit)
         thread.tools = tools
         self._applied = self.pool.generation
 
@@ -134,3 +137,9 @@ class Servers:
             except McpError:
                 found[connection.spec.name] = []
         return found
+
+
+def _forewarn(thread: LiveThread, tools: bytes, emit: Emit) -> None:
+    """Say what it costs to go on with these tools, where that is worth a word."""
+    if (forecast := thread.cache.forecast_of(tools=tools)) is not None:
+        emit(Warning(message=str(forecast)))

@@ -12,6 +12,7 @@ from spindle.mcp.channel import Channel
 from spindle.mcp.client import KNOWN_VERSIONS, VERSION, Client
 from spindle.mcp.log import ServerLog
 from spindle.mcp.spec import McpServer
+from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import visible
 
 _PAGES_MAX = 100
@@ -104,7 +105,7 @@ class Connection:
             if client is not None:
                 await client.aclose()
             listed = await self._connect()
-            if _names(listed) != _names(self.listed):
+            if _in_order(listed) != _in_order(self.listed):
                 self._on_changed(self.spec.name)
             assert self._client is not None
             return self._client
@@ -189,5 +190,6 @@ async def _as_task(question: Awaitable[dict[str, Any]]) -> dict[str, Any]:
     return await question
 
 
-def _names(listed: list[Any]) -> list[str]:
-    return sorted(str(tool.get("name")) for tool in listed if isinstance(tool, dict))
+def _in_order(listed: list[Any]) -> list[bytes]:
+    """What a server offers, whatever order it lists it in."""
+    return sorted(encode_payload(tool) for tool in listed)

@@ -20,7 +20,10 @@ class McpTool:
 
     def __init__(self, tool: RemoteTool, pool: ServerPool) -> None:
         self.name = tool.full_name
-        self.parallel = pool.specs[tool.server].supports_parallel_tool_calls
+        # As they are now: a refresh may take the server away while a sub-agent still has its tools.
+        spec = pool.specs[tool.server]
+        self.parallel = spec.supports_parallel_tool_calls
+        self._approval_mode = spec.default_tools_approval_mode
         self._tool = tool
         self._pool = pool
 
@@ -37,7 +40,7 @@ class McpTool:
         tool = self._tool
         arguments = read_arguments(call)
         invocation = {"server": tool.server, "tool": tool.name, "arguments": arguments}
-        await ctx.permit_tool(tool, arguments, self._pool.specs[tool.server].default_tools_approval_mode)
+        await ctx.permit_tool(tool, arguments, self._approval_mode)
         result, seconds = await observed(ctx, invocation, lambda: self._pool.call(tool, arguments, ctx.elicit))
         return ToolResult(output=model_output(result, seconds, accepts_images=ctx.accepts_images))
 

@@ -9,8 +9,10 @@ import msgspec
 
 from spindle.assembly.servers import auth_status
 from spindle.config.consent import Consents
-from spindle.config.edit import remove_table, set_table
+from spindle.config.kinds import dotted
 from spindle.config.schema import Config
+from spindle.config.sources import read_layer
+from spindle.config.writing import Edit, write_user_config
 from spindle.errors import ConfigError, SpindleError, UsageError
 from spindle.frontends.launch import config_from, home_from
 from spindle.frontends.options import FLAG, LIST, VALUE, Option, Parsed
@@ -237,7 +239,7 @@ def _add(parsed: Parsed, name: str, command: list[str]) -> int:
         values = {"command": command[0], **({"args": command[1:]} if command[1:] else {})}
         if given := _variables(parsed.many("env")):
             values["env"] = given
-    set_table(home_from(), ("mcp_servers", name), values)
+    write_user_config(home_from(), [Edit(key=_key(name), value=values)])
     print(f"Added global MCP server '{name}'.")
     return 0
 
@@ -251,11 +253,18 @@ def _variables(words: list[str]) -> dict[str, str]:
 
 
 def _remove(name: str) -> int:
-    if remove_table(home_from(), ("mcp_servers", name)):
-        print(f"Removed global MCP server '{name}'.")
-    else:
+    home = home_from()
+    layer = read_layer(f"{home}/config.toml")
+    if layer is None or name not in layer.values.get("mcp_servers", {}):
         print(f"No MCP server named '{visible(name)}' found.")
+        return 0
+    write_user_config(home, [Edit(key=_key(name), value=None)])
+    print(f"Removed global MCP server '{visible(name)}'.")
     return 0
+
+
+def _key(name: str) -> str:
+    return dotted(("mcp_servers", name))
 
 
 def _trust(config: Config, name: str) -> int:
