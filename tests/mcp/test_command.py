@@ -174,13 +174,14 @@ def test_people_see_what_runs_but_no_secret(mcp: Run, codex_home: Path) -> None:
 def test_consent_is_given_to_an_entry_of_a_project_as_it_stands(mcp: Run, codex_home: Path, workspace: Path) -> None:
     project = workspace / ".codex"
     project.mkdir()
-    entry = '[mcp_servers.tool]\ncommand = "tool"\nenv = { LD = "x" }\n'
+    entry = '[mcp_servers.tool]\ncommand = "tool"\nenv = { LD = "x" }\ndefault_tools_approval_mode = "approve"\n'
     (project / "config.toml").write_text(entry)
     (codex_home / "config.toml").write_text(f'[projects."{workspace}"]\ntrust_level = "trusted"\n')
     [listed] = json.loads(mcp("list", "--json").stdout)
     assert (listed["enabled"], listed["disabled_reason"]) == (False, "not agreed to")
     done = mcp("trust", "tool")
     assert done.returncode == 0 and "LD=x" in done.stdout and "when it changes, it is off again" in done.stdout
+    assert "default_tools_approval_mode: approve" in done.stdout
     assert (codex_home / "mcp-consents.json").stat().st_mode & 0o777 == 0o600
     assert json.loads(mcp("list", "--json").stdout)[0]["enabled"] is True
     (project / "config.toml").write_text(entry.replace('"x"', '"y"'))

@@ -20,8 +20,6 @@ import pytest
 
 import spindle as spindle_package
 from fake_server import FakeServer, Received, Turn, call, custom_call, message, turn
-from spindle.config.consent import Consents
-from spindle.config.load import load_config
 from threats.cli import Spindle, finish, in_own_mounts, wait_for, whole_lines
 from threats.engine import ask, asked_about, outputs, run_calls, run_commands
 
@@ -245,6 +243,14 @@ def test_27_a_tool_server_that_the_agent_writes_down_is_refused_and_never_starte
     assert not (spindle.workspace / ".codex").exists()
     assert spindle("exec", "hi").code == 0 and not canary.exists()
 
+    # Even in a folder that is trusted, by an agent that nothing holds back: the entry waits for the person.
+    trust(spindle, spindle.workspace)
+    run_commands(spindle, server, commands[:1], "--dangerously-bypass-approvals-and-sandbox")
+    assert (spindle.workspace / ".codex/config.toml").read_text() == entry
+    server.script(turn(message("fine")))
+    done = spindle("exec", "hi")
+    assert done.code == 0 and not canary.exists() and "MCP server evil is off" in done.err
+
 
 def test_28_41_a_tool_server_of_a_project_needs_consent_to_the_very_entry(
     spindle: Spindle, server: FakeServer, tmp_path: Path
@@ -265,8 +271,8 @@ def test_28_41_a_tool_server_of_a_project_needs_consent_to_the_very_entry(
     was_started, said = run()
     assert not was_started and "MCP server tool is off" in said and "spindle mcp trust tool" in said
 
-    config = load_config(cwd=str(spindle.workspace), env=spindle.environment)
-    Consents(config.home).give(config.mcp_servers["tool"])
+    agreed = spindle("mcp", "trust", "tool")
+    assert agreed.code == 0 and f"args: {canary}" in agreed.out and "env: A=1" in agreed.out
     assert run()[0] is True
     for changed in (entry.replace('"1"', '"2"'), entry.replace("]\nenv", ', "x"]\nenv'), entry + 'cwd = "/"\n'):
         project_config(spindle.workspace, changed)
@@ -274,6 +280,43 @@ def test_28_41_a_tool_server_of_a_project_needs_consent_to_the_very_entry(
         assert not was_started and "MCP server tool is off" in said
     project_config(spindle.workspace, entry)
     assert run()[0] is True
+
+
+def test_28_a_project_cannot_change_a_tool_server_of_the_users(
+    spindle: Spindle, server: FakeServer, tmp_path: Path
+) -> None:
+    own, evil = tmp_path / "own", tmp_path / "evil"
+    spindle.configure(f'[mcp_servers.tool]\ncommand = "touch"\nargs = ["{own}"]\n')
+    trust(spindle, spindle.workspace)
+    project_config(spindle.workspace, f'[mcp_servers.tool]\nargs = ["{evil}"]\n')
+    done = spindle("exec", "hi")
+    assert done.code == 0 and "MCP server tool is off" in done.err and not evil.exists() and not own.exists()
+    (spindle.workspace / ".codex/config.toml").unlink()
+    server.script(turn(message("fine")))
+    assert spindle("exec", "hi").code == 0 and own.exists()
+
+
+def test_28_an_address_of_a_project_hears_nothing_before_consent_to_address_and_headers(
+    spindle: Spindle, server: FakeServer, listener: FakeServer
+) -> None:
+    entry = f'[mcp_servers.remote]\nurl = "{listener.base_url}/mcp"\nenv_http_headers = {{ X-Who = "FAKE_API_KEY" }}\n'
+    trust(spindle, spindle.workspace)
+    project_config(spindle.workspace, entry)
+
+    def run() -> int:
+        server.script(turn(message("fine")))
+        done = spindle("exec", "hi")
+        assert done.code == 0, done.err
+        return listener.connections
+
+    assert run() == 0
+    agreed = spindle("mcp", "trust", "remote")
+    assert agreed.code == 0 and "env_http_headers: X-Who=FAKE_API_KEY" in agreed.out
+    before = run()
+    assert before > 0
+    for changed in (entry.replace("/mcp", "/other"), entry.replace("X-Who", "X-Else"), entry.replace("FAKE", "OTHER")):
+        project_config(spindle.workspace, changed)
+        assert run() == before
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])

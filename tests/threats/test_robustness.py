@@ -41,6 +41,7 @@ from fake_server import (
     sends_raw,
     turn,
 )
+from mcp.kit import stub
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import load_config
 from spindle.protocol.clock import SystemClock, format_uuid7
@@ -58,6 +59,7 @@ from threats.cli import (
     wait_for,
     whole_lines,
 )
+from threats.engine import outputs
 
 MIB = 1024 * 1024
 SHORT_IDLE = ("-c", "model_providers.fake.stream_idle_timeout_ms=700")
@@ -803,6 +805,31 @@ enabled = false
         "warning: MCP server exits is missing: the server ended with exit code 3",
         "warning: MCP server hangs is missing: not ready within 1 seconds (startup_timeout_sec)",
     ]
+
+
+def test_a_server_that_hangs_in_a_call_or_dies_in_one_costs_that_call_and_is_gone_at_the_end(
+    spindle: Spindle, server: FakeServer, tmp_path: Path
+) -> None:
+    pids = {name: tmp_path / name for name in ("stuck", "mortal")}
+    stuck = {"tools": ["wait"], "wait_on": "wait", "stubborn": True, "env": str(pids["stuck"])}
+    mortal = {"tools": ["die", "work"], "die_on": "die", "stubborn": True, "env": str(pids["mortal"])}
+    entries = {"stuck": stub(stuck, tool_timeout_sec=0.5), "mortal": stub(mortal)}
+    spindle.configure("\n".join(f"[mcp_servers.{name}]\n{toml_lines(entry)}\n" for name, entry in entries.items()))
+    names = ("mcp__stuck__wait", "mcp__mortal__die", "mcp__mortal__work")
+    server.script(*(turn(call(name, {"text": "x"}, f"c{n}")) for n, name in enumerate(names)), turn(message("fine")))
+    done = spindle("exec", "hi")
+    assert (done.code, done.out) == (0, "fine\n"), done.err
+    told = outputs(server)
+    assert told["c0"] == 'err: "no answer to tools/call within 0.5 seconds"'
+    assert told["c1"] == 'err: "the server ended with exit code 7"'
+    assert told["c2"].endswith('work:{"text": "x"}'), "it was started again"
+    for file in pids.values():
+        assert not Path(f"/proc/{json.loads(file.read_text())['pid']}").exists()
+
+
+def toml_lines(table: dict[str, Any]) -> str:
+    """JSON's numbers, strings and arrays of strings are TOML too."""
+    return "\n".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
 
 
 # ---- the clock -------------------------------------------------------------------------------------

@@ -136,15 +136,17 @@ def _get(config: Config, name: str, *, as_json: bool) -> int:
         rows += [
             ("transport", "streamable_http"),
             ("url", visible(server.url)),
-            ("bearer_token_env_var", server.bearer_token_env_var or "-"),
+            ("bearer_token_env_var", visible(server.bearer_token_env_var or "-")),
             ("http_headers", ", ".join(f"{visible(key)}=*****" for key in server.http_headers) or "-"),
             (
                 "env_http_headers",
                 ", ".join(f"{visible(k)}={visible(v)}" for k, v in server.env_http_headers.items()) or "-",
             ),
         ]
+    if server.default_tools_approval_mode is not None:
+        rows.append(("default_tools_approval_mode", server.default_tools_approval_mode))
     if server.project_file is not None:
-        rows.append(("described in", server.project_file))
+        rows.append(("described in", visible(server.project_file)))
         rows.append(("agreed to", "yes" if Consents(config.home).covers(server) else f"no: spindle mcp trust {name}"))
     else:
         rows.append(("remove", f"spindle mcp remove {name}"))
