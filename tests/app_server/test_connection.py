@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +76,7 @@ def test_the_end_of_input_ends_turns_and_commands_and_is_a_success(
     pid = wait_for_pid(workspace / "pid")
     assert client.close() == 0
     assert not Path(f"/proc/{pid}").exists()
-    assert client.seen[-1]["method"] == "turn/completed" or "turn/completed" not in methods(client.seen)
+    assert client.note("turn/completed")["turn"]["status"] == "interrupted"
     (record,) = home.rglob("rollout-*.jsonl")
     assert '"turn_aborted"' in record.read_text()
 
@@ -90,6 +93,35 @@ def test_a_signal_ends_the_server_like_the_end_of_input(
     assert not Path(f"/proc/{pid}").exists()
     (record,) = home.rglob("rollout-*.jsonl")
     assert '"turn_aborted"' in record.read_text()
+
+
+def test_a_client_that_does_not_read_holds_up_no_signal(
+    spindle_cmd: list[str], environment: dict[str, str], workspace: Path, home: Path, server: FakeServer
+) -> None:
+    server.script(turn(message("x" * (8 << 20), deltas=8)))
+    with subprocess.Popen(
+        [*spindle_cmd, "app-server"], cwd=workspace, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def ask(number: int, method: str, params: Any) -> None:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps({"id": number, "method": method, "params": params}).encode() + b"\n")
+            process.stdin.flush()
+
+        ask(0, "initialize", {"clientInfo": {"name": "deaf", "version": "1"}})
+        process.stdout.readline()
+        ask(1, "thread/start", {})
+        while (answer := json.loads(process.stdout.readline())).get("id") != 1:
+            pass
+        content = [{"type": "text", "text": "go"}]
+        ask(2, "turn/start", {"threadId": answer["result"]["thread"]["id"], "input": content})
+        end = time.monotonic() + WAIT_S
+        while not any('"task_complete"' in record.read_text() for record in home.rglob("rollout-*.jsonl")):
+            assert time.monotonic() < end, "the turn waits for nobody"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT_S) == 128 + signal.SIGTERM
 
 
 def test_a_client_hears_nothing_of_what_it_opted_out_of(start: Start, server: FakeServer) -> None:

@@ -255,13 +255,6 @@ def test_the_schemas_describe_what_is_sent(
     assert without.returncode == 2 and "--out" in without.stderr
 
 
-def test_only_stdio_is_served(spindle_cmd: list[str], environment: dict[str, str]) -> None:
-    done = subprocess.run(
-        [*spindle_cmd, "app-server", "--listen", "ws://127.0.0.1:0"], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "stdio://" in done.stderr
-
-
 def test_every_result_can_be_made_into_a_schema() -> None:
     for method in METHODS.values():
         msgspec.json.schema(method.params)

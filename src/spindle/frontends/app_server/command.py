@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 
 from spindle.config.schema import Config
 from spindle.errors import UsageError
 from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.server import Server
 from spindle.frontends.launch import config_from, warn_of_bypass
-from spindle.frontends.options import VALUE, Option, Parsed
+from spindle.frontends.options import FLAG, VALUE, Option, Parsed
 from spindle.frontends.stdio import MAX_LINE_BYTES, open_stdin, write_all
 
 OPTIONS = (
-    Option(("--listen",), VALUE, "where clients connect; stdio:// is the default and the only one", "URL"),
+    Option(("--listen",), VALUE, "where clients connect: stdio:// (the default) or ws://HOST:PORT", "URL"),
+    Option(("--token-file",), VALUE, "with ws://: holds what clients must know; made if it is not there", "FILE"),
+    Option(("--allow-remote",), FLAG, "with ws://: listen also where other machines can connect"),
     Option(("--out",), VALUE, "with generate-json-schema and generate-ts: the folder to write to", "DIR"),
 )
 
@@ -27,11 +30,26 @@ def run(parsed: Parsed, words: list[str]) -> int:
     if words:
         return _generate(words, parsed.value("out"))
     listen = parsed.value("listen") or "stdio://"
-    if listen != "stdio://":
-        raise UsageError(f"--listen {listen}: this version serves stdio:// only")
+    if listen != "stdio://" and not listen.startswith("ws://"):
+        raise UsageError(f"--listen {listen}: use stdio:// or ws://HOST:PORT")
     config = config_from(parsed)
     warn_of_bypass(parsed)
-    return asyncio.run(serve(config, parsed))
+    if listen == "stdio://":
+        return asyncio.run(serve(config, parsed))
+    from spindle.frontends.app_server import websocket  # few listen
+
+    host, port = websocket.address_of(listen, may_be_remote=parsed.flag("allow_remote"))
+    return asyncio.run(serve_many(config, parsed, host, port, websocket.read_token(parsed.value("token_file"))))
+
+
+async def serve_many(config: Config, parsed: Parsed, host: str, port: int, token: str) -> int:
+    """Serve clients over WebSockets until a signal comes."""
+    from spindle.frontends.app_server import websocket
+
+    ended = asyncio.Event()
+    signals = Signals(ended.set)
+    await websocket.serve(Server(config, parsed), host, port, token, ended)
+    return 128 + (signals.caught or 0)
 
 
 def _generate(words: list[str], folder: str | None) -> int:
@@ -54,13 +72,15 @@ async def serve(config: Config, parsed: Parsed) -> int:
     server.connections.append(connection)
     writer = asyncio.ensure_future(connection.outbox.run())
     reader = asyncio.ensure_future(read_lines(connection))
-    signals = Signals(reader)
+    signals = Signals(reader.cancel)
     # Without a reader at the other end there is nothing left to work for.
     await asyncio.wait([reader, writer], return_when=asyncio.FIRST_COMPLETED)
     reader.cancel()
     await connection.finish()
-    server.leave(connection)
+    # It may still read how things ended, but nothing waits for that.
+    connection.outbox.release()
     await server.close()
+    server.leave(connection)
     connection.outbox.close()
     if signals.caught is not None:
         # Whoever sent the signal does not wait for a client that does not read.
@@ -73,9 +93,9 @@ async def serve(config: Config, parsed: Parsed) -> int:
 class Signals:
     """Ctrl-C, SIGTERM and SIGHUP end the server as the end of input does; the second one does not wait."""
 
-    def __init__(self, reader: asyncio.Task[None]) -> None:
+    def __init__(self, stop: Callable[[], object]) -> None:
         self.caught: int | None = None
-        self._reader = reader
+        self._end = stop
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # What was ignored when we were started (nohup) stays ignored.
@@ -85,7 +105,7 @@ class Signals:
     def _stop(self, number: int) -> None:
         self.caught = number
         self._loop.remove_signal_handler(number)
-        self._reader.cancel()
+        self._end()
 
 
 async def read_lines(connection: Connection) -> None:

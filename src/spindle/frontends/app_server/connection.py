@@ -67,11 +67,12 @@ class Outbox:
         self._drained = asyncio.Event()
         self._drained.set()
         self._is_closing = False
+        self._is_released = False
 
     def put(self, line: bytes) -> None:
         self._lines.append(line)
         self._size += len(line)
-        if self._size > MAX_UNREAD_BYTES:
+        if self._size > MAX_UNREAD_BYTES and not self._is_released:
             self._drained.clear()
         self._filled.set()
 
@@ -79,11 +80,16 @@ class Outbox:
         """Wait until the client has read most of what it was sent."""
         await self._drained.wait()
 
+    def release(self) -> None:
+        """Nobody is to wait for this client any more."""
+        self._is_released = True
+        self._drained.set()
+
     def close(self) -> None:
         """Nothing more comes; `run` ends when everything is written."""
         self._is_closing = True
         self._filled.set()
-        self._drained.set()
+        self.release()
 
     async def run(self) -> None:
         """Write until closed, or until nobody reads any more."""

@@ -1,0 +1,154 @@
+"""`--listen ws://HOST:PORT`: many clients over WebSockets. Whoever can reach a port is not yet the user.
+
+A client must know the token; a page in a browser, which sends an Origin, is turned away, and so is a request whose Host
+is not where we listen (a foreign name that leads to this machine). Loopback only, unless the user says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import http
+import os
+import sys
+from typing import Any
+from urllib.parse import urlsplit
+
+from spindle.errors import SpindleError, UsageError
+from spindle.frontends.app_server.connection import Connection
+from spindle.frontends.app_server.server import Server
+from spindle.frontends.stdio import MAX_LINE_BYTES
+
+MAX_CLIENTS = 32
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LAST_WRITE_S = 1.0
+_TOKEN_MIN = 16
+
+
+def address_of(url: str, *, may_be_remote: bool) -> tuple[str, int]:
+    """Host and port of a ws:// URL."""
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if host is None or port is None or parts.path.strip("/") or parts.query or parts.username:
+        raise UsageError(f"--listen {url}: use stdio:// or ws://HOST:PORT")
+    if host not in LOOPBACK and not may_be_remote:
+        raise UsageError(f"--listen {url}: other machines could connect; use 127.0.0.1, or add --allow-remote")
+    return host, port
+
+
+def read_token(path: str | None) -> str:
+    """The token that clients must send. A file that does not exist is made, with a new one, for the owner only."""
+    if path is None:
+        raise UsageError("ws:// needs --token-file FILE: clients send what stands in it as `Authorization: Bearer …`")
+    try:
+        token = _stored_token(path)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SpindleError(f"the token file {path} cannot be used: {reason}") from error
+    if len(token) < _TOKEN_MIN or not token.isascii() or not token.isprintable():
+        raise SpindleError(f"the token in {path} must be at least {_TOKEN_MIN} printable characters")
+    return token
+
+
+def _stored_token(path: str) -> str:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        with open(path, encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise SpindleError(
+                    f"others can read the token file {path}; `chmod 600` it, or name a new one"
+                ) from None
+            return file.read(4096).strip()
+    token = os.urandom(32).hex()  # a key, not an id: it must come from the kernel
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(token + "\n")
+    return token
+
+
+class Doorkeeper:
+    """Looks at a request before it becomes a connection."""
+
+    def __init__(self, host: str, port: int, token: str) -> None:
+        names = {host, *LOOPBACK} if host in LOOPBACK else {host}
+        self._hosts = {f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names}
+        self._token = token
+
+    def refusal(self, headers: Any) -> tuple[http.HTTPStatus, str] | None:
+        """Why this request is turned away; None if it is let in."""
+        hosts, origins, given = (headers.get_all(name) for name in ("Host", "Origin", "Authorization"))
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return http.HTTPStatus.FORBIDDEN, "this host name is not served here\n"
+        if origins:
+            return http.HTTPStatus.FORBIDDEN, "web pages are not served here\n"
+        wanted = f"Bearer {self._token}".encode()
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode("utf-8", "replace"), wanted):
+            return http.HTTPStatus.UNAUTHORIZED, "the token is missing or wrong\n"
+        return None
+
+
+async def serve(server: Server, host: str, port: int, token: str, ended: asyncio.Event) -> None:
+    """Serve clients until `ended` is set."""
+    try:
+        from websockets.asyncio.server import serve as listen  # only for who listens
+    except ImportError:
+        raise SpindleError("ws:// needs the package websockets: pip install 'spindle-agent[ws]'") from None
+
+    clients: set[Any] = set()
+    keeper: list[Doorkeeper] = []
+
+    def look(ws: Any, request: Any) -> Any:
+        if (refusal := keeper[0].refusal(request.headers)) is not None:
+            return ws.respond(*refusal)
+        if len(clients) >= MAX_CLIENTS:
+            return ws.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "too many clients\n")
+        return None
+
+    async def handle(ws: Any) -> None:
+        clients.add(ws)
+        try:
+            await _converse(server, ws)
+        finally:
+            clients.discard(ws)
+
+    try:
+        listener = await listen(handle, host, port, process_request=look, max_size=MAX_LINE_BYTES, server_header=None)
+    except OSError as error:
+        raise SpindleError(f"ws://{host}:{port} cannot be listened on: {error.strerror}") from error
+    async with listener:
+        bound = next(iter(listener.sockets)).getsockname()[1]
+        keeper.append(Doorkeeper(host, bound, token))
+        shown = f"[{host}]" if ":" in host else host
+        print(f"app-server: listening on ws://{shown}:{bound}", file=sys.stderr, flush=True)
+        await ended.wait()
+        await server.close()
+
+
+async def _converse(server: Server, ws: Any) -> None:
+    """One client from its first message to its last."""
+    from websockets.exceptions import ConnectionClosed
+
+    async def write(lines: bytes) -> None:
+        try:
+            for line in lines.splitlines():
+                await ws.send(line.decode())
+        except ConnectionClosed as error:
+            raise BrokenPipeError from error
+
+    connection = Connection(server, write)
+    server.connections.append(connection)
+    writer = asyncio.ensure_future(connection.outbox.run())
+    try:
+        async for message in ws:
+            connection.receive(message.encode() if isinstance(message, str) else message)
+    except ConnectionClosed:
+        pass
+    finally:
+        await connection.finish()
+        server.leave(connection)
+        connection.outbox.close()
+        await asyncio.wait([writer], timeout=_LAST_WRITE_S)
+        writer.cancel()
