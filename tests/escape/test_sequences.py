@@ -293,6 +293,78 @@ def test_a_file_named_in_advance_that_must_not_be_read_stays_hidden_when_a_perso
     assert b"secret" not in said
 
 
+# ---- folders that are closed and opened again ----------------------------------------------------------------
+
+
+def test_a_folder_closed_by_one_command_is_not_unprotected_in_the_next(make: Make, server: FakeServer) -> None:
+    arena = make()
+    repository = arena.root / "extra/.git"
+    before = snapshot(str(repository))
+    evil = f"echo evil >>{repository}/config; echo evil >{repository}/hooks/pre-commit; mkdir -p {repository}/hooks"
+    run(
+        arena,
+        server,
+        command(f"chmod 000 {arena.root}/extra; echo ran >first"),
+        command(f"chmod 755 {arena.root}/extra; {evil}", 2),
+    )
+    (arena.root / "extra").chmod(0o755)
+    assert (arena.ws / "first").exists()
+    assert difference(before, snapshot(str(repository))) is None
+
+
+@pytest.mark.parametrize("holds_something", [True, False])
+def test_a_folder_whose_mode_forbids_writing_is_kept_and_gets_no_repository(
+    make: Make, server: FakeServer, holds_something: bool
+) -> None:
+    arena = make("absent")
+    extra = arena.root / "extra"
+    if holds_something:
+        (extra / "file").write_text("untouched")
+    extra.chmod(0o555)
+    evil = f"chmod 755 {extra}; mkdir {extra}/.git {extra}/.codex; echo evil >{extra}/.git/config; echo ran >done"
+    run(arena, server, command(evil))
+    assert (arena.ws / "done").exists()
+    assert names(extra) == ({"file"} if holds_something else set())
+
+
+def test_a_denied_file_in_a_folder_closed_by_the_command_before_stays_denied(make: Make, server: FakeServer) -> None:
+    arena = make()
+    config = arena.codex_home / "config.toml"
+    config.write_text(config.read_text().replace("later-*.txt", "ws/kept/*.pem"))
+    kept = arena.ws / "kept"
+    kept.mkdir()
+    (kept / "one.pem").write_text("a secret\n")
+    for path in (kept, kept / "one.pem"):
+        os.chown(path, arena.user.uid, arena.user.uid)
+    for mode in ("000", "444"):
+        outputs = run(
+            arena,
+            server,
+            command(f"chmod {mode} kept; echo ran"),
+            command("chmod 755 kept; cat kept/one.pem; echo looked", 2),
+        )
+        kept.chmod(0o755)
+        assert "ran" in outputs[0]
+        assert "secret" not in outputs[1], mode
+
+
+def test_on_a_full_disk_nothing_runs_that_could_make_room_and_then_a_repository(make: Make, server: FakeServer) -> None:
+    if os.getuid() != 0:
+        pytest.skip("needs a small file system")
+    arena = make("absent")
+    extra = arena.root / "extra"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=4,mode=777", "none", extra], check=True)
+    try:
+        evil = f"mv {extra}/filler* .; mkdir -p {extra}/.git && echo evil >{extra}/.git/config"
+        fill = f"for i in 1 2 3 4 5; do : >{extra}/filler$i; done"
+        subprocess.run(["sh", "-c", fill], **arena.user.how)
+        outputs = run(arena, server, command(evil))
+        assert "No space left" in outputs[0]
+        assert not (extra / ".git/config").exists()
+    finally:
+        subprocess.run(["umount", "-l", extra], check=True)
+
+
 # ---- side by side, and nothing left behind -------------------------------------------------------------------
 
 

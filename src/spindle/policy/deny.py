@@ -105,9 +105,16 @@ def absent(patterns: Sequence[str]) -> list[str]:
 
 
 def _walk(folder: str, test: re.Pattern[str], deepest: int) -> Iterator[tuple[str, bool]]:
-    """Every match below `folder`, and every folder that had to be entered; links are not followed."""
+    """Every match below `folder`, and every folder that had to be entered; links are not followed.
+
+    A folder of ours that cannot be listed counts as a match: whoever closed it can open it again.
+    """
     try:
         entries = list(os.scandir(folder))
+    except PermissionError:
+        if os.lstat(folder).st_uid == os.getuid():
+            yield folder, True
+        return
     except OSError:
         return
     for entry in entries:

@@ -123,6 +123,43 @@ def changes_an_interface_by_netlink(p: Place) -> None:
             p.reached()
 
 
+NOT_THE_HOSTS = {"user": "only root may change links", "root": "changing the links of the host would disturb it"}
+
+
+def _raise_loopback(p: Place, send: Callable[[socket.socket, bytes], object]) -> None:
+    """Ask the kernel to bring up an interface that is up: nothing changes, but it says whether we might."""
+    if p.bare:
+        return
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as one:
+        one.bind((0, 0))
+        one.settimeout(2)
+        body = struct.pack("=BBHiII", 0, 0, 0, 1, 1, 1)  # RTM_NEWLINK for interface 1: up
+        send(one, struct.pack("=IHHII", 16 + len(body), 16, 5, 1, 0) + body)
+        if struct.unpack("=i", one.recv(4096)[16:20])[0] == 0:
+            p.reached()
+
+
+@attack(no_control=NOT_THE_HOSTS)
+def changes_an_interface_by_a_message_with_an_address(p: Place) -> None:
+    """With an address the kernel looks at the rights of whoever makes the call, not of whoever opened the socket."""
+    _raise_loopback(p, lambda one, data: one.sendto(data, (0, 0)))
+
+
+@attack(no_control=NOT_THE_HOSTS)
+def changes_an_interface_beside_a_datagram_socket(p: Place) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM):
+        _raise_loopback(p, lambda one, data: one.sendmsg([data], [], 0, (0, 0)))
+
+
+@attack(no_control=NOT_THE_HOSTS)
+def changes_an_interface_through_a_connected_socket(p: Place) -> None:
+    def send(one: socket.socket, data: bytes) -> None:
+        one.connect((0, 0))
+        one.send(data)
+
+    _raise_loopback(p, send)
+
+
 @attack(no_control={"user": "only root may listen to the kernel's audit", "root": "the kernel may have no audit"})
 def opens_the_audit_of_the_kernel(p: Place) -> None:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9) as one:

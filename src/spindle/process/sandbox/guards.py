@@ -7,6 +7,7 @@ lock on the folder itself, which a crash releases; a list in the agent's home le
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterable
@@ -155,13 +156,15 @@ def _unlink(path: str) -> None:
 
 
 def _make(path: str) -> bool:
-    """False when there is something already, or when nobody of our rights could create it anyway."""
+    """False when there is something already, or when it cannot be made for now: whoever asks must look which."""
     try:
         os.mkdir(path, _MODE)
         if os.lstat(path).st_mode & 0o777 != _MODE:
             os.chmod(path, _MODE)  # whatever the umask is: the mode is how others know a placeholder
         return True
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # a command could make room, and then the path itself
+            raise SandboxUnavailable(f"cannot protect {path}: {error.strerror}; nothing was run") from error
         return False
 
 

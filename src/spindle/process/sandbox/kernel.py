@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 _SECCOMP, _PIDFD_GETFD, _OPENAT2, _KEYCTL = range(4)
@@ -18,6 +20,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER = 1
 _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 _JOIN_SESSION_KEYRING = 1
+_CAPABILITIES_V3 = 0x20080522
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 0x02, 0x08, 0x10
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -91,6 +94,30 @@ def _install(program: bytes, flags: int) -> int:
     return _call(_SECCOMP, ctypes.c_uint(_SET_MODE_FILTER), ctypes.c_uint(flags), ctypes.byref(described))
 
 
+@contextmanager
+def without_capabilities() -> Iterator[None]:
+    """What this thread does meanwhile it does with the rights of its user alone, also when that is user 0."""
+    header = struct.pack("=Ii", _CAPABILITIES_V3, 0)
+    held = ctypes.create_string_buffer(24)
+    if _libc.capget(header, held) != 0:
+        raise OSError(ctypes.get_errno(), "the capabilities of this thread are not known")
+    low, low_permitted, low_inheritable, high, high_permitted, high_inheritable = struct.unpack("=6I", held)
+    if not low and not high:
+        yield
+        return
+    none = struct.pack("=6I", 0, low_permitted, low_inheritable, 0, high_permitted, high_inheritable)
+    _set_capabilities(header, none)
+    try:
+        yield
+    finally:
+        _set_capabilities(header, held.raw)
+
+
+def _set_capabilities(header: bytes, wanted: bytes) -> None:
+    if _libc.capset(header, wanted) != 0:
+        raise OSError(ctypes.get_errno(), "the capabilities of this thread cannot be set")
+
+
 def descriptor_of(pidfd: int, fd: int) -> int:
     """Our own copy of another process's descriptor."""
     return _call(_PIDFD_GETFD, ctypes.c_int(pidfd), ctypes.c_int(fd), ctypes.c_uint(0))
@@ -109,14 +136,17 @@ def open_beneath(folder: int, path: bytes) -> int:
 
 
 def connect(fd: int, address: bytes) -> int:
-    """`connect` with an address in the kernel's form: 0, or the negative error."""
-    result = _libc.connect(ctypes.c_int(fd), address, ctypes.c_uint(len(address)))
-    return 0 if result == 0 else -ctypes.get_errno()
+    """`connect` with an address in the kernel's form: 0, or the negative error. It is made for somebody else, so
+    without capabilities."""
+    with without_capabilities():
+        result = _libc.connect(ctypes.c_int(fd), address, ctypes.c_uint(len(address)))
+        return 0 if result == 0 else -ctypes.get_errno()
 
 
 def send(fd: int, data: bytes, address: bytes, control: bytes, flags: int) -> int:
     """`sendmsg` in the same way: the number of bytes, or the negative error."""
     vector = _Vector(data, len(data))
     message = _Message(address or None, len(address), ctypes.pointer(vector), 1, control or None, len(control), 0)
-    result = _libc.sendmsg(ctypes.c_int(fd), ctypes.byref(message), ctypes.c_int(flags))
-    return result if result >= 0 else -ctypes.get_errno()
+    with without_capabilities():
+        result = _libc.sendmsg(ctypes.c_int(fd), ctypes.byref(message), ctypes.c_int(flags))
+        return result if result >= 0 else -ctypes.get_errno()

@@ -38,22 +38,25 @@ class Mounts:
         self._has_tmpfs_options = has_tmpfs_options
         self.files: list[int] = []
         self.roots = roots = [path for path in boundary.roots if os.path.isdir(path)]
+        _require_entrance(roots)
         protected = _protected(boundary, roots, launcher)
         denied, absent = _denied(boundary, roots)
         # A placeholder goes where the first missing folder would be made.
-        wanted = dict.fromkeys(_first_missing(path) for path in (*protected, *absent))
+        wanted = dict.fromkeys(_first_missing(path, roots) for path in (*protected, *absent))
         self.held = guards.hold(wanted)
+        closed = {os.path.dirname(path) for path in wanted if path not in self.held and _could_be_made(path)}
         self.plan = ["--ro-bind", "/", "/"]
         if "/" in roots:  # a root of "/" must not uncover the host's devices
             self.plan += ["--bind", "/", "/", "--ro-bind", "/sys", "/sys"]
         self.plan += SYSTEM_MOUNTS
         # A root inside another would be covered by it if it came first.
-        for path in sorted({*roots, *_on_the_way(roots, [*protected, *denied])} - {"/"}):
-            self.plan += ("--bind", path, path)
+        for path in sorted({*roots, *closed, *_on_the_way(roots, [*protected, *denied])} - {"/"}):
+            self.plan += ("--ro-bind" if path in closed else "--bind", path, path)
         for path in sorted({*protected, *wanted}):
             self._protect(path)
-        for path in filter(_is_reachable, denied):
-            self._hide(path)
+        for path in denied:
+            if _is_reachable(path, roots):
+                self._hide(path)
 
     def _protect(self, path: str) -> None:
         if path in self.held and self._has_tmpfs_options:
@@ -74,7 +77,7 @@ class Mounts:
 
 def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[str]:
     """What to mount read-only over the roots, each path once. Paths outside every root are read-only anyway."""
-    paths = {path: None for path in boundary.protected() if path not in boundary.homes or os.path.isdir(path)}
+    paths = {path: None for path in boundary.protected() if path not in boundary.homes or not _is_missing(path)}
     paths.update(dict.fromkeys(_around_launcher(roots, launcher)))
     found: dict[str, None] = {}
     for path in paths:
@@ -115,11 +118,37 @@ def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[s
     return found, absent
 
 
-def _first_missing(path: str) -> str:
+def _first_missing(path: str, roots: Sequence[str]) -> str:
     """`path`, or the topmost folder on the way to it that does not exist; a placeholder does not count."""
-    while not os.path.lexists(parent := os.path.dirname(path)) or is_placeholder(parent):
+    while (parent := os.path.dirname(path)) not in roots and (not os.path.lexists(parent) or is_placeholder(parent)):
         path = parent
     return path
+
+
+def _require_entrance(roots: Sequence[str]) -> None:
+    """A command may take the rights to its own folders away, and give them back in the next one: what is protected
+    would meanwhile not be seen."""
+    for root in roots:
+        if not os.access(root, os.X_OK) and os.stat(root).st_uid == os.getuid():
+            raise SandboxUnavailable(
+                f"the mode of the writable folder {root} lets nobody enter it, so what is protected there is not "
+                "known and nothing was run; make it accessible again (chmod u+rwx)"
+            )
+
+
+def _could_be_made(path: str) -> bool:
+    """No placeholder is there, but a command could make something: the folder is ours, so its mode can be changed.
+    It is then mounted read-only."""
+    return not os.path.lexists(path) and os.lstat(os.path.dirname(path)).st_uid == os.getuid()
+
+
+def _is_missing(path: str) -> bool:
+    try:
+        return not stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # it cannot be seen now
+        return False
 
 
 def _on_the_way(roots: Sequence[str], protected: Sequence[str]) -> set[str]:
@@ -158,8 +187,9 @@ def _real(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _is_reachable(path: str) -> bool:
-    """Could a program without capabilities get there? Where it cannot, there is nothing to hide, and no way to."""
+def _is_reachable(path: str, roots: Sequence[str]) -> bool:
+    """Could a program without capabilities get there? Where it cannot, there is nothing to hide, and no way to.
+    What it may write it may also open for itself."""
     folder = os.path.dirname(path)
     while True:
         try:
@@ -172,7 +202,8 @@ def _is_reachable(path: str) -> bool:
             bit = stat.S_IXGRP
         else:
             bit = stat.S_IXOTH
-        if not status.st_mode & bit:
+        may_open = status.st_uid == os.getuid() and any(is_below(folder, root) for root in roots)
+        if not status.st_mode & bit and not may_open:
             return False
         if folder == "/":
             return True
