@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import socket
 import subprocess
@@ -228,6 +229,57 @@ def test_connections_that_hang_do_not_keep_the_next_command_waiting(make: Make, 
         command(f"{python} -c {shlex.quote(work)}", 2),
     )
     assert "hung" in outputs[0] and "connected" in outputs[1], outputs
+
+
+CONNECTS = """
+import socket, sys, threading, time
+server = socket.socket(socket.AF_UNIX)
+server.bind("full.sock")
+server.listen(0)
+def hang():
+    one = socket.socket(socket.AF_UNIX)
+    one.connect("full.sock")
+    time.sleep(60)
+"""
+PASSES_DESCRIPTORS = """
+import array, socket, sys, threading, time
+datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+ours, theirs = socket.socketpair()
+ours.setblocking(False)
+try:
+    while True:
+        ours.send(bytes(65536))
+except BlockingIOError:
+    ours.setblocking(True)
+def hang():
+    for count in (250, 60, 15, 4, 1):
+        try:
+            ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * count))])
+        except OSError:
+            pass  # there is room for fewer, perhaps
+"""
+
+
+@pytest.mark.parametrize("hang", [CONNECTS, PASSES_DESCRIPTORS])
+def test_a_command_whose_calls_all_hang_leaves_room_for_others(make: Make, server: FakeServer, hang: str) -> None:
+    """Neither the threads nor the descriptors of the agent are used up while it runs."""
+    arena = make()
+    hang += "for _ in range(90): threading.Thread(target=hang, daemon=True).start()\nprint('on', flush=True)\n"
+    hang += "time.sleep(60)"
+    work = "import socket; s=socket.socket(socket.AF_UNIX); s.bind('own.sock'); s.listen(); "
+    work += "c=socket.socket(socket.AF_UNIX); c.settimeout(9); c.connect('own.sock'); print('conn'+'ected')"
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, limits[1]), limits[1]))
+    try:
+        outputs = run(
+            arena,
+            server,
+            command(f"{arena.user.python} -c {shlex.quote(hang)}", yield_time_ms=2000),
+            command(f"{arena.user.python} -c {shlex.quote(work)}", 2),
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert "on" in outputs[0] and "connected" in outputs[1], outputs
 
 
 def test_a_command_left_running_cannot_widen_the_next_one(make: Make, server: FakeServer) -> None:

@@ -1,7 +1,8 @@
 """Messages that confined programs send with `sendmsg`, sent in their name on copies of their descriptors.
 
-The message lies in memory that other threads of the program can change, so it is read once, here, and what was read is
-what is sent.
+The message lies in memory that other threads of the program can change, so its address is read once, here, and what
+was read and judged is what is used. A program that sends much, or waits long, takes little of this process: data are
+read in pieces, and descriptors are copied for no longer than a call that does not wait.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 import select
 import socket
 import struct
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 
 from spindle.process.sandbox import kernel
@@ -23,7 +25,8 @@ Judge = Callable[[Caller, bytes], AbstractContextManager[bytes]]
 """The address to use instead of the one that was given; raises OSError when it may not be used."""
 
 LONGEST_ADDRESS = 128
-LONGEST_MESSAGE = 1 << 24
+_LONGEST_MESSAGE = 1 << 22
+_LONGEST_PIECE = 1 << 18
 _HEADER = struct.Struct("=QI4xQQQQI4x")
 _VECTOR = struct.Struct("=QQ")
 _CONTROL = struct.Struct("=Qii")
@@ -32,7 +35,16 @@ _MOST_MESSAGES = 1024
 _LONGEST_CONTROL = 1 << 16
 _AF_NETLINK = 16
 _SOL_SOCKET, _SCM_RIGHTS, _SCM_CREDENTIALS = 1, 1, 2
+_MOST_DESCRIPTORS = 253
+"""As many as the kernel takes along with one message."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
+_copying = threading.Lock()
+"""Held while descriptors are copied and sent, so that all callers together never take more than one message's."""
+
+Along = Callable[[], AbstractContextManager[bytes]]
+"""Makes what goes along with a message."""
+Parts = Sequence[tuple[int, int]]
+"""Where the data lie in the caller's memory: addresses and sizes."""
 
 
 def send_message(caller: Caller, judge: Judge) -> int:
@@ -64,12 +76,9 @@ def send_messages(caller: Caller, judge: Judge) -> int:
 def send_to(caller: Caller, judge: Judge) -> int:
     """The result of the caller's `sendto`; raises OSError when it fails."""
     fd, start, size, flags, pointer, length = caller.arguments
-    if size > LONGEST_MESSAGE:
-        raise OSError(errno.EMSGSIZE, "too long")
-    data = caller.memory(start, size)
     address = read_address(caller, pointer, length & 0xFFFFFFFF)
     with caller.descriptor(fd & 0xFFFFFFFF) as sender, judge(caller, address) as judged:
-        return _send(caller, sender, data, judged, b"", flags & 0xFFFFFFFF)
+        return _send(caller, sender, [(start, size)], judged, _nothing, flags & 0xFFFFFFFF)
 
 
 def read_address(caller: Caller, pointer: int, length: int) -> bytes:
@@ -82,20 +91,30 @@ def _send_one(caller: Caller, sender: int, start: int, flags: int, judge: Judge)
     header = _HEADER.unpack(caller.memory(start, _HEADER.size))
     name, name_length, vectors, count, control, control_length, _ = header
     address = read_address(caller, name, min(name_length, LONGEST_ADDRESS)) if name else b""
-    data = _read_parts(caller, vectors, count)
-    with ExitStack() as held:
-        passed = held.enter_context(_passed_on(caller, control, control_length if control else 0))
-        judged = held.enter_context(judge(caller, address)) if address else b""
-        return _send(caller, sender, data, judged, passed, flags)
-
-
-def _read_parts(caller: Caller, vectors: int, count: int) -> bytes:
     if count > _MOST_PARTS:
         raise OSError(errno.EMSGSIZE, "too many parts")
     parts = list(_VECTOR.iter_unpack(caller.memory(vectors, count * _VECTOR.size)))
-    if sum(size for _, size in parts) > LONGEST_MESSAGE:
-        raise OSError(errno.EMSGSIZE, "too long")
-    return b"".join(caller.memory(start, size) for start, size in parts)
+
+    def along() -> AbstractContextManager[bytes]:
+        return _passed_on(caller, control, control_length) if control and control_length else _nothing()
+
+    with judge(caller, address) if address else _nothing() as judged:
+        return _send(caller, sender, parts, judged, along, flags)
+
+
+def _nothing() -> AbstractContextManager[bytes]:
+    return contextlib.nullcontext(b"")
+
+
+def _read(caller: Caller, parts: Parts, at: int, size: int) -> bytes:
+    """`size` bytes of the data, or what is left of them, from `at` on."""
+    found: list[bytes] = []
+    for start, length in parts:
+        if at < length and size:
+            found.append(caller.memory(start + at, min(size, length - at)))
+            size -= len(found[-1])
+        at = max(0, at - length)
+    return b"".join(found)
 
 
 @contextlib.contextmanager
@@ -104,8 +123,8 @@ def _passed_on(caller: Caller, start: int, length: int) -> Iterator[bytes]:
     if length > _LONGEST_CONTROL:
         raise OSError(errno.ENOBUFS, "too much goes along with the message")
     control = bytearray(caller.memory(start, length))
-    with ExitStack() as held:
-        at = 0
+    with _copying, ExitStack() as held:
+        at = copies = 0
         while at + _CONTROL.size <= length:
             size, level, kind = _CONTROL.unpack_from(control, at)
             if size < _CONTROL.size or at + size > length:
@@ -113,6 +132,9 @@ def _passed_on(caller: Caller, start: int, length: int) -> Iterator[bytes]:
             if level == _SOL_SOCKET and kind == _SCM_CREDENTIALS:
                 raise OSError(errno.EPERM, "the kernel would take us for the sender")
             if level == _SOL_SOCKET and kind == _SCM_RIGHTS:
+                copies += (size - _CONTROL.size) // 4
+                if copies > _MOST_DESCRIPTORS:
+                    raise OSError(errno.EINVAL, "too many descriptors")
                 for place in range(at + _CONTROL.size, at + size - 3, 4):
                     (number,) = struct.unpack_from("=i", control, place)
                     copy = held.enter_context(caller.descriptor(number & 0xFFFFFFFF))
@@ -129,33 +151,44 @@ def _require_harmless(fd: int) -> None:
 
 
 def is_unix_datagram(fd: int) -> bool:
+    return _kind_of(fd) == (socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+def _kind_of(fd: int) -> tuple[int, int] | None:
+    """The family and type of a socket; None if it is something else."""
     try:
         one = socket.socket(fileno=fd)
-    except OSError:  # not a socket
-        return False
+    except OSError:
+        return None
     kind = one.family, one.type
     one.detach()
-    return kind == (socket.AF_UNIX, socket.SOCK_DGRAM)
+    return kind
 
 
-def _send(caller: Caller, sender: int, data: bytes, address: bytes, control: bytes, flags: int) -> int:
+def _send(caller: Caller, sender: int, parts: Parts, address: bytes, along: Along, flags: int) -> int:
     """The number of bytes that were sent, or the negative error.
 
     Never waits in the kernel: whoever waits there for a caller that was killed waits for ever.
     """
     if int.from_bytes(address[:2], "little") == _AF_NETLINK:
         address = _to_kernel(address)
+    total = sum(size for _, size in parts)
+    kind = _kind_of(sender)
+    is_stream = kind is not None and kind[1] == socket.SOCK_STREAM
+    if total > _LONGEST_MESSAGE and not is_stream:
+        raise OSError(errno.EMSGSIZE, "too long")
     waits = os.get_blocking(sender) and not flags & socket.MSG_DONTWAIT
     flags |= socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
-    sent = 0
-    pause_s = 0.0
+    sent, data, pause_s = 0, b"", 0.0
     while True:
-        result = kernel.send(sender, data[sent:], address, control, flags)
+        data = data or _read(caller, parts, sent, _LONGEST_PIECE if is_stream else total)
+        with along() as control:
+            result = kernel.send(sender, data, address, control, flags)
         if result >= 0:
             sent += result
-            if not waits or sent >= len(data):
+            if sent >= total or not is_stream or (not waits and result < len(data)):
                 return sent
-            control, pause_s = b"", 0.0  # the rest of a stream
+            data, along, pause_s = data[result:], _nothing, 0.0  # the rest of a stream
         elif not waits or result != -errno.EAGAIN:
             return sent or result
         else:

@@ -21,6 +21,7 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 
 import msgspec
@@ -38,7 +39,8 @@ _GO_ON = 1
 
 _AF_UNIX = 1
 _PATH_AT = 2
-_MOST_THREADS = 32
+_MOST_AT_ONCE = 48
+"""Calls of one command that are answered at the same time: each may take minutes, and keeps a thread."""
 _PATIENCE, _PAUSE_S = 100, 0.005
 _SWITCH_S = 0.0005
 _MOST_SENDERS = 4096
@@ -71,6 +73,10 @@ class SocketWatch:
         """Threads that were let go on with a `sendmsg` of their own."""
         self._lock = threading.Lock()
         self._threads = self._idle = 0
+        self._busy: dict[int, int] = {}
+        """How many calls are being answered, by the leader of their command."""
+        self._queues: dict[int, deque[Caller]] = {}
+        """Those of a command that has too many."""
         self._starts_with_datagrams = any(map(messages.is_unix_datagram, (0, 1, 2)))
         """Commands may be given our own streams."""
         # Every look at a caller lets another thread run; a busy one would keep us, and the caller, waiting each time.
@@ -89,15 +95,19 @@ class SocketWatch:
 
     def _leader_of(self, caller: Caller) -> int:
         """The first process of the command that a caller belongs to. It may be so new that nobody has said yet."""
-        pid = caller.process()
         for _ in range(_PATIENCE):
-            ancestor = pid
-            while ancestor > 1:
-                if ancestor in self._rules:
-                    return ancestor
-                ancestor = kill.parent_of(ancestor)
+            if leader := self._leader_now(caller.process()):
+                return leader
             time.sleep(_PAUSE_S)
         raise PermissionError(errno.EPERM, "nobody knows this process")
+
+    def _leader_now(self, pid: int) -> int:
+        """The same as far as it is known; 0 if nobody has said."""
+        while pid > 1:
+            if pid in self._rules:
+                return pid
+            pid = kill.parent_of(pid)
+        return 0
 
     def _add_thread(self) -> None:
         self._threads += 1
@@ -115,14 +125,40 @@ class SocketWatch:
                 return
             with self._lock:  # a connection may take minutes, so somebody must be free for the next caller
                 self._idle -= 1
-                if not self._idle and self._threads < _MOST_THREADS:
+                if not self._idle:
                     self._add_thread()
-            self._reply(buffer)
+            caller = Caller(self._listener, *_QUESTION.unpack(buffer))
+            if caller.number in (self._calls.sendmsg, self._calls.sendmmsg) and not self._with_datagrams:
+                self._reply(caller)  # which takes no time
+            else:
+                self._reply_in_turn(caller)
             with self._lock:
                 self._idle += 1
 
-    def _reply(self, buffer: bytearray) -> None:
-        caller = Caller(self._listener, *_QUESTION.unpack(buffer))
+    def _reply_in_turn(self, caller: Caller) -> None:
+        """Answer, unless too many calls of the same command are being answered: then one of those does it later."""
+        try:
+            leader = self._leader_now(caller.process())
+        except OSError:
+            return  # it is gone
+        with self._lock:
+            if self._busy.get(leader, 0) >= _MOST_AT_ONCE:
+                self._queues.setdefault(leader, deque()).append(caller)
+                return
+            self._busy[leader] = self._busy.get(leader, 0) + 1
+        while True:
+            self._reply(caller)
+            with self._lock:
+                queue = self._queues.get(leader)
+                if not queue:
+                    self._queues.pop(leader, None)
+                    self._busy[leader] -= 1
+                    if not self._busy[leader]:
+                        del self._busy[leader]
+                    return
+                caller = queue.popleft()
+
+    def _reply(self, caller: Caller) -> None:
         try:
             result = self._result(caller)
         except OSError as error:
