@@ -318,6 +318,29 @@ def test_two_commands_of_one_session_talk_by_a_unix_socket(make: Make, server: F
     assert "b'hello'" in outputs[1], outputs
 
 
+SENDS = """
+import os, socket, struct
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+child = os.fork()
+if child == 0:
+    theirs.sendmsg([b"hello"])
+    os._exit(0)
+_, along, _, _ = ours.recvmsg(16, 256)
+assert struct.unpack("=iII", along[0][2])[0] == child, along
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+print("as it should be")
+"""
+
+
+def test_a_program_learns_who_sends_and_may_then_have_datagrams(make: Make) -> None:
+    """As browsers do. A process that has sent, ended, and whose status still waits, is no obstacle."""
+    arena = make()
+    with sandbox(arena, f"{arena.user.python} -c {shlex.quote(SENDS)}") as process:
+        assert process.communicate(timeout=30)[0] == b"as it should be\n"
+
+
 def test_a_file_that_must_not_be_read_is_hidden_from_the_command_after_the_one_that_made_it(
     make: Make, server: FakeServer
 ) -> None:

@@ -103,7 +103,7 @@ def kill_tree(leaders: Collection[int], mark: Mark) -> None:
         _send_group(leader, signal.SIGKILL)
         _send(leader, signal.SIGKILL)
     for _ in range(_MAX_PASSES):
-        alive = [pid for pid in members(leaders, mark) if not _is_zombie(pid)]
+        alive = [pid for pid in members(leaders, mark) if not is_over(pid)]
         for pid in alive:
             _send(pid, signal.SIGKILL)
         if not alive:
@@ -147,7 +147,7 @@ def reap_orphans() -> None:
     if not _State.subreaper:
         return
     for pid in _children(os.getpid()):
-        if pid in _State.leaders or _lock_limit(pid) >> NUMBER_BITS not in _State.tables or not _is_zombie(pid):
+        if pid in _State.leaders or _lock_limit(pid) >> NUMBER_BITS not in _State.tables or not is_over(pid):
             continue
         try:
             os.waitpid(pid, os.WNOHANG)
@@ -210,7 +210,8 @@ def _session_of(pid: int) -> int:
     return int(fields[3]) if fields else -1
 
 
-def _is_zombie(pid: int) -> bool:
+def is_over(pid: int) -> bool:
+    """Has the process, or thread, ended? Its status may still wait for somebody."""
     fields = _stat(pid)
     return not fields or fields[0] in (b"Z", b"X")
 

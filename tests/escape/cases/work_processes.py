@@ -305,3 +305,17 @@ def controls_jobs_in_a_terminal(p: Place) -> None:
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     assert b"done 0" in said and b"no job control" not in said and b"Stopped" in said, said
+
+
+@work(modes=MODES)
+def exchanges_messages_through_a_posix_queue(p: Place) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    name = f"/{p.stamp}.own".encode()
+    queue = libc.mq_open(name, os.O_RDWR | os.O_CREAT, 0o600, None)
+    assert queue >= 0, os.strerror(ctypes.get_errno())
+    try:
+        assert libc.mq_send(queue, b"hello", 5, 0) == 0
+        room = ctypes.create_string_buffer(1 << 16)
+        assert libc.mq_receive(queue, room, ctypes.c_size_t(len(room)), None) == 5 and room.value == b"hello"
+    finally:
+        libc.mq_unlink(name)

@@ -23,7 +23,7 @@ WRITE_FILE, REFER = 1 << 1, 1 << 13
 LEAST_ABI = 2
 """Before, a restricted process could not rename a file into another folder."""
 
-_BESIDE_ROOTS = ("/dev", "/proc", *(f"/proc/self/fd/{number}" for number in range(3)))
+_BESIDE_ROOTS = ("/dev", "/dev/mqueue", "/proc", *(f"/proc/self/fd/{number}" for number in range(3)))
 """What can be written in every mode: devices and processes of the sandbox's own, and the streams it was given."""
 
 _HEADER = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH")

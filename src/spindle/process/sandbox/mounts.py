@@ -17,12 +17,14 @@ from spindle.process.sandbox.guards import Guards, is_placeholder
 
 SYSTEM_MOUNTS = (
     *("--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
+    *(("--mqueue", "/dev/mqueue") if os.path.exists("/proc/sys/fs/mqueue") else ()),
     *(("--ro-bind", "/dev/null", "/proc/keys") if os.path.exists("/proc/keys") else ()),
     *("--tmpfs", "/proc/1", "--remount-ro", "/proc/1"),
 )
 """Devices and processes of the sandbox's own. The kernel lets user 0 write its settings, whatever capabilities are
 gone; one of them names a program to be run outside. bubblewrap guards the rest of /proc itself, but not this. What
-keys the user has is nobody's business. The first process is the launcher's: whoever could write its memory could make
+keys the user has is nobody's business. Message queues have to be seen somewhere, or `gate` could not let them be
+written. The first process is the launcher's: whoever could write its memory could make
 it forget to die with us."""
 _EMPTY = ("--size", "4096", "--perms", "0555", "--tmpfs")
 """Half the price of a bind. Whoever makes it writable writes into memory that vanishes with the command."""

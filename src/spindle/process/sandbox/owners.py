@@ -60,9 +60,23 @@ def _confined_sockets() -> set[int]:
 
 
 def _has_filters(pid: int) -> bool:
-    """Is it confined without a namespace of its own? A launcher has one filter, confined programs have more."""
+    """Is it confined without a namespace of its own? A launcher has one filter more than we, confined programs two."""
+    return (_filters_of(pid) or 0) > (_filters_of(os.getpid()) or 0) + 1
+
+
+def is_launcher(pid: int) -> bool:
+    """Is this one of our launchers, which has not yet become the command? Never true of a confined program."""
+    ours, theirs = _filters_of(os.getpid()), _filters_of(pid)
+    return ours is not None and theirs == ours + 1
+
+
+def _filters_of(pid: int) -> int | None:
+    """How many filters of system calls a process has; None when the kernel does not tell (before Linux 5.9)."""
     with open(f"/proc/{pid}/status", "rb") as file:
-        return any(line.startswith(b"Seccomp_filters:") and int(line.split()[1]) > 1 for line in file)
+        for line in file:
+            if line.startswith(b"Seccomp_filters:"):
+                return int(line.split()[1])
+    return None
 
 
 def _bound_sockets() -> dict[int | bytes, set[int]] | None:

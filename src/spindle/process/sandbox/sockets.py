@@ -180,7 +180,8 @@ class SocketWatch:
         if caller.number == calls.sendto:
             return messages.send_to(caller, self._judged)
         if caller.number in (calls.socket, calls.socketpair):
-            self._admit_datagrams(self._leader_of(caller))
+            if not owners.is_launcher(caller.process()):  # it asks for the name of an interface that way
+                self._admit_datagrams(self._leader_of(caller))
             self._let_go_on(caller)
             return None
         if self._goes_on_unasked(caller):
@@ -268,7 +269,7 @@ def _is_on_its_way(tid: int, begun: int | None) -> bool:
             if not file.read().startswith(b"running"):
                 return False
     except OSError:
-        return os.path.exists(f"/proc/{tid}")
+        return not kill.is_over(tid)
     run = _time_run(tid)
     return begun is None or run is None or run - begun < _LONG_ENOUGH_NS
 
