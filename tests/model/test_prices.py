@@ -20,7 +20,7 @@ BUNDLED = Catalog.load()
         ("gpt-5.2-codex", 0.1, "catalogue"),
         ("gpt-4o-mini", 0.5, "catalogue"),
         ("o3", 0.25, "catalogue"),
-        ("gpt-6", 0.1, "as gpt-5.2, of the same family"),
+        ("gpt-6", 0.1, "as gpt-5.5, of the same family"),
         ("llama", 0.1, "default"),
     ],
 )
