@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -23,6 +24,8 @@ class HttpStub:
         """What the stream for the server's own messages says."""
         self.token: str | None = None
         """Who does not send it is refused."""
+        self.documents: dict[str, Any] = {}
+        """What lies at other paths than that of the server, for whoever looks."""
         self.expired: set[str] = set()
         self.sessions = 0
         self.override: Callable[[Any], tuple[int, dict[str, str], bytes] | None] = lambda message: None
@@ -77,7 +80,8 @@ class HttpStub:
                 for name, value in {**headers, "content-length": str(len(body))}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(body)
+                with suppress(BrokenPipeError):  # nobody waits for it any more
+                    self.wfile.write(body)
 
             def is_known(self) -> bool:
                 if stub.token is not None and self.headers.get("authorization") != f"Bearer {stub.token}":
@@ -113,7 +117,13 @@ class HttpStub:
                 self.reply(200, headers, answer.encode())
 
             def do_GET(self) -> None:
+                if self.path != "/mcp":
+                    found = stub.documents.get(self.path)
+                    self.reply(404 if found is None else 200, {}, json.dumps(found).encode())
+                    return
                 stub.requests.append(("GET", {k.lower(): v for k, v in self.headers.items()}, {}))
+                if not self.is_known():
+                    return
                 if not stub.has_stream:
                     self.reply(405, {}, b"")
                     return

@@ -38,6 +38,7 @@ from spindle.workspace.shell import user_shell
 
 if TYPE_CHECKING:
     from spindle.core.servers import Servers
+    from spindle.policy.secrets import Secrets
 
 __all__ = ["SessionRequest", "open_session"]
 
@@ -135,7 +136,7 @@ async def _assemble(
     has_agents = agent_roles(config) is not None
     servers = None
     if request.pool is not None or any(server.enabled for server in config.mcp_servers.values()):
-        servers = _make_servers(request, build_tools)
+        servers = _make_servers(request, build_tools, secrets)
     workbench = Workbench(
         processes=ProcessTable(
             clock=clock,
@@ -179,14 +180,14 @@ async def _assemble(
         hooks=hooks,
         make_agents=partial(make_agents, open_session, request, rules) if has_agents else None,
         servers=servers,
-        make_servers=partial(_make_servers, request, build_tools),
+        make_servers=partial(_make_servers, request, build_tools, secrets),
     )
 
 
-def _make_servers(request: SessionRequest, build_tools: Callable[..., ToolSet]) -> Servers:
+def _make_servers(request: SessionRequest, build_tools: Callable[..., ToolSet], secrets: Secrets) -> Servers:
     from spindle.assembly.servers import make_servers  # only for those who have any
 
-    return make_servers(request, build_tools)
+    return make_servers(request, build_tools, secrets)
 
 
 def _close_to_others(config: Config, warnings: list[str]) -> None:

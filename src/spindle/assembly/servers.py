@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from spindle.assembly.request import SessionRequest
@@ -17,6 +18,7 @@ from spindle.mcp.log import ServerLog
 from spindle.mcp.pool import ServerPool
 from spindle.mcp.spec import McpServer
 from spindle.mcp.stdio import StdioChannel
+from spindle.policy.secrets import Secrets
 from spindle.process.companion import Companions
 from spindle.tools.router import ToolSet
 from spindle.tools.tool import Tool
@@ -24,14 +26,14 @@ from spindle.tools.tool import Tool
 BuildTools = Callable[[Sequence[Tool], Sequence[Tool]], ToolSet]
 
 
-def make_servers(request: SessionRequest, build: BuildTools) -> Servers:
+def make_servers(request: SessionRequest, build: BuildTools, secrets: Secrets) -> Servers:
     """Those of the configuration, being started; for a sub-agent those of the session that a person opened."""
     config = request.config
     companions = Companions(request.clock)
 
     def connect(spec: McpServer, on_changed: Callable[[str], None]) -> Connection:
         log = ServerLog(config.log_dir, spec.name)
-        return Connection(spec, lambda: _channel(spec, request, companions, log), log, on_changed)
+        return Connection(spec, lambda: _channel(spec, request, companions, log, secrets), log, on_changed)
 
     is_owner = request.pool is None
     wanted: Wanted = (config.mcp_servers, blocked_servers(config.home, config.mcp_servers))
@@ -63,14 +65,21 @@ def auth_status(home: str, spec: McpServer) -> str:
     """How we sign in at a server, in the words of the protocol."""
     if spec.url is None:
         return "unsupported"
-    return "bearer_token" if spec.bearer_token_env_var else "unsupported"
+    if spec.bearer_token_env_var:
+        return "bearer_token"
+    from spindle.auth.mcp_tokens import has_tokens, read_tokens  # only for servers with an address
+
+    return "o_auth" if has_tokens(home) and read_tokens(home, spec.name, spec.url) is not None else "unsupported"
 
 
-def _channel(spec: McpServer, request: SessionRequest, companions: Companions, log: ServerLog) -> Channel:
+def _channel(
+    spec: McpServer, request: SessionRequest, companions: Companions, log: ServerLog, secrets: Secrets
+) -> Channel:
     if spec.url is not None:
         from spindle.assembly.web import http_channel  # only for servers with an address
 
-        return http_channel(spec, request.config.home)
+        keep_secret = partial(secrets.add, own=True)
+        return http_channel(spec, request.config.home, request.clock, keep_secret)
     return StdioChannel(spec, start=companions.start, environ=os.environ, cwd=request.config.cwd, log=log)
 
 

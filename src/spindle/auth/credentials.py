@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -153,12 +154,18 @@ def session_secrets(
         return [*((name, value) for value in credential.secrets()), *fixed]
 
     def stored() -> list[tuple[str, str]]:
-        from spindle.auth.store import read_login  # once the first tool has run, which may have read the file
+        # Once the first tool has run, which may have read the files.
+        from spindle.auth.mcp_tokens import all_tokens
+        from spindle.auth.store import read_login
 
-        try:
+        found: list[tuple[str, str]] = []
+        # A damaged file is told of by whoever needs it.
+        with suppress(SpindleError):
             login = read_login(home)
-        except SpindleError:
-            return []
-        return [("auth.json", value) for value in login.secrets] if login is not None else []
+            found += [("auth.json", value) for value in login.secrets] if login is not None else []
+        with suppress(SpindleError):
+            for tokens in all_tokens(home):
+                found += [(f"the sign-in of {tokens.server}", value) for value in tokens.secrets]
+        return found
 
     return Secrets(mask=mask, own=own, known=secret_variables({**environ, **given}, tuple(unmasked)), later=stored)

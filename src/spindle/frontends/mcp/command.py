@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from spindle.assembly.servers import auth_status
+from spindle.auth.mcp_tokens import forget_tokens
 from spindle.config.consent import Consents
 from spindle.config.kinds import dotted
 from spindle.config.schema import Config
@@ -55,6 +56,10 @@ def run(parsed: Parsed, words: list[str]) -> int:
             return _remove(rest[0])
         case "trust":
             return _trust(config_from(parsed), rest[0])
+        case "login":
+            return _login(config_from(parsed), rest[0], parsed.value("scopes"))
+        case "logout":
+            return _logout(rest[0])
         case _:
             raise UsageError(_USAGE)
 
@@ -261,6 +266,7 @@ def _remove(name: str) -> int:
         print(f"No MCP server named '{visible(name)}' found.")
         return 0
     write_user_config(home, [Edit(key=_key(name), value=None)])
+    forget_tokens(home, name)
     print(f"Removed global MCP server '{visible(name)}'.")
     return 0
 
@@ -277,4 +283,33 @@ def _trust(config: Config, name: str) -> int:
     _get(config, name, as_json=False)
     Consents(config.home).give(server)
     print(f"Agreed to '{name}' as it stands in {server.project_file}; when it changes, it is off again.")
+    return 0
+
+
+# ---- signing in ------------------------------------------------------------------------------------
+
+
+def _login(config: Config, name: str, scopes: str | None) -> int:
+    server = _find(config, name)
+    if server.url is None:
+        raise ConfigError(f"{name} is a program; only servers with a `url` can be signed in to")
+    if server.bearer_token_env_var is not None:
+        raise ConfigError(f"{name} takes its token from {server.bearer_token_env_var}; there is nothing to sign in to")
+    if server.project_file is not None and not Consents(config.home).covers(server):
+        raise ConfigError(f"a project describes {name}; agree to it first: spindle mcp trust {name}")
+    import asyncio  # only to sign in
+
+    from spindle.frontends.mcp.login import sign_in
+
+    wanted = tuple(scope for scope in (scopes or "").replace(",", " ").split())
+    asyncio.run(sign_in(server, wanted, config.home))
+    print(f"Signed in to MCP server '{name}'.")
+    return 0
+
+
+def _logout(name: str) -> int:
+    if forget_tokens(home_from(), name):
+        print(f"Signed out of MCP server '{visible(name)}'.")
+    else:
+        print(f"Nobody was signed in to an MCP server named '{visible(name)}'.")
     return 0

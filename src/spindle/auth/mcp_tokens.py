@@ -1,0 +1,62 @@
+"""Tokens of MCP servers, in a file that only the owner can read. A token is handed out for the address it is from."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from spindle.errors import ConfigError
+from spindle.mcp.tokens import Tokens
+from spindle.thread.private_files import open_private, replace_private
+
+_FILE = "mcp-tokens.json"
+_MAX_BYTES = 1 << 20
+
+
+def has_tokens(home: str) -> bool:
+    return os.path.exists(f"{home}/{_FILE}")
+
+
+def read_tokens(home: str, server: str, url: str | None) -> Tokens | None:
+    """The tokens of this server at this address; None if there are none."""
+    return next((tokens for tokens in all_tokens(home) if (tokens.server, tokens.url) == (server, url)), None)
+
+
+def all_tokens(home: str) -> list[Tokens]:
+    try:
+        fd = open_private(f"{home}/{_FILE}", os.O_RDONLY | os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ConfigError(f"{home}/{_FILE} cannot be read: {error.strerror}") from error
+    with open(fd, "rb") as file:
+        try:
+            return msgspec.json.decode(file.read(_MAX_BYTES), type=list[Tokens])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # The cause is left out on purpose: its message could quote a token.
+            raise ConfigError(f"{home}/{_FILE} is damaged; remove it and sign in again") from None
+
+
+def store_tokens(home: str, tokens: Tokens) -> None:
+    """Keep these in place of what there was for the server."""
+    _write(home, [*(other for other in all_tokens(home) if other.server != tokens.server), tokens])
+
+
+def forget_tokens(home: str, server: str) -> bool:
+    """False if there were none."""
+    found = all_tokens(home)
+    kept = [tokens for tokens in found if tokens.server != server]
+    if len(kept) == len(found):
+        return False
+    _write(home, kept)
+    return True
+
+
+def _write(home: str, entries: list[Tokens]) -> None:
+    path = f"{home}/{_FILE}"
+    try:
+        os.makedirs(home, 0o700, exist_ok=True)
+        replace_private(path, msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
