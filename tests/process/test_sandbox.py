@@ -170,6 +170,30 @@ async def test_a_protected_link_is_refused_because_it_could_be_replaced(
     assert await said(table, command("echo ok", READ_ONLY)) == "ok\n"
 
 
+@pytest.mark.parametrize("name", [".vscode", ".envrc", ".husky"])
+@pytest.mark.parametrize("target", ["elsewhere", "../outside"])
+async def test_so_is_a_link_that_only_the_settings_protect(
+    table: ProcessTable, command: Build, folder: Path, name: str, target: str
+) -> None:
+    (folder / target).mkdir()
+    (folder / name).symlink_to(target)
+    with pytest.raises(SandboxUnavailable, match=rf"\{name} is a symbolic link.*`protected`"):
+        await said(table, command(f"rm {name}; echo evil >{name}", WORKSPACE_WRITE))
+    assert (folder / name).is_symlink()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs files of somebody else")
+async def test_a_link_of_somebody_else_in_a_folder_like_slash_tmp_keeps_nothing_from_running(
+    table: ProcessTable, command: Build, folder: Path
+) -> None:
+    (folder / ".envrc").symlink_to("elsewhere")
+    os.chown(folder / ".envrc", 54321, 54321, follow_symlinks=False)
+    os.chown(folder, 54322, 54322)
+    folder.chmod(0o1777)
+    assert await said(table, command("rm -f .envrc 2>/dev/null; echo ok", WORKSPACE_WRITE)) == "ok\n"
+    assert (folder / ".envrc").is_symlink()
+
+
 async def test_no_network_unless_the_policy_allows_it(table: ProcessTable, command: Build) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

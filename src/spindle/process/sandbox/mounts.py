@@ -85,18 +85,37 @@ def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[
     for path in paths:
         if not any(is_below(path, root) and path != root for root in roots):
             continue
-        if not os.path.islink(path):
+        link = _link_on_the_way(path, roots)
+        if link is None:
             found[path] = None
-        elif os.path.basename(path) in PROTECTED_NAMES:
+        elif _could_be_replaced(link):
             raise SandboxUnavailable(
-                f"{path} is a symbolic link, which a sandbox cannot keep from being replaced, so nothing was run; "
-                "put the folder itself there, or use the read-only mode"
+                f"{link} is a symbolic link, which a sandbox cannot keep from being replaced, so nothing was run; "
+                + _instead_of_link(path)
             )
-        else:
-            real = os.path.realpath(path)
-            if os.path.exists(real) and any(is_below(real, root) and real != root for root in roots):
-                found[real] = None
     return sorted(found)
+
+
+def _link_on_the_way(path: str, roots: Sequence[str]) -> str | None:
+    """The first link between a root and a path below it, or the path itself if it is one."""
+    links: list[str] = []
+    while path not in roots and any(is_below(path, root) for root in roots):
+        if os.path.islink(path):
+            links.append(path)
+        path = os.path.dirname(path)
+    return links[-1] if links else None
+
+
+def _could_be_replaced(link: str) -> bool:
+    """Not in a folder like /tmp, where others' files cannot be removed: there anybody could keep us from working."""
+    folder, status = os.stat(os.path.dirname(link)), os.lstat(link)
+    return not folder.st_mode & stat.S_ISVTX or os.getuid() in (folder.st_uid, status.st_uid)
+
+
+def _instead_of_link(path: str) -> str:
+    if os.path.basename(path) in PROTECTED_NAMES:
+        return "put the folder itself there, or use the read-only mode"
+    return "put what it leads to there, or leave it out of `protected` under [spindle.sandbox]"
 
 
 def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[str]]:
