@@ -28,6 +28,34 @@ def test_roots_stand_in_order_resolved_and_once(tmp_path: Path) -> None:
     assert writable_roots(policy, str(tmp_path / "real"), env) == ("/opt", f"{real}/real", "/tmp", f"{real}/tmp")
 
 
+@pytest.mark.parametrize("link", ["work/cache", "work/a/b", "start/cache"])
+def test_a_link_that_a_command_could_have_made_adds_nothing_outside(tmp_path: Path, link: str) -> None:
+    for name in ("work/a", "outside/b", "inside"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "start").symlink_to("work")
+    path = tmp_path / link
+    added = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, writable_roots=(str(path), f"{path}-two"))
+    real = os.path.realpath(tmp_path)
+    work = f"{real}/work"
+    assert set(writable_roots(added, work, {})) == {os.path.realpath(path), f"{os.path.realpath(path)}-two", work}
+    path.symlink_to(f"{real}/outside")
+    Path(f"{path}-two").symlink_to(f"{real}/outside/b")
+    assert writable_roots(added, work, {}) == (work,)
+    assert writable_roots(added, work, {"TMPDIR": str(path)}) == (work,)
+    path.unlink()
+    path.symlink_to(f"{work}/a")
+    assert writable_roots(added, work, {}) == (f"{work}/a", work)
+
+
+def test_a_link_that_lies_elsewhere_leads_to_a_root(tmp_path: Path) -> None:
+    for name in ("work", "elsewhere/deep"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("elsewhere")
+    policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, writable_roots=(f"{tmp_path}/link/deep",))
+    real = os.path.realpath(tmp_path)
+    assert writable_roots(policy, f"{real}/work", {}) == (f"{real}/elsewhere/deep", f"{real}/work")
+
+
 @pytest.mark.parametrize("folder", ["/proc", "/proc/sys", "/sys/fs", "/dev", "/dev/pts"])
 def test_what_belongs_to_the_kernel_is_no_root(folder: str) -> None:
     policy = SandboxPolicy(mode="workspace-write", writable_roots=(folder,), exclude_slash_tmp=True)

@@ -25,6 +25,7 @@ _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 _SHARED_MEMORY = "/dev/shm"
 
 _POINTER_LIMIT = 4096
+_MOST_STEPS = 1000
 
 
 class Fence(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +115,10 @@ def boundary_of(
 def writable_roots(
     policy: SandboxPolicy, cwd: str, env: Mapping[str, str], homes: tuple[str, ...] | None = None
 ) -> tuple[str, ...]:
-    """The folders a command may write below, real paths, in order: configured, cwd, /tmp, $TMPDIR."""
+    """The folders a command may write below, real paths, in order: configured, cwd, /tmp, $TMPDIR.
+
+    A link that lies in one of them can be the work of an earlier command: it adds nothing outside of them.
+    """
     if policy.mode != "workspace-write":
         return ()
     wanted = [*policy.writable_roots, cwd]
@@ -125,10 +129,36 @@ def writable_roots(
         wanted.append(tmpdir)
     if homes is None:
         homes = (agent_home(env),)
-    roots = dict.fromkeys(os.path.realpath(root) for root in wanted if os.path.isabs(root))
+    real = {root: os.path.realpath(root) for root in wanted if os.path.isabs(root)}
+    planted = {root for root in real if root != cwd and _is_led_by_link(root, real)}
+    sure = [real[root] for root in real if root not in planted]
+    roots = dict.fromkeys(
+        path for root, path in real.items() if root not in planted or any(is_below(path, one) for one in sure)
+    )
     return tuple(
         root for root in roots if not any(is_below(root, home) for home in homes) and not _is_system_folder(root)
     )
+
+
+def _is_led_by_link(root: str, real: Mapping[str, str]) -> bool:
+    """Is there, on the way to a root, a link that lies below another one, where a command could have put it?"""
+    others = [path for one, path in real.items() if one != root]
+    parts = root.split("/")[::-1]
+    place = "/"
+    for _ in range(_MOST_STEPS):
+        if not parts:
+            return False
+        name = parts.pop()
+        path = os.path.normpath(f"{place}/{name}")
+        if not os.path.islink(path):
+            place = path
+        elif any(is_below(place, other) for other in others):
+            return True
+        else:
+            target = os.readlink(path)
+            place = "/" if target.startswith("/") else place
+            parts += target.split("/")[::-1]
+    return True
 
 
 def _is_system_folder(path: str) -> bool:
