@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from spindle.protocol.clock import FixedClock
 from spindle.thread.prompt_history import PromptHistory
@@ -67,6 +68,17 @@ def test_a_writer_that_waited_writes_to_the_file_that_replaced_the_old_one(home:
         os.replace(home / "new", path)
     waiting.join()
     assert '"late"' in path.read_text()
+
+
+@pytest.mark.timeout(30)
+def test_a_lock_that_is_never_given_back_is_not_waited_for(home: Path, clock: FixedClock) -> None:
+    """A confined command may read the file, and whoever may read it can lock it."""
+    history = PromptHistory(str(home), clock)
+    history.append("t", "first")
+    with open(history.path, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        history.append("t", "second")
+    assert history.state()[1] == 2
 
 
 def test_a_torn_line_does_not_swallow_the_next(home: Path, clock: FixedClock) -> None:

@@ -9,10 +9,12 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterable
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
+_LOCK_PATIENCE_S, _LOCK_PAUSE_S = 1.0, 0.005
 
 
 def make_private_folders(folder: str, top: str) -> None:
@@ -94,11 +96,13 @@ def try_lock(fd: int) -> bool:
 
 
 def wait_for_lock(fd: int) -> None:
-    """Take the exclusive lock, waiting for holders that keep it only for one write."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-    except OSError:
-        pass
+    """Take the exclusive lock, waiting for holders that keep it only for one write.
+
+    Whoever may read a file can lock it, a command of the model too; so who keeps a lock for long is not waited for.
+    """
+    give_up = time.monotonic() + _LOCK_PATIENCE_S
+    while not try_lock(fd) and time.monotonic() < give_up:
+        time.sleep(_LOCK_PAUSE_S)
 
 
 def lock_holder(path: str) -> int | None:
