@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from mcp.test_servers import outputs
 from spindle.model.scripted import calls, says
 from spindle.protocol.ops import RefreshMcpServers
 from spindle.protocol.tool_servers import ElicitationRequest, McpToolCallBegin
+from threats.cli import wait_for
 from turn.conftest import Driver, Opener
 
 TASK = "the sub-task"
@@ -108,3 +110,36 @@ async def test_a_sub_agent_gets_the_servers_that_were_added_later(start: Opener)
     await driver.turn("go on")
     assert of_servers(of_agent[0]) == ["mcp__tiny__a"]
     assert told_agent(of_agent).endswith('a:{"text": "sub"}')
+
+
+async def test_a_refresh_under_a_sub_agent_at_work_costs_it_its_calls_and_nothing_else(
+    start: Opener, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    entry = stub({"tools": ["a", "b"], "wait_on": "a", "log": str(log)})
+    driver = await start(config={**servers(tiny=entry), "features": {"collab": True}})
+    of_agent: list[Any] = []
+
+    def step(request: Any) -> Any:
+        items = [json.loads(item) for item in request.input]
+        done = {item["call_id"]: item["output"] for item in items if item["type"] == "function_call_output"}
+        if is_of_agent(request):
+            of_agent.append(done)
+            tool = next((tool for tool in "ab" if tool not in done), None)
+            return calls(f"mcp__tiny__{tool}", {"text": ""}, tool) if tool else says("found")
+        if "s1" not in done:
+            return calls("spawn_agent", {"message": TASK}, "s1")
+        if "again" in json.dumps(items) and "w1" not in done:
+            return calls("wait", {"ids": [json.loads(done["s1"])["agent_id"]]}, "w1")
+        return says("ok")
+
+    driver.model.script(*[step] * 7)
+    await driver.turn("hello")
+    await asyncio.to_thread(wait_for, lambda: b"tools/call" in log.read_bytes(), "the sub-agent has not begun")
+    driver.submit(RefreshMcpServers(config={}))
+    await driver.turn("again")
+    assert "found" in outputs(driver)["w1"]
+    assert of_agent[-1] == {
+        "a": 'err: "the connection was closed"',
+        "b": "err: \"there is no MCP server 'tiny'; there are: none\"",
+    }

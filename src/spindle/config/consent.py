@@ -12,6 +12,7 @@ import msgspec
 
 from spindle.errors import ConfigError
 from spindle.mcp.spec import McpServer
+from spindle.thread.private_files import replace_private
 
 _FILE = "mcp-consents.json"
 _MAX_BYTES = 1 << 20
@@ -64,13 +65,9 @@ class Consents:
             return []  # what cannot be read is no consent
 
     def _write(self, entries: list[_Given]) -> None:
-        temporary = f"{self._path}.{os.getpid()}"
         try:
             os.makedirs(self._home, 0o700, exist_ok=True)
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with open(fd, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
-            os.rename(temporary, self._path)
+            replace_private(self._path, msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
         except OSError as error:
             raise ConfigError(f"{self._path} cannot be written: {error.strerror}") from error
         self._given = {entry.hash: entry for entry in entries}
