@@ -188,6 +188,9 @@ def test_consent_is_given_to_an_entry_of_a_project_as_it_stands(mcp: Run, codex_
     assert "not agreed to" in mcp("list").stdout
     (project / "config.toml").write_text(entry)
     assert "agreed to: yes" in mcp("get", "tool").stdout
+    assert "is off from the next session on" in mcp("untrust", "tool").stdout
+    assert "agreed to: no" in mcp("get", "tool").stdout
+    assert mcp("untrust", "tool").stdout == "There is no consent to 'tool'.\n"
 
 
 def test_an_entry_of_the_user_needs_no_consent(mcp: Run) -> None:

@@ -22,7 +22,7 @@ COMMANDS = {
     "apply-patch": "apply a patch in the *** Begin Patch format",
     "sandbox": "run a command as the agent would: sandbox [--mode MODE] [--] COMMAND",
     "execpolicy": "what the rules say about a command: execpolicy check [--rules FILE] [--] COMMAND",
-    "mcp": "MCP servers: mcp list, get, add, remove, trust, login, logout",
+    "mcp": "MCP servers: mcp list, get, add, remove, trust, untrust, login, logout",
     "grants": "what you allowed for good: grants [list], grants revoke ID",
     "hooks": "commands that run at named moments: hooks [list], hooks trust [KEY], hooks distrust [KEY]",
     "doctor": "try what Spindle needs on this system, above all the sandbox",

@@ -1,4 +1,4 @@
-"""`spindle mcp list | get | add | remove | trust | login | logout`: look after the configured MCP servers."""
+"""`spindle mcp list | get | add | remove | trust | untrust | login | logout`: look after the configured MCP servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPTIONS = (
 
 _USAGE = (
     "usage: spindle mcp list | get NAME | add NAME (--url URL | [--env KEY=VALUE] -- COMMAND...) | remove NAME | "
-    "trust NAME | login NAME | logout NAME"
+    "trust NAME | untrust NAME | login NAME | logout NAME"
 )
 _STATUS_WORDS = {
     "unsupported": "Unsupported",
@@ -56,6 +56,8 @@ def run(parsed: Parsed, words: list[str]) -> int:
             return _remove(rest[0])
         case "trust":
             return _trust(config_from(parsed), rest[0])
+        case "untrust":
+            return _untrust(config_from(parsed), rest[0])
         case "login":
             return _login(config_from(parsed), rest[0], parsed.value("scopes"))
         case "logout":
@@ -282,7 +284,16 @@ def _trust(config: Config, name: str) -> int:
         raise ConfigError(f"{name} is in your own configuration; it needs no consent")
     _get(config, name, as_json=False)
     Consents(config.home).give(server)
-    print(f"Agreed to '{name}' as it stands in {server.project_file}; when it changes, it is off again.")
+    print(f"Agreed to '{name}' as it stands in {visible(server.project_file)}; when it changes, it is off again.")
+    return 0
+
+
+def _untrust(config: Config, name: str) -> int:
+    server = _find(config, name)
+    if server.project_file is not None and Consents(config.home).take_back(server):
+        print(f"'{name}' of {visible(server.project_file)} is off from the next session on.")
+    else:
+        print(f"There is no consent to '{name}'.")
     return 0
 
 
