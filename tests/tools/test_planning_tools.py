@@ -85,9 +85,11 @@ async def test_questions_are_unavailable_outside_plan_mode():
     assert str(failure.value) == "request_user_input is unavailable in Default mode"
 
 
-async def test_in_plan_mode_without_a_person_the_model_is_told_to_assume():
-    with pytest.raises(ToolError, match="cannot be put to a person in this session"):
-        await run(RequestUserInput(), {"questions": []}, mode="plan")
+@pytest.mark.parametrize("count", [0, 4])
+async def test_one_to_three_questions_are_asked_at_a_time(count: int):
+    questions = [{"id": str(number), "question": "Which?"} for number in range(count)]
+    with pytest.raises(ToolError, match=f"ask one to 3 questions at a time, not {count}"):
+        await run(RequestUserInput(), {"questions": questions}, mode="plan")
 
 
 def test_the_checklist_has_this_schema():

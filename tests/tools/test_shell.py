@@ -48,7 +48,8 @@ async def test_a_string_is_run_by_bash(bench: Bench) -> None:
 async def test_without_the_freeform_patch_tool_shell_answers_in_json(bench: Bench) -> None:
     bench.freeform = False
     answer = json.loads(await bench.run(SHELL, {"command": ["sh", "-c", "echo x; exit 2"]}))
-    assert answer == {"output": "x\n", "metadata": {"exit_code": 2, "duration_seconds": 0.0}}
+    assert 0 <= answer["metadata"].pop("duration_seconds") < 30
+    assert answer == {"output": "x\n", "metadata": {"exit_code": 2}}
     assert (await bench.run(SHELL_COMMAND, {"command": "echo x"})).startswith("Exit code: 0\n")
 
 
@@ -56,10 +57,10 @@ async def test_without_the_freeform_patch_tool_shell_answers_in_json(bench: Benc
 async def test_a_command_that_takes_too_long_is_killed(bench: Bench, name: str) -> None:
     output = await bench.run(SHELL_COMMAND, {"command": "echo on; sleep 60", name: "300"})
     found = re.fullmatch(
-        r"Exit code: 124\nWall time: 0\.\d seconds\nOutput:\ncommand timed out after (\d+) milliseconds\non\n", output
+        r"Exit code: 124\nWall time: \d+\.\d seconds\nOutput:\ncommand timed out after (\d+) milliseconds\non\n", output
     )
     assert found, output
-    assert 300 <= int(found[1]) < 2000
+    assert 300 <= int(found[1]) < 30_000
     (end,) = bench.of(ExecCommandEnd)
     assert (end.exit_code, end.aggregated_output) == (124, "on\n")
 
