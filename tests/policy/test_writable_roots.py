@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,12 @@ def test_a_denied_folder_behind_a_link_is_denied_where_it_really_is(work: Path) 
     (work / "real" / "key").write_text("k")
     (work / "ssh").symlink_to("real")
     assert not bounded(BARE, work, fence=Fence(deny_read=(str(work / "ssh"),))).may_read("real/key")
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_pointer_to_something_that_is_no_file_is_not_waited_for(work: Path, make: Callable[[Path], None]) -> None:
+    (work / "fake").mkdir()
+    make(work / "fake/commondir")
+    (work / ".git").write_text("gitdir: fake\n")
+    assert os.path.realpath(work / "fake") in protected_paths(str(work))

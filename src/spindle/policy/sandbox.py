@@ -8,6 +8,7 @@ beside `/work`) widens a root. How it is enforced on a process is `process/sandb
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from typing import Literal
 
@@ -222,8 +223,16 @@ def _git_pointer(path: str) -> str | None:
 
 
 def _first_line(path: str) -> str:
+    """Of a regular file; a repository may put a named pipe there, into which nobody ever writes."""
     try:
-        with open(path, "rb") as file:
-            return os.fsdecode(file.read(_POINTER_LIMIT).split(b"\n", 1)[0]).strip()
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ""
+        return os.fsdecode(os.read(fd, _POINTER_LIMIT).split(b"\n", 1)[0]).strip()
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
