@@ -161,6 +161,14 @@ def links_a_nameless_file_into_a_folder_outside(p: Place) -> None:
     link_descriptor(fd, f"{p.outside}/tmp-{p.case}")
 
 
+@attack()
+def takes_a_lease_on_a_file_outside(p: Place) -> None:
+    """Whoever wants to write it then waits, for most of a minute each time."""
+    fd = os.open(p.canary, os.O_RDONLY)
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    p.reached()
+
+
 @attack("{outside}/fifo-{case}")
 def makes_a_pipe_outside(p: Place) -> None:
     os.mkfifo(f"{p.outside}/fifo-{p.case}")

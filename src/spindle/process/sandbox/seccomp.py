@@ -33,6 +33,8 @@ _NAMESPACES = 0x7E020000
 _NEW_TIME = 0x80
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI types into a terminal, TIOCLINUX pastes into one."""
+_LEASES = (1024, 1040)
+"""F_SETLEASE and F_SETDELEG: whoever may read a file can make others wait who want to write it, the agent too."""
 _PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
 """Linux, 32-bit Linux, and without address randomisation; and the question which one it is."""
 
@@ -142,7 +144,7 @@ _OF_OTHERS = (
 """Limits and priorities: which argument names the process, and the numbers of the call. 0 is the caller itself."""
 _SOCKET_KIND, _DATAGRAM, _RAW = 0xF, 2, 3
 _CLONE, _CLONE3, _UNSHARE = (56, 220), (435, 435), (272, 97)
-_IOCTL, _PERSONALITY = (16, 29), (135, 92)
+_IOCTL, _PERSONALITY, _FCNTL = (16, 29), (135, 92), (72, 25)
 _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
 _CONNECT, _SENDTO, _SENDMSG, _SENDMMSG = (42, 203), (44, 206), (46, 211), (307, 269)
 
@@ -170,6 +172,7 @@ def confinement(arch: str, *, inet: bool = True, unix: bool = True) -> bytes:
     code.on(_CLONE[which], _refuse_bits(0, _NAMESPACES))
     code.on(_UNSHARE[which], _refuse_bits(0, _NAMESPACES | _NEW_TIME))
     code.on(_IOCTL[which], _refuse_values(1, _TERMINAL_INPUT))
+    code.on(_FCNTL[which], _refuse_values(1, _LEASES))
     code.on(_PERSONALITY[which], _allow_values(0, _PERSONALITIES, errno.EPERM))
     code.on(_SOCKET[which], _socket_rule(families))
     if not unix:
