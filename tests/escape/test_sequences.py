@@ -405,11 +405,12 @@ def test_a_folder_whose_mode_forbids_writing_is_kept_and_gets_no_repository(
 def test_a_denied_file_in_a_folder_closed_by_the_command_before_stays_denied(make: Make, server: FakeServer) -> None:
     arena = make()
     config = arena.codex_home / "config.toml"
-    config.write_text(config.read_text().replace("later-*.txt", "ws/kept/*.pem"))
+    config.write_text(config.read_text().replace("later-*.txt", "ws/kept/**/*.pem"))
     kept = arena.ws / "kept"
     kept.mkdir()
+    (kept / "deep").mkdir()
     (kept / "one.pem").write_text("a secret\n")
-    for path in (kept, kept / "one.pem"):
+    for path in (kept, kept / "deep", kept / "one.pem"):
         os.chown(path, arena.user.uid, arena.user.uid)
     for mode in ("000", "444"):
         outputs = run(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spindle.policy.deny import find_denied
 from spindle.policy.sandbox import Boundary, Fence, boundary_of, protected_paths, writable_roots
 from spindle.protocol.settings import SandboxPolicy
 
@@ -211,3 +213,23 @@ def test_a_pointer_to_something_that_is_no_file_is_not_waited_for(work: Path, ma
     make(work / "fake/commondir")
     (work / ".git").write_text("gitdir: fake\n")
     assert os.path.realpath(work / "fake") in protected_paths(str(work))
+
+
+def test_a_folder_that_cannot_be_looked_into_is_denied_as_a_whole(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that may write there could have closed it, and could open it again."""
+    closed = work / "closed"
+    (closed / "deep").mkdir(parents=True)
+
+    def refuse(real: Callable[[str], Any], below: Path) -> Callable[[str], Any]:
+        def call(path: str) -> Any:
+            if str(path).startswith(str(below)):
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path)
+
+        return call
+
+    patterns = (f"{work}/**/*.pem",)
+    monkeypatch.setattr(os, "scandir", refuse(os.scandir, closed / "deep"))
+    assert find_denied(patterns) == [os.path.realpath(closed / "deep")]
+    monkeypatch.setattr(os, "lstat", refuse(os.lstat, closed / "deep"))  # its parent lets nobody enter
+    assert find_denied(patterns) == [os.path.realpath(closed / "deep")]

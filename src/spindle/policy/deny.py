@@ -112,7 +112,7 @@ def _walk(folder: str, test: re.Pattern[str], deepest: int) -> Iterator[tuple[st
     try:
         entries = list(os.scandir(folder))
     except PermissionError:
-        if os.lstat(folder).st_uid == os.getuid():
+        if _may_be_ours(folder):
             yield folder, True
         return
     except OSError:
@@ -123,6 +123,13 @@ def _walk(folder: str, test: re.Pattern[str], deepest: int) -> Iterator[tuple[st
         elif entry.is_dir(follow_symlinks=False) and (not deepest or entry.path.count("/") < deepest - 1):
             yield entry.path, False
             yield from _walk(entry.path, test, deepest)
+
+
+def _may_be_ours(folder: str) -> bool:
+    try:
+        return os.lstat(folder).st_uid == os.getuid()
+    except OSError:
+        return True
 
 
 def _fixed_part(pattern: str) -> tuple[str, str]:
