@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -248,3 +249,32 @@ def test_a_process_nobody_knows_gets_nothing() -> None:
     starter.watch.set_rules(os.getpid(), SocketRules())
     assert starter.watch._leader_of(ours) == os.getpid()
     starter.watch.forget(os.getpid())
+
+
+async def test_while_one_command_is_in_the_midst_of_sending_all_are_asked(
+    table: ProcessTable, command: Callable[..., Command], outside: Callable[..., socket.socket], folder: Path
+) -> None:
+    """What it passes on may be a datagram socket by the time it is looked up."""
+    starter = bubblewrap._starter()
+    assert starter.watch is not None
+    before = starter.watch._asks_all
+    starter.watch._asks_all = False
+    stall = "import socket; a, b = socket.socketpair(); print('on', flush=True); a.sendmsg([b'x' * (1 << 22)])"
+    live = await table.start(
+        command(f'python3 -c "{stall}"', WRITE),
+        session_id=1,
+        call_id="c",
+        on_output=lambda _: None,
+        on_exit=lambda _: None,
+    )
+    while b"on" not in live.transcript.value():
+        await asyncio.sleep(0.02)
+    while not starter.watch._senders and not starter.watch._with_datagrams:
+        await asyncio.sleep(0.02)
+    assert not starter.watch._asks_all
+    make = "import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); print('made')"
+    try:
+        assert await said(table, command(f'python3 -c "{make}"', WRITE)) == "made"
+        assert starter.watch._asks_all
+    finally:
+        starter.watch._asks_all = before

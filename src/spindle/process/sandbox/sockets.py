@@ -71,6 +71,8 @@ class SocketWatch:
         """Leaders of commands that have to be asked where they send."""
         self._senders: set[int] = set()
         """Threads that were let go on with a `sendmsg` of their own."""
+        self._asks_all = False
+        """One of those may still bring a datagram socket to a command that never asked for one."""
         self._lock = threading.Lock()
         self._threads = self._idle = 0
         self._busy: dict[int, int] = {}
@@ -128,7 +130,8 @@ class SocketWatch:
                 if not self._idle:
                     self._add_thread()
             caller = Caller(self._listener, *_QUESTION.unpack(buffer))
-            if caller.number in (self._calls.sendmsg, self._calls.sendmmsg) and not self._with_datagrams:
+            is_message = caller.number in (self._calls.sendmsg, self._calls.sendmmsg)
+            if is_message and not self._with_datagrams and not self._asks_all:
                 self._reply(caller)  # which takes no time
             else:
                 self._reply_in_turn(caller)
@@ -193,7 +196,7 @@ class SocketWatch:
         """Let a caller send by itself if its command has no datagram socket."""
         leader = self._leader_of(caller) if self._with_datagrams else 0
         with self._lock:  # until the caller is really on its way, nobody gets a datagram socket
-            if self._with_datagrams and (not leader or leader in self._with_datagrams):
+            if self._asks_all or (self._with_datagrams and (not leader or leader in self._with_datagrams)):
                 return False
             self._senders.add(caller.tid)
             if len(self._senders) > _MOST_SENDERS:
@@ -214,20 +217,34 @@ class SocketWatch:
         """From now on the command's messages are sent here. Raises OSError when that cannot be made sure.
 
         A thread that was let go on has looked its socket up when it waits, does something else, or has run for a
-        while. Before that, another thread could put the new socket in the place of the one it named.
+        while. Before that, another thread could put the new socket in the place of the one it named. One that waits
+        in the midst of sending may still have to look up what it passes on to another command.
         """
         with self._lock:
             self._with_datagrams.add(leader)
             begun = {tid: _time_run(tid) for tid in self._senders}
             self._senders.clear()
         for _ in range(_PATIENCE):
-            begun = {tid: run for tid, run in begun.items() if _is_on_its_way(tid, run)}
+            begun = {tid: run for tid, run in begun.items() if self._is_on_its_way(tid, run)}
             if not begun:
                 return
             time.sleep(_PAUSE_S)
         with self._lock:
             self._senders |= begun.keys()
         raise OSError(errno.EAGAIN, "another thread is sending")
+
+    def _is_on_its_way(self, tid: int, begun: int | None) -> bool:
+        """May a thread that was let go on still be before the moment when it looks its socket up?"""
+        try:
+            with open(f"/proc/{tid}/syscall", "rb") as file:
+                call = file.read().split(b" ", 1)[0].strip()
+        except OSError:
+            return not kill.is_over(tid)
+        if call != b"running":
+            self._asks_all |= call in (b"%d" % self._calls.sendmsg, b"%d" % self._calls.sendmmsg)
+            return False
+        run = _time_run(tid)
+        return begun is None or run is None or run - begun < _LONG_ENOUGH_NS
 
     @contextlib.contextmanager
     def _judged(self, caller: Caller, address: bytes) -> Iterator[bytes]:
@@ -260,18 +277,6 @@ def _time_run(tid: int) -> int | None:
             return int(file.read().split()[0])
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _is_on_its_way(tid: int, begun: int | None) -> bool:
-    """May a thread that was let go on still be before the moment when it looks its socket up?"""
-    try:
-        with open(f"/proc/{tid}/syscall", "rb") as file:
-            if not file.read().startswith(b"running"):
-                return False
-    except OSError:
-        return not kill.is_over(tid)
-    run = _time_run(tid)
-    return begun is None or run is None or run - begun < _LONG_ENOUGH_NS
 
 
 def _require_leave(found: int, rules: SocketRules) -> None:
