@@ -139,8 +139,8 @@ def test_it_gives_up_writing_and_becomes_the_command(arch: str) -> None:
     asked = Machine(arch, OK).run(gate.program(arch, ("/w",), 5), ARGV)
     granted = [
         (b"/", gate.REFER),
-        *((path, gate.WRITE_FILE) for path in (b"/dev", b"/proc", b"/proc/self/fd/0", b"/proc/self/fd/1")),
-        *((path, gate.WRITE_FILE) for path in (b"/proc/self/fd/2", b"/w")),
+        *((path, gate.WRITE_FILE) for path in (b"/dev", b"/dev/mqueue", b"/proc", b"/proc/self/fd/0")),
+        *((path, gate.WRITE_FILE) for path in (b"/proc/self/fd/1", b"/proc/self/fd/2", b"/w")),
     ]
     opening = [
         call
