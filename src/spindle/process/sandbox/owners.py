@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import struct
+from functools import cache
 
 from spindle.process import kill
 
@@ -61,13 +62,18 @@ def _confined_sockets() -> set[int]:
 
 def _has_filters(pid: int) -> bool:
     """Is it confined without a namespace of its own? A launcher has one filter more than we, confined programs two."""
-    return (_filters_of(pid) or 0) > (_filters_of(os.getpid()) or 0) + 1
+    return (_filters_of(pid) or 0) > (_own_filters() or 0) + 1
 
 
 def is_launcher(pid: int) -> bool:
     """Is this one of our launchers, which has not yet become the command? Never true of a confined program."""
-    ours, theirs = _filters_of(os.getpid()), _filters_of(pid)
-    return ours is not None and theirs == ours + 1
+    ours = _own_filters()
+    return ours is not None and _filters_of(pid) == ours + 1
+
+
+@cache
+def _own_filters() -> int | None:
+    return _filters_of(os.getpid())
 
 
 def _filters_of(pid: int) -> int | None:

@@ -133,10 +133,21 @@ class SocketWatch:
             is_message = caller.number in (self._calls.sendmsg, self._calls.sendmmsg)
             if is_message and not self._with_datagrams and not self._asks_all:
                 self._reply(caller)  # which takes no time
-            else:
+            elif not self._is_setting_up(caller):
                 self._reply_in_turn(caller)
             with self._lock:
                 self._idle += 1
+
+    def _is_setting_up(self, caller: Caller) -> bool:
+        """Let a launcher go on: it asks for the name of the loopback interface, and sends two letters to set it up."""
+        calls = self._calls
+        try:
+            if caller.number not in (calls.socket, calls.sendto) or not owners.is_launcher(caller.tid):
+                return False
+        except OSError:
+            return False  # it is gone
+        self._let_go_on(caller)
+        return True
 
     def _reply_in_turn(self, caller: Caller) -> None:
         """Answer, unless too many calls of the same command are being answered: then one of those does it later."""
@@ -183,8 +194,7 @@ class SocketWatch:
         if caller.number == calls.sendto:
             return messages.send_to(caller, self._judged)
         if caller.number in (calls.socket, calls.socketpair):
-            if not owners.is_launcher(caller.process()):  # it asks for the name of an interface that way
-                self._admit_datagrams(self._leader_of(caller))
+            self._admit_datagrams(self._leader_of(caller))
             self._let_go_on(caller)
             return None
         if self._goes_on_unasked(caller):
