@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import selectors
 import shutil
 import socket
@@ -25,6 +26,7 @@ KINDS = ("present", "absent", "pointer")
 
 _OLD = 1_000_000_000
 LATE_S = 0.15
+_PATIENCE_MS = 15_000
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -389,7 +391,9 @@ class Victim:
         try:
             self._process.stdin.write("state\n")
             self._process.stdin.flush()
-            return json.loads(self._process.stdout.readline())
+            answer = select.poll()
+            answer.register(self._process.stdout, select.POLLIN)
+            return json.loads(self._process.stdout.readline()) if answer.poll(_PATIENCE_MS) else None
         except (OSError, ValueError):
             return None
 
