@@ -77,8 +77,7 @@ class Scene:
         """The processes between the agent and the command, outermost first."""
         found: list[int] = []
         for pid in descendants(self.process.pid):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"bwrap" in words.split(b"\0")[0]:
+            if b"bwrap" in command_line(pid).split(b"\0")[0]:
                 found.append(pid)
         return sorted(found)
 
@@ -96,6 +95,14 @@ class Scene:
         self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+
+def command_line(pid: int) -> bytes:
+    """The words of a process; none when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def descendants(pid: int) -> list[int]:
@@ -226,7 +233,7 @@ def test_a_command_that_rewrites_the_first_process_of_its_sandbox_ends_too(scene
         **scene.arena.user.how,
     )
     limit = time.monotonic() + 20
-    while not any(Path(f"/proc/{pid}/cmdline").read_bytes()[:3] == b"sh\0" for pid in processes_with(scene.mark)):
+    while not any(command_line(pid)[:3] == b"sh\0" for pid in processes_with(scene.mark)):
         assert time.monotonic() < limit and scene.process.poll() is None
         time.sleep(0.02)
     launchers = scene.launchers()

@@ -483,21 +483,28 @@ def _swap(p: Place, where: str) -> None:
         if pid == 0:
             stream, _ = socket.socketpair()
             place = stream.fileno()
-            threads = [threading.Thread(target=_keep_sending, args=(p, place, where)) for _ in range(3)]
+            swapped = threading.Event()
+            threads = [threading.Thread(target=_keep_sending, args=(p, place, where, swapped)) for _ in range(3)]
             for thread in threads:
                 thread.start()
             time.sleep(0.002)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
-                os.dup2(datagrams.fileno(), place)
+            try:
+                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
+                    os.dup2(datagrams.fileno(), place)
+            finally:
+                swapped.set()
             for thread in threads:
                 thread.join()
             os._exit(0)
         os.waitpid(pid, 0)
 
 
-def _keep_sending(p: Place, place: int, where: str) -> None:
+def _keep_sending(p: Place, place: int, where: str, swapped: threading.Event) -> None:
     sender = socket.socket(fileno=place)
-    for _ in range(40):
+    sender.setblocking(False)
+    more = 20
+    while more:
+        more -= swapped.is_set()
         _quietly(lambda: sender.sendmsg([p.mark.encode()], [], 0, where))
     sender.detach()
 
