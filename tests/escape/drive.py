@@ -19,13 +19,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from escape.arena import KINDS, SYSTEM_PATH, Arena, User, inherited, remove_all
-from escape.case import ATTACKS, WORKS, Attack
+from escape.case import ATTACKS, MODES, WORKS, Attack
 from escape.judge import difference, heard, mounted, snapshot, survives
 from fake_server import FakeServer, Received, Turn, call, message, turn
 
 AGENT_WAYS = ("exec_command", "terminal", "shell", "shell_command", "typed", "hook")
 WAYS = ("sandbox", *AGENT_WAYS)
-LIMIT_S = 120
+EVERYTHING = bool(os.environ.get("ESCAPE_EVERYTHING"))
+"""Every case through every way, as every user, in every mode: more than each change can wait for."""
+LIMIT_S = 600 if EVERYTHING else 120
+PATIENCE_S = 2 * LIMIT_S
+"""How long a test waits for its run, which may have to wait for others."""
 
 
 class Outcome:
@@ -189,7 +193,7 @@ def is_independent(one: Attack) -> bool:
 def attacks_of(user: str, mode: str, way: str) -> list[str]:
     """Which attacks are made in this combination; the table in `test_attacks` says it in words."""
     names = sorted(one.name for one in ATTACKS.values() if one.arena in KINDS and is_due(one, user, mode))
-    is_whole = way == "sandbox" or user == "root" or os.getuid() != 0
+    is_whole = EVERYTHING or way == "sandbox" or user == "root" or os.getuid() != 0
     return names if is_whole else names[AGENT_WAYS.index(way) % 3 :: 3]
 
 
@@ -198,12 +202,18 @@ def works_of(user: str, mode: str, way: str) -> list[str]:
     if way == "bare":
         return [one.name for one in WORKS.values() if user in one.users]
     due = sorted(one.name for one in WORKS.values() if user in one.users and mode in one.modes)
-    if way == "sandbox" and mode == "workspace-write":
+    if EVERYTHING or (way == "sandbox" and mode == "workspace-write"):
         return due
     quick = [name for name in due if not WORKS[name].is_slow]
     if way == "sandbox":
         return quick if mode == "read-only" else [name for name in due if "network" in name] + quick[::4]
     return quick[AGENT_WAYS.index(way) % 3 :: 3]
+
+
+def combinations(usual: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """The user, mode and way of each run: the usual ones, or all there are."""
+    users = ("root", "user") if os.getuid() == 0 else ("user",)
+    return [(user, mode, way) for user in users for mode in MODES for way in WAYS] if EVERYTHING else list(usual)
 
 
 def is_due(one: Attack, user: str, mode: str) -> bool:

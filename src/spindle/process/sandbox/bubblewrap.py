@@ -193,21 +193,16 @@ def launch(
     filtered = _file("filter", seccomp.confinement(seccomp.machine(), unix=starter.watch is not None))
     heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     report = Report(heard)
-    plan = _file(
-        "plan",
-        b"".join(
-            os.fsencode(word) + b"\0"
-            for word in (
-                *mounts.plan,
-                *_Backend.namespaces,
-                *(() if boundary.has_network else ("--unshare-net",)),
-                *(() if tty else ("--new-session",)),
-                *("--seccomp", str(filtered), "--json-status-fd", str(told)),
-                *inner_env,
-                *("--chdir", cwd),
-            )
-        ),
+    words = (
+        *mounts.plan,
+        *_Backend.namespaces,
+        *(() if boundary.has_network else ("--unshare-net",)),
+        *(() if tty else ("--new-session",)),
+        *("--seccomp", str(filtered), "--json-status-fd", str(told)),
+        *inner_env,
+        *("--chdir", cwd),
     )
+    plan = _file("plan", os.fsencode("\0".join(words)) + b"\0")
     group = limits.group(boundary.fence)
 
     leader = 0
