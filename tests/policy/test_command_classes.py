@@ -175,9 +175,9 @@ def test_talking_about_destruction_is_not_destruction(script: str) -> None:
 @pytest.mark.parametrize("line", ["cat <<E", "cat <<E <<-F", "echo $((1<<2))", "`", "$(", '"$('])
 def test_a_long_script_is_read_in_reasonable_time(line: str) -> None:
     script = "\n".join(f"{line}{number}" for number in range(10_000))
-    started = time.monotonic()
+    started = time.process_time()
     is_dangerous(bash(script))
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_nesting_deeper_than_the_scan_counts_as_dangerous() -> None:
@@ -305,11 +305,11 @@ def test_a_link_with_a_harmless_name_is_not_safe(tmp_path: Path) -> None:
     ids=lambda script: script[:20],
 )
 def test_no_script_takes_long_to_judge(script: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     is_known_safe(bash(script))
     is_dangerous(bash(script))
     parse_command(bash(script))
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 LETTERS = " ".join("abcdefghijklmnopqrst")

@@ -325,10 +325,10 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 )
 def test_a_long_broken_file_is_read_in_reasonable_time(line: str) -> None:
     text = "\n".join([line] * (250_000 // (len(line) + 1)))
-    started = time.monotonic()
+    started = time.process_time()
     _, errors = read_rules(text, "f")
     assert errors
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_the_rules_that_the_documentation_shows_are_right() -> None:

@@ -89,7 +89,7 @@ def test_deeper_files_have_the_last_word(repository: Path):
 
 
 def test_no_pattern_takes_long():
-    started = time.monotonic()
+    started = time.process_time()
     evil = IgnoreFile("*a" * 60 + "b\n" + "**/" * 60 + "x\n" + "[" * 200 + "\n")
     assert evil.verdict(("a" * 250, "a" * 250), False) is None
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2

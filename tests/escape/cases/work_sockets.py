@@ -393,8 +393,8 @@ def fails_quickly_without_a_network(p: Place) -> None:
     started = time.monotonic()
     for step in (
         lambda: socket.getaddrinfo("example.com", 80),
-        lambda: socket.create_connection(("192.0.2.1", 80), timeout=5).close(),
-        lambda: socket.create_connection(("127.0.0.1", 1), timeout=5).close(),
+        lambda: socket.create_connection(("192.0.2.1", 80), timeout=20).close(),
+        lambda: socket.create_connection(("127.0.0.1", 1), timeout=20).close(),
     ):
         try:
             step()
@@ -402,7 +402,7 @@ def fails_quickly_without_a_network(p: Place) -> None:
                 raise AssertionError("there is a network")
         except OSError:
             pass
-    assert p.bare or time.monotonic() - started < 4
+    assert p.bare or time.monotonic() - started < 8
 
 
 @work(modes=MODES[2:])
