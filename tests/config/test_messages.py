@@ -41,6 +41,7 @@ def test_broken_toml_is_shown_with_line_and_column(setup: Setup, text: str, plac
         ("model_context_window = true\n", 1, "model_context_window must be an integer of 1 or more, found a boolean"),
         ("model_context_window = 0\n", 1, "model_context_window is 0, but must be an integer of 1 or more"),
         ("project_doc_max_bytes = 1.5\n", 1, "project_doc_max_bytes must be an integer of 0 or more, found a number with a fraction"),
+        ("[spindle.context]\nprices = { input = -1 }\n", 2, "spindle.context.prices.input is -1, but must be a number of 0 or more"),
         ('hide_agent_reasoning = "yes"\n', 1, "hide_agent_reasoning must be true or false, found a string"),
         ('features = "x"\n', 1, "features must be a table, found a string"),
         ("[features]\n\nundo = 1\n", 3, "features.undo must be true or false, found an integer"),

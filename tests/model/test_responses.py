@@ -438,6 +438,39 @@ async def test_nothing_is_yielded_after_completed(serve, client_for, ask) -> Non
 # ---- plain JSON ------------------------------------------------------------------------------------
 
 
+SEALED = {"type": "compaction", "encrypted_content": "OPAQUE"}
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        None,
+        "text",
+        [],
+        ["text"],
+        [{"foo": 1}, {"type": 5}],
+        [{"type": "compaction"}],
+        [{"type": "compaction", "encrypted_content": ""}],
+        [{"type": "message", "role": "developer", "content": []}],
+        [{"type": "function_call", "name": "x", "arguments": "{}", "call_id": "c"}],
+    ],
+    ids=json.dumps,
+)
+async def test_a_compaction_that_nothing_can_go_on_from_is_an_error(serve, client_for, question, output: Any) -> None:
+    async def handler(peer) -> None:
+        await peer.reply(200, {"output": output})
+
+    with pytest.raises(ModelError, match="neither a compacted thread nor a message"):
+        await client_for(await serve(handler)).compact(question)
+
+
+async def test_of_a_compaction_only_what_is_no_item_is_left_out(serve, client_for, question) -> None:
+    async def handler(peer) -> None:
+        await peer.reply(200, {"output": [{"type": "message", "content": [{"text": None}]}, SEALED]})
+
+    assert await client_for(await serve(handler)).compact(question) == [SEALED]
+
+
 async def test_json_is_read_with_the_providers_headers_but_no_session(serve, client_for) -> None:
     async def handler(peer) -> None:
         await peer.reply(200, {"models": []})

@@ -12,7 +12,7 @@ from spindle.errors import ThreadError
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import assistant_message, developer_message, item_text, user_message
 from spindle.thread.history import FOREIGN_METADATA, History
-from spindle.thread.rollout import RolloutWriter, read_rollout
+from spindle.thread.rollout import Record, RolloutWriter, read_rollout
 from spindle.thread.store import ThreadStore
 
 THREAD = "019f0000-0000-7000-8000-0000000000aa"
@@ -432,3 +432,39 @@ def test_whatever_was_recorded_reads_back_as_the_same_list(tmp_path_factory, ste
     data = read_rollout(path)
     assert (data.skipped, data.torn) == (0, False)
     assert state(History.replay(data)) == state(history)
+
+
+def count(total: int, last: int, **fields: int) -> dict[str, Any]:
+    usage = {"input_tokens": last, "total_tokens": last, **fields}
+    return {"type": "token_count", "info": {"total_token_usage": {"total_tokens": total}, "last_token_usage": usage}}
+
+
+def test_outputs_that_a_count_follows_are_not_in_it() -> None:
+    history = History()
+    history.append_item(user_message("P"))
+    history.append_item({"type": "function_call", "name": "x", "arguments": "{}", "call_id": "c"})
+    history.append_item({"type": "function_call_output", "call_id": "c", "output": "much"})
+    history.append_event(count(100, 100))
+    assert history.counted == (0, 2)
+    history.append_item(assistant_message("one"))
+    history.append_event(count(100, 100))  # told again, by a server that counted nothing
+    assert history.counted == (0, 2)
+    history.append_event(count(300, 200))
+    assert history.counted == (0, 4)
+    call = {"type": "function_call_output", "call_id": "c", "output": "much"}
+    history.append_compacted("S", [user_message("P"), call])
+    history.append_event(count(300, 0, total_tokens=50))  # an estimate of all there is
+    assert history.counted == (1, 2)
+
+
+def test_compactions_that_only_have_a_number_are_counted_once() -> None:
+    history = History()
+    payload = b'{"message":"S%d","replacement_history":[],"window_number":%d}'
+    for number in (1, 2):
+        history._fold(Record("compacted", payload % (number, number), ""))
+    assert history.compaction_count == 2
+    history.append_event({"type": "context_compacted"})  # by a program that does both
+    assert history.compaction_count == 2
+    history.append_compacted("S3", [])
+    history.append_event({"type": "context_compacted"})
+    assert history.compaction_count == 3

@@ -196,6 +196,42 @@ async def test_a_thread_that_stays_too_long_is_not_compacted_for_ever(start: Any
     assert isinstance(messages[-1], TaskComplete)
 
 
+async def test_a_thread_that_every_call_fills_again_is_compacted_every_time(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    seen = TokenUsage(input_tokens=LIMIT // 2, total_tokens=LIMIT - 10)  # with its output the thread is full
+    steps = [step for n in range(5) for step in (runs(f"c{n}", seen), says(f"S{n}"))]
+    messages = await driver.turn("P", *steps, says("done"))
+    assert messages[-1].last_agent_message == "done" and not of(messages, Error)
+    assert len(of(messages, ContextCompacted)) == 5
+
+
+async def test_compactions_in_a_row_come_to_an_end(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    seen = TokenUsage(input_tokens=LIMIT // 2, total_tokens=LIMIT - 10)
+    steps = [step for n in range(50) for step in (runs(f"c{n}", seen), says(f"S{n}"))]
+    messages = await driver.turn("P", *steps)
+    assert "still too long" in of(messages, Error)[0].message
+    assert len(of(messages, ContextCompacted)) == 10
+
+
+async def test_after_a_turn_that_stayed_too_long_the_next_one_is_tried(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P1", runs("c1", FULL), says("S"), runs("c2", FULL))
+    assert [m.codex_error_info for m in of([e.msg for e in driver.events], Error)] == ["context_window_exceeded"]
+    messages = await driver.turn("P2", says("S2"), says("done"))
+    assert messages[-1].last_agent_message == "done" and not of(messages, Error)
+
+
+async def test_a_summary_is_asked_for_with_what_fits_beside_the_base_text(start: Any) -> None:
+    driver = await start(config={**LOCAL, "model_context_window": 10_000, "model_auto_compact_token_limit": 9_000})
+    lines = "for n in 1 2 3 4; do seq 1 500; done; echo"
+    usage = TokenUsage(total_tokens=100)
+    calls_ = [runs(f"c{n}", usage, lines) for n in range(5)]
+    await driver.turn("P", calls_, says("SUMMARY"), says("done"))
+    asked = driver.model.requests[1]
+    assert sum(map(len, (asked.instructions, *asked.input))) / 4 <= 9_500
+
+
 async def test_when_the_server_says_too_long_the_thread_is_compacted_once_and_asked_again(start: Any) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P1", runs("c1"), says("one"))

@@ -97,7 +97,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     model_context_window: int | None = None
     """Tokens the model can take; None = from the catalogue."""
     model_auto_compact_token_limit: int | None = None
-    """Tokens in use at which the thread is compacted; None = from the catalogue."""
+    """From so many tokens on the thread is compacted, at most nine tenths of the window.
+
+    0 counts as left out; None = from the catalogue."""
     model_supports_reasoning_summaries: bool | None = None
     """Ask for reasoning summaries even if the catalogue does not know the model can give them."""
     model_catalog_json: str | None = None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spindle.context.compaction import OVERFLOW, compress_by_model, remote_replacement, retention_rules
+from spindle.context.tokens import tokens_of_bytes
 from spindle.context.wording import compaction_warning, is_summary
 from spindle.core.briefing import Briefing
 from spindle.core.editing import Editor
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 Emit = Callable[[Msg], None]
 
 _NO_TOOLS = b"[]"
+_MOST_IN_A_ROW = 10
+"""So many compactions with one request between them are no progress, whatever each of them saved."""
 _STILL_TOO_LONG = (
     "the thread is still too long after it was compacted, so the turn was stopped; start a new thread, raise "
     "model_auto_compact_token_limit, or take a model with a larger window"
@@ -54,26 +57,39 @@ class Compactor:
         self._thread = thread
         self._briefing = briefing
         self._options = options
-        self._has_just_compacted = False
+        self._in_a_row = 0
+        """Compactions since a request was last below the limit without one."""
+        self._size_after = 0
 
-    async def make_room(self, settings: ThreadSettings, turn_id: str, emit: Emit, *, is_full: bool = False) -> bool:
+    async def make_room(
+        self, settings: ThreadSettings, turn_id: str, emit: Emit, *, is_full: bool = False, is_new_turn: bool = False
+    ) -> bool:
         """Compact if it is due, or (`is_full`) the server said that nothing more fits; true when that was done.
 
-        Raises ModelError when the last compaction did not help: going round in circles helps nobody.
+        Raises ModelError when the last compaction did not help: going round in circles helps nobody. What a person
+        says next is tried anew.
         """
         thread = self._thread
         limit = thread.compact_limit
+        if is_new_turn:
+            self._in_a_row = 0
         is_cheaper = self._editor is not None and self._editor.before_request(settings, emit)
         if not is_full and not is_cheaper and (limit is None or thread.tokens_in_context < limit):
-            self._has_just_compacted = False
+            self._in_a_row = 0
             return False
         if not self._can_help():
             return False
-        if self._has_just_compacted:
+        if self._in_a_row and (is_full or self._is_over(limit) or self._in_a_row >= _MOST_IN_A_ROW):
             raise ModelError(_STILL_TOO_LONG, OVERFLOW)
         await self.compact(settings, turn_id, emit)
-        self._has_just_compacted = True
+        self._in_a_row += 1
+        self._size_after = thread.tokens_in_context
         return True
+
+    def _is_over(self, limit: int | None) -> bool:
+        """Was the thread too long as soon as it was compacted? The server knows best, if it counts."""
+        size = self._thread.last_usage.input_tokens or self._size_after
+        return limit is not None and size >= limit
 
     def _can_help(self) -> bool:
         """Is there anything that a summary could stand for? What people said, and the context, stays in any case."""
@@ -136,6 +152,9 @@ class Compactor:
         summariser = _Summariser(thread, settings, self._options.keeps_tools, emit)
         documents = "\n".join(item_text(item) for item in context)
         is_too_long = thread.window_tokens is not None and thread.tokens_in_context >= thread.window_tokens
+        # The base text, and the tools where they are kept, take room too; in a window that small any guess will do.
+        window = thread.window_tokens or 0
+        room_for_items = max(window - summariser.fixed_tokens, window // 4)
         new, report = await compress_by_model(
             summariser.items,
             summariser,
@@ -145,7 +164,7 @@ class Compactor:
             ledger=ledger,
             ledger_tokens=room,
             tail_tokens=self._options.tail_tokens,
-            max_input_tokens=thread.window_tokens if is_too_long else None,
+            max_input_tokens=room_for_items if is_too_long else None,
             is_summary=lambda item: thread.history.is_summary(item) or is_summary(item),
         )
         return report.message, new
@@ -164,6 +183,7 @@ class _Summariser:
             tool_choice="none" if keeps_tools else request.tool_choice,
             tools=request.tools if keeps_tools else _NO_TOOLS,
         )
+        self.fixed_tokens = tokens_of_bytes(len(request.instructions) + len(self._request.tools))
         self.items: list[Item] = [decode_json(raw) for raw in request.input]
         # What was sent before is sent with the same bytes, for the sake of the provider's cache.
         self._raw = {id(item): raw for item, raw in zip(self.items, request.input, strict=True)}

@@ -224,6 +224,8 @@ class LiveThread:
 
     def note_counted(self, completed: Completed) -> None:
         """The server has counted everything up to here: to be called before the outputs of calls are recorded."""
+        if completed.usage is None:
+            return  # it has not: what it counted before still stands, and the rest is estimated
         self._counted = _Counted(
             generation=self.history.generation,
             items=len(self.history.entries),

@@ -322,7 +322,9 @@ class Turns:
         if not is_due and not is_full and self._compactor is None and self._compaction.mode == "append_only":
             return False
         if model is None or model == settings.model:
-            return await self.compactor.make_room(settings, running.turn_id, running.emit, is_full=is_full)
+            return await self.compactor.make_room(
+                settings, running.turn_id, running.emit, is_full=is_full, is_new_turn=model is not None
+            )
         if not is_due:
             return False
         thread.use_model(model)

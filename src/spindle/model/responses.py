@@ -34,6 +34,7 @@ from spindle.model.provider import Provider
 from spindle.model.retry import backoff_s
 from spindle.model.tls import TlsFiles
 from spindle.model.url import Url, join_url, parse_url
+from spindle.model.wellformed import is_well_formed
 from spindle.protocol.clock import Clock
 from spindle.protocol.items import Item, decode_json, encode_json
 from spindle.protocol.request import Request
@@ -109,8 +110,10 @@ class ResponsesClient:
         )
         reply = await self.post_json("/responses/compact", body)
         items = reply.get("output") if isinstance(reply, dict) else None
-        if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
-            raise ModelError("the server's compaction holds no items")
+        items = items if isinstance(items, list) else []
+        items = [item for item in items if isinstance(item, dict) and is_well_formed(item)]
+        if not any(map(_stands_for_work, items)):
+            raise ModelError("the server's compaction holds neither a compacted thread nor a message")
         return items
 
     async def warm(self) -> None:
@@ -262,6 +265,13 @@ async def _next_chunk(response: Response, deadline: float) -> bytes:
         raise failures.disconnected("idle timeout waiting for SSE") from error
     except TransportError as error:
         raise failures.disconnected(str(error)) from error
+
+
+def _stands_for_work(item: Item) -> bool:
+    """Something a model can go on from: a compacted thread, or what somebody said."""
+    if item.get("type") in ("compaction", "compaction_summary"):
+        return bool(item["encrypted_content"])
+    return item.get("type") == "message" and item.get("role") in ("user", "assistant")
 
 
 def _read_events(data: bytes, frames: sse.SseDecoder, decoder: Decoder, response: Response) -> Iterator[ModelEvent]:

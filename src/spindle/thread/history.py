@@ -18,6 +18,7 @@ from spindle.protocol.items import (
     decode_json,
     encode_json,
     encode_payload,
+    is_output,
     is_user_input,
     item_text,
     without_surrogates,
@@ -94,6 +95,8 @@ class _Compacted(msgspec.Struct):
     message: Any = None
     replacement_history: list[msgspec.Raw] | None = None
     spindle_bookmark: Any = None
+    window_number: Any = None
+    """The reference's current generation numbers them, and writes no event."""
 
 
 class _KnownState(msgspec.Struct):
@@ -150,6 +153,8 @@ class History:
         self._summaries: set[str] = set()
         self.compaction_count = 0
         """How often a summary, or a server, has replaced what stood before."""
+        self._is_counted = False
+        """The last of them was counted by its own line."""
 
     @classmethod
     def replay(cls, data: RolloutData, writer: RolloutWriter | None = None) -> History:
@@ -252,6 +257,7 @@ class History:
         entries = [Entry.of(item) for item in replacement_history]
         self._record("compacted", _compacted_payload(message, entries))
         self._replace(entries, message)
+        self._is_counted = False
 
     def append_rolled_back(self, num_turns: int) -> None:
         """Drop the last `num_turns` turns of the person."""
@@ -334,12 +340,12 @@ class History:
         except msgspec.DecodeError:
             return
         if event.type == "context_compacted":
-            self.compaction_count += 1
+            self.compaction_count += not self._is_counted
+            self._is_counted = False
         elif event.type == "token_count":
             info = decode_json(event.info)
             if isinstance(info, dict):
-                self.token_info = info
-                self.counted = (self.generation, len(self.entries))
+                self._fold_count(info)
         elif event.type == "thread_rolled_back":
             mark = self._bookmarks.get(event.spindle_bookmark) if event.spindle_bookmark else None
             if mark is not None:
@@ -351,6 +357,19 @@ class History:
         ):
             # Usually marked already, by the response's own line; a file without such lines is marked here.
             self._fold_bookmark(event.response_id)
+
+    def _fold_count(self, info: dict[str, Any]) -> None:
+        """How far a count reaches: the outputs just recorded answer the calls of a response that it is about."""
+        former, self.token_info = self.token_info or {}, info
+        last = info.get("last_token_usage")
+        is_told_again = info.get("total_token_usage") == former.get("total_token_usage")
+        if is_told_again and self.counted[0] == self.generation:
+            return
+        reach = len(self.entries)
+        if isinstance(last, dict) and last.get("input_tokens"):
+            while reach and is_output(self.entries[reach - 1].item):
+                reach -= 1
+        self.counted = (self.generation, reach)
 
     def _fold_context(self, payload: dict[str, Any]) -> None:
         """Complete a context of the reference's current generation, so that nothing it told is told again."""
@@ -389,6 +408,8 @@ class History:
             read = (Entry.from_bytes(bytes(part)) for part in compacted.replacement_history)
             entries = [entry for entry in read if entry is not None]
         self._replace(entries, message)
+        self._is_counted = compacted.window_number is not None
+        self.compaction_count += self._is_counted
 
     def _roll_back(self, num_turns: int) -> None:
         if num_turns <= 0 or not self._turn_starts:
