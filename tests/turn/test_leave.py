@@ -167,10 +167,11 @@ async def test_rules_are_read_once_per_thread(start: Any, outside: Path, rules: 
     assert not (outside / "x").exists()
 
 
+@pytest.mark.parametrize("sandbox", ["workspace-write", "read-only"])
 async def test_a_rule_does_not_let_a_planted_program_out(
-    start: Any, workspace: Path, outside: Path, rules: Path, monkeypatch: pytest.MonkeyPatch
+    start: Any, workspace: Path, outside: Path, rules: Path, monkeypatch: pytest.MonkeyPatch, sandbox: str
 ) -> None:
-    """A rule for `tool` means the installed one. What the model could have written runs inside, rule or not."""
+    """A rule for `tool` means the installed one. What lies in the project runs inside, rule or not, whoever put it."""
     (rules / "mine.rules").write_text('prefix_rule(pattern=["touch"])\nprefix_rule(pattern=["tool"])\n')
     planted = workspace / "bin"
     planted.mkdir()
@@ -186,11 +187,32 @@ async def test_a_rule_does_not_let_a_planted_program_out(
         shell("tool", "c5", login=False),
         shell(f"touch {outside}/allowed", "c6", login=False),
         says("ok"),
-        sandbox="workspace-write",
+        sandbox=sandbox,
         approval="never",
     )
     await go(driver)
     assert [path.name for path in outside.iterdir()] == ["allowed"]
+
+
+async def test_a_relative_path_in_a_rule_means_the_file_in_the_threads_folder(
+    start: Any, workspace: Path, outside: Path, rules: Path
+) -> None:
+    (rules / "mine.rules").write_text('prefix_rule(pattern=["./build"])\n')
+    for folder in (workspace, workspace / "sub"):
+        folder.mkdir(exist_ok=True)
+        (folder / "build").write_text(f"#!/bin/sh\ntouch {outside}/{folder.name}\n")
+        (folder / "build").chmod(0o755)
+    driver = await start(
+        shell("./build", "c1", workdir="sub"),
+        calls("shell", {"command": ["./build"], "workdir": "sub"}, "c2"),
+        shell("cd sub && ./build", "c3"),
+        shell("./build", "c4"),
+        says("ok"),
+        sandbox="workspace-write",
+        approval="never",
+    )
+    await go(driver)
+    assert [path.name for path in outside.iterdir()] == [workspace.name]
 
 
 async def test_a_question_says_when_a_program_is_not_the_installed_one(
@@ -226,6 +248,32 @@ async def test_looking_at_a_repository_runs_no_program_of_its_own(start: Any, wo
     driver.model.script(shell("git -c a.b=c status", "c2"), says("ok"))
     await go(driver, "approved")
     assert canary.exists()  # the trap works: this command is not one that only looks
+    canary.unlink()
+    config.write_text(f"{config.read_text()}[diff]\n\texternal = {spy}\n")
+    driver.model.script(shell("git log --oneline; git diff", "c3"), says("ok"))
+    (question,) = await go(driver, "denied")
+    assert question.call_id == "c3" and not canary.exists()
+
+
+@pytest.mark.parametrize("sandbox", ["read-only", "workspace-write", "danger-full-access"])
+async def test_a_program_of_the_project_is_not_known_safe_by_its_name(
+    start: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch, sandbox: str
+) -> None:
+    """Many have a folder of the project in their PATH; a repository may bring its own `ls` along there."""
+    (workspace / "bin").mkdir()
+    (workspace / "bin" / "ls").write_text("#!/bin/sh\necho it ran\n")
+    (workspace / "bin" / "ls").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{workspace}/bin:/usr/local/bin:/usr/bin:/bin")
+    driver = await start(
+        shell("ls", "c1", login=False),
+        calls("shell", {"command": ["ls"]}, "c2"),
+        shell("cat x", "c3", login=False),
+        shell("/bin/ls", "c4", login=False),
+        says("ok"),
+        sandbox=sandbox,
+        approval="untrusted",
+    )
+    assert [question.call_id for question in await go(driver, "denied", "denied")] == ["c1", "c2"]
 
 
 # ---- amendments --------------------------------------------------------------------------------------

@@ -131,14 +131,14 @@ class CallApprovals(Asking):
             rules=rules,
             prefix_rule=prefix_rule,
             is_planted=lambda word: self._is_planted(word, cwd),
+            git_runs_programs=lambda parts: _git_may_run_programs(parts, cwd),
+            is_elsewhere=cwd != os.path.realpath(self._boundary.cwd),
         )
         if isinstance(decision, Ask):
             return msgspec.structs.replace(decision, prefix=self._saveable(decision.prefix))
         return decision
 
     def _is_planted(self, word: str, cwd: str) -> bool:
-        if self._boundary.is_full_access:
-            return False  # there is no fence to get around
         return is_planted(word, cwd=cwd, path=self._all.search_path, boundary=self._boundary)
 
     def _doubts(self, question: _CommandQuestion) -> str:
@@ -298,6 +298,12 @@ def _patch_offers(paths: Sequence[str]) -> list[dict[str, Any]]:
         },
         *refusals(),
     ]
+
+
+def _git_may_run_programs(parts: Sequence[Sequence[str]], cwd: str) -> bool:
+    from spindle.policy.git_drivers import git_may_run_programs  # only where git is not asked about
+
+    return git_may_run_programs(parts, cwd)
 
 
 def _paths(changes: dict[str, Any]) -> list[str]:

@@ -12,7 +12,8 @@ from spindle.policy.commands import commands_within, is_dangerous, is_known_safe
 from spindle.policy.prefixes import offerable_prefix
 from spindle.policy.rules import STRICTNESS as _STRICTNESS
 from spindle.policy.rules import RuleMatch, RuleSet
-from spindle.policy.sandbox import Boundary, absolute
+from spindle.policy.safe import is_installed
+from spindle.policy.sandbox import Boundary, absolute, is_below
 from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
@@ -82,17 +83,21 @@ def decide_command(
     rules: RuleSet | None = None,
     prefix_rule: Sequence[str] = (),
     is_planted: Callable[[str], bool] = lambda _: False,
+    git_runs_programs: Callable[[Sequence[Sequence[str]]], bool] = lambda _: False,
+    is_elsewhere: bool = False,
 ) -> Decision:
     """Every part by its rules, else by what it is; the strictest verdict counts for the whole line.
 
     `escalated`: the model asks to leave the sandbox, and `prefix_rule` is the beginning it would like to see allowed.
     `is_planted`: could the program that this word starts have been written by the model itself?
+    `git_runs_programs`: would git, in a folder that these parts go to, start what a repository names?
+    `is_elsewhere`: it would run in another folder than the thread's own.
     """
     confined = not sandbox.is_full_access
     leaves = escalated and confined
     if leaves and policy != "on-request":
         return Refuse(message=_cannot_escalate(policy))
-    judge = _Judge(policy, confined, leaves, sandbox_available, is_planted)
+    judge = _Judge(policy, confined, leaves, sandbox_available, is_planted, git_runs_programs, is_elsewhere)
     verdicts = judge.parts(argv, rules)
     if forbidden := [verdict for verdict in verdicts if verdict.decision == "forbidden"]:
         return Refuse(message=_forbidden(argv, forbidden))
@@ -123,8 +128,12 @@ class _Judge:
         leaves: bool,
         sandbox_available: bool,
         is_planted: Callable[[str], bool],
+        git_runs_programs: Callable[[Sequence[Sequence[str]]], bool],
+        is_elsewhere: bool,
     ) -> None:
+        self._is_elsewhere = is_elsewhere
         self._is_planted = is_planted
+        self._git_runs_programs = git_runs_programs
         self._policy = policy
         self._leaves = leaves
         self._lacks_sandbox = confined and not sandbox_available
@@ -137,20 +146,35 @@ class _Judge:
         dangerous = [is_dangerous(part) for part in parts]
         if is_dangerous(argv) and not any(dangerous):
             dangerous = [True] * len(parts)  # only together: one part fetches what another runs
-        safe = [_is_safe(part) for part in parts]
-        if all(safe) and not is_known_safe(argv):
-            safe = [False] * len(parts)
+        safe = self._safe(argv, parts)
         verdicts = [
             rule or self._by_nature(part, is_safe=is_safe, is_harmful=is_harmful)
             for part, rule, is_safe, is_harmful in zip(parts, found, safe, dangerous, strict=True)
         ]
         return [*verdicts, *_restricted_inside(argv, parts, rules)]
 
+    def _safe(self, argv: Sequence[str], parts: list[list[str]]) -> list[bool]:
+        """Which parts only look. It is asked for under one policy only, and looking for programs takes time."""
+        if self._policy != "untrusted":
+            return [False] * len(parts)
+        # A name promises nothing where the program, or the shell, lies in a folder of the project.
+        safe = [_is_safe(part) and not self._is_planted(part[0]) for part in parts]
+        if all(safe) and (not is_known_safe(argv) or self._is_planted(argv[0])):
+            return [False] * len(parts)
+        gits = [at for at, part in enumerate(parts) if safe[at] and os.path.basename(part[0]) == "git"]
+        if gits and self._git_runs_programs(parts):
+            return [one and at not in gits for at, one in enumerate(safe)]
+        return safe
+
     def _kept_inside(self, verdict: _Verdict | None) -> _Verdict | None:
-        """A rule that names a program by its bare name means the one installed; one in a workspace does not get out."""
-        if verdict is None or verdict.decision != "allow" or "/" in (name := verdict.part[0]):
+        """A rule that names a program by its bare name means the one installed; one in a workspace does not get out.
+
+        A path is that file, by the user's own word; a relative one as seen from the thread's folder only.
+        """
+        if verdict is None or verdict.decision != "allow":
             return verdict
-        if not self._is_planted(name):
+        name = verdict.part[0]
+        if name.startswith("/") or ("/" in name and not self._is_elsewhere) or not self._is_planted(name):
             return verdict
         reason = f"{name} lies where the agent can write, so the rule that allows it does not let it out"
         decision = "prompt" if self._leaves or (self._lacks_sandbox and self._policy != "never") else "allow"
@@ -223,13 +247,20 @@ def _prefix_to_offer(asking: Sequence[_Verdict], wanted: Sequence[str]) -> tuple
 
 
 def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
-    """Does the word start a program that a sandboxed command could have put, or changed, where it lies?"""
+    """Does the word start a program that came with the project, or that a sandboxed command could have put there?"""
     if "/" in word:
         candidates = [absolute(word, cwd)]
     else:
         candidates = [f"{absolute(folder, cwd)}/{word}" for folder in path.split(os.pathsep)]
-    found = next((candidate for candidate in candidates if os.access(candidate, os.X_OK)), None)
-    return found is not None and (boundary.may_write(found) or boundary.may_write(os.path.dirname(found)))
+    found = next((one for one in candidates if os.access(one, os.X_OK) and not os.path.isdir(one)), None)
+    if found is None:
+        return False
+    # Without a fence everything could have been written; what the project brought along is another matter.
+    fenced = not boundary.is_full_access
+    if fenced and (boundary.may_write(found) or boundary.may_write(os.path.dirname(found))):
+        return True
+    here = os.path.realpath(boundary.cwd)
+    return not is_installed(found) and any(is_below(path, here) for path in (found, os.path.realpath(found)))
 
 
 def prefix_for_retry(argv: Sequence[str], is_planted: Callable[[str], bool]) -> tuple[str, ...] | None:

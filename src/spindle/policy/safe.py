@@ -27,7 +27,7 @@ _GIT_SHORT = frozenset(("-c", "-C"))
 _GIT_LONG = (
     # They name programs, files to write, or other repositories; or have git start a program it is configured with.
     *("--git-dir", "--work-tree", "--exec-path", "--paginate", "--no-index", "--help", "--config-env"),
-    *("--ext-diff", "--textconv", "--output", "--show-signature", "--alternate-refs"),
+    *("--ext-diff", "--textconv", "--output", "--show-signature", "--alternate-refs", "--submodule"),
 )
 _GIT_BRANCH_READS = frozenset(("-a", "-r", "-v", "-vv", "--show-current", "--list"))
 FIND_ACTS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"))
@@ -71,11 +71,11 @@ def _parts(argv: Sequence[str]) -> list[Part] | None:
     script = script_of(argv)
     if script is not None:
         # A shell that lies in the workspace is a program like any other.
-        return plain_parts(script) if _is_installed(argv[0]) else None
+        return plain_parts(script) if is_installed(argv[0]) else None
     return None if os.path.basename(argv[0]) in SHELLS else [Part("", list(argv))]
 
 
-def _is_installed(program: str) -> bool:
+def is_installed(program: str) -> bool:
     """A bare name, or a path in a folder of the system that also leads into the system.
 
     A link elsewhere proves nothing: it may have any name, and lead somewhere else a moment later.
@@ -87,7 +87,7 @@ def _is_installed(program: str) -> bool:
 
 def _is_safe_part(part: Part) -> bool:
     words = part.words
-    if not _is_installed(words[0]) or not all(word.isprintable() for word in words):
+    if not is_installed(words[0]) or not all(word.isprintable() for word in words):
         return False
     name = os.path.basename(words[0])
     if name in _ALWAYS or (name in _ON_LINUX and sys.platform == "linux"):
@@ -100,8 +100,9 @@ def _is_safe_part(part: Part) -> bool:
 
 
 def _is_plain_grep(words: list[str]) -> bool:
-    # Some systems install ugrep by this name.
-    return not _has_long(words, ("--filter", "--pager", "--save-config", "--view"), also={"--file", "--fil"})
+    # Some systems install ugrep by this name. Three dashes name a file with options.
+    options = ("--filter", "--pager", "--save-config", "--view", "--config")
+    return not _has_long(words, options, also={"--file", "--fil"}) and not any(word[:3] == "---" for word in words)
 
 
 def _uniq(part: Part) -> bool:

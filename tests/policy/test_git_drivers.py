@@ -1,0 +1,163 @@
+"""A repository that has git run its programs is not looked at without asking; every case is tried with the real git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from spindle.policy.commands import is_known_safe, safe_environment
+from spindle.policy.git_drivers import git_may_run_programs
+from spindle.policy.words import split_script
+
+SIGNED = (
+    "tree {tree}\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n"
+    "gpgsig -----BEGIN PGP SIGNATURE-----\n \n aaaa\n -----END PGP SIGNATURE-----\n\nm\n"
+)
+
+
+def git(folder: Path, *words: str, stdin: str | None = None) -> str:
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
+    line = ["git", "-c", "user.name=x", "-c", "user.email=a@b", "-c", "core.fsmonitor=false", *words]
+    return subprocess.run(
+        line, cwd=folder, env=env, input=stdin, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def evil(tmp_path: Path) -> Path:
+    program = tmp_path / "evil"
+    program.write_text(f"#!/bin/sh\n: > {tmp_path}/ran\ncat\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    folder = tmp_path / "w"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main", ".")
+    (folder / "f").write_text("1\n")
+    git(folder, "add", "f")
+    git(folder, "commit", "-qm", "a")
+    (folder / "f").write_text("2\n")
+    return folder
+
+
+def runs_evil(script: str, cwd: Path) -> bool:
+    """What happens when the line runs as one that only looks."""
+    argv = ["bash", "-c", script]
+    assert is_known_safe(argv)
+    env = {"PATH": os.environ["PATH"], "HOME": str(cwd), "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(
+        argv, cwd=cwd, env=env | safe_environment(argv, env), stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    ran = cwd.parent / "ran"
+    if ran.exists():
+        ran.unlink()
+        return True
+    return False
+
+
+def may_run(script: str, cwd: Path) -> bool:
+    parts = split_script(script)
+    assert parts is not None
+    return git_may_run_programs([words for _, words in parts], str(cwd))
+
+
+@pytest.mark.parametrize(
+    ("settings", "attributes", "script"),
+    [
+        ("[diff]\nexternal={evil}\n", "", "git diff"),
+        ("[DIFF] External = {evil}\n", "", "git diff"),
+        ('[diff "x"]\ntextconv={evil}\n', "* diff=x\n", "git show"),
+        ('[diff "x"]\ntextconv={evil}\n', "* diff=x\n", "git log -p"),
+        ('[diff "x"]\ncommand={evil}\n', "* diff=x\n", "git diff"),
+        ('[filter "x"]\nclean={evil}\n', "* filter=x\n", "git diff"),
+        ('[filter "x"]\nprocess={evil}\n', "* filter=x\n", "git diff"),
+        ("[include]\npath=../more\n", "", "git diff"),
+        ('[includeIf "gitdir:/"]\npath=../more\n', "", "git diff"),
+        ('[gpg]\nprogram={evil}\n[format]\npretty="%G?"\n', "", "git log"),
+        ('[gpg]\nprogram={evil}\n[pretty]\nx="%G?"\n', "", "git log --pretty=x"),
+    ],
+)
+def test_settings_that_name_a_program(tree: Path, evil: Path, settings: str, attributes: str, script: str) -> None:
+    assert not runs_evil(script, tree) and not may_run(script, tree)
+    (tree / ".gitattributes").write_text(attributes)
+    (tree / "more").write_text(f"[diff]\nexternal={evil}\n")
+    git(tree, "update-ref", "HEAD", git(tree, "hash-object", "-t", "commit", "-w", "--stdin", stdin=signed(tree)))
+    with (tree / ".git" / "config").open("a") as file:
+        file.write(settings.replace("{evil}", str(evil)))
+    assert runs_evil(script, tree)
+    assert may_run(script, tree)
+    (tree / "below").mkdir()
+    assert may_run(script, tree / "below") and may_run(f"cd below; {script}", tree)
+    assert may_run(f"cd w && {script}", tree.parent) and not may_run(script, tree.parent)
+
+
+def signed(tree: Path) -> str:
+    return SIGNED.format(tree=git(tree, "write-tree"))
+
+
+def test_a_repository_among_the_files_of_another(tree: Path, evil: Path) -> None:
+    inner = tree / "sub"
+    (inner / "refs" / "heads").mkdir(parents=True)
+    (inner / "objects").mkdir()
+    (inner / "HEAD").write_text("ref: refs/heads/main\n")
+    (inner / "config").write_text(
+        f"[core]\nrepositoryformatversion=0\nbare=false\nworktree=.\n[diff]\nexternal={evil}\n"
+    )
+    (inner / "f").write_text("1\n")
+    git(inner, "add", "f")
+    (inner / "f").write_text("2\n")
+    assert runs_evil("cd sub && git diff", tree)
+    assert may_run("cd sub && git diff", tree) and may_run("git diff", inner)
+    assert not may_run("git diff", tree)
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_a_submodule_that_names_a_program(tree: Path, evil: Path, version: str) -> None:
+    inner = tree / "sub"
+    inner.mkdir()
+    git(inner, "init", "-q", "-b", "main", ".")
+    (inner / "g").write_text("1\n")
+    git(inner, "add", "g")
+    git(inner, "commit", "-qm", "s")
+    git(tree, "add", "sub")
+    git(tree, "update-index", "--index-version", version)
+    assert may_run("git status", tree) == (version == "4")  # of what cannot be read nothing is known
+    (inner / ".gitattributes").write_text("* filter=x\n")
+    git(inner, "config", "filter.x.clean", str(evil))
+    (inner / "g").write_text("2\n")
+    assert runs_evil("git status", tree)
+    assert may_run("git status", tree)
+
+
+def test_a_worktree_and_a_pointer(tree: Path, evil: Path) -> None:
+    git(tree, "worktree", "add", "-q", "../other")
+    other = tree.parent / "other"
+    assert not may_run("git diff", other)
+    git(tree, "config", "diff.external", str(evil))
+    (other / "f").write_text("3\n")
+    (tree.parent / "other" / "f").write_text("33\n")
+    assert runs_evil("git diff", other) and may_run("git diff", other)
+    (other / ".git").write_text("nonsense\n")
+    assert may_run("git diff", other)
+
+
+@pytest.mark.parametrize(
+    "script", ["cd && git diff", "cd - && git diff", "cd x* && git diff", "cd ~ && git diff", "cd -P x && git diff"]
+)
+def test_a_folder_that_cannot_be_told(tree: Path, script: str) -> None:
+    assert may_run(script, tree)
+
+
+def test_ordinary_repositories_are_looked_at_without_a_question(tree: Path) -> None:
+    git(tree, "remote", "add", "origin", "git@github.com:a/clean.git")
+    git(tree, "config", "branch.main.remote", "origin")
+    git(tree, "config", "core.autocrlf", "input")
+    git(tree, "config", "user.email", "process@external.command")
+    for script in ("git status", "cd .. && cd w && git log", "git diff; cd /; git status", "cd missing || git show"):
+        assert not may_run(script, tree)
