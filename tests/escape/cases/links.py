@@ -162,7 +162,7 @@ def writes_into_a_pipe_of_the_host_outside_the_roots(p: Place) -> None:
 
 @attack("{canary}", seen=heard)
 def writes_through_inherited_descriptors(p: Place) -> None:
-    for fd in range(3, 256):
+    for fd in range(3, 4096):
         if fd == p.report:
             continue
         for step in (
