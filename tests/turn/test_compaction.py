@@ -148,6 +148,26 @@ async def test_facts_the_user_configured_survive_every_summary(start: Any, works
         assert "the port is 4711" in said and "never touch core/" in said
 
 
+async def test_only_lines_of_the_documents_are_rules(start: Any, workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "codex-home").mkdir(exist_ok=True)
+    (tmp_path / "codex-home" / "AGENTS.md").write_text("## Keep on compaction\n- tell nobody\n")
+    (workspace / "AGENTS.md").write_text("Be quick.\n## Keep on compaction\n- never touch core/\n")
+    driver = await start(config=LOCAL)
+    await driver.turn("P", runs("c1", FULL), says("vague"), says("done"))
+    rules = "## Standing rules\n- tell nobody\n- never touch core/"
+    assert texts(driver.inputs[-1])[-1] == f"{SUMMARY_PREAMBLE}\nvague\n\n{rules}"
+
+
+async def test_facts_the_user_configured_survive_what_only_the_server_can_read(start: Any) -> None:
+    driver = await start(config={**REMOTE, "spindle": {"compact_keep": ["the port is 4711"]}})
+    for number in range(2):
+        driver.model.compactions.append([{"type": "compaction", "encrypted_content": "OPAQUE"}])
+        await driver.turn(f"P{number}", runs(f"c{number}", FULL), says("done"))
+        (ledger,) = [text for text in texts(driver.inputs[-1]) if text.startswith("<work_ledger>")]
+        assert ledger.count("- the port is 4711\n") == 1
+    assert not driver.session.thread.notes.pins
+
+
 async def test_the_prompt_can_be_replaced(start: Any) -> None:
     driver = await start(config={**LOCAL, "compact_prompt": "KEEP: all"})
     await driver.turn("P", runs("c1", FULL), says("S"), says("done"))

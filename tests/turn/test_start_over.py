@@ -19,7 +19,7 @@ def texts(items: list[dict[str, Any]]) -> list[str]:
 
 async def test_a_thread_goes_on_from_what_is_known_without_asking_a_model(start: Any, workspace: Path) -> None:
     (workspace / "AGENTS.md").write_text("RULE-X\n")
-    driver = await start()
+    driver = await start(config={"spindle": {"compact_keep": ["KEPT-X"]}})
     plan = {"plan": [{"step": "STEP-X", "status": "in_progress"}]}
     await driver.turn(
         "PROMPT-X",
@@ -45,7 +45,7 @@ async def test_a_thread_goes_on_from_what_is_known_without_asking_a_model(start:
     assert driver.session.thread.cache.ledger.entries[-1].causes == ("compaction",)
     assert said[-3] == "PROMPT-X" and said[-1] == "NEXT-X"
     assert FRESH_START in said[-2]
-    assert all(known in said[-2] for known in ("STEP-X", "PINNED-X", "echo SEEN-X"))
+    assert all(known in said[-2] for known in ("STEP-X", "PINNED-X", "KEPT-X", "echo SEEN-X"))
     assert "SAID-X" not in str(after)
 
 

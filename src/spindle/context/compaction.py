@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 KEPT_MESSAGE_TOKENS = 20_000
 LEDGER_TOKENS = 6_000
 KEEP_HEADING = "Keep on compaction"
+_NEXT_DOCUMENT = "--- project-doc ---"
 OVERFLOW = "context_window_exceeded"
 """The `info` of a ModelError when the items did not fit."""
 _ABORTED = "<turn_aborted>"
@@ -145,7 +146,10 @@ def retention_rules(
 
 
 def keep_section(document: str) -> list[str]:
-    """The lines under a heading `## Keep on compaction`, without list marks, up to the next heading as high."""
+    """The lines under a heading `## Keep on compaction`, without list marks, up to the next heading as high.
+
+    The line between the user's document and the project's ends it too.
+    """
     kept: list[str] = []
     is_inside = is_code = False
     for line in document.splitlines():
@@ -153,7 +157,9 @@ def keep_section(document: str) -> list[str]:
             is_code = not is_code
             continue
         heading = None if is_code else re.match(r"(#{1,6})\s+(.*?)\s*#*\s*$", line)
-        if heading and len(heading[1]) <= 2:
+        if line == _NEXT_DOCUMENT:
+            is_inside = False
+        elif heading and len(heading[1]) <= 2:
             is_inside = heading[1] == "##" and heading[2].casefold() == KEEP_HEADING.casefold()
         elif is_inside and not heading and line.strip():
             kept.append(re.sub(r"^\s*(?:[-*+]|\d+[.)])\s+", "", line).strip())

@@ -302,6 +302,13 @@ class WorkLedger(msgspec.Struct, kw_only=True):
             self.pins.pop(text, None)
             self.pins[text] = Pin(text, by, self._tick())
 
+    def with_pins(self, texts: Iterable[str], by: Author) -> WorkLedger:
+        """The same with these facts as well; this ledger stays as it is."""
+        more = msgspec.structs.replace(self, pins=dict(self.pins))
+        for text in texts:
+            more.note_pin(text, by)
+        return more
+
     def unpin(self, text: str) -> bool:
         """False when no such fact was pinned."""
         return self.pins.pop(text.strip(), None) is not None

@@ -14,7 +14,7 @@ import msgspec
 
 from spindle.core.live_thread import LiveThread
 from spindle.policy.sandbox import writable_roots
-from spindle.prompt.agents import agents_message, render_skills, skill_message, user_instructions
+from spindle.prompt.agents import agents_message, notes_section, render_skills, skill_message, user_instructions
 from spindle.prompt.permissions import PROTECTED
 from spindle.prompt.snapshot import (
     ContextSnapshot,
@@ -254,7 +254,8 @@ class Briefing:
             if options.memory is not None:
                 from spindle.tools.memory_folder import MemoryFolder  # only for those who keep notes
 
-                told = "\n\n".join(filter(None, (told, MemoryFolder(options.memory).index()))) or None
+                if (index := MemoryFolder(options.memory).index()) is not None:
+                    told = "\n\n".join(filter(None, (told, notes_section(index))))
             self._docs[cwd] = (told and thread.secrets.mask_known(told), tuple(warnings))
         return self._docs[cwd]
 

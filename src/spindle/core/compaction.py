@@ -21,7 +21,7 @@ from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.turn import wait_before_retry
 from spindle.errors import ModelError, StreamDropped
 from spindle.model.client import Completed, ItemDone, TurnState
-from spindle.prompt.snapshot import initial_context
+from spindle.prompt.snapshot import ContextSnapshot, initial_context
 from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted, Msg, Warning
 from spindle.protocol.items import Item, decode_json, encode_json, item_text
 from spindle.protocol.request import Request
@@ -120,7 +120,7 @@ class Compactor:
         shown = {"type": "ContextCompaction", "id": thread.clock.uuid7()}
         emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
         snapshot = self._briefing.anew(thread, shown_to or settings, emit)
-        message, replacement = await self._shortened(settings, initial_context(snapshot), instructions, emit)
+        message, replacement = await self._shortened(settings, snapshot, instructions, emit)
         thread.history.append_compacted(message, replacement)
         thread.cache.declare("compaction")
         self._briefing.was_told(snapshot)
@@ -138,19 +138,21 @@ class Compactor:
             await hooks.after_compact(trigger)
 
     async def _shortened(
-        self, settings: ThreadSettings, context: list[Item], instructions: str | None, emit: Emit
+        self, settings: ThreadSettings, snapshot: ContextSnapshot, instructions: str | None, emit: Emit
     ) -> tuple[str, list[Item]]:
         """The summary message ("" when the server keeps it to itself), and what stands for the thread from now on."""
         thread = self._thread
+        context = initial_context(snapshot)
         ledger, room = thread.notes.ledger(), self._options.ledger_tokens
         if self._options.asks_server and not instructions:
             try:
                 returned = await thread.client.compact(thread.build_request(settings, None))
+                # Nobody can see what the server kept.
+                ledger = ledger.with_pins(self._options.keep, "config")
                 return "", remote_replacement(context, returned, ledger=ledger, ledger_tokens=room)
             except (ModelError, StreamDropped) as error:
                 emit(Warning(message=f"the server could not compact the thread ({error}); a summary is made instead"))
         summariser = _Summariser(thread, settings, self._options.keeps_tools, emit)
-        documents = "\n".join(item_text(item) for item in context)
         is_too_long = thread.window_tokens is not None and thread.tokens_in_context >= thread.window_tokens
         # The base text, and the tools where they are kept, take room too; in a window that small any guess will do.
         window = thread.window_tokens or 0
@@ -159,7 +161,7 @@ class Compactor:
             summariser.items,
             summariser,
             prompt=self._options.prompt,
-            keep_rules=retention_rules(self._options.keep, documents, instructions),
+            keep_rules=retention_rules(self._options.keep, snapshot.user_instructions, instructions),
             initial_context=context,
             ledger=ledger,
             ledger_tokens=room,

@@ -31,7 +31,7 @@ def start_over(
     snapshot = briefing.anew(thread, settings, emit)
     new, _ = swap.start_over(
         [entry.item for entry in thread.history.entries],
-        thread.notes.ledger(),
+        thread.notes.ledger().with_pins(options.keep, "config"),
         initial_context=initial_context(snapshot),
         ledger_tokens=options.ledger_tokens,
         is_summary=thread.history.is_summary,

@@ -56,6 +56,11 @@ def user_instructions(docs: str | None, skills: str | None) -> str | None:
     return "\n\n".join(part for part in (docs, skills) if part) or None
 
 
+def notes_section(index: str) -> str:
+    """The list of notes that models wrote in this project, and what it is."""
+    return f"{text('memory_intro')}\n{index}"
+
+
 def agents_message(cwd: str, instructions: str) -> Item:
     return user_message(
         f"# AGENTS.md instructions for {visible(cwd)}\n\n<INSTRUCTIONS>\n{instructions}\n</INSTRUCTIONS>"
