@@ -96,6 +96,16 @@ def test_what_looks_like_a_secret_is_masked(text: str, masked: str) -> None:
         "Original token count: 123456789012345678",
         "password_hash_rounds = 12; max_tokens=4096; tokenizer: gpt2-xl-1558M",
         "eyJ is how JSON begins in base64",
+        "def f(authorization: HTTPAuthorizationCredentials = Depends(bearer)): ...",
+        "def sign(private_key: ed25519.Ed25519PrivateKey, data: bytes): ...",
+        '<assemblyIdentity name="x" publicKeyToken="1fc8b3b9a1e18e3b"/>',
+        "System.Data, Version=4.0.0.0, Culture=neutral, PublicKeyToken=b77a5c561934e089",
+        'tokenizer = "meta-llama/Llama-3.1-8B-2024"',
+        "tokenizer_name: Qwen/Qwen2.5-7B-Instruct-1M",
+        'START = b"-----BEGIN OPENSSH PRIVATE KEY-----"\nEND = b"-----END OPENSSH PRIVATE KEY-----"\n',
+        "private_key = certs/server-2024-01.pem",
+        "secretName: my-app-secret-2024-01",
+        'token_path = "src/auth/v2/token_2024_x"',
     ],
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:

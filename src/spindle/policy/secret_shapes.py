@@ -46,7 +46,7 @@ _TOKENS: tuple[tuple[str, bytes, bytes], ...] = (
 
 # The first two are looked for in lower case, which is faster than to look for both.
 _AUTHORIZATION = (
-    rb"authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?:bearer|basic|token|apikey|digest)\s{1,4})?"
+    rb"authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<scheme>(?:bearer|basic|token|apikey|digest)\s{1,4})?"
     rb"(?P<value>[a-z0-9._~+/=:-]{12,})|(?<![a-z])bearer\s{1,4}(?P<bare>[a-z0-9._~+/=-]{20,})"
 )
 _ASSIGNED = (
@@ -55,6 +55,16 @@ _ASSIGNED = (
     rb"(?P<value>(?=(?:[^\s\"'`]{0,200}?[0-9]){3})(?=(?:[^\s\"'`]{0,200}?[a-z]){3})[a-z0-9+/_=.~-]{16,400})"
     rb"(?=[\s\"'`,;)\]}\\&]|\Z)"
 )
+_OTHER_THINGS = (
+    rb"(?:iz|ary).*|.*(?:path|file|url|uri|name|type|dir|class|model|version|format|manager)s?|"
+    rb"(?<=publickeytoken)|(?<=public_key_token)"
+)
+"""How names go on that only begin like that of a secret: tokenizer, secretName, token_path."""
+_NO_SECRET = (
+    rb"[\w./~+-]+\.(?:pem|key|crt|cer|json|ya?ml|toml|ini|cfg|conf|env|txt|md|py|js|ts|go|rs|rb|java|php|sh|html?|lock)"
+    rb"|[a-z_]+[0-9]{0,8}[a-z_]*(?:\.[a-z_]+[0-9]{0,8}[a-z_]*)+"
+)
+"""The path of a file, or a name in a program: `ed25519.Ed25519PrivateKey`."""
 _ASSIGNED_WORDS = (b"key", b"secret", b"token", b"passw", b"credential")
 _ADDRESS = (
     rb"://(?:[^\s/:@\"'<>]{0,200}:(?P<password>[^\s/@\"'<>${}*]{6,400})@"
@@ -78,6 +88,7 @@ _BODY_LINE = (
     + rb"(?:[A-Za-z0-9+/=]{1,200}(?=[ \t\r\n\\\"']|\Z)"
     rb"|(?:Proc-Type|DEK-Info|Version|Comment):[^\r\n\\]{0,200})|\d{1,6}[:|\t-](?=[\r\n]))?)"
 )
+_KEY_MATERIAL = rb"[A-Za-z0-9+/=]{16}"
 _TAIL = _NEWLINE + _INDENT + rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _PRIVATE_KEY = _HEAD + _BODY_LINE + rb"{1,600}(?:[ \t\"']{0,4}" + _TAIL + rb")?"
 _PRIVATE_KEY_OPENS = (
@@ -125,17 +136,25 @@ def find_shapes(data: bytes) -> Iterator[Span]:
         yield from _addresses(data)
     if _BEGIN in data:
         for found in _pattern(_PRIVATE_KEY).finditer(data):
-            yield found.start(), found.end(), "private key"
+            # Programs that read keys have the line that begins one, too.
+            if _pattern(_KEY_MATERIAL).search(data, found.start() + len(_BEGIN), found.end()) is not None:
+                yield found.start(), found.end(), "private key"
     if b"=" not in data and b":" not in data and b"earer" not in data and b"EARER" not in data:
         return
     lower = data.lower()
     if b"bearer" in lower or b"authorization" in lower:
         for found in _pattern(_AUTHORIZATION).finditer(lower):
             name = "value" if found["value"] is not None else "bare"
-            if _is_random(data[found.start(name) : found.end(name)]):
+            value = data[found.start(name) : found.end(name)]
+            # Without a scheme the letters may be those of a type.
+            if _is_random(value) if name == "bare" or found["scheme"] else _has_digit(value):
                 yield found.start(name), found.end(name), "authorization"
     if any(word in lower for word in _ASSIGNED_WORDS):
         for found in _pattern(_ASSIGNED).finditer(lower):
+            if _pattern(_OTHER_THINGS).fullmatch(lower, found.start("rest"), found.end("rest")) is not None:
+                continue
+            if _pattern(_NO_SECRET).fullmatch(lower, found.start("value"), found.end("value")) is not None:
+                continue
             yield found.start("value"), found.end("value"), _name_before(data, found.end("rest"))
 
 
@@ -168,7 +187,11 @@ def _addresses(data: bytes) -> Iterator[Span]:
 
 def _is_random(value: bytes) -> bool:
     """Not a placeholder in words: those have no digits and are all in small letters, or all in capitals."""
-    return any(byte in b"0123456789" for byte in value) or not (value.islower() or value.isupper())
+    return _has_digit(value) or not (value.islower() or value.isupper())
+
+
+def _has_digit(value: bytes) -> bool:
+    return any(byte in b"0123456789" for byte in value)
 
 
 def _name_before(data: bytes, end: int) -> str:
