@@ -243,6 +243,28 @@ MODES = {"chmod": ((90, -1), 1), "fchmod": ((91, 52), 1), "fchmodat": ((268, 53)
 OTHERS = {"fchown": (93, 55), "fchownat": (260, 54), "utimensat": (280, 88)}
 
 
+MAKERS = {"creat": ((85, -1), 1), "mknod": ((133, -1), 1), "mknodat": ((259, 33), 2)}
+OPENS = {"open": ((2, -1), 1), "openat": ((257, 56), 2)}
+
+
+def test_no_program_is_left_that_runs_as_its_owner(arch: str) -> None:
+    refused = errno_of(errno.EPERM)
+    which = list(ARCHES).index(arch)
+    for numbers, argument in (*MODES.values(), *MAKERS.values()):
+        for mode, answer in ((0o755, ALLOW), (0o2755, ALLOW), (0o4755, refused), (0o106755, refused)):
+            assert numbers[which] < 0 or judge(arch, *numbers, *([0] * argument), mode) == answer
+    creating, nameless, reading = 0o101, 0o20200002, 0o2000000
+    for numbers, argument in OPENS.values():
+        for flags, mode, answer in (
+            (creating, 0o4755, refused),
+            (nameless, 0o4700, refused),
+            (creating, 0o777, ALLOW),
+            (reading, 0o4755, ALLOW),  # without a new file the mode means nothing, and may be anything
+        ):
+            assert numbers[which] < 0 or judge(arch, *numbers, *([0] * argument), flags, mode) == answer
+    assert judge(arch, 437, 437) == errno_of(errno.ENOSYS)
+
+
 def test_without_namespaces_modes_are_for_those_who_write_and_never_lend_rights(arch: str) -> None:
     which = list(ARCHES).index(arch)
     for numbers, argument in MODES.values():

@@ -238,3 +238,27 @@ def compiles_rust(p: Place) -> None:
         file.write("fn main(){}")
     subprocess.run([rustc, "m.rs"], check=True, env=env)
     subprocess.run(["./m"], check=True)
+
+
+@work("go", is_slow=True)
+def builds_and_tests_go_where_there_is_no_repository(p: Place) -> None:
+    sh(
+        "export GOCACHE=$PWD/cache GOPATH=$PWD/path GOTOOLCHAIN=local; go mod init x;"
+        "printf 'package main\\nfunc main(){}\\n' >m.go;"
+        "printf 'package main\\nimport \"testing\"\\nfunc TestA(t *testing.T){}\\n' >m_test.go;"
+        "go build -o m . && ./m && go test . && go vet ."
+    )
+
+
+@work("tar")
+def keeps_the_marks_of_folders(p: Place) -> None:
+    """A folder that hands on its group, and one where only owners remove."""
+    sh(
+        "mkdir shared && chmod 2775 shared && chmod +t shared && touch shared/a;"
+        "tar cpf t.tar shared && rm -rf shared && tar xpf t.tar && test -g shared -a -k shared"
+    )
+
+
+@work("tar")
+def unpacks_what_others_packed(p: Place) -> None:
+    sh("echo a >a; tar cf t.tar --owner=4711 --group=4711 a; rm a; tar xf t.tar && test -s a")

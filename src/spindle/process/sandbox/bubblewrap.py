@@ -181,7 +181,7 @@ def launch(
         argv = gate.located(argv, env, cwd)
     guards = guards_of(home)
     mounts = Mounts(boundary, guards, launcher=_Backend.program, has_tmpfs_options=_NO_NESTING in _Backend.namespaces)
-    inner_env, launcher_env = _split_loader_variables(env)
+    inner_env, launcher_env = _split_loader_variables(_for_tools(env, cwd, mounts.held))
     inside = limits.inside(boundary.fence, argv)
     restorer = _signal_restorer() if tty else None
     if restorer is not None:
@@ -303,6 +303,30 @@ def _split_loader_variables(env: Mapping[str, str]) -> tuple[list[str], dict[str
         else:
             outer[name] = value
     return inner, outer
+
+
+def _for_tools(env: Mapping[str, str], cwd: str, held: Sequence[str]) -> dict[str, str]:
+    """The environment, with what two tools need to know of a sandbox.
+
+    Go takes every `.git` for a repository, and a build fails where git finds none in it: in a placeholder. tar, for
+    root, gives files to the owners they had elsewhere, for which root has no right here.
+    """
+    found = dict(env)
+    flags = env.get("GOFLAGS", "")
+    if "-buildvcs" not in flags and any(path.endswith("/.git") for path in held) and not _is_in_repository(cwd, held):
+        found["GOFLAGS"] = f"{flags} -buildvcs=false".lstrip()
+    if os.getuid() == 0:
+        found.setdefault("TAR_OPTIONS", "--no-same-owner")
+    return found
+
+
+def _is_in_repository(folder: str, held: Sequence[str]) -> bool:
+    folder = os.path.realpath(folder)
+    while not os.path.lexists(f"{folder}/.git") or f"{folder}/.git" in held:
+        if folder == "/":
+            return False
+        folder = os.path.dirname(folder)
+    return True
 
 
 def _signal_restorer() -> str | None:

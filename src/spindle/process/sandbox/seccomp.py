@@ -131,6 +131,16 @@ _OWNERS_AND_TIMES = (
     *((132, None), (235, None), (261, None), (280, 88)),  # utime, utimes, futimesat, utimensat
 )
 _OTHERS_RIGHTS = 0o6000
+_OWNERS_RIGHTS = 0o4000
+"""Whoever runs such a program is its owner meanwhile; a command must not leave that behind for others. The group's are
+left alone, since folders have the same mark and mean something harmless by it."""
+_NEW_FILE = 0o20000100
+"""O_CREAT, and what O_TMPFILE has beside O_DIRECTORY."""
+_OPENS = ((1, (2, None)), (2, (257, 56)))
+"""open, openat: which argument has the flags; the mode is the next one, and means something only for a new file."""
+_FILE_MAKERS = ((1, (85, None)), (1, (133, None)), (2, (259, 33)))
+"""creat, mknod, mknodat: which argument is the mode."""
+_OPENAT2 = (437, 437)
 _SET_FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)
 _OF_OTHERS = (
     (0, (302, 261)),  # prlimit64
@@ -175,6 +185,13 @@ def confinement(arch: str, *, inet: bool = True, unix: bool = True) -> bytes:
     code.on(_FCNTL[which], _refuse_values(1, _LEASES))
     code.on(_PERSONALITY[which], _allow_values(0, _PERSONALITIES, errno.EPERM))
     code.on(_SOCKET[which], _socket_rule(families))
+    code.on(_OPENAT2[which], [_return(_ERRNO | errno.ENOSYS)])  # its mode is in memory; who uses it can do without
+    for argument, numbers in _OPENS:
+        if (number := numbers[which]) is not None:
+            code.on(number, _refuse_mode_of_new(argument, _OWNERS_RIGHTS))
+    for argument, numbers in (*_MODES, *_FILE_MAKERS):
+        if (number := numbers[which]) is not None:
+            code.on(number, _refuse_bits(argument, _OWNERS_RIGHTS))
     if not unix:
         code.on(_SOCKETPAIR[which], _on_unix_datagrams(_ERRNO | errno.EPERM))
     for numbers in _CALLS.values():
@@ -278,6 +295,17 @@ def _refuse_bits(index: int, bits: int) -> list[bytes]:
         _jump(_ANY_BIT, bits, 0, 1),
         _return(_ERRNO | errno.EPERM),
         _return(_ALLOW),
+    ]
+
+
+def _refuse_mode_of_new(flags: int, bits: int) -> list[bytes]:
+    return [
+        _load_argument(flags),
+        _jump(_ANY_BIT, _NEW_FILE, 0, 2),
+        _load_argument(flags + 1),
+        _jump(_ANY_BIT, bits, 1, 0),
+        _return(_ALLOW),
+        _return(_ERRNO | errno.EPERM),
     ]
 
 
