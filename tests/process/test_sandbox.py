@@ -255,7 +255,9 @@ async def test_a_launcher_inside_a_root_cannot_be_replaced(table: ProcessTable, 
     policy = SandboxPolicy(mode="workspace-write", writable_roots=(top,), exclude_slash_tmp=True)
     # Only asked, not tried: if this fails, the launcher must survive it.
     folders = [launcher.rsplit("/", depth)[0] for depth in range(launcher.count("/") - 1)]
-    script = "for path in " + " ".join(folders) + '; do [ -w "$path" ] && echo "$path"; done; echo end'
+    # A folder that is a mount can be written in, but not be moved away.
+    test = '[ -w "$path" ] && ! mountpoint -q "$path" && echo "$path"'
+    script = f"[ -w {launcher} ] && echo it; for path in {' '.join(folders)}; do {test}; done; echo end"
     assert await said(table, command(script, policy)) == "end\n"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from typing import Literal
 
@@ -24,6 +25,9 @@ MORE_PROTECTED = (".vscode", ".envrc", ".husky")
 _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 """Never writable roots, whatever $TMPDIR says: the kernel's own files, and the devices of the machine."""
 _SHARED_MEMORY = "/dev/shm"
+
+_INSTALLED = ("site-packages", "dist-packages")
+_PARTS_OF_ENVIRONMENT = ("bin", "lib", "pyvenv.cfg")
 
 _POINTER_LIMIT = 4096
 _MOST_STEPS = 1000
@@ -53,6 +57,8 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     """The folders below which writing is allowed; resolved."""
     homes: tuple[str, ...] = ()
     """The agent's own folders, never writable even below a root; resolved."""
+    programs: tuple[str, ...] = ()
+    """Where the agent is installed, if below a root: what is written there runs outside with its next start."""
     denied: tuple[str, ...] = ()
     """Absolute globs of what may not be read."""
     fence: Fence = Fence()
@@ -70,7 +76,8 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_full_access:
             return True
         real = os.path.realpath(absolute(path, self.cwd))
-        if not any(is_below(real, root) for root in self.roots) or any(is_below(real, home) for home in self.homes):
+        own = (*self.homes, *self.programs)
+        if not any(is_below(real, root) for root in self.roots) or any(is_below(real, path) for path in own):
             return False
         return self.may_read(real) and not any(_is_protected(real, root, self.fence.protected) for root in self.roots)
 
@@ -94,7 +101,7 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     def protected(self) -> tuple[str, ...]:
         """What stays read-only below the roots, existing or not, as it is now. Outside of them everything does."""
         paths = dict.fromkeys(path for root in self.roots for path in protected_paths(root, self.fence.protected))
-        paths.update(dict.fromkeys(self.homes))
+        paths.update(dict.fromkeys((*self.homes, *self.programs)))
         return tuple(path for path in paths if any(is_below(path, root) and path != root for root in self.roots))
 
 
@@ -110,7 +117,8 @@ def boundary_of(
         from spindle.policy import deny  # only for those who deny something
 
         denied = deny.absolute_patterns(fence.deny_read, tuple(dict.fromkeys((os.path.realpath(cwd), *roots))))
-    return Boundary(policy=policy, cwd=cwd, roots=roots, homes=homes, denied=denied, fence=fence)
+    programs = _programs_below(roots)
+    return Boundary(policy=policy, cwd=cwd, roots=roots, homes=homes, programs=programs, denied=denied, fence=fence)
 
 
 def writable_roots(
@@ -164,6 +172,22 @@ def _is_led_by_link(root: str, real: Mapping[str, str]) -> bool:
 
 def _is_system_folder(path: str) -> bool:
     return any(is_below(path, folder) for folder in _SYSTEM_FOLDERS) and not is_below(path, _SHARED_MEMORY)
+
+
+def _programs_below(roots: tuple[str, ...]) -> tuple[str, ...]:
+    """The agent's virtual environment and its package in there. A source tree that it runs from stays writable: whoever
+    works on the agent itself wants that. So does an environment around a root."""
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    places = [os.path.realpath(sys.prefix)] if sys.prefix != sys.base_prefix else []
+    if os.path.basename(os.path.dirname(package)) in _INSTALLED:
+        places.append(os.path.dirname(package))
+    found: dict[str, None] = {}
+    for place in places:
+        if place in roots:
+            found.update(dict.fromkeys(f"{place}/{name}" for name in _PARTS_OF_ENVIRONMENT))
+        elif any(is_below(place, root) for root in roots) and not any(is_below(root, place) for root in roots):
+            found[place] = None
+    return tuple(found)
 
 
 def agent_home(env: Mapping[str, str]) -> str:

@@ -80,7 +80,8 @@ class Mounts:
 def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[str]:
     """What to mount read-only over the roots, each path once. Paths outside every root are read-only anyway."""
     paths = {path: None for path in boundary.protected() if path not in boundary.homes or not _is_missing(path)}
-    paths.update(dict.fromkeys(_around_launcher(roots, launcher)))
+    if not any(is_below(_real(launcher), path) for path in paths):
+        paths.update(dict.fromkeys(_around_launcher(roots, launcher)))
     found: dict[str, None] = {}
     for path in paths:
         if not any(is_below(path, root) and path != root for root in roots):
