@@ -417,8 +417,11 @@ def test_the_page_fits_every_screen(recorded: Recorded, tmp_path: Path, width: i
     # phone, a frame can.
     ruler = (
         "<script>addEventListener('load', () => parent.postMessage([document.documentElement.scrollWidth,"
-        "innerWidth, document.querySelector('svg').getBoundingClientRect().height], '*'))</script>"
+        "innerWidth, document.querySelector('svg').getBoundingClientRect().height,"
+        "Math.max(...[...document.querySelectorAll('.x span')].map(it => it.offsetHeight))], '*'))</script>"
     )
+    # As in a long thread, where the last number stands at the edge.
+    text = re.sub(r'<span style="left:[^"]*">\d+</span></div>', '<span style="left:99.99%">5000</span></div>', text)
     text, changes = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', ruler, text)
     assert changes == 1
     (tmp_path / "page.html").write_text(text)
@@ -427,5 +430,6 @@ def test_the_page_fits_every_screen(recorded: Recorded, tmp_path: Path, width: i
         f'<body><iframe src="page.html" style="border:0;width:{width}px;height:900px"></iframe>'
     )
     seen = Seen(tmp_path / "frame.html", tmp_path)
-    ((needed, given, height),) = re.findall(r'data-measured="(\d+),(\d+),([\d.]+)"', seen.dom)
+    ((needed, given, height, label),) = re.findall(r'data-measured="(\d+),(\d+),([\d.]+),(\d+)"', seen.dom)
     assert int(needed) <= int(given) <= width and float(height) > 100
+    assert 5 < int(label) < 30  # one line of small print
