@@ -29,6 +29,7 @@ from spindle.context.visible import pair_calls
 from spindle.context.wording import SUMMARY_PREAMBLE, SUMMARY_PROMPT, compaction_warning, is_summary
 from spindle.errors import ModelError
 from spindle.protocol.items import (
+    Item,
     assistant_message,
     developer_message,
     encode_json,
@@ -36,6 +37,8 @@ from spindle.protocol.items import (
     item_text,
     user_message,
 )
+from spindle.thread.history import History
+from spindle.thread.rollout import Record
 
 PERMISSIONS = developer_message("<permissions instructions>\nold\n</permissions instructions>")
 AGENTS = user_message("# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>\nrule\n</INSTRUCTIONS>")
@@ -121,7 +124,7 @@ def test_messages_keep_their_texts_and_lose_their_pictures():
     }
     only = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]}
     assert kept_messages([shown, only, {"type": "message", "role": "user", "content": "plain"}]) == [
-        user_message("<image>\nwhat is this?"),
+        user_message("what is this?"),
         user_message("plain"),
     ]
 
@@ -351,3 +354,21 @@ def test_whatever_is_left_out_the_rest_fits_and_no_pair_is_torn(parts: list[list
 def test_from_the_third_compaction_on_people_are_warned_more_strongly():
     assert compaction_warning(1) == compaction_warning(2) != compaction_warning(3)
     assert "3 times" in compaction_warning(3)
+
+
+def test_pictures_leave_nothing_behind_but_the_words_beside_them() -> None:
+    def part(text: str) -> dict[str, str]:
+        return {"type": "input_text", "text": text}
+
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+    opened = (part("<image>"), part("<image name=[Image #1]>"), part('<image name=[Image #2] path="a.png">'))
+    shown = [each for tag in opened for each in (tag, picture, part("</image>"))]
+    with_words: Item = {"type": "message", "role": "user", "content": [*shown, part("What is it?"), part("<image>")]}
+    without: Item = {"type": "message", "role": "user", "content": shown}
+    assert kept_messages([with_words, without]) == [user_message("What is it?\n<image>")]
+    # Files without a replacement are folded by the same rule, as the program did that wrote them.
+    history = History()
+    for item in (with_words, without):
+        history.append_item(item)
+    history._fold(Record("compacted", b'{"message":"SUMMARY"}', ""))
+    assert [entry.item for entry in history.entries] == [user_message("What is it?\n<image>"), user_message("SUMMARY")]

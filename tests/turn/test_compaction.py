@@ -21,6 +21,7 @@ from spindle.protocol.events import (
     TaskStarted,
     TokenCount,
     TurnAborted,
+    UserMessage,
     Warning,
 )
 from spindle.protocol.ops import Compact, Interrupt
@@ -286,6 +287,22 @@ async def test_an_interrupt_leaves_the_thread_as_it_was(start: Any) -> None:
     assert isinstance((await driver.end_of(sub_id))[-1], TurnAborted)
     after = [entry.raw for entry in driver.session.thread.history.entries]
     assert after[: len(before)] == before and len(after) == len(before) + 1
+
+
+async def test_what_was_said_stays_said_when_there_was_no_room_for_it(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P1", runs("c1"), says("one", usage=FULL))
+    messages = await driver.turn("P2", fails(ModelError("refused", "bad_request")))
+    assert [m.message for m in of(messages, Error)] == ["refused"] and of(messages, UserMessage)[0].message == "P2"
+    driver.model.script(waits(30))
+    sub_id = driver.begin("P3")
+    await driver.until(ItemStarted, sub_id=sub_id)
+    driver.submit(Interrupt())
+    assert isinstance((await driver.end_of(sub_id))[-1], TurnAborted)
+    await driver.turn("P4", says("SUMMARY"), says("done"))
+    said = texts(driver.inputs[-1])
+    assert [text for text in said if text[:1] == "P"] == ["P1", "P2", "P3", "P4"]
+    assert said[said.index("P3") + 1].startswith("<turn_aborted>")
 
 
 async def test_an_empty_summary_is_named_as_such(start: Any) -> None:

@@ -24,10 +24,9 @@ from spindle.context.wording import (
     SUMMARY_PREAMBLE,
     SUMMARY_PROMPT,
     is_summary,
-    said_text,
 )
 from spindle.errors import ModelError
-from spindle.protocol.items import Item, is_output, is_user_input, item_text, user_message
+from spindle.protocol.items import Item, is_output, is_user_input, item_text, said_text, user_message
 
 if TYPE_CHECKING:
     from spindle.context.ledger import WorkLedger

@@ -25,9 +25,18 @@ from spindle.context.calls import (
     tool_of,
     whole_file,
 )
-from spindle.context.wording import is_summary, said_text
+from spindle.context.wording import is_summary
 from spindle.errors import ThreadError
-from spindle.protocol.items import Item, call_id_of, decode_json, is_call, is_output, is_user_input, item_text
+from spindle.protocol.items import (
+    Item,
+    call_id_of,
+    decode_json,
+    is_call,
+    is_output,
+    is_user_input,
+    item_text,
+    said_text,
+)
 
 Author = Literal["user", "model", "config"]
 

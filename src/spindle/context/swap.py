@@ -16,8 +16,8 @@ from spindle.context.compaction import (
     standing_context,
 )
 from spindle.context.tokens import estimate_tokens
-from spindle.context.wording import is_summary, said_text
-from spindle.protocol.items import Item
+from spindle.context.wording import is_summary
+from spindle.protocol.items import Item, said_text
 
 if TYPE_CHECKING:
     from spindle.context.ledger import WorkLedger

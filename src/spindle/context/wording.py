@@ -37,16 +37,6 @@ def is_summary(item: Item) -> bool:
     return item.get("type") == "message" and item.get("role") == "user" and item_text(item).startswith(SUMMARY_PREAMBLE)
 
 
-def said_text(message: Item) -> str:
-    """The words of a person's message: its texts, a line for each; pictures are left out."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else ()
-    texts = (part.get("text") for part in parts if isinstance(part, dict))
-    return "\n".join(text for text in texts if isinstance(text, str) and text)
-
-
 def compaction_warning(times: int) -> str:
     """What people are told after the thread was compacted for the `times`-th time."""
     if times < 3:

@@ -268,7 +268,14 @@ class Turns:
         prefixes = self.approvals.prefixes_to_tell(settings, say)
         snapshot = self._briefing.before_input(thread, settings, say, prefixes)
         await self._announce(running)
-        await self._make_room(running, model=model_before)
+        try:
+            await self._make_room(running, model=model_before)
+        except (SpindleError, asyncio.CancelledError) as error:
+            # What a person said stays said, though there was no room for it. A hook that might object is not asked by
+            # a turn that was stopped.
+            if running.hooks is None or isinstance(error, SpindleError):
+                await self._take_input(running, op)
+            raise
         is_stopped = running.hooks is not None and await running.hooks.begin() is not None
         is_taken = not is_stopped and await self._take_input(running, op)
         thread.history.append_turn_context(

@@ -107,6 +107,25 @@ def call_id_of(item: Item) -> str:
     return given if isinstance(given, str) else ""
 
 
+def said_text(message: Item) -> str:
+    """The words of a person's message: its texts, a line for each; pictures and the tags around them are left out."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    places = {place + step for place, part in enumerate(parts) if part.get("type") == "input_image" for step in (-1, 1)}
+    said = [
+        text
+        for place, part in enumerate(parts)
+        if isinstance(text := part.get("text"), str) and text and not (place in places and _is_picture_tag(text))
+    ]
+    return "\n".join(said)
+
+
+def _is_picture_tag(text: str) -> bool:
+    return text in ("<image>", "</image>") or (text.startswith("<image ") and text.endswith(">"))
+
+
 def item_text(item: Item) -> str:
     """All text parts of a message, joined; a refusal is text too. A plain string counts as one part."""
     content = item.get("content")

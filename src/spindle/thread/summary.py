@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from spindle.protocol.items import Item, is_user_input, item_text, user_message
+from spindle.protocol.items import Item, is_user_input, item_text, said_text, user_message
 
 KEPT_MESSAGE_TOKENS = 20_000
 BYTES_PER_TOKEN = 4
@@ -30,10 +30,7 @@ def _said_by_the_person(item: Item, is_summary: Callable[[Item], bool]) -> str |
         return None
     if not is_user_input(item):
         return item_text(item) if _start(item).startswith("<turn_aborted>") else None
-    content = item.get("content")
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content or () if isinstance(part, dict) and part.get("text"))
+    return said_text(item) or None
 
 
 def _newest_within_budget(texts: list[str]) -> list[str]:
