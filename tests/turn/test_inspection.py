@@ -136,6 +136,21 @@ async def test_a_compaction_by_the_server_is_one_too(start: Any) -> None:
     assert found.report.requests[2].cache.cause == "compaction" and found.report.requests[2].sources["summary"] > 500
 
 
+async def test_the_size_of_a_shorter_thread_may_be_told_before_it(start: Any) -> None:
+    driver = await start()
+    await driver.turn("P1", says("one", usage=used(14_000, 0)))
+    driver.model.compactions.append([{"type": "compaction", "encrypted_content": "x" * 4_000}])
+    await driver.end_of(driver.submit(Compact()))
+    data = record_of(driver)
+    place = next(place for place, record in enumerate(data.records) if record.kind == "compacted")
+    size = next(record for record in data.records[place:] if b'"token_count"' in record.raw)
+    as_codex = [*data.records[:place], size, *data.records[place:]]
+    told = RolloutData(path=data.path, thread_id=data.thread_id, meta=data.meta, records=as_codex)
+    assert inspect_thread(told).report.breaks == inspect_thread(data).report.breaks
+    (broken,) = inspect_thread(told).report.breaks
+    assert broken.tokens_before >= 14_000 > broken.tokens_after
+
+
 async def test_the_tools_are_what_is_left_of_a_request(start: Any) -> None:
     driver = await start()
     await driver.turn("P", says("x", usage=used(10_000, 0)))

@@ -146,7 +146,7 @@ class _Fold:
                     record.timestamp,
                 )
             case "event_msg":
-                self._take_event(record)
+                self._take_event(place, record)
             case "compacted":
                 self._take_replaced(place, record, length)
             case _:
@@ -162,7 +162,11 @@ class _Fold:
     def _ends_after(self, place: int) -> bool:
         """The list as it stands will not be there any more after the next record."""
         rest = self._data.records[place + 1 : place + 2]
-        return not rest or rest[0].kind == "compacted" or b'"thread_rolled_back"' in rest[0].raw[:60]
+        return not rest or self._is_replaced_after(place) or b'"thread_rolled_back"' in rest[0].raw[:60]
+
+    def _is_replaced_after(self, place: int) -> bool:
+        """The next record is a shorter list. Some programs write its size before it."""
+        return any(record.kind == "compacted" for record in self._data.records[place + 1 : place + 2])
 
     def _take_item(self, item: Item, timestamp: str) -> None:
         if _is_answer(item):
@@ -180,7 +184,7 @@ class _Fold:
         if is_user_input(item) and not self._history.is_summary(item):
             self._turn += 1
 
-    def _take_event(self, record: Record) -> None:
+    def _take_event(self, place: int, record: Record) -> None:
         if not _is_count(record):
             return
         info = record.payload.get("info")
@@ -196,7 +200,7 @@ class _Fold:
             self._close_pending(last if last.total_tokens else None)
         elif last.input_tokens and is_new and self._answer is not None:
             self._add(None, last, record.timestamp, None)
-        elif not last.input_tokens and last.total_tokens:
+        elif not last.input_tokens and last.total_tokens and not self._is_replaced_after(place):
             # The size of a thread that was just shortened, or of a window that the server called full.
             self._counted = (last.total_tokens, self._history.generation, len(self._history.entries))
             if self._breaks and self._breaks[-1].kind == "compaction" and self._declared:
