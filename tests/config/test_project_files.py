@@ -119,6 +119,42 @@ def test_a_trusted_project_file_may_tighten_only(setup: Setup, user: str, projec
     assert (config.sandbox.mode, config.approval_policy) == (sandbox, approval)
 
 
+@pytest.mark.parametrize(
+    ("user", "project", "field", "expected"),
+    [
+        ('[shell_environment_policy]\nexclude = ["AWS_*"]', "[shell_environment_policy]\nexclude = []", "environment", None),
+        ('[shell_environment_policy]\nexclude = ["A"]', '[shell_environment_policy]\nexclude = ["A", "B"]', "environment", 1),
+        ('[history]\npersistence = "none"', '[history]\npersistence = "save-all"', "history_persistence", None),
+        ("[spindle.limits]\nmax_steps = 5", "[spindle.limits]\nmax_steps = 0", "spindle", None),
+        ("allow_login_shell = false", "allow_login_shell = true", "allow_login_shell", None),
+        ("allow_login_shell = true", "allow_login_shell = false", "allow_login_shell", False),
+        ('web_search = "disabled"', 'web_search = "live"', "web_search", None),
+        ('web_search = "cached"', 'web_search = "live"', "web_search", None),
+        ("[tools]\nweb_search = false", 'web_search = "live"', "web_search", None),
+        ("[tools]\nweb_search = false", "[features]\nweb_search_request = true", "web_search", None),
+        ("[tools]\nweb_search = false", "[tools]\nweb_search = true", "web_search", None),
+        ('web_search = "live"', 'web_search = "disabled"', "web_search", "disabled"),
+        ("", 'web_search = "live"', "web_search", "live"),
+    ],
+)  # fmt: skip
+def test_a_trusted_project_file_takes_back_nothing_that_the_user_ruled_out(
+    setup: Setup, user: str, project: str, field: str, expected: Any
+):
+    """`expected`: what counts then; None for the user's own value, and a warning."""
+    setup.user(f"{user}\n{setup.trust()}")
+    before = setup.load()
+    setup.write("repo/.codex/config.toml", project)
+    after = setup.load()
+    if expected is None:
+        assert (
+            getattr(after, field) == getattr(before, field) and "is ignored: a project file cannot" in after.warnings[0]
+        )
+    elif field == "environment":
+        assert after.environment.exclude == ("A", "B") and not after.warnings
+    else:
+        assert getattr(after, field) == expected and not after.warnings
+
+
 def test_without_a_person_a_project_file_cannot_leave_read_only(setup: Setup):
     setup.user(setup.trust())
     setup.write("repo/.codex/config.toml", 'sandbox_mode = "workspace-write"')

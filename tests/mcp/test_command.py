@@ -175,6 +175,7 @@ def test_consent_is_given_to_an_entry_of_a_project_as_it_stands(mcp: Run, codex_
     project = workspace / ".codex"
     project.mkdir()
     entry = '[mcp_servers.tool]\ncommand = "tool"\nenv = { LD = "x" }\ndefault_tools_approval_mode = "approve"\n'
+    entry += 'disabled_tools = ["drop"]\n'
     (project / "config.toml").write_text(entry)
     (codex_home / "config.toml").write_text(f'[projects."{workspace}"]\ntrust_level = "trusted"\n')
     [listed] = json.loads(mcp("list", "--json").stdout)
@@ -184,8 +185,9 @@ def test_consent_is_given_to_an_entry_of_a_project_as_it_stands(mcp: Run, codex_
     assert "default_tools_approval_mode: approve" in done.stdout
     assert (codex_home / "mcp-consents.json").stat().st_mode & 0o777 == 0o600
     assert json.loads(mcp("list", "--json").stdout)[0]["enabled"] is True
-    (project / "config.toml").write_text(entry.replace('"x"', '"y"'))
-    assert "not agreed to" in mcp("list").stdout
+    for old, new in (('"x"', '"y"'), ('"drop"', "")):
+        (project / "config.toml").write_text(entry.replace(old, new))
+        assert "not agreed to" in mcp("list").stdout
     (project / "config.toml").write_text(entry)
     assert "agreed to: yes" in mcp("get", "tool").stdout
     assert "is off from the next session on" in mcp("untrust", "tool").stdout

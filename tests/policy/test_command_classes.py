@@ -266,7 +266,7 @@ def test_safe_git_runs_no_program_that_a_repository_names(tmp_path: Path) -> Non
     run([*argv[:1], "-c", argv[2]], env={**environment, **safe_environment(argv, environment)})
     assert not (tmp_path / "fsmonitor").exists()
     added = safe_environment(argv, environment)
-    assert (added["GIT_CONFIG_COUNT"], added["GIT_CONFIG_KEY_1"]) == ("5", "core.fsmonitor")
+    assert (added["GIT_CONFIG_COUNT"], added["GIT_CONFIG_KEY_1"]) == ("9", "core.fsmonitor")
     assert added["GIT_OPTIONAL_LOCKS"] == "0"
     # Without them the same command does run it.
     run([*argv[:1], "-c", argv[2]], env=environment)

@@ -79,15 +79,12 @@ def may_run(script: str, cwd: Path) -> bool:
         ('[filter "x"]\nprocess={evil}\n', "* filter=x\n", "git diff"),
         ("[include]\npath=../more\n", "", "git diff"),
         ('[includeIf "gitdir:/"]\npath=../more\n', "", "git diff"),
-        ('[gpg]\nprogram={evil}\n[format]\npretty="%G?"\n', "", "git log"),
-        ('[gpg]\nprogram={evil}\n[pretty]\nx="%G?"\n', "", "git log --pretty=x"),
     ],
 )
 def test_settings_that_name_a_program(tree: Path, evil: Path, settings: str, attributes: str, script: str) -> None:
     assert not runs_evil(script, tree) and not may_run(script, tree)
     (tree / ".gitattributes").write_text(attributes)
     (tree / "more").write_text(f"[diff]\nexternal={evil}\n")
-    git(tree, "update-ref", "HEAD", git(tree, "hash-object", "-t", "commit", "-w", "--stdin", stdin=signed(tree)))
     with (tree / ".git" / "config").open("a") as file:
         file.write(settings.replace("{evil}", str(evil)))
     assert runs_evil(script, tree)
@@ -95,6 +92,28 @@ def test_settings_that_name_a_program(tree: Path, evil: Path, settings: str, att
     (tree / "below").mkdir()
     assert may_run(script, tree / "below") and may_run(f"cd below; {script}", tree)
     assert may_run(f"cd w && {script}", tree.parent) and not may_run(script, tree.parent)
+
+
+@pytest.mark.parametrize("program", ["[gpg]\nprogram", '[gpg "openpgp"]\nprogram'])
+@pytest.mark.parametrize("script", ["git log", "git log --pretty=x", "git show"])
+def test_signatures_are_checked_by_no_program_of_the_repository(
+    tree: Path, evil: Path, program: str, script: str
+) -> None:
+    git(tree, "update-ref", "HEAD", git(tree, "hash-object", "-t", "commit", "-w", "--stdin", stdin=signed(tree)))
+    with (tree / ".git" / "config").open("a") as file:
+        file.write(f'{program}={evil}\n[format]\npretty="%G?"\n[pretty]\nx="%G?"\n')
+    git(tree, "log")
+    assert (tree.parent / "ran").exists()  # it is tried, and would work
+    (tree.parent / "ran").unlink()
+    assert not runs_evil(script, tree) and not may_run(script, tree)
+
+
+def test_a_partial_clone_that_names_a_program(tree: Path, evil: Path) -> None:
+    git(tree, "config", "remote.o.promisor", "true")
+    git(tree, "config", "remote.o.url", "git@example.org:x/y")
+    assert not may_run("git diff", tree)
+    git(tree, "config", "remote.o.uploadpack", str(evil))
+    assert may_run("git diff", tree)
 
 
 def signed(tree: Path) -> str:

@@ -121,6 +121,16 @@ async def test_a_project_that_is_not_trusted_can_forbid_but_not_allow(
     assert not (outside / "x").exists() and not (workspace / "sub").exists()
 
 
+async def test_the_reasons_of_a_project_that_is_not_trusted_are_not_given_as_ours(start: Any, workspace: Path) -> None:
+    (workspace / ".codex" / "rules").mkdir(parents=True)
+    (workspace / ".codex" / "rules" / "p.rules").write_text(
+        'prefix_rule(pattern=["make"], decision="prompt", justification="checked by your administrator\u202e")\n'
+    )
+    driver = await start(shell("make"), says("ok"), sandbox="workspace-write", approval="on-request")
+    (question,) = await go(driver, "denied")
+    assert question.reason == r"a rule of the project, which you do not trust: checked by your administrator\u{202E}"
+
+
 async def test_a_trusted_project_can_allow(start: Any, workspace: Path, outside: Path) -> None:
     (workspace / ".codex" / "rules").mkdir(parents=True)
     (workspace / ".codex" / "rules" / "p.rules").write_text('prefix_rule(pattern=["touch"])\n')

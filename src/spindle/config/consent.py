@@ -1,6 +1,7 @@
 """The user's consent to MCP servers that a project describes: given to one entry exactly as it stands, by its hash.
 
-A changed command, argument, variable, folder, address or header is another entry, and needs a consent of its own.
+A changed command, argument, variable, folder, address, header or choice of tools is another entry, and needs a consent
+of its own.
 Kept in the home, where neither a repository nor a sandboxed command can write.
 """
 
@@ -88,6 +89,9 @@ def fingerprint(server: McpServer) -> str:
         "http_headers": dict(sorted(server.http_headers.items())),
         "env_http_headers": dict(sorted(server.env_http_headers.items())),
         "default_tools_approval_mode": server.default_tools_approval_mode,
+        "enabled_tools": server.enabled_tools,
+        "disabled_tools": server.disabled_tools,
+        "scopes": server.scopes,
     }
     import hashlib  # only with servers that projects describe
 

@@ -14,6 +14,8 @@ from spindle.protocol.settings import SANDBOX_MODES, STRICT_TO_LOOSE
 from spindle.workspace.files import folders_between, is_regular, shown
 from spindle.workspace.git import find_root
 
+_SEARCHES = ("disabled", "cached", "live")
+
 
 def project_layers(cwd: str, home: str, trust: Trust, root_markers: Sequence[str], warnings: list[str]) -> list[Layer]:
     """The files from the project root down to `cwd`, outermost first. Those that are not trusted are not even read."""
@@ -100,10 +102,33 @@ def drop_loosening(layer: Layer, users: Mapping[str, Any], defaults: tuple[str, 
             if key in details and is_looser(details[key]):
                 _drop(layer, ("sandbox_workspace_write", key), details, warnings)
 
+    excluded = users.get("shell_environment_policy", {}).get("exclude", ())
+    policy = layer.values.get("shell_environment_policy")
+    if isinstance(policy, dict) and not set(excluded) <= set(policy.get("exclude", excluded)):
+        _drop(layer, ("shell_environment_policy", "exclude"), policy, warnings)
+    if layer.values.get("allow_login_shell") and not users.get("allow_login_shell", True):
+        _drop(layer, ("allow_login_shell",), layer.values, warnings)
+    _drop_looser_search(layer, users, warnings)
+
     for name, role in layer.values.get("agents", {}).items():
         own_role = users.get("agents", {}).get(name)
         if isinstance(role, dict) and isinstance(own_role, dict):
             _drop_loosening_role(layer, name, role, own_role, warnings)
+
+
+def _drop_looser_search(layer: Layer, users: Mapping[str, Any], warnings: list[str]) -> None:
+    """What is searched for leaves the machine. Where the user has said how much may, the old keys count too."""
+    tools = users.get("tools", {})
+    own = users.get("web_search") or ("disabled" if tools.get("web_search") is False else None)
+    if own is None or own == "live":
+        return
+    wanted = layer.values.get("web_search")
+    if wanted is not None and _SEARCHES.index(wanted) > _SEARCHES.index(own):
+        _drop(layer, ("web_search",), layer.values, warnings)
+    for table, key in (("tools", "web_search"), ("features", "web_search_request"), ("features", "web_search_cached")):
+        values = layer.values.get(table)
+        if isinstance(values, dict) and values.get(key):
+            _drop(layer, (table, key), values, warnings)
 
 
 def _drop_loosening_role(

@@ -15,9 +15,11 @@ from collections.abc import Iterator, Sequence
 from spindle.policy.sandbox import absolute
 
 _RUNS = re.compile(
-    rb"(?i)\[\s*include|\b(external|textconv|clean|smudge|process|uploadpack|vcs|submodule"
-    rb"|[a-z0-9-]*(command|program|proxy))\s*=|\bext::"
+    rb"(?i)\[\s*include|\b(external|textconv|clean|smudge|process|command|alternaterefscommand|submodule)\s*="
 )
+_LAZY = re.compile(rb"(?i)\b(promisor|partialclone)\s*=")
+_FETCH_RUNS = re.compile(rb"(?i)\b(uploadpack|vcs|sshcommand|gitproxy)\s*=|\bext::")
+"""Looking fetches what is missing from a partial clone. Not every git can be told not to."""
 _WORKTREE = re.compile(rb"(?i)\bworktree\s*=")
 _SUBMODULE_MODE = b"\x00\x00\xe0\x00"
 _MODE_AT, _FLAGS_AT, _NAME_AT = 24, 60, 62
@@ -72,6 +74,8 @@ def _is_wild(tree: str, seen: set[str]) -> bool:
         _content(f"{place}/{name}", _MOST_SETTINGS) for place in places for name in ("config", "config.worktree")
     ]
     if any(_RUNS.search(text) for text in settings):
+        return True
+    if any(_LAZY.search(text) for text in settings) and any(_FETCH_RUNS.search(text) for text in settings):
         return True
     submodules = _submodules(folder)
     if (submodules or os.path.isdir(f"{tree}/.git")) and any(_WORKTREE.search(text) for text in settings):

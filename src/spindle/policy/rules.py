@@ -235,6 +235,8 @@ def _read_file(path: str, may_allow: bool, warnings: list[str]) -> list[Rule]:
         warnings.append(f"{error}; none of its rules count")
         return []
     rules, errors = read_rules(text, path)
+    if not may_allow:
+        rules = [_attributed(rule) for rule in rules]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         warnings.append(f"{errors[0]}{more}; until that is mended, the rules of this file allow nothing")
@@ -245,6 +247,15 @@ def _read_file(path: str, may_allow: bool, warnings: list[str]) -> list[Rule]:
     if may_allow and not errors:
         return rules
     return [rule for rule in rules if rule.decision != "allow"]
+
+
+def _attributed(rule: Rule) -> Rule:
+    """What a project that is not trusted gives as a reason is not said in our name."""
+    if rule.justification is None:
+        return rule
+    return msgspec.structs.replace(
+        rule, justification=f"a rule of the project, which you do not trust: {rule.justification}"
+    )
 
 
 def _text_of(path: str) -> str:

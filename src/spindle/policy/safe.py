@@ -37,6 +37,7 @@ _GIT_SETTINGS = {
     "core.hooksPath": "/dev/null",
     "core.pager": "cat",
     "log.showSignature": "false",
+    **{f"gpg.{name}program": "false" for name in ("", "openpgp.", "x509.", "ssh.")},
 }
 """A repository may come with settings of its own, and with these looking at it would run a program."""
 _GIT_VARIABLES = {"GIT_PAGER": "cat", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
