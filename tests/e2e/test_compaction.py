@@ -65,3 +65,16 @@ def test_outputs_that_no_request_has_shown_yet_count_when_the_thread_is_resumed(
     server.script(turn(message("SUMMARY")), turn(message("done")))
     run("resume", thread_id, "go on")
     assert [asks_for_summary(request) for request in server.turns_asked[2:]] == [True, False]
+
+
+def test_a_server_that_says_nothing_of_a_cache_has_missed_nothing(
+    run: Any, server: FakeServer, spindle_cmd: list[str], environment: dict[str, str]
+) -> None:
+    usage = {"input_tokens": 8_000, "output_tokens": 10, "total_tokens": 8_010}
+    end = {"type": "response.completed", "response": {"id": "resp", "usage": usage}}
+    server.script(*(turn(call("exec_command", {"cmd": "true"}, f"c{number}"), end=end) for number in range(3)))
+    server.otherwise(turn(message("done"), end=end))
+    thread_id = run("go")[0]["thread_id"]
+    told = subprocess.run([*spindle_cmd, "context", thread_id, "--json"], env=environment, check=True, stdout=-1)
+    report = json.loads(told.stdout)
+    assert len(report["requests"]) == 4 and report["totals"]["lost_tokens"] == {}

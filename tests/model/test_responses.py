@@ -299,7 +299,10 @@ def test_done_is_like_completed_and_needs_no_id() -> None:
     ],
 )
 def test_missing_counts_are_zero_and_a_missing_total_is_the_sum(usage: Any, counted: TokenUsage | None) -> None:
-    assert decode({"type": "response.completed", "response": {"usage": usage}}) == [Completed(None, counted)]
+    (completed,) = decode({"type": "response.completed", "response": {"usage": usage}})
+    assert isinstance(completed, Completed) and completed.usage == counted
+    # Who says nothing of a cache has not said that nothing was in it.
+    assert completed.counts_cached == (counted is None or counted.cached_input_tokens > 0)
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,8 @@ async def test_what_was_said_stays_said_when_there_was_no_room_for_it(start: Any
     driver = await start(config=LOCAL)
     await driver.turn("P1", runs("c1"), says("one", usage=FULL))
     messages = await driver.turn("P2", fails(ModelError("refused", "bad_request")))
-    assert [m.message for m in of(messages, Error)] == ["refused"] and of(messages, UserMessage)[0].message == "P2"
+    assert [m.message for m in of(messages, Error)] == ["the thread could not be compacted: refused"]
+    assert of(messages, UserMessage)[0].message == "P2"
     driver.model.script(waits(30))
     sub_id = driver.begin("P3")
     await driver.until(ItemStarted, sub_id=sub_id)

@@ -202,13 +202,16 @@ class CacheLedger:
             self._parts, self._ends, self._warm = parts, ends, warm
         return entry
 
-    def note_usage(self, input_tokens: int, cached_tokens: int) -> CacheEntry | None:
-        """What the provider reported about the last request; gives its finished entry."""
+    def note_usage(self, input_tokens: int, cached_tokens: int | None) -> CacheEntry | None:
+        """What the provider reported about the last request; gives its finished entry.
+
+        None where it says nothing about a cache: then nobody knows whether anything was missed.
+        """
         if not self.entries:
             return None
         entry = self.entries[-1]
-        lost = max(0, min(self._cached_before, input_tokens) - cached_tokens)
-        missed = self._missed(entry, cached_tokens)
+        lost = 0 if cached_tokens is None else max(0, min(self._cached_before, input_tokens) - cached_tokens)
+        missed = None if cached_tokens is None else self._missed(entry, cached_tokens)
         done = msgspec.structs.replace(
             entry,
             reported_input=input_tokens,
@@ -240,7 +243,7 @@ class CacheLedger:
         return Forecast(causes[0], tokens) if causes and tokens else None
 
     def totals(self) -> CacheTotals:
-        done = [entry for entry in self.entries if entry.reported_input is not None]
+        done = [entry for entry in self.entries if entry.reported_cached is not None]
         lost: dict[str, int] = {}
         for entry in done:
             if entry.missed:

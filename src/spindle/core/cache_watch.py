@@ -32,7 +32,9 @@ class CacheWatch:
         """The next request will not continue the one before it, for this reason."""
         self._declared.append(cause)
 
-    def note(self, request: Request, usage: TokenUsage, *, is_side: bool = False) -> CacheEntry | None:
+    def note(
+        self, request: Request, usage: TokenUsage, *, is_side: bool = False, counts_cached: bool = True
+    ) -> CacheEntry | None:
         """A request that was answered, and what its answer cost."""
         from spindle.context.cache import RequestParts
 
@@ -47,7 +49,7 @@ class CacheWatch:
         if not is_side:
             self._declared = []
         self._answered = now
-        return self.ledger.note_usage(usage.input_tokens, usage.cached_input_tokens)
+        return self.ledger.note_usage(usage.input_tokens, usage.cached_input_tokens if counts_cached else None)
 
     def forecast_of(self, model: str | None = None, *, tools: bytes | None = None) -> Forecast | None:
         """What another model, or another list of tools, costs once; None when it is not worth a word."""

@@ -120,7 +120,10 @@ class Compactor:
         shown = {"type": "ContextCompaction", "id": thread.clock.uuid7()}
         emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
         snapshot = self._briefing.anew(thread, shown_to or settings, emit)
-        message, replacement = await self._shortened(settings, snapshot, instructions, emit)
+        try:
+            message, replacement = await self._shortened(settings, snapshot, instructions, emit)
+        except ModelError as error:
+            raise ModelError(f"the thread could not be compacted: {error}", error.info) from error
         thread.history.append_compacted(message, replacement)
         thread.cache.declare("compaction")
         self._briefing.was_told(snapshot)
@@ -208,9 +211,9 @@ class _Summariser:
                 match event:
                     case ItemDone(item={"type": "message"} as item):
                         said.append(item_text(item))
-                    case Completed(usage=usage) if usage is not None:
+                    case Completed(usage=usage, counts_cached=counts_cached) if usage is not None:
                         self._thread.total_usage = self._thread.total_usage + usage
-                        self._thread.cache.note(request, usage, is_side=True)
+                        self._thread.cache.note(request, usage, is_side=True, counts_cached=counts_cached)
                     case _:
                         pass
         return "\n".join(said)

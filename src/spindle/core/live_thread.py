@@ -253,11 +253,13 @@ class LiveThread:
             self._counted, generation=self.history.generation, items=len(self.history.entries)
         )
 
-    def _watch_cache(self, usage: TokenUsage, emit: Callable[[Msg], None]) -> dict[str, Any] | None:
+    def _watch_cache(
+        self, usage: TokenUsage, counts_cached: bool, emit: Callable[[Msg], None]
+    ) -> dict[str, Any] | None:
         """Compare what the provider had in its cache with what it could have had."""
         if self._asked is None:
             return None
-        entry = self.cache.note(self._asked, usage)
+        entry = self.cache.note(self._asked, usage, counts_cached=counts_cached)
         self._asked = None
         if entry is None:
             return None
@@ -281,7 +283,7 @@ class LiveThread:
         if completed.usage is not None:
             self.last_usage = completed.usage
             self.total_usage = self.total_usage + completed.usage
-            watched = self._watch_cache(completed.usage, emit)
+            watched = self._watch_cache(completed.usage, completed.counts_cached, emit)
         if completed.response_id:
             self.history.append_bookmark(completed.response_id, cache=watched)
         self.report_usage(emit)

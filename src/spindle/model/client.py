@@ -80,6 +80,8 @@ class Completed(msgspec.Struct, frozen=True):
     """False when the model wants to be asked again at once."""
     reasoning_included: bool = False
     """The server's input count already holds the reasoning of earlier responses."""
+    counts_cached: bool = True
+    """The server says how much of the input it had in its cache; many local ones do not."""
 
 
 ModelEvent = (

@@ -149,6 +149,7 @@ class Decoder:
                 usage=read_usage(response.get("usage")),
                 end_turn=end_turn if isinstance(end_turn, bool) else None,
                 reasoning_included=self._reasoning_included,
+                counts_cached=_counts_cached(response.get("usage")),
             )
         ]
 
@@ -219,6 +220,13 @@ def read_usage(value: Any) -> TokenUsage | None:
         reasoning_output_tokens=_count(output_details, "reasoning_tokens"),
         total_tokens=_count(value, "total_tokens") if value.get("total_tokens") is not None else inputs + outputs,
     )
+
+
+def _counts_cached(usage: Any) -> bool:
+    if not isinstance(usage, dict):
+        return True  # nothing is counted at all
+    details = usage.get("input_tokens_details")
+    return isinstance(details, dict) and details.get("cached_tokens") is not None
 
 
 def _count(value: Any, name: str) -> int:
