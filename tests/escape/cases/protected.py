@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from escape.case import WRITING, Place, attack
@@ -82,6 +83,36 @@ def removes_a_file_of_the_repository_folder(p: Place) -> None:
 def writes_the_repository_through_a_hard_link(p: Place) -> None:
     os.link(f"{p.ws}/.git/config", f"{p.ws}/{p.case}")
     scribble(f"{p.ws}/{p.case}", "[core]\n")
+
+
+def link_before(*pairs: tuple[str, str]) -> Callable[[Any, str], None]:
+    """Second names for protected files, made outside, before the command."""
+
+    def make(arena: Any, case: str) -> None:
+        for source, name in pairs:
+            target = arena.ws / f"named-before/{case}/{name}"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.link(arena.ws / source, target)
+
+    return make
+
+
+HOOK, SETTINGS = ".git/hooks/pre-commit.sample", ".git/config"
+
+
+@attack("{ws}/.git", modes=WRITING, prepare=link_before((SETTINGS, "a"), (HOOK, "b")))
+def writes_the_repository_through_names_that_were_there_before(p: Place) -> None:
+    for name in ("a", "b"):
+        with open(f"{p.ws}/named-before/{p.case}/{name}", "a") as file:
+            file.write(p.mark)
+
+
+@attack("{ws}/.envrc", modes=WRITING, prepare=link_before((".envrc", "c")))
+def changes_what_the_shell_loads_through_another_name(p: Place) -> None:
+    name = f"{p.ws}/named-before/{p.case}/c"
+    p.loosen(lambda: os.chmod(name, 0o777))
+    with open(name, "a") as file:
+        file.write(p.mark)
 
 
 @protects("{ws}/.git")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from spindle.errors import SandboxUnavailable
@@ -30,6 +30,7 @@ _EMPTY = ("--size", "4096", "--perms", "0555", "--tmpfs")
 """Half the price of a bind. Whoever makes it writable writes into memory that vanishes with the command."""
 _UNREADABLE_FOLDER = ("--size", "4096", "--perms", "0000", "--tmpfs")
 _MOST_DENIED = 500
+_MOST_SEARCHED = 2000
 
 
 class Mounts:
@@ -94,7 +95,52 @@ def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[
                 f"{link} is a symbolic link, which a sandbox cannot keep from being replaced, so nothing was run; "
                 + _instead_of_link(path)
             )
-    return sorted(found)
+    return sorted({*found, *_other_names(found, roots)})
+
+
+def _other_names(protected: Iterable[str], roots: Sequence[str]) -> list[str]:
+    """Further names, below the roots, of protected files: made before, since a command cannot make any.
+
+    Looked for in the first folders only: whoever keeps backups as hard links has such files, with names elsewhere.
+    """
+    left = {file: names for path in protected for file, names in _with_names_elsewhere(path)}
+    found: list[str] = []
+    folders = 0
+    for root in roots if left else ():
+        for folder, below, files in os.walk(root):
+            below[:] = [name for name in below if f"{folder}/{name}" not in protected]
+            for path in (f"{folder}/{name}" for name in files):
+                if (file := _identity(path)) in left and path not in protected and path not in found:
+                    found.append(path)
+                    left[file] -= 1
+            folders += 1
+            if folders == _MOST_SEARCHED or not any(names > 0 for names in left.values()):
+                return found
+    return found
+
+
+def _identity(path: str) -> tuple[int, int]:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return (0, 0)  # it went away meanwhile
+    return (status.st_dev, status.st_ino)
+
+
+def _with_names_elsewhere(path: str) -> Iterator[tuple[tuple[int, int], int]]:
+    """What is run or obeyed later, as device and inode, and how many names it has beside the protected one."""
+    statuses: list[os.stat_result] = []
+    try:
+        if not os.path.isdir(path):
+            statuses.append(os.lstat(path))
+        for folder in (path, f"{path}/hooks", f"{path}/rules") if os.path.isdir(path) else ():
+            if os.path.isdir(folder):
+                statuses += [entry.stat(follow_symlinks=False) for entry in os.scandir(folder)]
+    except OSError:
+        pass  # it cannot be seen, or is not there
+    for status in statuses:
+        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            yield (status.st_dev, status.st_ino), status.st_nlink - 1
 
 
 def _link_on_the_way(path: str, roots: Sequence[str]) -> str | None:
