@@ -5,7 +5,8 @@ before it reads ("exit", "hang", "flood", "garbage", "big_line") · die_on: a to
 that is never answered · elicit_on: a tool that asks a person first · ping_on, log_on, change_on: tools that cause
 that · wrong_id: answers calls under another id · long: answers with so many characters · version, capabilities: of the
 handshake · resources, templates · stubborn: does not end when it is told to · describe_once: a file; where it exists
-already, tools are described otherwise · log: a file that gets every message · env: a file that gets the environment.
+already, tools are described otherwise · log: a file that gets every message · env: a file that gets the environment ·
+prints: what it writes to stderr, piece by piece.
 """
 
 import json
@@ -123,6 +124,8 @@ if "describe_once" in how:
 if "stubborn" in how:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+for piece in how.get("prints", ()):
+    os.write(2, piece.encode())
 begin(how.get("start", ""))
 for line in sys.stdin:
     received = json.loads(line)

@@ -169,6 +169,29 @@ async def test_a_program_is_never_looked_up_in_the_working_folder(
     assert not (workspace / "canary").exists() and "tiny" in warnings(driver)[0]
 
 
+async def test_what_a_server_tells_of_its_keys_is_neither_kept_nor_shown(
+    start: Opener, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It was given them, so it can print them, answer with them, and describe its tools with them."""
+    token, shaped = "canary-token-5f2e9a71c0", "ghp_canary0123456789abcdefghijklmnopqrst"
+    monkeypatch.setenv("MY_TOKEN", token)
+    how = {
+        "tools": ["a"],
+        "more": f" for {token}",
+        "prints": [f"with {token[:9]}", f"{token[9:]} and {shaped[:20]}", f"{shaped[20:]}\nat the end {token[:16]}"],
+        "answers": {"a": {"content": [{"type": "text", "text": f"got {shaped}"}], "structuredContent": {"k": shaped}}},
+    }
+    driver = await start(calls("mcp__tiny__a", {"text": "x"}, "c1"), says("done"), config=servers(tiny=stub(how)))
+    [end] = [msg for msg in await driver.turn("hello") if isinstance(msg, McpToolCallEnd)]
+    await driver.close()
+    assert end.result["Ok"]["content"][0]["text"] == "got [secret: GitHub token]"
+    assert end.result["Ok"]["structuredContent"] == {"k": "[secret: GitHub token]"}
+    [described] = [tool for tool in json.loads(driver.model.requests[0].tools) if tool.get("name") == "mcp__tiny__a"]
+    assert described["description"] == "does a for [secret: MY_TOKEN]"
+    [log] = tmp_path.rglob("mcp-tiny.log")
+    assert log.read_text() == "with [secret: MY_TOKEN] and [secret: GitHub token]\nat the end [secret: MY_TOKEN]"
+
+
 # ---- calls -----------------------------------------------------------------------------------------
 
 

@@ -207,14 +207,15 @@ async def test_a_rule_does_not_let_a_planted_program_out(
 async def test_a_relative_path_in_a_rule_means_the_file_in_the_threads_folder(
     start: Any, workspace: Path, outside: Path, rules: Path
 ) -> None:
-    (rules / "mine.rules").write_text('prefix_rule(pattern=["./build"])\n')
-    for folder in (workspace, workspace / "sub"):
+    (rules / "mine.rules").write_text('prefix_rule(pattern=["./build"])\nprefix_rule(pattern=["~/build"])\n')
+    for folder in (workspace, workspace / "sub", workspace / "~"):
         folder.mkdir(exist_ok=True)
         (folder / "build").write_text(f"#!/bin/sh\ntouch {outside}/{folder.name}\n")
         (folder / "build").chmod(0o755)
     driver = await start(
         shell("./build", "c1", workdir="sub"),
         calls("shell", {"command": ["./build"], "workdir": "sub"}, "c2"),
+        calls("shell", {"command": ["~/build"]}, "c5"),
         shell("cd sub && ./build", "c3"),
         shell("./build", "c4"),
         says("ok"),

@@ -20,6 +20,7 @@ from spindle.mcp.spec import McpServer
 from spindle.mcp.stdio import StdioChannel
 from spindle.policy.secrets import Secrets
 from spindle.process.companion import Companions
+from spindle.protocol.items import decode_json, encode_payload
 from spindle.tools.router import ToolSet
 from spindle.tools.tool import Tool
 
@@ -32,8 +33,9 @@ def make_servers(request: SessionRequest, build: BuildTools, secrets: Secrets) -
     companions = Companions(request.clock)
 
     def connect(spec: McpServer, on_changed: Callable[[str], None]) -> Connection:
-        log = ServerLog(config.log_dir, spec.name)
-        return Connection(spec, lambda: _channel(spec, request, companions, log, secrets), log, on_changed)
+        log = ServerLog(config.log_dir, spec.name, secrets)
+        clean = partial(_without_secrets, secrets=secrets)
+        return Connection(spec, lambda: _channel(spec, request, companions, log, secrets), log, on_changed, clean)
 
     is_owner = request.pool is None
     wanted: Wanted = (config.mcp_servers, blocked_servers(config.home, config.mcp_servers))
@@ -45,6 +47,13 @@ def make_servers(request: SessionRequest, build: BuildTools, secrets: Secrets) -
         is_owner=is_owner,
         close=companions.close,
     )
+
+
+def _without_secrets(listed: list[Any], secrets: Secrets) -> list[Any]:
+    """A server knows what it was given, and its descriptions go to the model with every request."""
+    raw = encode_payload(listed)
+    masked = secrets.mask_json(raw)
+    return listed if masked is raw else decode_json(masked)
 
 
 def blocked_servers(home: str, servers: Mapping[str, McpServer]) -> dict[str, str]:

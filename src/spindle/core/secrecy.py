@@ -47,6 +47,9 @@ _FROM_TOOLS = (
 )
 """These quote files and commands: what only looks like a secret is masked in them too."""
 
+_FROM_SERVERS = "mcp_tool_call_end"
+"""So do these, which are known by their tag: their module is loaded with the first server."""
+
 _OUTPUT_FIELDS = frozenset(("stdout", "stderr", "aggregated_output", "formatted_output"))
 """What a command printed was masked when it was taken from the command."""
 
@@ -55,7 +58,7 @@ def masked_msg(msg: Msg, secrets: Secrets) -> Msg:
     """The message without secrets; the same object when it has none."""
     if isinstance(msg, _MASKED_BEFORE):
         return msg
-    if isinstance(msg, _FROM_TOOLS):
+    if isinstance(msg, _FROM_TOOLS) or msg.__struct_config__.tag == _FROM_SERVERS:
         skipped = _OUTPUT_FIELDS if isinstance(msg, ExecCommandEnd) else frozenset[str]()
         wire = msg_to_wire(msg)
         masked = {

@@ -27,13 +27,20 @@ class Connection:
     """Owned by the pool. `start` once; after that calls may come at any time, also several at once."""
 
     def __init__(
-        self, spec: McpServer, open_channel: Callable[[], Channel], log: ServerLog, on_changed: Callable[[str], None]
+        self,
+        spec: McpServer,
+        open_channel: Callable[[], Channel],
+        log: ServerLog,
+        on_changed: Callable[[str], None],
+        clean: Callable[[list[Any]], list[Any]],
     ) -> None:
         self.spec = spec
         self._open_channel = open_channel
         self._log = log
         self._on_changed = on_changed
         """Is told that the server's tools are no longer those of its list."""
+        self._clean = clean
+        """Takes secrets out of a list of tools."""
         self._client: Client | None = None
         self._capabilities: dict[str, Any] = {}
         self._restarts = 0
@@ -119,7 +126,7 @@ class Connection:
                 await self._shake_hands(client)
                 if "tools" not in self._capabilities:
                     return []
-                return await self._all_pages(client, "tools/list", "tools", limit)
+                return self._clean(await self._all_pages(client, "tools/list", "tools", limit))
         except TimeoutError:
             words = self._log.last_words
             said = f"; it says: {words}" if words else ""

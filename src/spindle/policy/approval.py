@@ -169,12 +169,14 @@ class _Judge:
     def _kept_inside(self, verdict: _Verdict | None) -> _Verdict | None:
         """A rule that names a program by its bare name means the one installed; one in a workspace does not get out.
 
-        A path is that file, by the user's own word; a relative one as seen from the thread's folder only.
+        A path is that file, by the user's own word; a relative one as seen from the thread's folder only, and a home is
+        one to a shell only.
         """
         if verdict is None or verdict.decision != "allow":
             return verdict
         name = verdict.part[0]
-        if name.startswith("/") or ("/" in name and not self._is_elsewhere) or not self._is_planted(name):
+        is_meant = "/" in name and not (self._is_elsewhere or name.startswith("~"))
+        if name.startswith("/") or is_meant or not self._is_planted(name):
             return verdict
         reason = f"{name} lies where the agent can write, so the rule that allows it does not let it out"
         decision = "prompt" if self._leaves or (self._lacks_sandbox and self._policy != "never") else "allow"
