@@ -73,8 +73,11 @@ def session_meta(request: SessionRequest, thread_id: str, instructions: str) -> 
 
 
 def restore_usage(thread: LiveThread) -> None:
-    """A resumed thread goes on counting where it stopped."""
-    info = thread.history.token_info
+    """A resumed thread goes on counting where it stopped. A fork has a cache of its own, which is empty."""
+    history = thread.history
+    if history.records and not history.meta.get("forked_from_id"):
+        thread.cache.resumed_from = history.records[-1].timestamp
+    info = history.token_info
     if info is None:
         return
     try:

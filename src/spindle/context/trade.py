@@ -194,6 +194,11 @@ class HybridPolicy:
             prices_from=self.prices_from,
         )
 
+    def note_resumed(self, used: int, input_tokens: int, cached_tokens: int) -> None:
+        """An earlier process made the requests so far: so much of them is in the cache, and this is what they cost."""
+        self._used = self._unedited_used = used
+        self.spent = self.unedited = input_tokens - cached_tokens * (1 - self._share)
+
     def note_compacted(self, used: int) -> None:
         """The thread was compacted just now, and holds so much."""
         self.spent += self._compaction_cost(used, self._head)

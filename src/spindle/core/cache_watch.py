@@ -27,6 +27,8 @@ class CacheWatch:
         self._ledger: CacheLedger | None = None
         self._declared: list[Any] = []
         self._answered: float | None = None
+        self.resumed_from = ""
+        """When an earlier process last wrote to the thread, as its record says."""
 
     def declare(self, cause: str) -> None:
         """The next request will not continue the one before it, for this reason."""
@@ -68,7 +70,11 @@ class CacheWatch:
         """The next request finds nothing in the provider's cache anyway."""
         from spindle.context.cache import CACHE_LIFE_S
 
-        return self._answered is None or self._clock.monotonic() - self._answered > CACHE_LIFE_S or bool(self._declared)
+        if self._answered is not None:
+            idle_s = self._clock.monotonic() - self._answered
+        else:
+            idle_s = _age_s(self.resumed_from, self._clock.now())
+        return idle_s is None or idle_s > CACHE_LIFE_S or bool(self._declared)
 
     @property
     def ledger(self) -> CacheLedger:
@@ -77,3 +83,13 @@ class CacheWatch:
 
             self._ledger = CacheLedger()
         return self._ledger
+
+
+def _age_s(timestamp: str, now: float) -> float | None:
+    """How long ago something was recorded; None when that is not known."""
+    from datetime import datetime  # only for who weighs edits of a resumed thread
+
+    try:
+        return now - datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return None

@@ -14,6 +14,7 @@ from spindle.context.rule import RuleReport, check_rule, compress_by_rule
 from spindle.context.tokens import estimate_tokens
 from spindle.context.trade import HybridPolicy, Outlook, TradeDecision
 from spindle.core.live_thread import CompactionOptions, LiveThread
+from spindle.errors import ConfigError
 from spindle.model.prices import find_prices
 from spindle.protocol.events import ContextEdited, Msg
 from spindle.protocol.items import Item, call_id_of, is_output
@@ -29,7 +30,10 @@ class Editor:
     def __init__(self, thread: LiveThread, options: CompactionOptions) -> None:
         self._thread = thread
         self._options = options
-        self._rule = dict(check_rule(options.rule))
+        try:
+            self._rule = dict(check_rule(options.rule))
+        except ConfigError as error:
+            raise ConfigError(f"spindle.context.rule: {error}") from error
         self._policy = HybridPolicy() if options.mode == "hybrid" else None
         self._priced = ""
         self._requests = 0
@@ -42,6 +46,8 @@ class Editor:
     def before_request(self, settings: ThreadSettings, emit: Callable[[Msg], None]) -> bool:
         """Clear what the rule clears, if that is to be done now; true when the thread should be compacted instead."""
         thread = self._thread
+        if self._policy is not None and not self._requests and not thread.cache.is_cold:
+            self._go_on(self._policy)
         self._requests += 1
         used = thread.tokens_in_context
         if self._start[0] != thread.history.generation:
@@ -64,6 +70,23 @@ class Editor:
     def note_compacted(self) -> None:
         if self._policy is not None:
             self._policy.note_compacted(self._thread.tokens_in_context)
+
+    def _go_on(self, policy: HybridPolicy) -> None:
+        """Another process made the requests so far, and the provider still has them in its cache."""
+        self._price(policy)
+        self._requests = sum(record.kind == "spindle_bookmark" for record in self._thread.history.records)
+        total, last = self._thread.total_usage, self._thread.last_usage
+        policy.note_resumed(last.total_tokens, total.input_tokens, total.cached_input_tokens)
+
+    def _price(self, policy: HybridPolicy) -> None:
+        """Tokens of another model have other prices."""
+        thread = self._thread
+        if self._priced != thread.traits.slug:
+            self._priced = thread.traits.slug
+            found = find_prices(
+                self._priced, thread.catalog, for_all=self._options.prices, by_model=self._options.model_prices
+            )
+            policy.use(found.prices, found.source)
 
     def _item_costs(self) -> list[int]:
         """The tokens of each entry; those that were there before are not counted again."""
@@ -95,12 +118,7 @@ class Editor:
         policy, thread = self._policy, self._thread
         if policy is None:
             return None
-        if self._priced != thread.traits.slug:
-            self._priced = thread.traits.slug
-            found = find_prices(
-                self._priced, thread.catalog, for_all=self._options.prices, by_model=self._options.model_prices
-            )
-            policy.use(found.prices, found.source)
+        self._price(policy)
         _, requests, tokens = self._start
         outlook = Outlook(
             used=used,
