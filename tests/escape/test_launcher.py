@@ -194,6 +194,29 @@ def test_an_agent_installed_in_the_workspace_cannot_be_changed(arena: Arena, ser
     assert (arena.ws / "tools/mine.txt").exists()
 
 
+def test_hooks_that_the_repository_keeps_elsewhere_cannot_be_changed(arena: Arena, server: FakeServer) -> None:
+    """`core.hooksPath` and `include.path` name what git runs and obeys outside, as it does what is in `.git`."""
+    settings = arena.ws / ".git/config"
+    settings.write_text(settings.read_text() + "\thooksPath = ./build/hooks ; ours\n[include]\n\tpath = ../team.cfg\n")
+    for name in ("build/hooks/pre-commit", "team.cfg"):
+        plant(arena, arena.ws / name, "untouched\n")
+    os.chown(arena.ws / "build", arena.user.uid, arena.user.uid)
+    before = [snapshot(str(arena.ws / name)) for name in ("build/hooks", "team.cfg")]
+    line = (
+        "for f in build/hooks/pre-commit build/hooks/x team.cfg; do echo x >>$f; done; unlink team.cfg;"
+        "mv build/hooks build/other; mv build other; touch build/mine; echo ran inside"
+    )
+    patch = "*** Begin Patch\n*** Add File: build/hooks/pre-push\n+evil\n*** End Patch\n"
+    shell, refused = Agent(arena, server, "workspace-write").run(
+        call("exec_command", {"cmd": line}, "c1"), custom_call("apply_patch", patch, "c2")
+    )
+    assert "ran inside" in shell.splitlines()
+    assert "patch rejected" in refused
+    after = [snapshot(str(arena.ws / name)) for name in ("build/hooks", "team.cfg")]
+    assert list(map(difference, before, after)) == [None, None]
+    assert (arena.ws / "build/mine").exists()
+
+
 @WAYS
 def test_a_setuid_program_gives_no_rights(arena: Arena, server: FakeServer, way: str) -> None:
     """`tee`, owned by root and setuid, could write a file that only root may; so could one with a file capability."""

@@ -233,3 +233,28 @@ def test_a_folder_that_cannot_be_looked_into_is_denied_as_a_whole(work: Path, mo
     assert find_denied(patterns) == [os.path.realpath(closed / "deep")]
     monkeypatch.setattr(os, "lstat", refuse(os.lstat, closed / "deep"))  # its parent lets nobody enter
     assert find_denied(patterns) == [os.path.realpath(closed / "deep")]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[core]\n\thooksPath = .githooks\n", [".githooks"]),
+        ('[core] HOOKSPATH="a b/c" # x\n', ["a b/c"]),
+        ("[include]\n\tpath = ../team.cfg ; ours\n", ["team.cfg"]),
+        ('[includeIf "gitdir:~/x"]\npath=../x.cfg\n', ["x.cfg"]),
+        ("[include]\n\tpath = ../missing.cfg\n", []),
+        ("[core]\n\thooksPath = ~/hooks\n\thooksPath = /etc/hooks\n\thooksPath = .\n\thooksPath = ..\n", []),
+        ("[core]\n\thooksPath = .git/hooks\n\thooksPath = .husky/_\n", []),
+        ("[other]\n\thooksPath = x\n\tpath = y\n[core]\n\tpath = z\n", []),
+    ],
+)
+def test_what_the_settings_of_a_repository_name_is_protected_like_the_repository(
+    tmp_path: Path, text: str, named: list[str]
+) -> None:
+    root = os.path.realpath(tmp_path)
+    (tmp_path / ".git").mkdir()
+    usual = protected_paths(root)
+    (tmp_path / ".git/config").write_text(text)
+    for name in ("team.cfg", "x.cfg"):
+        (tmp_path / name).touch()
+    assert protected_paths(root) == (*usual, *(f"{root}/{name}" for name in named))

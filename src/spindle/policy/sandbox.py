@@ -30,6 +30,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 _PARTS_OF_ENVIRONMENT = ("bin", "lib", "pyvenv.cfg")
 
 _POINTER_LIMIT = 4096
+_SETTINGS_LIMIT = 1 << 16
 _MOST_STEPS = 1000
 
 
@@ -201,13 +202,36 @@ def protected_paths(root: str, more: tuple[str, ...] = MORE_PROTECTED) -> tuple[
     base = root.rstrip("/")
     paths = [f"{base}/{name}" for name in PROTECTED_NAMES]
     paths += [os.path.normpath(f"{base}/{name}") for name in more if name]
+    repository = paths[0]
     pointed = _git_pointer(paths[0])
     if pointed:
         paths.append(pointed)
+        repository = pointed
         common = _first_line(f"{pointed}/commondir")
         if common:
-            paths.append(os.path.realpath(absolute(common, pointed)))
+            repository = os.path.realpath(absolute(common, pointed))
+            paths.append(repository)
+    named = _named_by_git(repository, root)
+    paths += [path for path in named if not any(is_below(path, other) for other in paths)]
     return tuple(paths)
+
+
+def _named_by_git(repository: str, root: str) -> list[str]:
+    """What the settings of a repository name below its tree: git runs and obeys it like what is in the repository."""
+    try:
+        fd = os.open(f"{repository}/config", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        text = os.fsdecode(os.read(fd, _SETTINGS_LIMIT)) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
+    finally:
+        os.close(fd)
+    if "path" not in text.lower():
+        return []
+    from spindle.policy import git_config  # few repositories name anything
+
+    named = (os.path.realpath(path) for path in git_config.named_paths(text, settings=repository, tree=root))
+    return [path for path in named if is_below(path, root) and path != root]
 
 
 def absolute(path: str, folder: str) -> str:
