@@ -372,3 +372,10 @@ def test_pictures_leave_nothing_behind_but_the_words_beside_them() -> None:
         history.append_item(item)
     history._fold(Record("compacted", b'{"message":"SUMMARY"}', ""))
     assert [entry.item for entry in history.entries] == [user_message("What is it?\n<image>"), user_message("SUMMARY")]
+
+
+@pytest.mark.parametrize("output", [7, None, {"a": "x" * 9_000}, [5, {"type": "input_text", "text": "x" * 9_000}]])
+def test_outputs_of_a_damaged_record_are_made_to_fit_too(output: object) -> None:
+    call: Item = {"type": "function_call", "name": "x", "arguments": "y" * 9_000, "call_id": "c"}
+    items = [call, {"type": "function_call_output", "call_id": "c", "output": output}, user_message("P")]
+    assert sum(map(estimate_tokens, fit(items, 100))) <= 100

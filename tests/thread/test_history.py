@@ -468,3 +468,11 @@ def test_compactions_that_only_have_a_number_are_counted_once() -> None:
     history.append_compacted("S3", [])
     history.append_event({"type": "context_compacted"})
     assert history.compaction_count == 3
+
+
+@pytest.mark.parametrize("kind", [b"[]", b"{}", b"5", b"null"])
+def test_what_has_no_type_is_no_item(kind: bytes) -> None:
+    history = History()
+    history._fold(Record("response_item", b'{"type":%s,"role":"user"}' % kind, ""))
+    history._fold(Record("compacted", b'{"message":"S","replacement_history":[{"type":%s}]}' % kind, ""))
+    assert not history.entries

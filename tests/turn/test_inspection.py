@@ -199,6 +199,7 @@ def test_a_record_that_was_tampered_with_is_read_as_far_as_it_goes(tmp_path: Pat
         '{"timestamp":"","type":"compacted","payload":{"message":5,"replacement_history":[1,{"type":9}]}}',
         '{"timestamp":"","type":"event_msg","payload":{"type":"thread_rolled_back","num_turns":"all"}}',
         '{"timestamp":"","type":"response_item","payload":{"type":"message","role":"assistant","content":7}}',
+        '{"timestamp":"","type":"response_item","payload":{"type":["message"],"role":"assistant","content":[]}}',
         "not json",
     ]
     path = tmp_path / "odd.jsonl"

@@ -182,8 +182,8 @@ def fit(items: Sequence[Item], max_tokens: int) -> list[Item]:
         return list(items)
     largest = max(1, max_tokens // _LARGEST_OUTPUT_SHARE)
     cut = [
-        {**item, "output": truncate_output(item.get("output", ""), "tokens", largest)}
-        if is_output(item) and cost > largest
+        {**item, "output": truncate_output(item["output"], "tokens", largest)}
+        if is_output(item) and cost > largest and isinstance(item.get("output"), str | list)
         else item
         for item, cost in zip(items, costs, strict=True)
     ]

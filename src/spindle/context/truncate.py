@@ -32,7 +32,8 @@ def truncate_output_parts(parts: list[Part], mode: str, limit: int) -> tuple[lis
     kept: list[Part] = []
     left, omitted, cut = limit, 0, False
     for part in parts:
-        text = part.get("text")
+        # Records may be damaged: what is no part stays as it is.
+        text = part.get("text") if isinstance(part, dict) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if not isinstance(text, str):
             kept.append(part)
             continue

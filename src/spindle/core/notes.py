@@ -148,7 +148,7 @@ def _item_of(record: Record) -> Item | None:
         item = decode_json(record.raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return item if isinstance(item, dict) else None
+    return item if isinstance(item, dict) and isinstance(item.get("type"), str) else None
 
 
 def _readable(item: Item) -> tuple[str, str]:

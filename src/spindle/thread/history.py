@@ -58,7 +58,7 @@ class Entry:
             item = decode_json(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
-        if not isinstance(item, dict):
+        if not isinstance(item, dict) or not isinstance(item.get("type"), str):
             return None
         if FOREIGN_METADATA in item:
             del item[FOREIGN_METADATA]
