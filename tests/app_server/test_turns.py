@@ -98,6 +98,18 @@ def test_a_declined_command_is_told_as_declined(
     assert refused["status"] == "declined" and refused["exitCode"] is None
 
 
+def test_a_question_hides_nothing_from_the_person(start: Start, server: FakeServer) -> None:
+    step = turn(call("exec_command", {"cmd": "echo a\n: \u202eb\x1b]0;x\x07\u200b", **ESCALATED}, "c1"))
+    server.script(step, turn(message("well")))
+    client = start()
+    client.initialize()
+    client.answers[APPROVE] = lambda params: {"decision": "decline"}
+    _, seen = client.turn(client.start_thread(approvalPolicy="on-request", sandbox="workspace-write"), "go")
+    (asked,) = [m for m in seen if m.get("method") == APPROVE]
+    shown = "echo a\n: " + r"\u{202E}b\u{1B}]0;x\u{7}\u{200B}"
+    assert asked["params"]["command"].endswith(f" -lc '{shown}'")
+
+
 def test_an_answer_that_is_none_counts_as_no(start: Start, server: FakeServer, tmp_path: Path) -> None:
     out = tmp_path / "out"
     step = turn(call("exec_command", {"cmd": f"echo ok > {out}", **ESCALATED}, "c1"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spindle.model.scripted import calls, patches, says
+from spindle.protocol.events import Warning
 from spindle.protocol.ops import Compact
 
 
@@ -81,3 +82,24 @@ async def test_it_can_be_switched_off(switch: dict[str, Any], start: Any, projec
     driver = await start(config=switch)
     await driver.turn("P", runs("sub", "c1"), says("done"))
     assert "SUB" not in told(driver)
+
+
+async def test_no_document_brings_in_what_may_not_be_read(start: Any, project: Path, tmp_path: Path) -> None:
+    """We read documents ourselves, outside of the sandbox in which a command has just made a link."""
+    (tmp_path / "key").write_text("SECRET OUTSIDE")
+    (project / "denied").write_text("SECRET INSIDE")
+    (project / "AGENTS.md").unlink()
+    (project / "AGENTS.md").symlink_to("denied")
+    driver = await start(
+        sandbox="workspace-write", config={"spindle": {"sandbox": {"deny_read": [str(project / "denied")]}}}
+    )
+    plant = f"ln -s {tmp_path}/key other/AGENTS.md; rm sub/AGENTS.md; ln -s ../denied sub/AGENTS.md"
+    await driver.turn(
+        "P", calls("exec_command", {"cmd": plant}, "c1"), runs("other", "c2"), runs("sub/deep", "c3"), says("done")
+    )
+    assert (project / "other/AGENTS.md").is_symlink() and (project / "sub/AGENTS.md").is_symlink()
+    assert told(driver) == ["DEEP"] and "SECRET" not in str(driver.inputs)
+    warned = [event.msg.message for event in driver.events if isinstance(event.msg, Warning)]
+    assert [text.split(": it is a ")[0].split(": what")[0] for text in warned] == [
+        f"{project}/{name} is left out" for name in ("AGENTS.md", "other/AGENTS.md", "sub/AGENTS.md")
+    ]

@@ -113,6 +113,17 @@ def test_a_file_without_read_permission_is_named_and_left_out(ordinary_user: Non
     assert docs.warnings == [f"{folder}/AGENTS.md cannot be read and is left out: Permission denied"]
 
 
+def test_without_trust_no_link_leads_out_of_the_project(folders: Path):
+    (folders / "secret").write_text("SECRET")
+    (folders / "repo/AGENTS.md").symlink_to(folders / "secret")
+    (folders / "repo/sub/CLAUDE.md").write_text("inside")
+    (folders / "repo/sub/AGENTS.md").symlink_to("CLAUDE.md")
+    docs = load(folders, {"home/AGENTS.md": "mine"}, is_trusted=False)
+    assert docs.text == "mine\n\n--- project-doc ---\n\ninside"
+    assert docs.warnings == [f"{folders}/repo/AGENTS.md is left out: it is a link that leads out of the project"]
+    assert "SECRET" in str(load(folders, {}).text)
+
+
 def test_what_is_not_a_file_is_passed_over_and_links_are_followed(folders: Path):
     (folders / "repo/AGENTS.override.md").mkdir()
     (folders / "repo/AGENTS.md").symlink_to(folders / "elsewhere.md")

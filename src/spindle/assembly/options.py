@@ -67,6 +67,8 @@ def briefing_options(request: SessionRequest, shell_name: str, environment: dict
         doc_fallback_names=config.project_doc_fallback_filenames,
         root_markers=config.project_root_markers,
         read_project_docs=config.trust_level == "trusted" or config.spindle.agents_md_untrusted,
+        trusts_project=config.trust_level == "trusted",
+        fence=config.spindle.fence,
         include_permissions=config.include_permissions_instructions,
         include_environment=config.include_environment_context,
         include_skills=config.skills_include_instructions,

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from spindle.core.live_thread import LiveThread
-from spindle.policy.sandbox import writable_roots
+from spindle.policy.sandbox import Fence, boundary_of, writable_roots
 from spindle.prompt.agents import agents_message, notes_section, render_skills, skill_message, user_instructions
 from spindle.prompt.permissions import PROTECTED
 from spindle.prompt.snapshot import (
@@ -53,6 +53,8 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     doc_fallback_names: tuple[str, ...] = ()
     root_markers: tuple[str, ...] = (".git",)
     read_project_docs: bool = True
+    trusts_project: bool = True
+    fence: Fence = Fence()
     include_permissions: bool = True
     include_environment: bool = True
     include_skills: bool = True
@@ -140,8 +142,13 @@ class Briefing:
                 max_bytes=options.doc_max_bytes,
                 fallback_names=options.doc_fallback_names,
                 root_markers=options.root_markers,
+                may_read=self._may_read(settings),
             ):
-                message = agents_message(owner, docs.text or "")
+                if docs.text is None:
+                    for text in docs.warnings:
+                        emit(Warning(message=text))
+                    continue
+                message = agents_message(owner, docs.text)
                 if all(entry.item != message for entry in thread.history.entries):
                     for text in docs.warnings:
                         emit(Warning(message=text))
@@ -205,7 +212,7 @@ class Briefing:
         self, settings: ThreadSettings, thread: LiveThread, emit: Emit, approved_prefixes: Prefixes | None
     ) -> ContextSnapshot:
         options = self._options
-        instructions, warnings = self._instructions(settings.cwd, thread)
+        instructions, warnings = self._instructions(settings, thread)
         for text in warnings:
             if text not in self._warned:
                 self._warned.add(text)
@@ -232,8 +239,19 @@ class Briefing:
             includes_environment=options.include_environment,
         )
 
-    def _instructions(self, cwd: str, thread: LiveThread) -> tuple[str | None, tuple[str, ...]]:
+    def _may_read(self, settings: ThreadSettings) -> Callable[[str], bool]:
+        """We read outside of the sandbox, so what is denied inside must not come in by a link to it."""
+        options = self._options
+        if not options.fence.deny_read:
+            return lambda path: True
+        drawn = boundary_of(
+            settings.sandbox, cwd=settings.cwd, env=options.environment, home=options.home, fence=options.fence
+        )
+        return drawn.may_read
+
+    def _instructions(self, settings: ThreadSettings, thread: LiveThread) -> tuple[str | None, tuple[str, ...]]:
         """Documents and skills for a folder, read once."""
+        cwd = settings.cwd
         if cwd not in self._docs:
             options = self._options
             docs, warnings = options.user_instructions, []
@@ -245,6 +263,8 @@ class Briefing:
                     fallback_names=options.doc_fallback_names,
                     root_markers=options.root_markers,
                     include_project=options.read_project_docs,
+                    is_trusted=options.trusts_project,
+                    may_read=self._may_read(settings),
                 )
                 docs, warnings = loaded.text, list(loaded.warnings)
             section = render_skills(self.skills(cwd).skills, thread.window_tokens) if options.include_skills else None

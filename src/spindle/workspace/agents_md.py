@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -32,8 +32,13 @@ def load_project_docs(
     fallback_names: Sequence[str] = (),
     root_markers: Sequence[str] = (".git",),
     include_project: bool = True,
+    is_trusted: bool = True,
+    may_read: Callable[[str], bool] = lambda path: True,
 ) -> ProjectDocs:
-    """The global file of `home`, then one file per folder from the project root down to `cwd`, within `max_bytes`."""
+    """The global file of `home`, then one file per folder from the project root down to `cwd`, within `max_bytes`.
+
+    In a project that is not trusted, a link leads nowhere but into the project: nobody has looked at where it leads.
+    """
     sources: list[str] = []
     warnings: list[str] = []
     parts: list[str] = []
@@ -41,6 +46,8 @@ def load_project_docs(
         parts.append(own)
     if include_project and max_bytes > 0:
         paths = _project_files(cwd, [*_NAMES, *fallback_names], root_markers)
+        root = None if is_trusted else find_root(cwd, root_markers) or os.path.realpath(cwd)
+        paths = [path for path in paths if _is_fit(path, root, may_read, warnings)]
         if texts := _read_within(paths, max_bytes, sources, warnings):
             parts.append("\n\n".join(texts))
     return ProjectDocs(text=PROJECT_SEPARATOR.join(parts) or None, sources=sources, warnings=warnings)
@@ -53,10 +60,12 @@ def load_nested_docs(
     max_bytes: int = 32768,
     fallback_names: Sequence[str] = (),
     root_markers: Sequence[str] = (".git",),
+    may_read: Callable[[str], bool] = lambda path: True,
 ) -> list[tuple[str, ProjectDocs]]:
     """The documents of the folders that lead from the project to `folder`, without those that apply to `cwd` anyway.
 
-    Each with its folder, outermost first. Folders outside of the project have none.
+    Each with its folder, outermost first. Folders outside of the project have none, and a link that leads there is left
+    out: a command could have made it a moment ago.
     """
     here, there = os.path.realpath(cwd), os.path.realpath(folder)
     root = find_root(here, root_markers) or here
@@ -70,7 +79,9 @@ def load_nested_docs(
             continue
         sources: list[str] = []
         warnings: list[str] = []
-        if texts := _read_within([path], max_bytes, sources, warnings):
+        if not _is_fit(path, root, may_read, warnings):
+            found.append((os.path.dirname(path), ProjectDocs(warnings=warnings)))
+        elif texts := _read_within([path], max_bytes, sources, warnings):
             found.append((os.path.dirname(path), ProjectDocs(text=texts[0], sources=sources, warnings=warnings)))
     return found
 
@@ -108,6 +119,18 @@ def _files_of(folders: Iterable[str], names: Sequence[str]) -> list[str]:
                 found.append(path)
                 break
     return found
+
+
+def _is_fit(path: str, root: str | None, may_read: Callable[[str], bool], warnings: list[str]) -> bool:
+    """May it be read, and does it lie below `root`, where one is given?"""
+    real = os.path.realpath(path)
+    if root is not None and real != path and not real.startswith(root.rstrip("/") + "/"):
+        warnings.append(f"{shown(path)} is left out: it is a link that leads out of the project")
+        return False
+    if not may_read(path):
+        warnings.append(f"{shown(path)} is left out: what it holds may not be read (spindle.sandbox.deny_read)")
+        return False
+    return True
 
 
 def _read_within(paths: Sequence[str], budget: int, sources: list[str], warnings: list[str]) -> list[str]:

@@ -51,7 +51,7 @@ from spindle.protocol.questions import (
     PlanDelta,
     RequestUserInput,
 )
-from spindle.protocol.quote import shell_join
+from spindle.protocol.quote import shell_join, visible
 
 Said = Note | Put
 
@@ -337,7 +337,7 @@ class Translator:
             item_id=msg.call_id,
             started_at_ms=now_ms,
             reason=msg.reason,
-            command=item.command,
+            command=visible(item.command, keep="\n\t"),  # what a person decides on hides nothing
             cwd=msg.cwd,
             command_actions=item.command_actions,
             proposed_execpolicy_amendment=msg.proposed_execpolicy_amendment,

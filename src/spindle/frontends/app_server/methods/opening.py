@@ -227,6 +227,7 @@ def _opened(call: Call, loaded: LoadedThread, *, with_turns: bool) -> ThreadOpen
         fallback_names=config.project_doc_fallback_filenames,
         root_markers=config.project_root_markers,
         include_project=config.trust_level == "trusted" or config.spindle.agents_md_untrusted,
+        is_trusted=config.trust_level == "trusted",
     )
     return ThreadOpened(
         thread=call.server.describe(loaded, with_turns=with_turns),
