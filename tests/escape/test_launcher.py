@@ -217,6 +217,28 @@ def test_hooks_that_the_repository_keeps_elsewhere_cannot_be_changed(arena: Aren
     assert (arena.ws / "build/mine").exists()
 
 
+def test_a_submodule_cannot_be_led_to_other_settings(arena: Arena, server: FakeServer) -> None:
+    """`git status` of the whole tree, outside, looks into submodules, and obeys the settings it finds there."""
+    module = arena.ws / ".git/modules/libs/foo"
+    plant(arena, module / "config", "[core]\n\tworktree = ../../../../libs/foo\n")
+    pointer = arena.ws / "libs/foo/.git"
+    plant(arena, pointer, "gitdir: ../../.git/modules/libs/foo\n")
+    os.chown(arena.ws / "libs", arena.user.uid, arena.user.uid)
+    before = snapshot(str(pointer))
+    line = (
+        "cd libs/foo; echo x >.git; ln -sf x .git; mv .git g; unlink .git; echo x >y; mv y .git; cd ../..;"
+        "mv libs/foo libs/bar; mv libs other; touch libs/foo/mine; echo ran inside"
+    )
+    patch = "*** Begin Patch\n*** Delete File: libs/foo/.git\n*** End Patch\n"
+    shell, refused = Agent(arena, server, "workspace-write").run(
+        call("exec_command", {"cmd": line}, "c1"), custom_call("apply_patch", patch, "c2")
+    )
+    assert "ran inside" in shell.splitlines()
+    assert "patch rejected" in refused
+    assert difference(before, snapshot(str(pointer))) is None
+    assert (arena.ws / "libs/foo/mine").exists()
+
+
 @WAYS
 def test_a_setuid_program_gives_no_rights(arena: Arena, server: FakeServer, way: str) -> None:
     """`tee`, owned by root and setuid, could write a file that only root may; so could one with a file capability."""

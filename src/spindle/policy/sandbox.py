@@ -226,12 +226,15 @@ def _named_by_git(repository: str, root: str) -> list[str]:
         text = os.fsdecode(os.read(fd, _SETTINGS_LIMIT)) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
     finally:
         os.close(fd)
-    if "path" not in text.lower():
+    has_submodules = os.path.isdir(f"{repository}/modules")
+    if "path" not in text.lower() and not has_submodules:
         return []
     from spindle.policy import git_config  # few repositories name anything
 
-    named = (os.path.realpath(path) for path in git_config.named_paths(text, settings=repository, tree=root))
-    return [path for path in named if is_below(path, root) and path != root]
+    named = git_config.named_paths(text, settings=repository, tree=root)
+    if has_submodules:
+        named += git_config.submodule_pointers(repository)
+    return [path for path in map(os.path.realpath, named) if is_below(path, root) and path != root]
 
 
 def absolute(path: str, folder: str) -> str:
