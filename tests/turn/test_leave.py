@@ -549,6 +549,14 @@ async def test_hidden_characters_are_shown_and_the_argument_list_stays_exact(sta
     assert all("\u202e" not in grant["text"] for offer in asked.offers for grant in offer["grants"])
 
 
+async def test_a_reason_does_not_push_the_question_out_of_sight(start: Any) -> None:
+    asks = shell("touch x", sandbox_permissions="require_escalated", justification="please " * 100_000)
+    driver = await start(asks, says("ok"), sandbox="workspace-write", approval="on-request")
+    (question,) = await go(driver, "denied")
+    assert question.reason.startswith("please please") and question.reason.endswith("… (699999 characters)")
+    assert len(question.reason) < 1100
+
+
 async def test_what_the_model_says_does_not_replace_what_is_known(start: Any) -> None:
     driver = await start(
         shell("rm -rf build", justification="only looks around"),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 RETRY_POLICIES = ("on-failure", "untrusted")
 """Where a command or a patch that the sandbox stopped is put to a person."""
 
+_REASON_CHARS = 1000
 _RETRY_REASON = "it failed, and the sandbox seems to be the cause; run it again without the sandbox?"
 
 
@@ -313,10 +314,16 @@ def _paths(changes: dict[str, Any]) -> list[str]:
 
 def _reason(fact: str | None, justification: str | None) -> str | None:
     """Why a person is asked. What the model says about it comes after what we know, and never instead of it."""
-    said = visible(justification.strip()) if justification and justification.strip() else None
+    said = _short(justification.strip()) if justification and justification.strip() else None
     if fact is None or said is None:
-        return visible(fact) if fact else said
-    return f"{visible(fact)}; the model says: {said}"
+        return _short(fact) if fact else said
+    return f"{_short(fact)}; the model says: {said}"
+
+
+def _short(text: str) -> str:
+    """Fit to be read: what is longer would only push the question itself out of sight."""
+    shown = visible(text[: _REASON_CHARS + 1])
+    return shown if len(shown) <= _REASON_CHARS else f"{shown[:_REASON_CHARS]}… ({len(text)} characters)"
 
 
 def _consequence(sandboxed: bool, boundary: Boundary) -> str:
