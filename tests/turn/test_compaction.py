@@ -253,6 +253,15 @@ async def test_a_summary_is_asked_for_with_what_fits_beside_the_base_text(start:
     assert sum(map(len, (asked.instructions, *asked.input))) / 4 <= 9_500
 
 
+@pytest.mark.parametrize(("window", "kept"), [(None, 80_000), (16_000, 15_200)])
+async def test_what_is_kept_leaves_room_in_a_small_window(window: int | None, kept: int, start: Any) -> None:
+    driver = await start(config={"model_context_window": window or 272_000, "features": {"remote_compaction": False}})
+    full = TokenUsage(input_tokens=270_000, total_tokens=270_000)
+    await driver.turn("P" * 100_000, runs("c1", full), says("SUMMARY"), says("done"))
+    (said,) = [text for text in texts(driver.inputs[-1]) if text.startswith("PPP")]
+    assert said.count("P") == kept and "truncated" in said
+
+
 async def test_when_the_server_says_too_long_the_thread_is_compacted_once_and_asked_again(start: Any) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P1", runs("c1"), says("one"))

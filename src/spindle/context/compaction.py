@@ -78,6 +78,7 @@ async def compress_by_model(
     initial_context: Sequence[Item] | None = None,
     ledger: WorkLedger | str = "",
     ledger_tokens: int = LEDGER_TOKENS,
+    kept_tokens: int = KEPT_MESSAGE_TOKENS,
     tail_tokens: int = 0,
     max_input_tokens: int | None = None,
     is_summary: IsSummary = is_summary,
@@ -109,6 +110,7 @@ async def compress_by_model(
         said,
         ledger=ledger,
         ledger_tokens=ledger_tokens,
+        kept_tokens=kept_tokens,
         tail_tokens=tail_tokens,
         is_summary=is_summary,
     )

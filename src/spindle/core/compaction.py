@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.context.compaction import OVERFLOW, compress_by_model, remote_replacement, retention_rules
+from spindle.context.compaction import (
+    KEPT_MESSAGE_TOKENS,
+    OVERFLOW,
+    compress_by_model,
+    remote_replacement,
+    retention_rules,
+)
 from spindle.context.tokens import tokens_of_bytes
 from spindle.context.wording import compaction_warning, is_summary
 from spindle.core.briefing import Briefing
@@ -146,7 +152,9 @@ class Compactor:
         """The summary message ("" when the server keeps it to itself), and what stands for the thread from now on."""
         thread = self._thread
         context = initial_context(snapshot)
-        ledger, room = thread.notes.ledger(), self._options.ledger_tokens
+        # In a small window, what is kept must leave room for the work.
+        window = thread.window_tokens or 10**9
+        ledger, room = thread.notes.ledger(), min(self._options.ledger_tokens, window // 8)
         if self._options.asks_server and not instructions:
             try:
                 returned = await thread.client.compact(thread.build_request(settings, None))
@@ -158,7 +166,6 @@ class Compactor:
         summariser = _Summariser(thread, settings, self._options.keeps_tools, emit)
         is_too_long = thread.window_tokens is not None and thread.tokens_in_context >= thread.window_tokens
         # The base text, and the tools where they are kept, take room too; in a window that small any guess will do.
-        window = thread.window_tokens or 0
         room_for_items = max(window - summariser.fixed_tokens, window // 4)
         new, report = await compress_by_model(
             summariser.items,
@@ -168,6 +175,7 @@ class Compactor:
             initial_context=context,
             ledger=ledger,
             ledger_tokens=room,
+            kept_tokens=min(KEPT_MESSAGE_TOKENS, window // 4),
             tail_tokens=self._options.tail_tokens,
             max_input_tokens=room_for_items if is_too_long else None,
             is_summary=lambda item: thread.history.is_summary(item) or is_summary(item),
