@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ import pytest
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, Boundary, Fence
 from spindle.process.sandbox import limits, mounts
+from spindle.process.sandbox.guards import Guards
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
 
@@ -269,3 +273,38 @@ def test_commands_are_started_with_a_keyring_of_their_own() -> None:
         return kernel._call(kernel._KEYCTL, keyring_id, session, keyring_id)
 
     assert bubblewrap._starter().spawner.call(own_keyring) != own_keyring()
+
+
+def test_a_placeholder_that_another_process_is_about_to_remove_is_waited_for(tmp_path: Path) -> None:
+    """On a busy machine the other one may be stopped between its two steps."""
+    place = tmp_path / ".git"
+    other = Guards(str(tmp_path / "other"))
+    assert other.hold([str(place)]) == [str(place)]
+    with open_folder(place) as fd:
+        other.release([str(place)])  # refused, because of our lock
+        fcntl.flock(fd, fcntl.LOCK_EX)
+
+        def remove() -> None:
+            place.rmdir()
+            fcntl.flock(fd, fcntl.LOCK_UN)
+
+        later = threading.Timer(0.3, remove)
+        later.start()
+        ours = Guards(str(tmp_path / "ours"))
+        assert ours.hold([str(place)]) == [str(place)]
+        later.join()
+    assert place.is_dir()
+    ours.release([str(place)])
+    assert not place.exists()
+    for guards in (ours, other):
+        guards.close()
+
+
+@contextmanager
+def open_folder(path: Path) -> Iterator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        yield fd
+    finally:
+        os.close(fd)

@@ -10,12 +10,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterable
 
 from spindle.errors import SandboxUnavailable
 from spindle.process.survivor import WAIT, Survivor
 
 _MODE = 0o555
+_TRIES, _PAUSE_S, _LONGEST_PAUSE_S = 60, 0.002, 0.1
+"""Some three seconds in all."""
 
 _TIDY_UP = (
     WAIT
@@ -90,14 +93,15 @@ class Guards:
         if path in self._held:
             self._held[path].users += 1
             return True
-        for _ in range(8):
+        for attempt in range(_TRIES):
             if not _make(path) and not is_placeholder(path):
                 return False
             fd = _lock(path)
             if fd is not None:
                 self._held[path] = _Guard(fd)
                 return True
-            # Another process removed it between our two steps.
+            # Another process removed it between our two steps, or is about to: it may be a busy machine.
+            time.sleep(min(attempt * _PAUSE_S, _LONGEST_PAUSE_S))
         raise SandboxUnavailable(f"cannot protect {path}: it keeps appearing and disappearing; nothing was run")
 
     def _list(self, paths: list[str]) -> None:
