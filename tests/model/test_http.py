@@ -140,7 +140,8 @@ async def test_bytes_nobody_asked_for_end_the_connection(serve, client_for, ask,
     client = client_for(server)
     for _ in range(2):
         assert await ask(client) == [Completed("r")]
-        await asyncio.sleep(0.1)
+        await asyncio.wait_for(server.closed_by_client.wait(), 20)
+        server.closed_by_client.clear()
     assert server.connections == 2
 
 

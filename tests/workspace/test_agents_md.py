@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -97,9 +98,10 @@ def ordinary_user() -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(65534)
+    libc = ctypes.CDLL(None)  # of this thread alone: others of this process may have given up the right to change
+    libc.setfsuid(65534)
     yield
-    os.seteuid(0)
+    libc.setfsuid(0)
 
 
 def test_a_file_without_read_permission_is_named_and_left_out(ordinary_user: None):
