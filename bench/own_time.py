@@ -83,8 +83,9 @@ async def time_compaction(items: list[Item], folder: str) -> float:
         thread.history.append_item(item)
         if number % 3 == 0:
             # As if each response had come by itself: counted, and shown in the next request.
-            thread.note_completed(Completed(usage=TokenUsage(total_tokens=number * 200)), lambda event: None)
-            thread.note_counted(Completed())
+            completed = Completed(usage=TokenUsage(total_tokens=number * 200))
+            thread.note_completed(completed, lambda event: None)
+            thread.note_counted(completed)
             thread.build_request(session.settings, None)
     started = time.process_time()
     await run("2", Compact())

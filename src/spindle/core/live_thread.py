@@ -120,6 +120,7 @@ class LiveThread:
         self.rate_limits: dict[str, Any] | None = None
         self._counted = _Counted()
         self._reasoning: tuple[tuple[int, int], int] = ((-1, -1), 0)
+        self._estimated: tuple[tuple[int, int], int, int] = ((-1, -1), 0, 0)
         self._fold = VisibleFold()
         self.cache = CacheWatch(clock)
         self._asked: Request | None = None
@@ -198,10 +199,10 @@ class LiveThread:
     @property
     def tokens_in_context(self) -> int:
         """What the next request would cost: the server's last count, and an estimate of what it has not counted."""
-        entries, counted = self.history.entries, self._counted
+        counted = self._counted
         if counted.generation != self.history.generation or self.last_usage.total_tokens == 0:
             return self._estimated_tokens()
-        new = sum(estimate_tokens(entry.raw) for entry in entries[counted.items :])
+        new = self._estimate_from(counted.items)
         old = 0 if counted.reasoning_included else self._old_reasoning()
         return self.last_usage.total_tokens + new + old
 
@@ -211,7 +212,15 @@ class LiveThread:
         return tokens_of_bytes(len(self.instructions) + len(self.tools.specs_bytes))
 
     def _estimated_tokens(self) -> int:
-        return self.fixed_tokens + sum(estimate_tokens(entry.raw) for entry in self.history.entries)
+        return self.fixed_tokens + self._estimate_from(0)
+
+    def _estimate_from(self, start: int) -> int:
+        """What the entries from there on cost. Each is looked at once: a server may never count any."""
+        entries, key = self.history.entries, (self.history.generation, start)
+        reach, tokens = self._estimated[1:] if self._estimated[0] == key else (start, 0)
+        tokens += sum(estimate_tokens(entry.raw) for entry in entries[reach:])
+        self._estimated = key, len(entries), tokens
+        return tokens
 
     def _old_reasoning(self) -> int:
         """Reasoning before the last input, which a server does not count unless it says so. Looked up once per turn."""
