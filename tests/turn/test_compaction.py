@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from spindle.context.tokens import estimate_tokens
 from spindle.context.wording import NO_SUMMARY, SUMMARY_PREAMBLE, SUMMARY_PROMPT
 from spindle.errors import ModelError
 from spindle.model.scripted import calls, drops, fails, item_of, says, thinks, waits
@@ -224,6 +225,23 @@ async def test_a_thread_that_every_call_fills_again_is_compacted_every_time(star
     messages = await driver.turn("P", *steps, says("done"))
     assert messages[-1].last_agent_message == "done" and not of(messages, Error)
     assert len(of(messages, ContextCompacted)) == 5
+
+
+async def test_what_no_server_counts_is_estimated_as_it_stands(start: Any) -> None:
+    driver = await start(config={"features": {"remote_compaction": False}})
+    thread, nothing = driver.session.thread, TokenUsage()
+
+    def estimate() -> int:
+        return thread.fixed_tokens + sum(estimate_tokens(entry.raw) for entry in thread.history.entries)
+
+    for number in range(3):
+        await driver.turn(f"P{number}", runs(f"c{number}", nothing), says("done", usage=nothing))
+        assert thread.tokens_in_context == estimate()
+    driver.model.script(says("SUMMARY"))
+    await driver.end_of(driver.submit(Compact()))
+    assert thread.tokens_in_context == estimate()
+    await driver.turn("P3", runs("c3", nothing, "seq 1 999; echo"), says("done", usage=nothing))
+    assert thread.tokens_in_context == estimate()
 
 
 async def test_compactions_in_a_row_come_to_an_end(start: Any) -> None:
