@@ -60,10 +60,9 @@ def masked_msg(msg: Msg, secrets: Secrets) -> Msg:
         return msg
     if isinstance(msg, _FROM_TOOLS) or msg.__struct_config__.tag == _FROM_SERVERS:
         skipped = _OUTPUT_FIELDS if isinstance(msg, ExecCommandEnd) else frozenset[str]()
-        wire = msg_to_wire(msg)
+        wire, mask = msg_to_wire(msg), secrets.masker()
         masked = {
-            key: value if key in skipped or key == "type" else _mapped(value, secrets.mask)
-            for key, value in wire.items()
+            key: value if key in skipped or key == "type" else _mapped(value, mask) for key, value in wire.items()
         }
         return msg if masked == wire else decode_msg(masked)
     own_only = _is_from_person(msg)

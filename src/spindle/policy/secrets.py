@@ -98,9 +98,20 @@ class Secrets:
 
     def mask(self, text: str) -> str:
         """What a tool brought in: without known values in any form, and without what looks like a secret."""
-        data = text.encode("utf-8", "surrogatepass")
-        masked = self.mask_bytes(data)
-        return text if masked is data else masked.decode("utf-8", "surrogatepass")
+        return self.masker()(text)
+
+    def masker(self) -> Callable[[str], str]:
+        """`mask` for several texts of one moment: what there is to look for is asked for once."""
+        forms = self.forms()
+
+        def mask(text: str) -> str:
+            if len(text) < MIN_LENGTH:
+                return text  # most that an event says of a command is short
+            data = text.encode("utf-8", "surrogatepass")
+            masked = forms.mask(data)
+            return text if masked is data else masked.decode("utf-8", "surrogatepass")
+
+        return mask
 
     # ---- what a program prints -------------------------------------------------------------------
 
