@@ -18,7 +18,7 @@ import pytest
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, Boundary, Fence
-from spindle.process.sandbox import limits, mounts
+from spindle.process.sandbox import bubblewrap, limits, mounts
 from spindle.process.sandbox.guards import Guards
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
@@ -225,6 +225,24 @@ async def test_a_sandbox_that_cannot_be_set_up_is_no_result_of_the_command(
     assert os.listdir(folder) == []
 
 
+@pytest.mark.parametrize("namespaces", [None, ("--unshare-user", *bubblewrap._NAMESPACES)])
+async def test_the_first_process_and_what_is_protected_are_covered_by_older_launchers_too(
+    table: ProcessTable,
+    reach: Reach,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    namespaces: tuple[str, ...] | None,
+) -> None:
+    await said(table, "true", reach(WRITE), folder)
+    if namespaces is not None:  # as found where the launcher does not know the newer options
+        monkeypatch.setattr(bubblewrap._Backend, "namespaces", namespaces)
+    script = "ls -A /proc/1; (: > /proc/1/mem) 2>&1 || echo kept; (mkdir .git/hooks) 2>/dev/null || echo kept"
+    assert (await said(table, script, reach(WRITE), folder)).endswith("kept\nkept\n")
+    assert "mem" not in (await said(table, "ls -A /proc/1", reach(WRITE), folder))
+    table.let_go()
+    assert os.listdir(folder) == []
+
+
 async def test_a_set_up_that_fails_once_is_tried_again(
     table: ProcessTable, reach: Reach, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +283,7 @@ async def test_a_confined_command_inherits_nothing(table: ProcessTable, reach: R
 def test_commands_are_started_with_a_keyring_of_their_own() -> None:
     import ctypes
 
-    from spindle.process.sandbox import bubblewrap, kernel
+    from spindle.process.sandbox import kernel
 
     session, keyring_id = ctypes.c_long(-3), ctypes.c_long(0)
 

@@ -20,7 +20,7 @@ from spindle.process import kill, pty
 from spindle.process.sandbox import gate, kernel, limits, seccomp
 from spindle.process.sandbox.guards import Guards
 from spindle.process.sandbox.launch import Launch, Report
-from spindle.process.sandbox.mounts import SYSTEM_MOUNTS, Mounts
+from spindle.process.sandbox.mounts import Mounts, system_mounts
 from spindle.process.sandbox.sockets import SocketRules, SocketWatch
 from spindle.process.sandbox.spawner import Spawner
 
@@ -102,7 +102,8 @@ def _find_working() -> str | None:
             if not user and os.getuid() != 0:
                 continue
             namespaces = (*user, *_NAMESPACES)
-            options = ["--ro-bind", "/", "/", *SYSTEM_MOUNTS, *namespaces, "--unshare-net", "--new-session"]
+            system = system_mounts(has_tmpfs_options=_NO_NESTING in user)
+            options = ["--ro-bind", "/", "/", *system, *namespaces, "--unshare-net", "--new-session"]
             for has_gate in (True, False) if gate.is_known() else (False,):
                 failure = _try(program, options, has_gate=has_gate)
                 if failure is None:

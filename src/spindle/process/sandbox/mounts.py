@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 
 from spindle.errors import SandboxUnavailable
@@ -19,18 +19,24 @@ SYSTEM_MOUNTS = (
     *("--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
     *(("--mqueue", "/dev/mqueue") if os.path.exists("/proc/sys/fs/mqueue") else ()),
     *(("--ro-bind", "/dev/null", "/proc/keys") if os.path.exists("/proc/keys") else ()),
-    *("--tmpfs", "/proc/1", "--remount-ro", "/proc/1"),
 )
 """Devices and processes of the sandbox's own. The kernel lets user 0 write its settings, whatever capabilities are
 gone; one of them names a program to be run outside. bubblewrap guards the rest of /proc itself, but not this. What
 keys the user has is nobody's business. Message queues have to be seen somewhere, or `gate` could not let them be
-written. The first process is the launcher's: whoever could write its memory could make
-it forget to die with us."""
+written."""
+_FIRST_PROCESS = "/proc/1"
+"""It is the launcher's: whoever could write its memory could make it forget to die with us."""
 _EMPTY = ("--size", "4096", "--perms", "0555", "--tmpfs")
 """Half the price of a bind. Whoever makes it writable writes into memory that vanishes with the command."""
 _UNREADABLE_FOLDER = ("--size", "4096", "--perms", "0000", "--tmpfs")
 _MOST_DENIED = 500
 _MOST_SEARCHED = 2000
+
+
+def system_mounts(*, has_tmpfs_options: bool) -> tuple[str, ...]:
+    if has_tmpfs_options:
+        return (*SYSTEM_MOUNTS, *_EMPTY, _FIRST_PROCESS)
+    return (*SYSTEM_MOUNTS, "--tmpfs", _FIRST_PROCESS, "--remount-ro", _FIRST_PROCESS)
 
 
 class Mounts:
@@ -47,11 +53,13 @@ class Mounts:
         # A placeholder goes where the first missing folder would be made.
         wanted = dict.fromkeys(_first_missing(path, roots) for path in (*protected, *absent))
         self.held = guards.hold(wanted)
+        # A placeholder holds nothing that could have another name.
+        protected += _other_names(protected, [path for path in protected if path not in self.held], roots)
         closed = {os.path.dirname(path) for path in wanted if path not in self.held and _could_be_made(path)}
         self.plan = ["--ro-bind", "/", "/"]
         if "/" in roots:  # a root of "/" must not uncover the host's devices
             self.plan += ["--bind", "/", "/", "--ro-bind", "/sys", "/sys"]
-        self.plan += SYSTEM_MOUNTS
+        self.plan += system_mounts(has_tmpfs_options=has_tmpfs_options)
         # A root inside another would be covered by it if it came first.
         for path in sorted({*roots, *closed, *_on_the_way(roots, [*protected, *denied])} - {"/"}):
             self.plan += ("--ro-bind" if path in closed else "--bind", path, path)
@@ -95,15 +103,15 @@ def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[
                 f"{link} is a symbolic link, which a sandbox cannot keep from being replaced, so nothing was run; "
                 + _instead_of_link(path)
             )
-    return sorted({*found, *_other_names(found, roots)})
+    return sorted(found)
 
 
-def _other_names(protected: Iterable[str], roots: Sequence[str]) -> list[str]:
-    """Further names, below the roots, of protected files: made before, since a command cannot make any.
+def _other_names(protected: Collection[str], existing: Iterable[str], roots: Sequence[str]) -> list[str]:
+    """Further names, below the roots, of protected files that exist: made before, since a command cannot make any.
 
     Looked for in the first folders only: whoever keeps backups as hard links has such files, with names elsewhere.
     """
-    left = {file: names for path in protected for file, names in _with_names_elsewhere(path)}
+    left = {file: names for path in existing for file, names in _with_names_elsewhere(path)}
     found: list[str] = []
     folders = 0
     for root in roots if left else ():
@@ -131,16 +139,22 @@ def _with_names_elsewhere(path: str) -> Iterator[tuple[tuple[int, int], int]]:
     """What is run or obeyed later, as device and inode, and how many names it has beside the protected one."""
     statuses: list[os.stat_result] = []
     try:
-        if not os.path.isdir(path):
-            statuses.append(os.lstat(path))
-        for folder in (path, f"{path}/hooks", f"{path}/rules") if os.path.isdir(path) else ():
-            if os.path.isdir(folder):
-                statuses += [entry.stat(follow_symlinks=False) for entry in os.scandir(folder)]
+        statuses += _files_in(path) if os.path.isdir(path) else [os.lstat(path)]
     except OSError:
         pass  # it cannot be seen, or is not there
     for status in statuses:
         if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             yield (status.st_dev, status.st_ino), status.st_nlink - 1
+
+
+def _files_in(folder: str) -> Iterator[os.stat_result]:
+    """The files of a protected folder, of its hooks and of its rules. For most commands there are none."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                yield entry.stat(follow_symlinks=False)
+            elif entry.name in ("hooks", "rules") and entry.is_dir(follow_symlinks=False):
+                yield from _files_in(entry.path)
 
 
 def _link_on_the_way(path: str, roots: Sequence[str]) -> str | None:

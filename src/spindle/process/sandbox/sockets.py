@@ -32,7 +32,9 @@ from spindle.process.sandbox import kernel, messages, owners
 from spindle.process.sandbox.caller import Caller
 from spindle.process.sandbox.seccomp import Watched
 
-_RECEIVE, _ANSWER = 0xC0502100, 0xC0182101
+_RECEIVE, _ANSWER, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
+_ON_ONE_PROCESSOR = 1
+"""Who asks sleeps until the answer is there, so waking another processor up is a waste of time. Since Linux 6.6."""
 _QUESTION = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
 _GO_ON = 1
@@ -81,6 +83,8 @@ class SocketWatch:
         """Those of a command that has too many."""
         self._starts_with_datagrams = any(map(messages.is_unix_datagram, (0, 1, 2)))
         """Commands may be given our own streams."""
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(listener, _SET_FLAGS, _ON_ONE_PROCESSOR)
         # Every look at a caller lets another thread run; a busy one would keep us, and the caller, waiting each time.
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
         self._add_thread()
