@@ -177,8 +177,9 @@ class Bench:
         )
         return time.monotonic() - started_s
 
-    def time_sandbox(self, program: Program, count: int) -> list[float]:
-        """Milliseconds for a confined `true`: from within a running agent, or by the program's own command."""
+    def time_sandbox(self, program: Program, count: int) -> tuple[list[float], list[float]]:
+        """Milliseconds for a confined `true`: from within a running agent, or by the program's own command; and, from
+        within the agent, for one that is not confined."""
         home = self.home(program)
         folder = self.scratch / "sandboxed"
         folder.mkdir(exist_ok=True)
@@ -187,13 +188,14 @@ class Bench:
             python = Path(program.command[0]).parent / "python"
             words = [str(python), str(HERE / "sandboxed_true.py"), str(count), str(self.scratch)]
             done = subprocess.run(words, stdout=subprocess.PIPE, text=True, **options)
-            return [float(line) for line in done.stdout.split()]
+            pairs = [line.split() for line in done.stdout.splitlines()]
+            return [float(confined) for confined, _ in pairs], [float(free) for _, free in pairs]
         found: list[float] = []
         for _ in range(max(3, count // 10)):
             started_s = time.monotonic()
             subprocess.run([*program.command, "sandbox", "--", "true"], stdout=subprocess.DEVNULL, **options)
             found.append((time.monotonic() - started_s) * 1000)
-        return found
+        return found, []
 
     def time_own(self, program: Program, calls: int) -> dict[str, list[float]]:
         """Milliseconds of CPU that making a thread of so many calls shorter takes us, by name."""

@@ -1,6 +1,6 @@
-"""The time from asking for a confined `true` to its end, in a process that has confined something before.
+"""The time from asking for a `true` to its end, confined and then not, in a process that has confined one before.
 
-Run with the interpreter Spindle is installed in; prints one reading in milliseconds per line.
+Run with the interpreter Spindle is installed in; prints two readings in milliseconds per line: confined, and not.
 """
 
 from __future__ import annotations
@@ -26,14 +26,21 @@ async def main(count: int, home: str) -> None:
         clock=SystemClock(), shell=Shell("bash", "/bin/bash"), environment=environment, home=f"{home}/.codex"
     )
     boundary = boundary_of(SandboxPolicy(mode="workspace-write"), cwd=cwd, env=environment, home=f"{home}/.codex")
-    command = Command(argv=["/bin/true"], cwd=cwd, boundary=boundary)
-    for number in range(count + WARM_UPS):
+    confined = Command(argv=["/bin/true"], cwd=cwd, boundary=boundary)
+    free = Command(argv=["/bin/true"], cwd=cwd, boundary=None)
+
+    async def timed_ms(command: Command) -> float:
         started_s = time.perf_counter()
         finished = await table.run(command, timeout_s=30)
         if finished.exit_code != 0:
-            raise SystemExit("true failed in the sandbox")
-        if number >= WARM_UPS:
-            print((time.perf_counter() - started_s) * 1000)
+            raise SystemExit("true failed")
+        return (time.perf_counter() - started_s) * 1000
+
+    for _ in range(WARM_UPS):
+        await timed_ms(confined)
+    readings = [await timed_ms(confined) for _ in range(count)]
+    for reading in readings:
+        print(reading, await timed_ms(free))
     await table.aclose()
 
 

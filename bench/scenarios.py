@@ -37,6 +37,7 @@ JUDGED = [
     Judged("round", "tool round without sandbox", "ms", "ratio", 0.13, 0.05),
     Judged("sandboxed_round", "tool round in the sandbox", "ms", "ratio", 0.25, 0.08),
     Judged("sandboxed_true", "a sandboxed `true`, agent running (Codex: `codex sandbox`)", "ms", "absolute", 12.0),
+    Judged("sandbox_adds", "what the sandbox adds to it", "ms", "absolute", 12.0),
     Judged("late_round", "tool round after {calls} calls of 2 KB", "ms", "ratio", 0.4, 0.2),
     Judged("late_cpu", "its CPU, against the tenth call's", "×", "absolute", 2.0),
     Judged("deltas_cpu", "{deltas} text deltas, CPU", "ms", "ratio", 1.0, 0.45),
@@ -121,7 +122,10 @@ def sandboxed_rounds(bench: Bench, program: Program, sizes: Sizes, into: Reading
 
 
 def sandboxed_true(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
-    into.setdefault("sandboxed_true", []).append(median(bench.time_sandbox(program, sizes.rounds)))
+    confined, free = bench.time_sandbox(program, sizes.rounds)
+    into.setdefault("sandboxed_true", []).append(median(confined))
+    if free:
+        into.setdefault("sandbox_adds", []).append(median(confined) - median(free))
 
 
 def deltas(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
