@@ -388,8 +388,10 @@ class Terminal:
     def until(self, words: str) -> str:
         """What was printed up to and including `words`."""
         deadline = time.monotonic() + PATIENCE_S
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
         while (place := self._read.find(words.encode())) < 0:
-            ready, _, _ = select.select([self.fd], [], [], max(0.0, deadline - time.monotonic()))
+            ready = poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
             assert ready, f"{words!r} did not come: {self._read!r}"
             self._read += os.read(self.fd, 65536)
         end = place + len(words.encode())

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ KINDS = ("present", "absent", "pointer")
 
 _OLD = 1_000_000_000
 LATE_S = 0.15
+_MOST_LATE = 200
 _PATIENCE_MS = 15_000
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -239,6 +241,8 @@ class Host:
         self._selector = selectors.DefaultSelector()
         self._is_over = False
         self._has_waited = False
+        self._newest: socket.socket | None = None
+        self._late: deque[socket.socket] = deque()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def open(self) -> None:
@@ -306,6 +310,7 @@ class Host:
             if family == socket.AF_UNIX:
                 raise
             return 0
+        self._newest = one
         if kind == socket.SOCK_DGRAM:
             self._selector.register(one, selectors.EVENT_READ, self._receive)
         else:
@@ -331,9 +336,15 @@ class Host:
 
     def _come_late(self, number: int) -> None:
         for folder in (self.arena.ws, self.arena.outside):
-            with suppress(OSError):  # an attack may have moved the folder
-                self._listen(socket.AF_UNIX, socket.SOCK_STREAM, f"{folder}/late-{number}.sock")
-                self._listen(socket.AF_UNIX, socket.SOCK_DGRAM, f"{folder}/late-{number}.dgram")
+            for kind, ending in ((socket.SOCK_STREAM, "sock"), (socket.SOCK_DGRAM, "dgram")):
+                with suppress(OSError):  # an attack may have moved the folder
+                    self._listen(socket.AF_UNIX, kind, f"{folder}/late-{number}.{ending}")
+                    assert self._newest is not None
+                    self._late.append(self._newest)
+        while len(self._late) > _MOST_LATE:  # nobody waits for those any more, and descriptors are few
+            old = self._late.popleft()
+            self._selector.unregister(old)
+            old.close()
 
     def _accept(self, listener: socket.socket) -> None:
         client, _ = listener.accept()

@@ -48,7 +48,9 @@ class Terminal:
         return size, termios.tcgetattr(self.slave)[:4]
 
     def read(self) -> None:
-        while select.select([self.master], [], [], 0)[0]:
+        poll = select.poll()
+        poll.register(self.master, select.POLLIN)
+        while poll.poll(0):
             try:
                 self.shown += os.read(self.master, 65536)
             except OSError:

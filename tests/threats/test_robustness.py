@@ -82,6 +82,13 @@ def output_of(request: Received, call_id: str = "c1") -> str:
     return output if isinstance(output, str) else json.dumps(output)
 
 
+def is_readable(descriptor: int, seconds: float) -> bool:
+    """`select` would not take a high number, and others in this process may have many descriptors."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 def stream_of(*events: dict[str, Any] | bytes) -> bytes:
     return b"".join(event if isinstance(event, bytes) else encode_event(event) for event in events)
 
@@ -272,7 +279,7 @@ def test_the_loss_of_the_record_is_said_while_the_turn_still_runs(
         seen = b""
         deadline = time.monotonic() + 40
         while b"not being recorded" not in seen and time.monotonic() < deadline:
-            if select.select([process.stdout], [], [], 0.2)[0]:
+            if is_readable(process.stdout.fileno(), 0.2):
                 seen += os.read(process.stdout.fileno(), 1 << 16)
         assert b"not being recorded" in seen and b"turn.completed" not in seen
     finally:
@@ -1070,7 +1077,7 @@ class Terminal:
         self.shown = b""
 
     def read(self, seconds: float = 0.05) -> bytes:
-        while select.select([self.outer], [], [], seconds)[0]:
+        while is_readable(self.outer, seconds):
             self.shown += os.read(self.outer, 1 << 16)
         return self.shown
 
