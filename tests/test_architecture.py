@@ -145,11 +145,12 @@ def test_the_architecture_page_draws_every_package() -> None:
 
 
 def test_the_exec_page_names_every_option() -> None:
-    from spindle.frontends.exec import command as exec_command
-    from spindle.frontends.launch import COMMON
+    from spindle.frontends.command_table import EXEC
+    from spindle.frontends.commands import COMMON
 
+    options = [*COMMON, *EXEC.options, *(option for below in EXEC.commands for option in below.options)]
     page = set(re.findall(r"--?[A-Za-z][a-z-]*", (DOCS / "exec.md").read_text()))
-    assert {name for option in (*COMMON, *exec_command.OPTIONS) for name in option.names} - page == set()
+    assert {name for option in options for name in option.names} - page == set()
 
 
 def parents(name: str) -> set[str]:

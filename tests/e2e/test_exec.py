@@ -168,7 +168,7 @@ def test_threads_can_be_listed_archived_restored_and_deleted(spindle: Any, serve
     assert spindle("archive", thread_id).code == 0
     assert "no threads" in spindle("threads").out and thread_id in spindle("threads", "--archived").out
     assert spindle("unarchive", thread_id).code == 0 and thread_id in spindle("threads").out
-    assert spindle("delete", thread_id).code == 0
+    assert spindle("delete", "--force", thread_id).code == 0
     assert list(home.rglob("rollout-*")) == [] and "no threads" in spindle("threads").out
 
 
@@ -251,7 +251,15 @@ def test_what_debug_shows_is_what_exec_sends(spindle: Any, server: FakeServer) -
 def test_the_demo_mends_the_test_and_says_what_is_real(spindle: Any) -> None:
     run = spindle("demo", "--fast")
     assert run.code == 0, run.out + run.err
-    for part in ("practice model", "sandbox: bubblewrap", "exited 1 in ", "file update", "The tests pass now."):
+    for part in (
+        "practice model",
+        "no real model is asked",
+        "gpt-5.2-codex is not asked",
+        "sandbox: bubblewrap",
+        "exited 1 in ",
+        "file update",
+        "The tests pass now.",
+    ):
         assert part in run.out
 
 

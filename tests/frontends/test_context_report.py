@@ -201,7 +201,7 @@ def test_debug_context_is_the_same_table(recorded: Recorded) -> None:
     table = recorded.run("context", recorded.thread_id)
     assert recorded.run("debug", "context", recorded.thread_id) == table
     assert recorded.run("debug", "context") == table
-    assert "is for `spindle debug context`" in recorded.run("debug", "prompt-input", "--json", code=2)
+    assert "it is an option of `spindle debug context`" in recorded.run("debug", "prompt-input", "--json", code=2)
 
 
 @pytest.mark.parametrize(

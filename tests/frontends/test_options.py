@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from spindle.errors import UsageError
-from spindle.frontends.options import FLAG, LIST, OPTIONAL, VALUE, VARIADIC, Option, Parsed, help_lines, parse
+from spindle.frontends.help_pages import option_lines
+from spindle.frontends.options import FLAG, LIST, OPTIONAL, PICTURES, VALUE, Option, Parsed, parse
 
 TABLE = (
     Option(("--json", "--experimental-json"), FLAG, "events as lines"),
     Option(("-m", "--model"), VALUE, "model", "MODEL"),
     Option(("-c", "--config"), LIST, "override", "KEY=VALUE"),
-    Option(("-i", "--image"), VARIADIC, "pictures", "FILE..."),
+    Option(("-i", "--image"), PICTURES, "pictures", "FILE..."),
     Option(("-s", "--sandbox"), VALUE, "mode", "MODE", ("read-only", "workspace-write")),
 )
 
@@ -69,4 +70,4 @@ def test_an_optional_value_stands_behind_an_equals_sign_only() -> None:
     assert parse(["--html", "word"], table) == Parsed({"html": ""}, ["word"])
     assert parse(["--html=word"], table) == Parsed({"html": "word"}, [])
     assert parse(["word"], table).value("html") is None
-    assert "--html [FILE]" in help_lines(table)[0]
+    assert "--html [FILE]" in option_lines(table)[0]

@@ -7,14 +7,20 @@ because whoever can start it can write the files anyway.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TextIO
 
 from spindle.errors import PatchError
+from spindle.frontends.options import Parsed
 from spindle.patch.apply import FileChange, Plan, plan_changes, reason_of, summarise
 from spindle.patch.parse import parse_patch
 from spindle.tools.safe_files import read_file, remove_file, true_path, write_file
 
 _USAGE = "usage: apply_patch PATCH, or the patch on standard input"
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    return main(words, sys.stdin, sys.stdout, sys.stderr)
 
 
 def main(argv: list[str], stdin: TextIO, stdout: TextIO, stderr: TextIO) -> int:

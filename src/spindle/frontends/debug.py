@@ -9,7 +9,6 @@ import asyncio
 import sys
 
 from spindle.assembly import SessionRequest, open_session
-from spindle.errors import UsageError
 from spindle.frontends.context import command as context_command
 from spindle.frontends.launch import config_from, image_items
 from spindle.frontends.options import Parsed
@@ -17,20 +16,13 @@ from spindle.model.scripted import ScriptedModel, says
 from spindle.protocol.events import TERMINAL
 from spindle.protocol.ops import Shutdown, Submission, UserTurn
 
-OPTIONS = context_command.OPTIONS
-
 
 def run(parsed: Parsed, words: list[str]) -> int:
-    if words[:1] == ["context"]:
-        if not words[1:]:
+    if parsed.command[1] == "context":
+        if not words:
             parsed.values["last"] = True
-        return context_command.run(parsed, words[1:])
-    for option in OPTIONS:
-        if option.key in parsed.values:
-            raise UsageError(f"--{option.key} is for `spindle debug context`")
-    if not words or words[0] != "prompt-input" or len(words) > 2:
-        raise UsageError("usage: spindle debug prompt-input [PROMPT], or spindle debug context [THREAD]")
-    items = [*image_items(parsed.many("image")), {"type": "text", "text": words[1] if len(words) > 1 else ""}]
+        return context_command.run(parsed, words)
+    items = [*image_items(parsed.many("image")), {"type": "text", "text": words[0] if words else ""}]
     model = ScriptedModel([says("")])
     config = config_from(parsed, headless=True)
     request = SessionRequest(config=config, source="exec", originator="codex_exec", ephemeral=True, client=model)

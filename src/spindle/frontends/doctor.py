@@ -14,13 +14,11 @@ from spindle import __version__
 from spindle.config.schema import Config
 from spindle.errors import ModelError, SpindleError
 from spindle.frontends.launch import config_from, home_from
-from spindle.frontends.options import FLAG, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.policy.environment import EnvironmentPolicy, child_environment
 from spindle.policy.sandbox import Fence
 from spindle.process.sandbox.survey import WORDS, Backend, Trial, resource_limits, survey, try_mode
 from spindle.protocol.quote import visible
-
-OPTIONS = (Option(("--json",), FLAG, "print one JSON object"),)
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
 _WIDTH = 18

@@ -6,22 +6,17 @@ import sys
 
 import msgspec
 
-from spindle.errors import SpindleError, UsageError
+from spindle.errors import SpindleError
 from spindle.frontends.launch import home_from
-from spindle.frontends.options import FLAG, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.policy.grants import describe, prefix_grant
 from spindle.policy.rulebook import RuleBook
-
-OPTIONS = (Option(("--json",), FLAG, "print JSON lines"),)
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
     rules = RuleBook(home_from())
-    action, ids = (words[0], words[1:]) if words else ("list", [])
-    if action == "revoke" and ids:
-        return revoke(rules, ids)
-    if action != "list" or ids:
-        raise UsageError("usage: spindle grants [list], or spindle grants revoke ID...")
+    if parsed.command[1] == "revoke":
+        return revoke(rules, words)
     grants = [prefix_grant(prefix) for prefix in rules.saved()]
     if parsed.flag("json"):
         for grant in grants:

@@ -7,24 +7,19 @@ import sys
 import msgspec
 
 from spindle.config.schema import Config
-from spindle.errors import SpindleError, UsageError
+from spindle.errors import SpindleError
 from spindle.frontends.launch import config_from
-from spindle.frontends.options import FLAG, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.protocol.hooks import Hook
 from spindle.protocol.quote import visible
-
-OPTIONS = (Option(("--json",), FLAG, "print JSON lines"),)
-_USAGE = "usage: spindle hooks [list], spindle hooks trust [KEY...], or spindle hooks distrust [KEY...]"
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
     config = config_from(parsed, headless=False)
-    action, keys = (words[0], words[1:]) if words else ("list", [])
-    if action == "list" and not keys:
+    action = parsed.command[1]
+    if action == "list":
         return show(config, as_json=parsed.flag("json"))
-    if action in ("trust", "distrust"):
-        return decide(config, keys, is_trusted=action == "trust")
-    raise UsageError(_USAGE)
+    return decide(config, words, is_trusted=action == "trust")
 
 
 def show(config: Config, *, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""What all front ends share of starting up: the common options, and the way from them to a Config."""
+"""What all front ends share of starting up: the way from the common options to a Config."""
 
 from __future__ import annotations
 
@@ -13,39 +13,10 @@ from spindle.config.load import load_config
 from spindle.config.schema import Config
 from spindle.config.sources import resolve_home
 from spindle.errors import UsageError
-from spindle.frontends.options import FLAG, LIST, VALUE, VARIADIC, Option, Parsed
+from spindle.frontends.options import Parsed, nearest
 from spindle.protocol.ops import ConfigureSession
-from spindle.protocol.settings import APPROVAL_POLICIES, SANDBOX_MODES, SandboxPolicy
+from spindle.protocol.settings import SandboxPolicy
 from spindle.workspace.git import find_root
-
-COMMON = (
-    Option(("-c", "--config"), LIST, "override one setting; VALUE is TOML, else a plain string", "KEY=VALUE"),
-    Option(("--enable",), LIST, "switch a feature on", "FEATURE"),
-    Option(("--disable",), LIST, "switch a feature off", "FEATURE"),
-    Option(("-m", "--model"), VALUE, "the model", "MODEL"),
-    Option(("-p", "--profile"), VALUE, "use [profiles.NAME] or NAME.config.toml", "NAME"),
-    Option(("-i", "--image"), VARIADIC, "attach pictures to the prompt (`--` ends the list)", "FILE..."),
-    Option(("-s", "--sandbox"), VALUE, "what commands may do", "MODE", SANDBOX_MODES),
-    Option(("-a", "--ask-for-approval"), VALUE, "when to ask (interactive only)", "POLICY", APPROVAL_POLICIES),
-    Option(("--full-auto",), FLAG, "short for -a on-request -s workspace-write"),
-    Option(
-        ("--dangerously-bypass-approvals-and-sandbox", "--yolo"),
-        FLAG,
-        "no approvals and no sandbox; only inside a container or VM of your own",
-    ),
-    Option(
-        ("--dangerously-bypass-hook-trust",),
-        FLAG,
-        "run the hooks of a trusted project without your consent to each of them",
-    ),
-    Option(("-C", "--cd"), VALUE, "work in this folder", "DIR"),
-    Option(("--add-dir",), LIST, "one more folder that may be written", "DIR"),
-    Option(("--search",), FLAG, "live web search"),
-    Option(("--oss",), FLAG, "a model on this machine (Ollama or LM Studio)"),
-    Option(("--local-provider",), VALUE, "which one", "NAME", ("ollama", "lmstudio")),
-    Option(("--no-alt-screen",), FLAG, "stay in the normal screen (interactive only)"),
-    Option(("--strict-config",), FLAG, "an unknown configuration key is an error"),
-)
 
 
 def config_from(
@@ -128,10 +99,20 @@ def overrides_from(parsed: Parsed) -> list[str]:
     return [*parsed.many("config"), *_feature_overrides(parsed)]
 
 
+def unknown_feature(name: str) -> str | None:
+    """What to say of a feature's name that neither we nor Codex know; None for one that is known."""
+    known = (*FEATURES, *REFERENCE_FEATURES)
+    if name in known:
+        return None
+    near = nearest(name, known)
+    hint = f"did you mean `{near}`?" if near else "`spindle features list` shows those there are"
+    return f"unknown feature {name!r}; {hint}"
+
+
 def _feature_overrides(parsed: Parsed) -> list[str]:
     for name in (*parsed.many("enable"), *parsed.many("disable")):
-        if name not in FEATURES and name not in REFERENCE_FEATURES:
-            raise UsageError(f"unknown feature {name!r}; features: {', '.join(FEATURES)}")
+        if (problem := unknown_feature(name)) is not None:
+            raise UsageError(problem)
     return [f"features.{name}=true" for name in parsed.many("enable")] + [
         f"features.{name}=false" for name in parsed.many("disable")
     ]

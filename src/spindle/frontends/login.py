@@ -7,17 +7,15 @@ import sys
 from spindle.auth import login
 from spindle.errors import UsageError
 from spindle.frontends.launch import home_from
-from spindle.frontends.options import FLAG, Option, Parsed
-
-OPTIONS = (Option(("--with-api-key",), FLAG, "read an API key from stdin and store it"),)
+from spindle.frontends.options import Parsed
 
 
-def run(name: str, parsed: Parsed, words: list[str]) -> int:
+def run(parsed: Parsed, words: list[str]) -> int:
     home = home_from()
-    if name == "logout":
+    if parsed.command == ("logout",):
         return login.logout(home, sys.stderr)
-    if words == ["status"]:
+    if parsed.command == ("login", "status"):
         return login.login_status(home, sys.stderr)
-    if words or not parsed.flag("with_api_key"):
+    if not parsed.flag("with_api_key"):
         raise UsageError("usage: printenv OPENAI_API_KEY | spindle login --with-api-key, or: spindle login status")
     return login.login_with_api_key(home, sys.stdin, sys.stderr)

@@ -7,28 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 from spindle.config.schema import Config
 from spindle.errors import SandboxUnavailable, SpindleError, UsageError
 from spindle.frontends.launch import config_from
-from spindle.frontends.options import FLAG, VALUE, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.policy.environment import NETWORK_DISABLED, child_environment
 from spindle.policy.sandbox import Boundary, boundary_of
-from spindle.protocol.settings import SANDBOX_MODES, SandboxPolicy
+from spindle.protocol.settings import SandboxPolicy
 
-OPTIONS = (
-    Option(
-        ("--mode",), VALUE, "what the command may do (default: as configured, else read-only)", "MODE", SANDBOX_MODES
-    ),
-    Option(("--network",), FLAG, "leave the network reachable"),
-    Option(("-P", "--permission-profile"), VALUE, "the same by its name in Codex: :workspace, …", "NAME"),
-)
-SHARED_OPTIONS = ("config", "enable", "disable", "profile", "sandbox", "full_auto", "cd", "add_dir", "strict_config")
-"""Of the options that all front ends have, those with a meaning here."""
-
-_SYSTEM_WORDS = {"linux": "linux", "landlock": "linux", "macos": "darwin", "seatbelt": "darwin"}
-"""Older releases of Codex want the kind of sandbox named first."""
+_SYSTEMS = {"linux": "linux", "macos": "darwin"}
+"""Older releases of Codex want the system named first; to them it is a subcommand."""
 _PROFILES = {
     ":read-only": "read-only",
     ":workspace": "workspace-write",
@@ -37,34 +26,14 @@ _PROFILES = {
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
-def separate(arguments: Sequence[str], options: Sequence[Option]) -> list[str]:
-    """`arguments` with `--` before the command: its own options are none of ours."""
-    takes_value = {name for option in options if option.kind != FLAG for name in option.names}
-    ours: list[str] = []
-    rest = list(arguments)
-    named = False
-    while rest and rest[0] != "--":
-        if rest[0] in takes_value:
-            ours += rest[:2]
-            del rest[:2]
-        elif rest[0].startswith("-"):
-            ours.append(rest.pop(0))
-        elif not named and rest[0] in _SYSTEM_WORDS:
-            named = True
-            _check_system(rest.pop(0))
-        else:
-            return [*ours, "--", *rest]
-    return [*ours, *rest]
-
-
 def _check_system(word: str) -> None:
-    if _SYSTEM_WORDS[word] != sys.platform:
+    if _SYSTEMS[word] != sys.platform:
         raise UsageError(f"the {word} sandbox is not for this system ({sys.platform}); leave the word out")
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
-    if not words:
-        raise UsageError("no command given; usage: spindle sandbox [--mode MODE] [-C DIR] [--] COMMAND [ARGS]")
+    for system in parsed.command[1:]:
+        _check_system(system)
     config = _config(parsed)
     environment = child_environment(
         os.environ, config.environment, secret_names=config.secret_variables, for_person=True

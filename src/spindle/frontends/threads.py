@@ -7,40 +7,52 @@ import time
 
 import msgspec
 
-from spindle.errors import UsageError
+from spindle.errors import SpindleError, ThreadError, UsageError
 from spindle.frontends.launch import home_from, working_folder
-from spindle.frontends.options import FLAG, VALUE, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.frontends.transcript import printable
 from spindle.protocol.clock import SystemClock
-from spindle.thread.store import ThreadPage, ThreadStore, ThreadSummary
-
-OPTIONS = (
-    Option(("--all",), FLAG, "threads of every folder, not only of this one"),
-    Option(("--archived",), FLAG, "archived threads"),
-    Option(("--find",), VALUE, "only threads whose name or text has these words", "WORDS"),
-    Option(("--limit",), VALUE, "how many (default 25)", "N"),
-    Option(("--json",), FLAG, "print JSON lines"),
-)
+from spindle.thread.store import ThreadPage, ThreadRef, ThreadStore, ThreadSummary
 
 
-def run(name: str, parsed: Parsed, words: list[str]) -> int:
+def run(parsed: Parsed, words: list[str]) -> int:
     store = ThreadStore(home_from(), SystemClock())
+    name = parsed.command[0]
     if name == "threads":
-        if words:
-            raise UsageError(f"unexpected argument {words[0]!r}")
         return show_list(store, parsed)
-    if len(words) != 1:
-        raise UsageError(f"usage: spindle {name} THREAD (an id or a name)")
-    ref = store.get(words[0])
+    ref = store.choose(words[0])
     match name:
         case "archive":
             print(f"archived {ref.id}: {store.archive(ref.id).path}")
         case "unarchive":
             print(f"restored {ref.id}: {store.unarchive(ref.id).path}")
         case _:
-            store.delete(ref.id)
-            print(f"deleted {ref.id}")
+            return _delete(store, ref, force=parsed.flag("force"))
     return 0
+
+
+def _delete(store: ThreadStore, ref: ThreadRef, *, force: bool) -> int:
+    """Only a person who has seen what goes, or --force, deletes for good."""
+    if not force and not _is_agreed(store, ref):
+        print("nothing was deleted", file=sys.stderr)
+        return 1
+    store.delete(ref.id)
+    print(f"deleted {ref.id}")
+    return 0
+
+
+def _is_agreed(store: ThreadStore, ref: ThreadRef) -> bool:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise SpindleError(
+            f"without a terminal to ask on, nothing is deleted: `spindle delete --force {ref.id}` does it for good, "
+            f"`spindle archive {ref.id}` puts the thread away"
+        )
+    try:
+        title = " ".join(printable(store.title_of(ref)).split())[:72]
+    except ThreadError:
+        title = "(it cannot be read)"  # no reason to keep it
+    print(f"{ref.id}  {title}\nDelete this thread for good? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def show_list(store: ThreadStore, parsed: Parsed) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 PREFIX = "rollout-"
 TOP_FOLDERS = ("sessions", "archived_sessions")
+SHORTEST_START = 4
 KEPT_SUFFIX = ".damaged"
 """Behind the name of a rollout file: no reader takes such a file for a thread."""
 
@@ -23,6 +24,11 @@ def is_thread_id(text: str) -> bool:
         return False
     digits = text.replace("-", "")
     return len(digits) == 32 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
+
+
+def may_begin_id(text: str) -> bool:
+    """Whether these are the first characters of a thread id, and enough of them not to be typed by chance."""
+    return len(text) >= SHORTEST_START and is_thread_id(text + "00000000-0000-0000-0000-000000000000"[len(text) :])
 
 
 def is_rollout_name(name: str) -> bool:

@@ -109,6 +109,34 @@ class ThreadStore:
             raise ThreadNotFound(f"no rollout found for thread id {id_or_name}")
         return ref
 
+    def choose(self, text: str) -> ThreadRef:
+        """The thread a person means: by its id, its name, or the beginning of an id that no other thread's id has."""
+        ref = self.find(text)
+        if ref is not None:
+            return ref
+        begun = {} if layout.is_thread_id(text) or not layout.may_begin_id(text) else self._begun_by(text.lower())
+        if len(begun) > 1:
+            some = ", ".join([*begun][:3]) + (", …" if len(begun) > 3 else "")
+            raise ThreadError(
+                f"{text!r} begins the ids of {len(begun)} threads ({some}); type more of the one you mean"
+            )
+        if not begun:
+            raise ThreadNotFound(f"no rollout found for thread id {text}")
+        return next(iter(begun.values()))
+
+    def _begun_by(self, start: str) -> dict[str, ThreadRef]:
+        found: dict[str, ThreadRef] = {}
+        for path, archived in self._all_files():
+            thread_id = layout.thread_id_of(path) or ""
+            if thread_id.startswith(start):
+                found.setdefault(thread_id, ThreadRef(id=thread_id, path=path, archived=archived))
+        return found
+
+    def title_of(self, ref: ThreadRef) -> str:
+        """Its name, else how its first prompt begins."""
+        name = self.names.all().get(ref.id)
+        return name or view.preview(self.read(ref).records) or ""
+
     def latest(
         self, cwd: str | None = None, provider: str | None = None, *, include_other_cwds: bool = False
     ) -> ThreadRef | None:

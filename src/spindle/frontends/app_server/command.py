@@ -12,23 +12,16 @@ from spindle.errors import UsageError
 from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.server import Server
 from spindle.frontends.launch import config_from, warn_of_bypass
-from spindle.frontends.options import FLAG, VALUE, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.frontends.stdio import MAX_LINE_BYTES, open_stdin, write_all
-
-OPTIONS = (
-    Option(("--listen",), VALUE, "where clients connect: stdio:// (the default) or ws://HOST:PORT", "URL"),
-    Option(("--token-file",), VALUE, "with ws://: holds what clients must know; made if it is not there", "FILE"),
-    Option(("--allow-remote",), FLAG, "with ws://: listen also where other machines can connect"),
-    Option(("--out",), VALUE, "with generate-json-schema and generate-ts: the folder to write to", "DIR"),
-)
 
 LAST_WRITE_S = 1.0
 """After a signal: how long the last lines may take to be read."""
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
-    if words:
-        return _generate(words, parsed.value("out"))
+    if len(parsed.command) > 1:
+        return _generate(parsed.command[1], parsed.value("out"))
     listen = parsed.value("listen") or "stdio://"
     if listen != "stdio://" and not listen.startswith("ws://"):
         raise UsageError(f"--listen {listen}: use stdio:// or ws://HOST:PORT")
@@ -52,14 +45,12 @@ async def serve_many(config: Config, parsed: Parsed, host: str, port: int, token
     return 128 + (signals.caught or 0)
 
 
-def _generate(words: list[str], folder: str | None) -> int:
-    if len(words) > 1 or words[0] not in ("generate-json-schema", "generate-ts"):
-        raise UsageError("usage: spindle app-server [generate-json-schema --out DIR | generate-ts --out DIR]")
+def _generate(what: str, folder: str | None) -> int:
     if folder is None:
-        raise UsageError(f"{words[0]} needs --out DIR")
+        raise UsageError(f"{what} needs --out DIR")
     from spindle.frontends.app_server.schemas import write_json_schemas, write_typescript  # not to serve
 
-    names = write_json_schemas(folder) if words[0] == "generate-json-schema" else write_typescript(folder)
+    names = write_json_schemas(folder) if what == "generate-json-schema" else write_typescript(folder)
     print(f"{len(names)} file{'s' if len(names) > 1 else ''} written to {folder}")
     return 0
 

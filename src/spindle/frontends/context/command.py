@@ -12,19 +12,12 @@ import msgspec
 from spindle.core.inspection import Inspection, inspect_thread
 from spindle.errors import ThreadError, ThreadNotFound, UsageError
 from spindle.frontends.launch import home_from, working_folder
-from spindle.frontends.options import FLAG, OPTIONAL, VALUE, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import visible
 from spindle.thread.store import ThreadRef, ThreadStore
 
-OPTIONS = (
-    Option(("--json",), FLAG, "print one JSON object"),
-    Option(("--html",), OPTIONAL, "one page with plots, to FILE or to standard output", "FILE"),
-    Option(("--request",), VALUE, "everything the model saw at the N-th request", "N"),
-    Option(("--last",), FLAG, "the newest thread of this folder"),
-    Option(("--all",), FLAG, "with --last: of any folder"),
-)
 _USAGE = "usage: spindle context THREAD [--json | --html [FILE]] [--request N] (an id, a name, a file, or --last)"
 
 
@@ -81,12 +74,12 @@ def _thread(store: ThreadStore, parsed: Parsed, words: list[str]) -> ThreadRef:
         return ref
     if len(words) != 1:
         raise UsageError(_USAGE)
-    ref = store.find(words[0])
-    if ref is not None:
-        return ref
-    if os.path.isfile(words[0]):
+    if store.find(words[0]) is None and os.path.isfile(words[0]):
         return ThreadRef(id="", path=os.path.abspath(words[0]))
-    raise ThreadNotFound(f"no thread has the id or the name {words[0]!r}, and it is no file either")
+    try:
+        return store.choose(words[0])
+    except ThreadNotFound as error:
+        raise ThreadNotFound(f"no thread has the id or the name {words[0]!r}, and it is no file either") from error
 
 
 def _json(found: Inspection, name: str | None, number: int | None) -> bytes:

@@ -9,21 +9,26 @@ import asyncio
 import os
 import sys
 
+import msgspec
+
 from spindle import __version__
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import load_config
 from spindle.config.schema import Config
 from spindle.frontends.demo.story import FILES, PROMPT, practice_model
-from spindle.frontends.options import FLAG, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.frontends.transcript import Transcript
 from spindle.process.sandbox import backend_of, problem
-from spindle.protocol.events import AgentMessageContentDelta, Error, ExecCommandEnd, TaskComplete, TurnAborted
-from spindle.protocol.ops import Shutdown, Submission, UserTurn
-
-OPTIONS = (
-    Option(("--fast",), FLAG, "do not pause between the steps"),
-    Option(("--keep",), FLAG, "keep the scratch repository"),
+from spindle.protocol.events import (
+    AgentMessageContentDelta,
+    Error,
+    ExecCommandEnd,
+    Msg,
+    SessionConfigured,
+    TaskComplete,
+    TurnAborted,
 )
+from spindle.protocol.ops import Shutdown, Submission, UserTurn
 
 PACE_S = 0.35
 SHOWN_OUTPUT_LINES = 14
@@ -52,7 +57,8 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
         flags={"model": "gpt-5.2-codex", "sandbox_mode": "workspace-write"},
         headless=True,
     )
-    say("Spindle demo: a practice model answers from a script; the loop, tools, sandbox and patch are real.")
+    say("Spindle demo: a practice model answers from a script; no real model is asked.")
+    say("The loop, the tools, the sandbox and the patch are real.")
     say(await sandbox_line(config))
     say(f"scratch repository: {project}\n")
     model = practice_model(sys.executable, pace_s)
@@ -70,7 +76,7 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
     results: dict[str, int] = {}
     failed = False
     async for event in events:
-        say(transcript.translate(event.msg), end="")
+        say(transcript.translate(as_told(event.msg)), end="")
         match event.msg:
             case ExecCommandEnd(call_id=call_id, exit_code=code):
                 results[call_id] = code
@@ -85,6 +91,15 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
     mended = not failed and results.get("test-1", 0) != 0 and results.get("test-2") == 0
     say("\n" + closing_words(mended, project if keep else None))
     return 0 if mended else 1
+
+
+def as_told(msg: Msg) -> Msg:
+    """The header must not name a model or a provider as if it were asked."""
+    if not isinstance(msg, SessionConfigured):
+        return msg
+    return msgspec.structs.replace(
+        msg, model=f"a practice script; {msg.model} is not asked", model_provider_id="none; no server is asked"
+    )
 
 
 async def sandbox_line(config: Config) -> str:

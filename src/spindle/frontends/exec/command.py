@@ -24,7 +24,8 @@ from spindle.frontends.launch import (
     use_local_server,
     warn_of_bypass,
 )
-from spindle.frontends.options import FLAG, VALUE, Option, Parsed
+from spindle.frontends.options import Parsed
+from spindle.protocol.clock import SystemClock
 from spindle.protocol.events import (
     AgentMessageContentDelta,
     Error,
@@ -35,22 +36,8 @@ from spindle.protocol.events import (
     TurnAborted,
 )
 from spindle.protocol.ops import Interrupt, Shutdown, Submission, UserTurn
-
-OPTIONS = (
-    Option(("--json", "--experimental-json"), FLAG, "print events as JSON lines on stdout"),
-    Option(("-o", "--output-last-message"), VALUE, "write the last message of the agent to this file", "FILE"),
-    Option(("--output-schema",), VALUE, "JSON Schema file that the final answer must follow", "FILE"),
-    Option(("--color",), VALUE, "colours on stderr", "WHEN", ("always", "never", "auto")),
-    Option(("--skip-git-repo-check",), FLAG, "run outside a git repository"),
-    Option(("--ephemeral",), FLAG, "record nothing"),
-    Option(("--ignore-user-config",), FLAG, "do not read config.toml of the home"),
-    Option(("--ignore-rules",), FLAG, "do not read .rules files"),
-    Option(("--last",), FLAG, "with resume or fork: the newest thread of this folder"),
-    Option(("--all",), FLAG, "with --last: of any folder"),
-    Option(("--at",), VALUE, "with fork: branch after this response, or after so many turns", "RESPONSE_ID|TURNS"),
-    Option(("--thread-source",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
-    Option(("--cyber-access-program",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
-)
+from spindle.thread.layout import is_thread_id
+from spindle.thread.store import ThreadStore
 
 MAX_PROMPT_BYTES = 1 << 20
 UNSHOWN: tuple[type[Msg], ...] = (AgentMessageContentDelta, ReasoningContentDelta, ExecCommandOutputDelta)
@@ -69,9 +56,9 @@ class ExecArgs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_args(parsed: Parsed, words: list[str]) -> ExecArgs:
-    """Sort the positional words: [resume|fork [ID]] [PROMPT]."""
-    action = words[0] if words and words[0] in ("resume", "fork") else "run"
-    rest = words[1:] if action != "run" else list(words)
+    """Sort the positional words: [PROMPT], or after resume and fork [THREAD] [PROMPT]."""
+    action = parsed.command[1] if len(parsed.command) > 1 else "run"
+    rest = list(words)
     last = parsed.flag("last")
     thread = rest.pop(0) if action != "run" and not last and rest else None
     if action == "fork" and thread is None and not last:
@@ -103,7 +90,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         source="exec",
         originator="codex_exec",
         ephemeral=parsed.flag("ephemeral"),
-        thread=args.thread,
+        thread=_thread_id(args.thread, config.home),
         newest=args.last,
         any_folder=parsed.flag("all"),
         fork=args.action == "fork",
@@ -115,6 +102,13 @@ def run(parsed: Parsed, words: list[str]) -> int:
         final_output_json_schema=schema,
     )
     return asyncio.run(drive(request, turn, args))
+
+
+def _thread_id(given: str | None, home: str) -> str | None:
+    """The thread that a person names by its id, the beginning of it, or its name."""
+    if given is None or is_thread_id(given):
+        return given
+    return ThreadStore(home, SystemClock()).choose(given).id
 
 
 def _fork_point(text: str | None) -> str | int | None:

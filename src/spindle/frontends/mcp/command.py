@@ -16,22 +16,10 @@ from spindle.config.sources import read_layer
 from spindle.config.writing import Edit, write_user_config
 from spindle.errors import ConfigError, SpindleError, UsageError
 from spindle.frontends.launch import config_from, home_from
-from spindle.frontends.options import FLAG, LIST, VALUE, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.mcp.spec import McpServer
 from spindle.protocol.quote import shell_join, visible
 
-OPTIONS = (
-    Option(("--json",), FLAG, "with list and get: print JSON"),
-    Option(("--env",), LIST, "with add: a variable of the program", "KEY=VALUE"),
-    Option(("--url",), VALUE, "with add: the address of a streamable HTTP server", "URL"),
-    Option(("--bearer-token-env-var",), VALUE, "with add --url: the variable that holds its token", "NAME"),
-    Option(("--scopes",), VALUE, "with login: what to ask for, separated by commas", "SCOPES"),
-)
-
-_USAGE = (
-    "usage: spindle mcp list | get NAME | add NAME (--url URL | [--env KEY=VALUE] -- COMMAND...) | remove NAME | "
-    "trust NAME | untrust NAME | login NAME | logout NAME"
-)
 _STATUS_WORDS = {
     "unsupported": "Unsupported",
     "not_logged_in": "Not logged in",
@@ -42,28 +30,24 @@ _DEFAULTS = McpServer(name="")
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
-    action, rest = (words[0], words[1:]) if words else ("", [])
-    if action == "list" and not rest:
-        return _list(config_from(parsed), as_json=parsed.flag("json"))
-    if action == "add" and rest:
-        return _add(parsed, rest[0], rest[1:])
-    if len(rest) != 1:
-        raise UsageError(_USAGE)
-    match action:
+    name, *command = words or [""]
+    match parsed.command[1]:
+        case "list":
+            return _list(config_from(parsed), as_json=parsed.flag("json"))
         case "get":
-            return _get(config_from(parsed), rest[0], as_json=parsed.flag("json"))
+            return _get(config_from(parsed), name, as_json=parsed.flag("json"))
+        case "add":
+            return _add(parsed, name, command)
         case "remove":
-            return _remove(rest[0])
+            return _remove(name)
         case "trust":
-            return _trust(config_from(parsed), rest[0])
+            return _trust(config_from(parsed), name)
         case "untrust":
-            return _untrust(config_from(parsed), rest[0])
+            return _untrust(config_from(parsed), name)
         case "login":
-            return _login(config_from(parsed), rest[0], parsed.value("scopes"))
-        case "logout":
-            return _logout(rest[0])
+            return _login(config_from(parsed), name, parsed.value("scopes"))
         case _:
-            raise UsageError(_USAGE)
+            return _logout(name)
 
 
 # ---- looking ---------------------------------------------------------------------------------------

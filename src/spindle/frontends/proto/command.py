@@ -13,7 +13,7 @@ from spindle.core.session import Session
 from spindle.core.stream import EventStream, Subscription
 from spindle.errors import SpindleError
 from spindle.frontends.launch import config_for_op, config_from, warn_of_bypass
-from spindle.frontends.options import FLAG, Option, Parsed
+from spindle.frontends.options import Parsed
 from spindle.frontends.stdio import MAX_LINE_BYTES, open_stdin, write_all
 from spindle.protocol.events import (
     AgentMessageContentDelta,
@@ -24,11 +24,6 @@ from spindle.protocol.events import (
 )
 from spindle.protocol.items import encode_json
 from spindle.protocol.ops import BadSubmission, ConfigureSession, Shutdown, Submission, decode_submission
-
-OPTIONS = (
-    Option(("--wait-configure",), FLAG, "open no session before configure_session"),
-    Option(("--legacy-interrupt-error",), FLAG, 'send an "interrupted" error before turn_aborted'),
-)
 
 LAST_WRITE_S = 1.0
 """After a signal: how long the last events may take to be read."""

@@ -1,0 +1,63 @@
+"""The table of commands: all there are, by group. Data only; what runs them is loaded by none of this."""
+
+from __future__ import annotations
+
+from spindle.frontends.commands import COMMON, HELP, VERSION, Command
+from spindle.frontends.setup_commands import (
+    APP_SERVER,
+    APPLY_PATCH,
+    COMPLETION,
+    DOCTOR,
+    EXECPOLICY,
+    FEATURES,
+    GRANTS,
+    HOOKS,
+    LOGIN,
+    LOGOUT,
+    MCP,
+    PROTO,
+    SANDBOX,
+)
+from spindle.frontends.work_commands import (
+    ARCHIVE,
+    CONTEXT,
+    DEBUG,
+    DELETE,
+    DEMO,
+    EXEC,
+    FORK,
+    RESUME,
+    THREADS,
+    UNARCHIVE,
+)
+
+HELP_COMMAND = Command(
+    name="help",
+    summary="show the page of a command: help exec resume = exec resume --help",
+    run="help_pages:run",
+    words=(("[COMMAND...]", "the command and its subcommand"),),
+)
+
+GROUPS = (
+    ("Work", (EXEC, RESUME, FORK, DEMO)),
+    ("Threads", (THREADS, CONTEXT, ARCHIVE, UNARCHIVE, DELETE)),
+    ("Set-up", (LOGIN, LOGOUT, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
+    ("Servers", (APP_SERVER, PROTO)),
+    ("Trying things out", (SANDBOX, EXECPOLICY, APPLY_PATCH, DEBUG, HELP_COMMAND)),
+)
+SPINDLE = Command(
+    name="spindle",
+    summary="a coding agent for your terminal",
+    usage=("[OPTIONS] COMMAND", '[OPTIONS] "PROMPT"'),
+    about="""A sentence instead of a command runs as `spindle exec`. `spindle COMMAND --help` shows what a command
+takes.""",
+    options=(HELP, VERSION),
+    common=tuple(option.key for option in COMMON),
+    commands=tuple(command for _, commands in GROUPS for command in commands),
+)
+
+NOT_HERE = (
+    *("a", "agents", "apply", "cloud", "cloud-tasks", "exec-server", "mcp-server", "migrate-rollouts", "plugin"),
+    *("plugins", "queue", "remote-control", "responses-api-proxy", "review", "update"),
+)
+"""Commands of Codex that Spindle does not have: never the beginning of a prompt."""

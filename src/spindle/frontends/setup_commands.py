@@ -1,0 +1,294 @@
+"""The commands to set Spindle up, to serve other programs, and to try things out, as data."""
+
+from __future__ import annotations
+
+from spindle.frontends.commands import CONFIG, JSON_LINES, PERMISSIONS, SERVER, Command
+from spindle.frontends.options import FLAG, LIST, VALUE, Option
+from spindle.protocol.settings import SANDBOX_MODES
+
+SHELLS = ("bash", "zsh", "fish", "powershell", "elvish")
+
+# ---- set-up ----------------------------------------------------------------------------------------
+
+LOGIN = Command(
+    name="login",
+    summary="store an API key",
+    run="login:run",
+    usage=("--with-api-key", "status"),
+    options=(Option(("--with-api-key",), FLAG, "read an API key from stdin and store it"),),
+    examples=(("printenv OPENAI_API_KEY | spindle login --with-api-key", ""),),
+    commands=(
+        Command(
+            name="status",
+            summary="say whether somebody is logged in, and how",
+            run="login:run",
+            exit_codes=(("0", "logged in"), ("1", "not logged in")),
+        ),
+    ),
+)
+LOGOUT = Command(name="logout", summary="forget the stored login", run="login:run")
+DOCTOR = Command(
+    name="doctor",
+    summary="try what Spindle needs on this system, above all the sandbox",
+    run="doctor:run",
+    about="Changes nothing and shows no key.",
+    options=(Option(("--json",), FLAG, "print one JSON object"),),
+    common=(*CONFIG, *PERMISSIONS, "ask_for_approval"),
+    exit_codes=(("0", "commands can be confined"), ("1", "they cannot")),
+)
+_FEATURE_WORD = (("FEATURE", "its name; `spindle features list` shows all"),)
+FEATURES = Command(
+    name="features",
+    summary="feature flags: show them, switch them on or off",
+    commands=(
+        Command(
+            name="list",
+            summary="every feature, how mature it is, and whether it is on",
+            run="features:run",
+            about="""Columns: name, stage, true or false. The stage `unused` is for flags of Codex that you have set and
+that have no effect in Spindle.""",
+            common=CONFIG,
+        ),
+        Command(name="enable", summary="switch a feature on in config.toml", run="features:run", words=_FEATURE_WORD),
+        Command(name="disable", summary="switch a feature off in config.toml", run="features:run", words=_FEATURE_WORD),
+    ),
+)
+_RUN_MCP = "mcp.command:run"
+_SERVER_WORD = (("NAME", "the name of the server"),)
+_SERVER_JSON = (Option(("--json",), FLAG, "print JSON"),)
+MCP = Command(
+    name="mcp",
+    summary="MCP servers: more tools for the model",
+    commands=(
+        Command(name="list", summary="list the servers", run=_RUN_MCP, options=_SERVER_JSON, common=CONFIG),
+        Command(
+            name="get",
+            summary="show one server",
+            run=_RUN_MCP,
+            words=_SERVER_WORD,
+            options=_SERVER_JSON,
+            common=CONFIG,
+        ),
+        Command(
+            name="add",
+            summary="add a server to config.toml",
+            run=_RUN_MCP,
+            words=(("NAME", "letters, digits, `-` and `_`"), ("[COMMAND...]", "the program and its arguments")),
+            usage=("NAME [--env KEY=VALUE] [--] COMMAND...", "NAME --url URL [--bearer-token-env-var NAME]"),
+            options=(
+                Option(("--env",), LIST, "a variable of the program", "KEY=VALUE"),
+                Option(("--url",), VALUE, "the address of a streamable HTTP server", "URL"),
+                Option(("--bearer-token-env-var",), VALUE, "with --url: the variable that holds its token", "NAME"),
+            ),
+            verbatim_from=1,
+            examples=(
+                ("spindle mcp add docs -- npx -y docs-server", ""),
+                ("spindle mcp add tickets --url https://mcp.example.com/", ""),
+            ),
+        ),
+        Command(
+            name="remove", summary="take a server out of config.toml", run=_RUN_MCP, words=_SERVER_WORD, aliases=("rm",)
+        ),
+        Command(
+            name="trust",
+            summary="agree to a server that a project describes",
+            run=_RUN_MCP,
+            words=_SERVER_WORD,
+            common=CONFIG,
+        ),
+        Command(name="untrust", summary="take the consent back", run=_RUN_MCP, words=_SERVER_WORD, common=CONFIG),
+        Command(
+            name="login",
+            summary="sign in to a server in the browser",
+            run=_RUN_MCP,
+            words=_SERVER_WORD,
+            options=(Option(("--scopes",), VALUE, "what to ask for, separated by commas", "SCOPES"),),
+            common=CONFIG,
+        ),
+        Command(name="logout", summary="forget the login to a server", run=_RUN_MCP, words=_SERVER_WORD),
+    ),
+)
+GRANTS = Command(
+    name="grants",
+    summary="what you have allowed for good: show it, take it back",
+    default="list",
+    commands=(
+        Command(name="list", summary="list what is allowed", run="grants:run", options=(JSON_LINES,)),
+        Command(
+            name="revoke",
+            summary="ask again from the next session on",
+            run="grants:run",
+            words=(("ID...", "ids from `spindle grants`"),),
+        ),
+    ),
+)
+_HOOK_WORDS = (("[KEY...]", "keys from `spindle hooks`; without one: all hooks of the project"),)
+HOOKS = Command(
+    name="hooks",
+    summary="commands that run at named moments: which there are, which may run",
+    default="list",
+    commands=(
+        Command(
+            name="list",
+            summary="list the hooks that apply here",
+            run="hooks:run",
+            options=(JSON_LINES,),
+            common=CONFIG,
+        ),
+        Command(
+            name="trust",
+            summary="let hooks of this project run",
+            run="hooks:run",
+            words=_HOOK_WORDS,
+            common=CONFIG,
+        ),
+        Command(
+            name="distrust",
+            summary="no longer let them run",
+            run="hooks:run",
+            words=_HOOK_WORDS,
+            common=CONFIG,
+        ),
+    ),
+)
+COMPLETION = Command(
+    name="completion",
+    summary="print a script that completes commands and options in your shell",
+    run="completion.command:run",
+    words=(("[SHELL]", f"{', '.join(SHELLS)}; bash when left out"),),
+    examples=(
+        ('eval "$(spindle completion bash)"', "in ~/.bashrc"),
+        ('eval "$(spindle completion zsh)"', "in ~/.zshrc, after compinit"),
+        ("spindle completion fish > ~/.config/fish/completions/spindle.fish", "once"),
+    ),
+)
+
+# ---- servers ---------------------------------------------------------------------------------------
+
+_OUT = (Option(("--out",), VALUE, "the folder to write to (needed)", "DIR"),)
+APP_SERVER = Command(
+    name="app-server",
+    summary="serve editors and SDKs over stdio or a WebSocket",
+    run="app_server.command:run",
+    options=(
+        Option(("--listen",), VALUE, "where clients connect: stdio:// (the default) or ws://HOST:PORT", "URL"),
+        Option(("--token-file",), VALUE, "with ws://: holds what clients must know; made if it is not there", "FILE"),
+        Option(("--allow-remote",), FLAG, "with ws://: listen also where other machines can connect"),
+    ),
+    common=SERVER,
+    exit_codes=(("0", "the client closed its end"), ("129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM")),
+    commands=(
+        Command(
+            name="generate-json-schema",
+            summary="write the JSON Schemas of the protocol",
+            run="app_server.command:run",
+            usage=("--out DIR",),
+            options=_OUT,
+        ),
+        Command(
+            name="generate-ts",
+            summary="write the TypeScript types of the protocol",
+            run="app_server.command:run",
+            usage=("--out DIR",),
+            options=_OUT,
+        ),
+    ),
+)
+PROTO = Command(
+    name="proto",
+    summary="speak protocol v1 over stdio: operations in, events out",
+    run="proto.command:run",
+    options=(
+        Option(("--wait-configure",), FLAG, "open no session before configure_session"),
+        Option(("--legacy-interrupt-error",), FLAG, 'send an "interrupted" error before turn_aborted'),
+    ),
+    common=SERVER,
+    exit_codes=(("0", "shut down, or the end of input"), ("129, 143", "ended by SIGHUP or SIGTERM")),
+)
+
+# ---- trying things out -----------------------------------------------------------------------------
+
+_RUN_SANDBOX = "sandbox:run"
+_SANDBOXED = (("COMMAND...", "the program and its arguments; its options are its own"),)
+SANDBOX = Command(
+    name="sandbox",
+    summary="run a command as the agent would",
+    run=_RUN_SANDBOX,
+    words=_SANDBOXED,
+    usage=("[linux|macos] [OPTIONS] [--] COMMAND...",),
+    about="""What it may reach comes from your configuration. Older releases of Codex want the system named first
+(`linux` or `macos`); here it may be left out.""",
+    options=(
+        Option(
+            ("--mode",),
+            VALUE,
+            "what the command may do (default: as configured, else read-only)",
+            "MODE",
+            SANDBOX_MODES,
+        ),
+        Option(("--network",), FLAG, "leave the network reachable"),
+        Option(("-P", "--permission-profile"), VALUE, "the same by its name in Codex: :workspace, …", "NAME"),
+    ),
+    common=(*CONFIG, *PERMISSIONS),
+    verbatim_from=0,
+    exit_codes=(
+        ("1", "nothing was run: the sandbox cannot be set up, or the mode is not allowed"),
+        ("126, 127", "the program cannot be started, or is not there"),
+        ("other", "the command's own; 128 + N when signal N ended it"),
+    ),
+    examples=(("spindle sandbox --mode workspace-write make test", ""),),
+    commands=tuple(
+        Command(
+            name=name,
+            summary=f"the same, with the system named: {name}",
+            run=_RUN_SANDBOX,
+            words=_SANDBOXED,
+            extends=True,
+            common=(*CONFIG, *PERMISSIONS),
+            verbatim_from=0,
+            aliases=(alias,),
+            is_hidden=True,
+        )
+        for name, alias in (("linux", "landlock"), ("macos", "seatbelt"))
+    ),
+)
+EXECPOLICY = Command(
+    name="execpolicy",
+    summary="what the rules say about a command",
+    commands=(
+        Command(
+            name="check",
+            summary="which rules match a command, and what they say, as JSON",
+            run="execpolicy:run",
+            words=(("COMMAND...", "the command to look at; it is not run"),),
+            usage=("[OPTIONS] [--] COMMAND...",),
+            options=(
+                Option(
+                    ("-r", "--rules"),
+                    LIST,
+                    "a rule file to look into, instead of the ones a session would read",
+                    "FILE",
+                ),
+                Option(("--pretty",), FLAG, "indent the JSON"),
+                Option(
+                    ("--resolve-host-executables",),
+                    FLAG,
+                    "accepted for compatibility; a program is matched as it is written",
+                ),
+            ),
+            common=CONFIG,
+            verbatim_from=0,
+            examples=(("spindle execpolicy check --pretty git push origin main", ""),),
+        ),
+    ),
+)
+APPLY_PATCH = Command(
+    name="apply-patch",
+    summary="apply a patch in the *** Begin Patch format",
+    run="apply_patch:run",
+    words=(("[PATCH]", "the patch as one argument; without it, it is read from stdin"),),
+    verbatim_from=0,
+    about="Files are changed one after the other: after a failure, those before it have been changed.",
+    exit_codes=(("0", "applied"), ("1", "the patch cannot be read or does not fit"), ("2", "bad arguments")),
+    examples=(("spindle apply-patch < change.patch", ""),),
+)

@@ -1,0 +1,211 @@
+"""The commands for work and for its threads, as data."""
+
+from __future__ import annotations
+
+from spindle.frontends.commands import FOLDER, JSON_LINES, PROMPT, SESSION, Command
+from spindle.frontends.options import FLAG, OPTIONAL, VALUE, Option
+
+_THREAD = "the thread: its id, the beginning of its id, or its name"
+_NEXT_PROMPT = "what to do next; `-`: read it from stdin"
+_LAST = Option(("--last",), FLAG, "the newest thread of this folder")
+_ALL = Option(("--all",), FLAG, "with --last: the newest of any folder")
+_AT = Option(("--at",), VALUE, "branch after this response, or after so many turns", "RESPONSE_ID|TURNS")
+
+# ---- work ------------------------------------------------------------------------------------------
+
+_EXEC_EXIT_CODES = (
+    ("0", "the turn completed"),
+    ("1", "the turn failed, was interrupted by Ctrl-C, or could not be set up; stderr says why"),
+    ("129, 143", "ended by SIGHUP or SIGTERM; the thread can be resumed"),
+    ("130", "a second Ctrl-C: ended without waiting"),
+)
+_RUN_EXEC = "exec.command:run"
+
+EXEC = Command(
+    name="exec",
+    aliases=("e",),
+    summary="run one prompt without a screen and exit",
+    run=_RUN_EXEC,
+    words=(("[PROMPT]", "what to do; without one, or with `-`, it is read from stdin"),),
+    about="""Nobody is asked: what the sandbox does not allow is refused, and the model is told so. Progress goes to
+stderr and the final message to stdout. A prompt and piped input are joined: the piped text follows the prompt.""",
+    options=(
+        Option(("--json", "--experimental-json"), FLAG, "print events as JSON lines on stdout"),
+        Option(("-o", "--output-last-message"), VALUE, "write the last message of the agent to this file", "FILE"),
+        Option(("--output-schema",), VALUE, "JSON Schema file that the final answer must follow", "FILE"),
+        Option(("--color",), VALUE, "colours on stderr", "WHEN", ("always", "never", "auto")),
+        Option(("--skip-git-repo-check",), FLAG, "run outside a git repository"),
+        Option(("--ephemeral",), FLAG, "record nothing"),
+        Option(("--ignore-user-config",), FLAG, "do not read config.toml of the home"),
+        Option(("--ignore-rules",), FLAG, "do not read .rules files"),
+        Option(("--thread-source",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
+        Option(("--cyber-access-program",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
+    ),
+    common=PROMPT,
+    exit_codes=_EXEC_EXIT_CODES,
+    examples=(
+        ('spindle exec "Why does test_parser fail?"', "look, and change nothing"),
+        ('spindle exec -s workspace-write "Fix test_parser."', "let it edit the files of this folder"),
+        ('git diff | spindle exec "Review this change."', "with piped input"),
+        ('spindle exec -i screen.png "What is wrong here?"', "with a picture"),
+    ),
+    commands=(
+        Command(
+            name="resume",
+            summary="go on with a recorded thread",
+            run=_RUN_EXEC,
+            words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", _NEXT_PROMPT)),
+            usage=("[OPTIONS] THREAD [PROMPT]", "[OPTIONS] --last [PROMPT]"),
+            about="Without a prompt it is read from stdin. With --last and no thread to go on with, a new one begins.",
+            options=(_LAST, _ALL),
+            extends=True,
+            common=PROMPT,
+            exit_codes=_EXEC_EXIT_CODES,
+            examples=(('spindle exec -s workspace-write resume --last "Good. Fix it."', ""),),
+        ),
+        Command(
+            name="fork",
+            summary="branch off a recorded thread into a new one",
+            run=_RUN_EXEC,
+            words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", _NEXT_PROMPT)),
+            usage=("[OPTIONS] THREAD [PROMPT]", "[OPTIONS] --last [PROMPT]"),
+            about="The old thread stays as it is. Without a prompt it is read from stdin.",
+            options=(_LAST, _ALL, _AT),
+            extends=True,
+            common=PROMPT,
+            exit_codes=_EXEC_EXIT_CODES,
+            examples=(('spindle exec fork 019a8c2e --at 2 "Try it without the cache."', "keep its first two turns"),),
+        ),
+    ),
+)
+
+_LATER = """There is no interactive screen yet, so with a prompt this is `spindle exec {name}`: nobody is asked, and
+what the sandbox does not allow is refused. Without a thread it lists the recent ones of this folder."""
+
+RESUME = Command(
+    name="resume",
+    summary="go on with a recorded thread; alone: list the recent ones",
+    run="continuing:run",
+    words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", _NEXT_PROMPT)),
+    usage=("[OPTIONS]", "[OPTIONS] THREAD PROMPT", "[OPTIONS] --last PROMPT"),
+    about=_LATER.format(name="resume"),
+    options=(_LAST, Option(("--all",), FLAG, "threads of every folder, not only of this one"), *EXEC.options),
+    common=PROMPT,
+    exit_codes=_EXEC_EXIT_CODES,
+    examples=(('spindle resume --last "Good. Fix it."', ""),),
+)
+FORK = Command(
+    name="fork",
+    summary="branch off a recorded thread; alone: list the recent ones",
+    run="continuing:run",
+    words=RESUME.words,
+    usage=RESUME.usage,
+    about=_LATER.format(name="fork"),
+    options=(*RESUME.options[:2], _AT, *EXEC.options),
+    common=PROMPT,
+    exit_codes=_EXEC_EXIT_CODES,
+    examples=(('spindle fork 019a8c2e "Try it without the cache."', ""),),
+)
+DEMO = Command(
+    name="demo",
+    summary="see it work, without an account: a practice model mends a failing test",
+    run="demo.command:run",
+    about="""No model is asked: the answers come from a script. All else is real: the loop, the tools, the sandbox, the
+patch. It works in a scratch folder and touches none of your files.""",
+    options=(
+        Option(("--fast",), FLAG, "do not pause between the steps"),
+        Option(("--keep",), FLAG, "keep the scratch repository"),
+    ),
+    exit_codes=(("0", "the test failed before and passes now"), ("1", "it does not")),
+)
+
+# ---- threads ---------------------------------------------------------------------------------------
+
+_RUN_THREADS = "threads:run"
+_LIST_OPTIONS = (
+    Option(("--all",), FLAG, "threads of every folder, not only of this one"),
+    Option(("--archived",), FLAG, "archived threads"),
+    Option(("--find",), VALUE, "only threads whose name or text has these words", "WORDS"),
+    Option(("--limit",), VALUE, "how many (default 25)", "N"),
+    JSON_LINES,
+)
+THREADS = Command(
+    name="threads",
+    summary="recorded threads: list them, find one again",
+    default="list",
+    examples=(("spindle threads --all --find parser", "search the threads of every folder"),),
+    commands=(
+        Command(
+            name="list",
+            summary="list recorded threads, the one used last first",
+            run=_RUN_THREADS,
+            options=_LIST_OPTIONS,
+            common=FOLDER,
+        ),
+    ),
+)
+CONTEXT_OPTIONS = (
+    Option(("--json",), FLAG, "print one JSON object"),
+    Option(("--html",), OPTIONAL, "one page with plots, to FILE or to standard output", "FILE"),
+    Option(("--request",), VALUE, "everything the model saw at the N-th request", "N"),
+    _LAST,
+    _ALL,
+)
+CONTEXT_WORDS = (
+    ("[THREAD]", f"{_THREAD}, or its file; left out with --last"),
+    ("[FILE]", "with --html: where the page goes; `-` is standard output"),
+)
+CONTEXT = Command(
+    name="context",
+    summary="what the model saw, request by request, and what it cost",
+    run="context.command:run",
+    words=CONTEXT_WORDS,
+    usage=("[OPTIONS] THREAD", "[OPTIONS] --last", "THREAD --html [FILE] [--request N]"),
+    options=CONTEXT_OPTIONS,
+    common=FOLDER,
+    examples=(
+        ("spindle context --last", "the newest thread of this folder"),
+        ("spindle context 019a8c2e --html page.html", "as a page with plots"),
+    ),
+)
+ARCHIVE = Command(
+    name="archive",
+    summary="put a thread away; nothing is lost",
+    run=_RUN_THREADS,
+    words=(("THREAD", _THREAD),),
+)
+UNARCHIVE = Command(
+    name="unarchive", summary="bring an archived thread back", run=_RUN_THREADS, words=(("THREAD", _THREAD),)
+)
+DELETE = Command(
+    name="delete",
+    summary="delete a thread for good",
+    run=_RUN_THREADS,
+    words=(("THREAD", _THREAD),),
+    about="""On a terminal you are shown the thread and asked first. Elsewhere nothing is deleted without --force.
+`spindle archive` puts a thread away without losing it.""",
+    options=(Option(("-f", "--force"), FLAG, "delete without asking"),),
+    exit_codes=(("0", "deleted"), ("1", "there is no such thread, you said no, or --force is missing")),
+)
+DEBUG = Command(
+    name="debug",
+    summary="look inside: the request that would be sent, a thread's context",
+    commands=(
+        Command(
+            name="prompt-input",
+            summary="print exactly the request that would be sent, and send nothing",
+            run="debug:run",
+            words=(("[PROMPT]", "the prompt; without it, an empty one"),),
+            common=(*SESSION, "image"),
+        ),
+        Command(
+            name="context",
+            summary="`spindle context`, of the newest thread of this folder if none is named",
+            run="debug:run",
+            words=CONTEXT_WORDS,
+            usage=("[OPTIONS] [THREAD]",),
+            options=CONTEXT_OPTIONS,
+            common=FOLDER,
+        ),
+    ),
+)
