@@ -1,0 +1,1 @@
+"""Completion scripts for shells, made from the table of commands."""
