@@ -34,10 +34,11 @@ def first_cells(page: str, heading: str) -> str:
     return "\n".join(line.split("|")[1] for line in part.splitlines() if line.startswith("| "))
 
 
-def test_the_tables_of_the_configuration_page_are_in_step() -> None:
-    script = REPOSITORY / "scripts" / "config-docs"
+@pytest.mark.parametrize("name", ["config-docs", "cli-docs"])
+def test_what_is_generated_is_in_step(name: str) -> None:
+    script = REPOSITORY / "scripts" / name
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stderr or "run scripts/config-docs"
+    assert done.returncode == 0, done.stderr or f"run scripts/{name}"
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -111,21 +111,20 @@ class _Reader:
         if name not in table:
             if self.is_sentence:
                 raise unknown_command(self.parsed.words[0])
-            if len(self.path) == 1:
-                # It may be an option of the command that follows.
-                table = by_name((*_all_options(SPINDLE), *COMMON))
-        option = take_option(self.parsed, token, self.rest, table, _name_of(self.path))
-        self.used.append((name, option))
+            if len(self.path) == 1 and (later := by_name(_all_options(SPINDLE)).get(name)) is not None:
+                # An option of the command that follows, or else `_check_options` refuses it.
+                table = by_name([later])
+        self.used.append((name, take_option(self.parsed, token, self.rest, table, _name_of(self.path))))
 
     def _check_options(self) -> None:
         """An option of another command, or of another subcommand, would be without effect and without a word."""
+        own = by_name((*COMMON, HELP, VERSION, *options_of(self.path))) if self.used else {}
         for name, option in self.used:
-            if option in COMMON or option in (HELP, VERSION) or option in options_of(self.path):
+            if name in own and own[name].kind == option.kind:
                 continue
-            top = self.path[1] if len(self.path) > 1 else SPINDLE
-            above = self.path[:1] if top is not SPINDLE else ()
-            owners = [f"`{_name_of(path)}`" for path in walk(top, above) if option in path[-1].options]
-            where = f"; it is an option of {' and '.join(owners)}" if owners else ""
+            top = self.path[:2] if len(self.path) > 1 else (SPINDLE,)
+            owners = [f"`{_name_of(path)}`" for path in walk(top[-1], top[:-1]) if name in by_name(path[-1].options)]
+            where = f"; it is an option of {' and '.join(owners)}" if 0 < len(owners) < 4 else ""
             raise UsageError(f"{name} is no option of `{_name_of(self.path)}`{where}")
 
     # ---- sentences ----

@@ -110,7 +110,7 @@ def _sections(path: tuple[Command, ...], width: int) -> Iterable[list[str]]:
     if common:
         yield ["Common options:", *option_lines(common, width)]
     if command.exit_codes:
-        yield ["Exit codes:", *columns(_exit_codes(command), width)]
+        yield ["Exit codes:", *columns(exit_codes(command), width)]
     if command.examples:
         yield ["Examples:", *_examples(command, width)]
 
@@ -123,7 +123,7 @@ def _named(command: Command) -> str:
     return ", ".join((command.name, *command.aliases))
 
 
-def _exit_codes(command: Command) -> list[tuple[str, str]]:
+def exit_codes(command: Command) -> list[tuple[str, str]]:
     """Those of the command, and 2 in its place among them."""
     codes = [*command.exit_codes]
     if not any(code in ("2", "other") for code, _ in codes):
