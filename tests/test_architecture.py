@@ -208,6 +208,19 @@ def test_asking_for_the_version_loads_nothing_but_the_version(
     assert done.stdout.startswith("spindle ")
 
 
+@pytest.mark.parametrize("words", [["--help"], ["exec", "--help"], ["exce"], ["help", "mcp", "add"]])
+def test_a_page_or_a_slip_loads_the_table_of_commands_and_nothing_that_works(
+    spindle_cmd: list[str], environment: dict[str, str], words: list[str]
+) -> None:
+    done = subprocess.run(
+        [*spindle_cmd, *words], env={**environment, **REPORTS_IMPORTS}, capture_output=True, text=True
+    )
+    loaded = {name for name in reported_imports(done.stderr) if name.startswith("spindle.")}
+    assert {package_of(name) for name in loaded} <= {"__main__", "errors", "frontends", "protocol"}
+    front_ends = {name for name in loaded if front_end_of(name) is not None}
+    assert "spindle.frontends.command_table" in loaded and front_ends == set()
+
+
 def test_nothing_heavy_is_loaded_before_the_first_request(
     spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path, tmp_path: Path
 ) -> None:
