@@ -231,9 +231,7 @@ def _refused(answer: _Answer) -> ModelError:
         case 407:
             return ModelError(unexpected, info, advice=advice.PROXY_SIGN_IN)
         case 413:
-            fact = (
-                f"The request is larger than the server takes, so it cannot fill the context window: {answer.details}"
-            )
+            fact = f"The request is too large for the server: {answer.details}"
             return ModelError(fact, "context_window_exceeded", advice=advice.TOO_LARGE)
         case 422:
             return ModelError(unexpected, "bad_request")
