@@ -6,7 +6,7 @@
         server.requests[0].json["input"]
 
 The n-th `POST …/responses` gets the n-th turn, later ones a plain message "done". The server runs in a thread of
-its own, so a test may block. Requests to other paths are recorded and answered 404.
+its own, so a test may block. Requests to other paths are recorded and answered 404, or as `pages` says.
 """
 
 from __future__ import annotations
@@ -204,6 +204,8 @@ class FakeServer:
         self.port = 0
         self._steps: list[Step] = []
         self._default: Step = turn(message("done"))
+        self.pages: dict[str, Turn] = {}
+        """Answers to requests for other paths, by path; what is not here gets 404."""
         self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -313,7 +315,8 @@ class FakeServer:
         if received.method != "POST" or not received.path.split("?")[0].endswith("/responses"):
             # 426 is how a server without WebSockets answers a client that asks for one.
             wants_websocket = received.headers.get("upgrade", "").lower() == "websocket"
-            await self._send_whole(writer, Turn(status=426 if wants_websocket else 404, body=b"{}"))
+            missing = Turn(status=426 if wants_websocket else 404, body=b"{}")
+            await self._send_whole(writer, self.pages.get(received.path.split("?")[0], missing))
             return True
         step = self._steps.pop(0) if self._steps else self._default
         answer = step if isinstance(step, Turn) else step(received)

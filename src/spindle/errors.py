@@ -25,6 +25,13 @@ ErrorInfo = str | dict[str, dict[str, int | None]]
 """What kind of failure, for machines: "bad_request", or {"response_stream_disconnected": {"http_status_code": 502}}."""
 
 
+def with_advice(fact: str, advice: str) -> str:
+    """What happened, and then what to do about it, as two sentences."""
+    if not advice:
+        return fact
+    return f"{fact if fact.endswith(('.', '!', '?', '…')) else fact + '.'} {advice}"
+
+
 class SpindleError(Exception):
     """Every failure we foresee. `str(error)` is one sentence a person can use."""
 
@@ -54,10 +61,10 @@ class ThreadLocked(ThreadError):
 
 
 class ModelError(SpindleError):
-    """The model cannot answer, and asking again would not help."""
+    """The model cannot answer, and asking again would not help. `advice` is what the person can do about it."""
 
-    def __init__(self, message: str, info: ErrorInfo = "other") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, info: ErrorInfo = "other", *, advice: str = "") -> None:
+        super().__init__(with_advice(message, advice))
         self.info = info
 
 
@@ -69,13 +76,26 @@ class StreamDropped(SpindleError):
     """The answer broke off; asking again is safe. `delay_s` is what the server asked us to wait."""
 
     def __init__(
-        self, message: str, *, delay_s: float | None = None, info: ErrorInfo = "other", final: str | None = None
+        self,
+        message: str,
+        *,
+        delay_s: float | None = None,
+        info: ErrorInfo = "other",
+        final: str | None = None,
+        advice: str = "",
     ) -> None:
         super().__init__(message)
         self.delay_s = delay_s
         self.info = info
         self.final = final or message
         """What to say when the retries are used up."""
+        self.advice = advice
+        """What the person can do then."""
+
+    def given_up(self, retries: int) -> ModelError:
+        """The error that remains when asking again so many times was in vain."""
+        times = f" (gave up after {retries} {'retry' if retries == 1 else 'retries'})" if retries else ""
+        return ModelError(self.final.rstrip(".") + times if times else self.final, self.info, advice=self.advice)
 
 
 class ToolError(SpindleError):

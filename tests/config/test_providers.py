@@ -171,11 +171,13 @@ async def test_oss_takes_the_server_that_answers():
 
 async def test_oss_without_any_server_is_an_error_that_says_what_to_start():
     providers = {id: local(id, NOBODY) for id in ("ollama", "lmstudio")}
-    with pytest.raises(ConfigError, match=r"none answers: start ollama \(http://127.0.0.1:9/v1\) or lmstudio"):
+    with pytest.raises(
+        ConfigError, match=r"none answers: start ollama with `ollama serve` \(http://127.0.0.1:9/v1\) or lms"
+    ):
         await choose_oss_provider(None, None, providers, {})
-    with pytest.raises(ConfigError, match="ollama does not answer"):
+    with pytest.raises(ConfigError, match=r"Ollama does not answer at .*: start it with `ollama serve`"):
         await check_oss_server(providers["ollama"], {})
-    with pytest.raises(ConfigError, match=r"0\.3\.39"):
+    with pytest.raises(ConfigError, match=r"0\.3\.39 .* `lms server start`"):
         await check_oss_server(providers["lmstudio"], {})
 
 

@@ -86,8 +86,9 @@ def test_only_one_newline_at_the_end_of_piped_text_belongs_to_the_block(spindle:
     assert last_text(server) == "look:\n\n<stdin>\n\n\npiped\r\n\n\n</stdin>"
 
 
-def test_pictures_before_the_command_do_not_swallow_it(spindle: Any, server: FakeServer) -> None:
-    assert spindle("-i", "missing.png", "e", "--json", "look").code == 0
+def test_pictures_before_the_command_do_not_swallow_it(spindle: Any, server: FakeServer, workspace: Path) -> None:
+    (workspace / "dot.gif").write_bytes(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
+    assert spindle("-i", "dot.gif", "e", "--json", "look").code == 0
     assert last_text(server) == "look"
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from spindle.errors import ImageRejected, ModelError, StreamDropped
 from spindle.model.client import Completed, Created, ItemDone
-from spindle.model.credential import EnvCredential, StaticCredential
+from spindle.model.credential import EnvCredential, KeyOrigin, StaticCredential
 from spindle.model.provider import Provider
 
 DISCONNECTED = {"response_stream_disconnected": {"http_status_code": None}}
@@ -42,81 +44,109 @@ def status_info(kind: str, status: int) -> dict[str, dict[str, int]]:
 
 
 STATUSES = [
-    # status, body, kind, message ({url} is put in), info, final or None when it is the message
-    (400, {"error": {"message": "no"}}, ModelError, '{{"error": {{"message": "no"}}}}', "bad_request", None),
-    (400, b"plain words", ModelError, "plain words", "bad_request", None),
-    (400, b"", ModelError, "unexpected status 400 Bad Request: , url: {url}", "bad_request", None),
+    # status, body, kind, message ({url} is put in), info
+    (
+        400,
+        {"error": {"message": "no"}},
+        ModelError,
+        "The server refused the request (400 Bad Request): no",
+        "bad_request",
+    ),
+    (400, b"plain words", ModelError, "The server refused the request (400 Bad Request): plain words", "bad_request"),
+    (
+        400,
+        b"",
+        ModelError,
+        "The server refused the request (400 Bad Request): no reason given, url: {url}",
+        "bad_request",
+    ),
     (
         401,
         {"error": {"message": "bad key"}},
-        StreamDropped,
-        "unexpected status 401 Unauthorized: bad key, url: {url}",
+        ModelError,
+        "unexpected status 401 Unauthorized: bad key, url: {url}. The key (***) was not accepted: use another one.",
         "unauthorized",
-        None,
     ),
     (
         403,
         b"go away",
-        StreamDropped,
-        "unexpected status 403 Forbidden: go away, url: {url}",
-        status_info("response_stream_connection_failed", 403),
-        None,
+        ModelError,
+        "unexpected status 403 Forbidden: go away, url: {url}. The key may not do this: check the rights, the project "
+        "and the region of the account, and whether it may use gpt-5.2-codex, or use another key.",
+        status_info("http_connection_failed", 403),
     ),
     (
         404,
-        {"error": "no such model"},
-        StreamDropped,
-        "unexpected status 404 Not Found: no such model, url: {url}",
-        status_info("response_stream_connection_failed", 404),
-        None,
+        b"nothing here",
+        ModelError,
+        "unexpected status 404 Not Found: nothing here, url: {url}. There is no such path on the server: check "
+        "base_url in [model_providers.lab] (now {base}). The server must offer the Responses API, POST /responses.",
+        status_info("http_connection_failed", 404),
     ),
     (
-        429,
-        {"error": {"message": "slow"}},
-        StreamDropped,
-        "429 Too Many Requests: slow",
-        status_info("response_too_many_failed_attempts", 429),
-        "exceeded retry limit, last status: 429 Too Many Requests",
-    ),
-    (
-        503,
-        {"error": {"message": "busy"}},
-        StreamDropped,
-        "unexpected status 503 Service Unavailable: busy, url: {url}",
-        "internal_server_error",
-        "The model service is under high demand; try again later (last status: 503 Service Unavailable).",
-    ),
-    (
-        599,
-        b"",
-        StreamDropped,
-        "unexpected status 599 Unknown: , url: {url}",
-        status_info("response_stream_connection_failed", 599),
-        None,
+        422,
+        {"detail": [{"loc": ["body", "tools", 0], "msg": "bad tool"}]},
+        ModelError,
+        "unexpected status 422 Unprocessable Entity: tools.0: bad tool, url: {url}",
+        "bad_request",
     ),
 ]
 
 
 @pytest.mark.parametrize("row", STATUSES, ids=lambda row: str(row[0]))
-async def test_a_status_means_what_the_table_says(serve, client_for, ask, row: tuple) -> None:
-    status, body, kind, message, info, final = row
+async def test_a_final_status_is_told_in_full(serve, client_for, ask, row: tuple) -> None:
+    status, body, kind, message, info = row
+    error, server = await failure(serve, client_for, ask, refuse(status, body), request_max_retries=3)
+    text = message.format(url=f"{server.base_url}/responses", base=server.base_url)
+    assert (type(error), str(error), error.info, len(server.requests)) == (kind, text, info, 1)
+
+
+PASSING = [
+    # status, body, message ({url} is put in), final or None when it is the message, info
+    (
+        429,
+        {"error": {"message": "slow"}},
+        "429 Too Many Requests: slow",
+        "exceeded retry limit, last status: 429 Too Many Requests: slow",
+        status_info("response_too_many_failed_attempts", 429),
+    ),
+    (
+        503,
+        {"error": {"message": "busy"}},
+        "unexpected status 503 Service Unavailable: busy, url: {url}",
+        "The model service is under high demand; try again later (last status: 503 Service Unavailable: busy, "
+        "url: {url})",
+        "internal_server_error",
+    ),
+    (
+        418,
+        b"",
+        "unexpected status 418 I'm a Teapot: no reason given, url: {url}",
+        None,
+        status_info("http_connection_failed", 418),
+    ),
+]
+
+
+@pytest.mark.parametrize("row", PASSING, ids=lambda row: str(row[0]))
+async def test_a_status_that_may_pass_is_told_in_full(serve, client_for, ask, row: tuple) -> None:
+    status, body, message, final, info = row
     error, server = await failure(serve, client_for, ask, refuse(status, body))
-    text = message.format(url=f"{server.base_url}/responses")
-    assert (type(error), str(error), error.info) == (kind, text, info)
-    if kind is StreamDropped:
-        assert (error.final, error.delay_s) == (final or text, None)
+    url = f"{server.base_url}/responses"
+    text, last = message.format(url=url), (final or message).format(url=url)
+    assert (type(error), str(error), error.final, error.delay_s, error.info) == (StreamDropped, text, last, None, info)
 
 
 async def test_the_request_id_is_appended(serve, client_for, ask) -> None:
     headers = {"x-request-id": "req_7"}
     for status, body, text in [
-        (404, b"gone", "unexpected status 404 Not Found: gone, url: {url}, request id: req_7"),
-        (400, b"bad", "bad, request id: req_7"),
+        (404, b"gone", "unexpected status 404 Not Found: gone, url: {url}, request id: req_7. "),
+        (400, b"bad", "The server refused the request (400 Bad Request, request id: req_7): bad"),
         (429, b"", "exceeded retry limit, last status: 429 Too Many Requests, request id: req_7"),
     ]:
         error, server = await failure(serve, client_for, ask, refuse(status, body, headers))
         shown = error.final if isinstance(error, StreamDropped) else str(error)
-        assert shown == text.format(url=f"{server.base_url}/responses")
+        assert shown.startswith(text.format(url=f"{server.base_url}/responses"))
 
 
 async def test_server_errors_are_retried_silently_within_the_budget(serve, client_for, ask) -> None:
@@ -152,25 +182,44 @@ async def test_too_many_requests_waits_as_the_server_says(serve, client_for, ask
     assert error.delay_s == 7.0
 
 
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Winter time there is an hour ahead of UTC; no zone files are needed for this spelling."""
+    monkeypatch.setenv("TZ", "CET-1")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
 @pytest.mark.parametrize(
     ("error", "text"),
     [
         (
-            {"type": "usage_limit_reached", "message": "m", "resets_at": 1_800_003_600},
-            "The usage limit of this account is reached. Try again after 2027-01-15 09:00 UTC.",
+            {"type": "usage_limit_reached", "message": "m", "resets_at": 1_800_003_600, "plan_type": "plus"},
+            "The usage limit of this account is reached (plan: plus); it resets at 2027-01-15 10:00 CET, in 1 h. ",
         ),
         (
-            {"type": "usage_limit_reached", "resets_in_seconds": 60},
-            "The usage limit of this account is reached. Try again after 2027-01-15 08:01 UTC.",
+            {"type": "usage_limit_reached", "resets_in_seconds": 60 * 61, "plan_type": "\u001b[2J"},
+            "The usage limit of this account is reached; it resets at 2027-01-15 10:01 CET, in 1 h 1 min. ",
         ),
-        ({"type": "usage_limit_reached", "resets_at": 1e300}, "The usage limit of this account is reached."),
-        ({"type": "usage_not_included"}, "This account's plan does not include the use of this model."),
-        ({"type": "usage_not_included", "message": "Upgrade."}, "Upgrade."),
+        (
+            {"code": "usage_limit_reached", "resets_in_seconds": 86400 * 3 + 7230},
+            "The usage limit of this account is reached; it resets at 2027-01-18 11:00 CET, in 3 d 2 h. ",
+        ),
+        (
+            {"type": "usage_limit_reached", "resets_at": 1e300},
+            "The usage limit of this account is reached. Wait until it resets, ",
+        ),
+        ({"type": "usage_not_included"}, "This account's plan does not include the use of this model. Check the plan"),
+        ({"type": "usage_not_included", "message": "Upgrade."}, "Upgrade. Check the plan"),
     ],
 )
 async def test_a_spent_allowance_is_fatal_and_names_the_reset(serve, client_for, ask, error: dict, text: str) -> None:
     raised, _ = await failure(serve, client_for, ask, refuse(429, {"error": error}))
-    assert (type(raised), str(raised), raised.info) == (ModelError, text, "usage_limit_exceeded")
+    assert (type(raised), raised.info) == (ModelError, "usage_limit_exceeded")
+    assert str(raised).startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +242,7 @@ async def test_a_bad_request_about_the_window_is_told_as_such(serve, client_for,
 async def test_redirects_are_not_followed(serve, client_for, ask) -> None:
     error, server = await failure(serve, client_for, ask, refuse(307, b"", {"location": "http://b.test/v2"}))
     assert isinstance(error, ModelError) and len(server.requests) == 1
-    assert "307 Temporary Redirect and points to http://b.test/v2; redirects are not followed" in str(error)
+    assert "307 Temporary Redirect and points to http://b.test/v2. Redirects are not followed" in str(error)
 
 
 FAILED = [
@@ -204,7 +253,12 @@ FAILED = [
         "context_window_exceeded",
     ),
     ({"code": "insufficient_quota", "message": "q"}, ModelError, "quota", "usage_limit_exceeded"),
-    ({"code": "usage_not_included", "message": "Not in plan."}, ModelError, "^Not in plan.$", "usage_limit_exceeded"),
+    (
+        {"code": "usage_not_included", "message": "Not in plan."},
+        ModelError,
+        "^Not in plan. Check",
+        "usage_limit_exceeded",
+    ),
     ({"code": "invalid_prompt", "message": "Flagged."}, ModelError, "^Flagged.$", "bad_request"),
     (
         {"code": "rate_limit_exceeded", "message": "try again in 1.5s"},
@@ -269,10 +323,20 @@ async def test_a_stream_that_ends_early_says_why(serve, client_for, ask, events:
     assert (type(error), str(error), error.final, error.info) == (StreamDropped, text, text, DISCONNECTED)
 
 
-async def test_a_page_instead_of_a_stream_is_named(serve, client_for, ask) -> None:
-    handler = refuse(200, b"<html>", {"content-type": "text/html; charset=utf-8"})
-    error, _ = await failure(serve, client_for, ask, handler)
-    assert str(error).endswith("(the server answered with text/html)")
+async def test_a_page_instead_of_a_stream_is_final_and_named(serve, client_for, ask) -> None:
+    page = b"<html><title>Hotel &amp; Wi-Fi: sign in</title>" + b"x" * 200_000
+    handler = refuse(200, page, {"content-type": "text/html; charset=utf-8"})
+    error, server = await failure(serve, client_for, ask, handler, request_max_retries=3)
+    start = f"{server.base_url}/responses answered with a web page instead of an event stream: Hotel & Wi-Fi: sign in. "
+    assert type(error) is ModelError and str(error).startswith(start) and "HTTPS_PROXY" in str(error)
+    assert len(server.requests) == 1
+
+
+async def test_a_stream_with_the_wrong_name_is_read_all_the_same(serve, client_for, ask) -> None:
+    async def handler(peer) -> None:
+        await peer.stream(DONE, headers={"content-type": "text/html"})
+
+    assert await ask(client_for(await serve(handler))) == [Completed("r")]
 
 
 async def test_a_connection_cut_in_mid_stream_is_a_dropped_stream(serve, client_for, ask) -> None:
@@ -323,6 +387,37 @@ async def test_a_missing_key_variable_is_fatal_and_shows_the_providers_hint(serv
             await ask(client_for("http://127.0.0.1:9/v1", credential=credential))
 
 
+@pytest.mark.parametrize(
+    ("environ", "text"),
+    [
+        ({}, "Missing environment variable: `LAB_KEY`. Give it the key, for example with `export LAB_KEY=KEY`."),
+        (
+            {"LAB_KEY": " "},
+            "Missing environment variable: `LAB_KEY`. It is set, but empty: give it the key, for example with "
+            "`export LAB_KEY=KEY`.",
+        ),
+        ({"LAB_KEY": '"sk-1234"'}, "The key in LAB_KEY stands in quotation marks: remove them."),
+        (
+            {"LAB_KEY": "sk-12\n34"},
+            "The key in LAB_KEY holds a line break or another control character: set it anew.",
+        ),
+    ],
+)
+async def test_a_variable_that_holds_no_key_is_told_before_any_request(
+    client_for, ask, environ: dict[str, str], text: str
+) -> None:
+    client = client_for("http://127.0.0.1:9/v1", credential=EnvCredential("LAB_KEY", None, environ))
+    with pytest.raises(ModelError) as caught:
+        await ask(client)
+    assert str(caught.value) == text
+
+
+async def test_blanks_and_line_ends_around_a_key_are_not_sent(serve, client_for, ask, answer) -> None:
+    server = await serve(answer)
+    await ask(client_for(server, credential=EnvCredential("LAB_KEY", None, {"LAB_KEY": " sk-1234\r\n"})))
+    assert server.requests[0].headers["authorization"] == "Bearer sk-1234"
+
+
 class Renewable:
     """A login that can be renewed."""
 
@@ -341,6 +436,9 @@ class Renewable:
     def secrets(self) -> list[str]:
         return self.tokens
 
+    def origin(self) -> KeyOrigin:
+        return KeyOrigin(place="the sign-in", remedy="sign in again", is_login=True)
+
 
 async def test_a_login_is_renewed_once_after_401(serve, client_for, ask) -> None:
     async def answer(peer) -> None:
@@ -353,7 +451,7 @@ async def test_a_login_is_renewed_once_after_401(serve, client_for, ask) -> None
 
 async def test_a_second_401_is_told(serve, client_for, ask) -> None:
     server = await serve(refuse(401, b"expired"))
-    with pytest.raises(StreamDropped, match=r"unexpected status 401 Unauthorized: expired"):
+    with pytest.raises(ModelError, match=r"401 Unauthorized: expired.* The sign-in was not accepted: sign in again\.$"):
         await ask(client_for(server, credential=Renewable("old", "new", "newer")))
     assert len(server.requests) == 2
 
@@ -383,11 +481,12 @@ async def test_values_of_headers_from_the_environment_never_stand_in_an_error(se
 
 async def test_a_password_in_the_address_is_used_and_never_shown(serve, client_for, ask) -> None:
     server = await serve(refuse(403, b"no"))
-    with pytest.raises(StreamDropped) as caught:
+    with pytest.raises(ModelError) as caught:
         base_url = server.base_url.replace("http://", "http://ann:hunter2@")
         await ask(client_for(base_url, credential=StaticCredential()))
     assert server.requests[0].headers["authorization"] == "Basic YW5uOmh1bnRlcjI="
-    assert str(caught.value) == f"unexpected status 403 Forbidden: no, url: {server.base_url}/responses"
+    assert str(caught.value).startswith(f"unexpected status 403 Forbidden: no, url: {server.base_url}/responses. ")
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("base_url", ["not a url", "http://" + "x" * 70 + ".test/v1"])
@@ -400,7 +499,7 @@ async def test_an_impossible_address_is_told_by_the_two_errors_of_the_contract(c
 
 async def test_an_echoed_page_is_cut(serve, client_for, ask) -> None:
     error, _ = await failure(serve, client_for, ask, refuse(400, b"x" * 100_000))
-    assert len(str(error)) == 2001 and str(error).endswith("x…")
+    assert len(str(error)) < 1100 and str(error).endswith("x…")
 
 
 def test_retry_settings_are_capped() -> None:

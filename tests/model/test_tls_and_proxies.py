@@ -203,7 +203,8 @@ async def test_the_way_to_the_proxy_may_be_encrypted_too(
 async def test_a_proxy_that_refuses_is_named(client_for, ask, tunnel) -> None:
     _, port = await tunnel(9, refuse=True)
     client = client_for("https://model.test/v1", environ={"ALL_PROXY": f"127.0.0.1:{port}"})
-    with pytest.raises(StreamDropped, match=f"^Connection failed: the proxy 127.0.0.1:{port} refused .* status 407$"):
+    told = f"^Connection failed: the proxy 127.0.0.1:{port} refused .* status 407. The proxy wants .* into ALL_PROXY"
+    with pytest.raises(ModelError, match=told):
         await ask(client)
 
 

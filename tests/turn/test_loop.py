@@ -129,7 +129,7 @@ async def test_retries_used_up_fail_the_turn_and_leave_a_thread_that_works(start
     )
     msgs = await driver.turn("one", drops(), drops())
     assert only(msgs, Error).message == (
-        "stream disconnected before completion: stream closed before response.completed"
+        "stream disconnected before completion: stream closed before response.completed (gave up after 1 retry)"
     )
     assert msgs[-1] == TaskComplete(turn_id="s1", last_agent_message=None)
     assert messages(await driver.turn("two", says("fine"))) == ["fine"]

@@ -39,9 +39,13 @@ def model_client(
         originator=request.originator,
         subagent="collab_spawn" if request.order is not None else None,
     )
-    limit = config.spindle.sse_event_max_bytes
     client = ResponsesClient(
-        signed_in.provider, signed_in.credential, identity, request.clock, sse_event_max_bytes=limit
+        signed_in.provider,
+        signed_in.credential,
+        identity,
+        request.clock,
+        sse_event_max_bytes=config.spindle.sse_event_max_bytes,
+        catalog_path=config.model_catalog_json,
     )
     return client, signed_in.provider, signed_in.credential
 

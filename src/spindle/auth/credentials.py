@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spindle.errors import ModelError, SpindleError
-from spindle.model.credential import Credential, StaticCredential, credential_for
+from spindle.model.credential import Credential, KeyOrigin, StaticCredential, credential_for
 from spindle.model.provider import CHATGPT_BASE_URL, OPENAI_BASE_URL, Provider
 from spindle.policy.environment import SECRET_NAMES
 from spindle.policy.secrets import MaskMode, Secrets, address_passwords, is_telling, secret_variables
@@ -48,6 +48,9 @@ class MissingCredential:
     def secrets(self) -> list[str]:
         return []
 
+    def origin(self) -> KeyOrigin:
+        return KeyOrigin()
+
 
 class ChatGptCredential:
     """The tokens of a ChatGPT sign-in, renewed when the server no longer takes them."""
@@ -76,6 +79,10 @@ class ChatGptCredential:
     def secrets(self) -> list[str]:
         return self._login.secrets
 
+    def origin(self) -> KeyOrigin:
+        remedy = "sign in again, or use an API key: `spindle login --with-api-key`"
+        return KeyOrigin(place=f"the ChatGPT sign-in in {self._home}/auth.json", remedy=remedy, is_login=True)
+
 
 def sign_in(
     provider: Provider,
@@ -102,7 +109,7 @@ def sign_in(
 
     login = None if key else read_login(home, warnings)
     if key:
-        stored = StaticCredential(key)
+        stored = _from_variable("CODEX_API_KEY", key)
     elif login is not None and login.uses_chatgpt:
         if forced_method == "api":
             stored = MissingCredential("Signed in with ChatGPT, but forced_login_method is api: " + SIGN_IN_HELP)
@@ -111,15 +118,29 @@ def sign_in(
             if provider.base_url == OPENAI_BASE_URL:
                 provider = msgspec.structs.replace(provider, base_url=CHATGPT_BASE_URL)
     elif login is not None:
-        stored = StaticCredential(login.api_key)
+        stored = StaticCredential(login.api_key, place=f"the key in {home}/auth.json", remedy=_new_login(env))
     elif provider.is_openai and (key := _key(env, "OPENAI_API_KEY")):
-        stored = StaticCredential(key)
+        stored = _from_variable("OPENAI_API_KEY", key)
     if forced_method == "chatgpt" and isinstance(stored, StaticCredential):
         stored = MissingCredential(
-            "An API key is set, but forced_login_method is chatgpt and nobody signed in that way."
+            "An API key is set, but forced_login_method is chatgpt and nobody signed in that way: "
+            "remove forced_login_method from the configuration, or sign in with ChatGPT."
         )
-    credential = credential_for(provider, stored or MissingCredential(), env)
+    if stored is None:
+        is_empty = provider.is_openai and "OPENAI_API_KEY" in env
+        stored = MissingCredential("OPENAI_API_KEY is set, but empty. " + SIGN_IN_HELP if is_empty else SIGN_IN_HELP)
+    credential = credential_for(provider, stored, env)
     return SignedIn(provider=provider, credential=credential, warnings=warnings)
+
+
+def _from_variable(name: str, key: str) -> StaticCredential:
+    remedy = f"set {name} to a valid key, or unset it and run `spindle login --with-api-key`"
+    return StaticCredential(key, place=f"the key in {name}", remedy=remedy)
+
+
+def _new_login(env: Mapping[str, str]) -> str:
+    also = "; OPENAI_API_KEY is set too, and counts after `spindle logout`" if _key(env, "OPENAI_API_KEY") else ""
+    return f"store a valid one with `spindle login --with-api-key`{also}"
 
 
 def _key(env: Mapping[str, str], name: str) -> str:

@@ -6,6 +6,7 @@ from typing import TextIO
 
 from spindle.auth.store import StoredLogin, auth_path, read_login, remove_login, write_raw
 from spindle.errors import SpindleError
+from spindle.model.credential import masked
 
 _MAX_KEY_CHARACTERS = 1 << 14
 
@@ -71,11 +72,6 @@ def logout(home: str, err: TextIO) -> int:
         return 1
     print(f"Successfully logged out: {auth_path(home)} is removed" if removed else "Not logged in", file=err)
     return 0
-
-
-def masked(key: str) -> str:
-    """Enough of a key to recognise it, too little to use it."""
-    return f"{key[:8]}***{key[-5:]}" if len(key) > 20 else "***"
 
 
 def _describe(login: StoredLogin) -> str:

@@ -1,4 +1,7 @@
-"""`--oss`: which model server on this computer to use, and is it new enough. Only this part uses the network."""
+"""`--oss`: which model server on this computer to use, is it new enough, and does it have the model.
+
+Only this part of the configuration uses the network. Getting a model that is missing is in `local_models`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from spindle.model.provider import Provider
 from spindle.model.url import parse_url
 
 MIN_OLLAMA = (0, 13, 4)
+START = {"ollama": "`ollama serve`", "lmstudio": "`lms server start`"}
 _PROBE_TIMEOUT_S = 3.0
 _MAX_ANSWER_BYTES = 1 << 20
 
@@ -32,7 +36,7 @@ async def choose_oss_provider(
     for provider, (status, _) in zip(candidates, answers, strict=True):
         if status is not None:
             return provider
-    places = " or ".join(f"{provider.name} ({provider.base_url})" for provider in candidates)
+    places = " or ".join(f"{found.name} with {START[found.id]} ({found.base_url})" for found in candidates)
     raise ConfigError(f"--oss needs a model server on this computer, but none answers: start {places}")
 
 
@@ -42,17 +46,40 @@ async def check_oss_server(provider: Provider, environ: Mapping[str, str]) -> No
         status, _ = await _get(f"{provider.base_url}/models", environ)
         if status is None:
             raise ConfigError(
-                f"{provider.name} does not answer at {provider.base_url}; start its server (0.3.39 or newer)"
+                f"{provider.name} does not answer at {provider.base_url}: start its server (0.3.39 or newer) with "
+                f"{START['lmstudio']}, or from the Developer tab of the app"
             )
         return
-    status, answer = await _get(f"{provider.base_url.removesuffix('/v1')}/api/version", environ)
+    status, answer = await _get(f"{ollama_root(provider)}/api/version", environ)
     if status is None:
-        raise ConfigError(f"ollama does not answer at {provider.base_url}; start it with `ollama serve`")
+        raise ConfigError(f"Ollama does not answer at {provider.base_url}: start it with {START['ollama']}")
     version = _version(answer.get("version"))
     # Builds from source call themselves 0.0.0.
     if version is not None and (0, 0, 0) < version < MIN_OLLAMA:
         found, needed = ".".join(map(str, version)), ".".join(map(str, MIN_OLLAMA))
-        raise ConfigError(f"ollama {found} is too old: the Responses API needs {needed} or newer")
+        raise ConfigError(
+            f"Ollama {found} is too old: the Responses API needs {needed} or newer; get it from "
+            "https://ollama.com/download"
+        )
+
+
+async def has_model(provider: Provider, model: str, environ: Mapping[str, str]) -> bool:
+    """Whether the server lists the model. A server that gives no list is asked for the model itself, later."""
+    if provider.id == "ollama":
+        status, answer = await _get(f"{ollama_root(provider)}/api/tags", environ)
+        rows, key = answer.get("models"), "name"
+        wanted = model if ":" in model.rpartition("/")[2] else f"{model}:latest"
+    else:
+        status, answer = await _get(f"{provider.base_url}/models", environ)
+        rows, key, wanted = answer.get("data"), "id", model
+    if status != 200 or not isinstance(rows, list):
+        return True
+    return any(isinstance(row, dict) and row.get(key) == wanted for row in rows)
+
+
+def ollama_root(provider: Provider) -> str:
+    """The address of Ollama's own interface, beside the one it shares with others."""
+    return provider.base_url.removesuffix("/v1")
 
 
 async def _get(url: str, environ: Mapping[str, str]) -> tuple[int | None, dict[str, Any]]:
@@ -68,7 +95,7 @@ async def _get(url: str, environ: Mapping[str, str]) -> tuple[int | None, dict[s
         await http.aclose()
     try:
         answer = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         answer = None
     return response.status, answer if isinstance(answer, dict) else {}
 

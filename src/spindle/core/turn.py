@@ -171,7 +171,7 @@ async def wait_before_retry(thread: LiveThread, dropped: StreamDropped, attempt:
     """Announce the retry and wait: as long as the server asked for, else with growing, jittered pauses."""
     limit = thread.provider.stream_retries
     if attempt > limit:
-        raise ModelError(dropped.final, dropped.info)
+        raise dropped.given_up(limit)
     asked = dropped.delay_s
     pause = f"; waiting {asked:.0f} s as the server asks" if asked is not None and asked >= 1 else ""
     emit(

@@ -44,12 +44,16 @@ async def use_local_server(config: Config, parsed: Parsed) -> Config:
     if not parsed.flag("oss") and asked_for is None:
         return config
     # Only --oss asks servers before the first request.
-    from spindle.config.oss import check_oss_server, choose_oss_provider
+    from spindle.config.oss import check_oss_server, choose_oss_provider, has_model
     from spindle.config.providers import OSS_MODELS
 
     provider = await choose_oss_provider(asked_for, config.oss_provider, config.providers, os.environ)
     await check_oss_server(provider, os.environ)
     model = parsed.value("model") or OSS_MODELS[provider.id]
+    if not await has_model(provider, model, os.environ):
+        from spindle.frontends.pulling import get_model  # once for each model
+
+        await get_model(provider, model)
     return msgspec.structs.replace(config, provider=provider, model=model)
 
 

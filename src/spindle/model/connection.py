@@ -23,6 +23,13 @@ JOIN_MAX_BYTES = 64 * 1024
 class TransportError(SpindleError):
     """The exchange failed below the level of statuses. Does not leave `model/`."""
 
+    def __init__(self, message: str, *, advice: str = "", is_final: bool = False) -> None:
+        super().__init__(message)
+        self.advice = advice
+        """What a person can do about it; "" when nothing special is known."""
+        self.is_final = is_final
+        """Asking again would not help."""
+
 
 class ConnectFailed(TransportError):
     """There is no connection."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from spindle.errors import SpindleError
 from spindle.model.client import (
     Completed,
     Created,
@@ -21,7 +22,7 @@ from spindle.model.client import (
     SummaryPartAdded,
     TextDelta,
 )
-from spindle.model.failures import from_failed_response, incomplete
+from spindle.model.failures import incomplete
 from spindle.model.wellformed import is_well_formed
 from spindle.protocol.items import Item, call_id_of, is_call
 from spindle.protocol.request import TokenUsage
@@ -48,7 +49,16 @@ class _ResponseEvent(msgspec.Struct):
 
 class _ErrorEvent(msgspec.Struct):
     message: str | None = None
+    code: str | None = None
     error: dict[str, Any] | None = None
+
+
+class ResponseFailed(SpindleError):
+    """The server says that the response failed. What `error` means is for the client to say, who knows the question."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__("the response failed")
+        self.error = error
 
 
 _PEEK_BYTES = 80
@@ -67,7 +77,7 @@ class Decoder:
         self._made_up: set[str] = set()
         """Ids that are ours, because the server gave none."""
         self.is_over = False
-        self.last_error: str | None = None
+        self.last_error: dict[str, Any] | None = None
         """What the server complained about last, where a stream may end without saying more."""
         self._readers: dict[bytes, tuple[msgspec.json.Decoder[Any], Callable[[Any], list[ModelEvent]]]] = {
             b"response.created": (_response, self._created),
@@ -155,7 +165,7 @@ class Decoder:
 
     def _failed(self, event: _ResponseEvent) -> list[ModelEvent]:
         error = (event.response or {}).get("error")
-        raise from_failed_response(error if isinstance(error, dict) else {})
+        raise ResponseFailed(error if isinstance(error, dict) else {})
 
     def _incomplete(self, event: _ResponseEvent) -> list[ModelEvent]:
         details = (event.response or {}).get("incomplete_details")
@@ -163,7 +173,8 @@ class Decoder:
         raise incomplete(reason if isinstance(reason, str) else "unknown")
 
     def _complaint(self, event: _ErrorEvent) -> list[ModelEvent]:
-        self.last_error = event.message or _text_of(event.error, "message")
+        said = {"message": event.message, "code": event.code}
+        self.last_error = event.error or {name: value for name, value in said.items() if value} or None
         return []
 
     def _begin(self, given: str | None, kind: str) -> str:

@@ -195,16 +195,14 @@ class HttpClient:
                     where = f"{url.host_and_port} through {where}"
                     connection = await self._tunnel(connection, proxy, url)
                 return connection
-        except TimeoutError as error:
-            if connection is not None:
-                connection.abort()
-            limit = f"{self._connect_timeout_s:g} s"
-            raise ConnectFailed(f"no connection to {where} within {limit}") from error
         except (OSError, ValueError) as error:
-            # ValueError: a host name that cannot be one, as the resolver and TLS report it.
+            # ValueError: a host name that cannot be one, as the resolver and TLS report it. OSError: a timeout too.
             if connection is not None:
                 connection.abort()
-            raise ConnectFailed(f"cannot connect to {where}: {_why(error)}") from error
+            from spindle.model.unreachable import unreachable  # only when something failed
+
+            environ = os.environ if self._environ is None else self._environ
+            raise unreachable(error, where, url, proxy, environ, self._connect_timeout_s) from error
         except BaseException:
             if connection is not None:
                 connection.abort()
@@ -231,7 +229,9 @@ class HttpClient:
         await outer.exchange("\r\n".join([*lines, "", ""]).encode(), b"", self._connect_timeout_s)
         if not 200 <= outer.status < 300:
             outer.abort()
-            raise ConnectFailed(f"the proxy {proxy.host_and_port} refused the connection with status {outer.status}")
+            from spindle.model.unreachable import proxy_refused  # only when something failed
+
+            raise proxy_refused(outer.status, url, proxy, os.environ if self._environ is None else self._environ)
         # From here on the transport reports to TLS, not to `outer`.
         self._live.discard(outer)
         inner = self._new_connection(url.origin)
@@ -311,13 +311,3 @@ def _retrieve(task: asyncio.Task[Connection]) -> None:
     """Look at the result, so that a failed warm-up nobody waited for is not reported as a forgotten exception."""
     if not task.cancelled():
         task.exception()
-
-
-def _why(error: OSError | ValueError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({error.verify_message})"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or error})"
-    if isinstance(error, OSError) and error.errno and error.errno > 0:
-        return os.strerror(error.errno)
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -16,7 +16,7 @@ from spindle.model.url import Url, parse_url
 def proxy_for(url: Url, environ: Mapping[str, str] | None = None) -> Url | None:
     """The proxy for `url`, or None to go straight. Raises `ModelError` for a kind we do not speak."""
     environ = os.environ if environ is None else environ
-    name, value = _variable(url.scheme, environ)
+    name, value = proxy_variable(url.scheme, environ)
     if not value or is_excepted(url, environ.get("no_proxy") or environ.get("NO_PROXY") or ""):
         return None
     proxy = parse_url(value if "://" in value else f"http://{value}", f"the proxy in {name}")
@@ -90,7 +90,8 @@ def _same_address(host: str, name: str) -> bool:
         return False
 
 
-def _variable(scheme: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def proxy_variable(scheme: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The variable that names the proxy for addresses of this scheme, and what it says; two empty texts without one."""
     names = [f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"]
     for name in names:
         if name == "HTTP_PROXY" and "REQUEST_METHOD" in environ:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,7 +19,7 @@ from spindle.model.body import GrowingBody
 from spindle.model.client import ModelEvent, RateLimits, TurnState
 from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
 from spindle.model.credential import Credential
-from spindle.model.decoder import Decoder
+from spindle.model.decoder import Decoder, ResponseFailed
 from spindle.model.headers import (
     Identity,
     environment_headers,
@@ -39,12 +39,18 @@ from spindle.protocol.clock import Clock
 from spindle.protocol.items import Item, decode_json, encode_json
 from spindle.protocol.request import Request
 
+if TYPE_CHECKING:
+    from spindle.model.advice import Asked
+    from spindle.model.server_words import ServerWords
+
 __all__ = ["Decoder", "Identity", "ResponsesClient", "get_json"]
 
 ERROR_BODY_MAX_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 10.0
 JSON_MAX_BYTES = 64 * 1024 * 1024
 JSON_TIMEOUT_S = 10.0
+MODEL_LIST_MAX_BYTES = 1024 * 1024
+MODEL_LIST_TIMEOUT_S = 3.0
 SILENT_WAIT_S = 5.0
 """The longest pause between two tries of one request; a server that asks for more has it announced."""
 SECRET_MIN_CHARS = 4
@@ -64,13 +70,16 @@ class ResponsesClient:
         environ: Mapping[str, str] | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         sse_event_max_bytes: int = sse.EVENT_MAX_BYTES,
+        catalog_path: str | None = None,
     ) -> None:
+        """`catalog_path` names the catalogue whose models are offered to a person who asked for an unknown one."""
         self._provider = provider
         self._credential = credential
         self._identity = identity
         self._clock = clock
         self._environ = os.environ if environ is None else environ
         self._sse_event_max_bytes = sse_event_max_bytes
+        self._catalog_path = catalog_path
         self._body = GrowingBody()
         tls = TlsFiles(ca_file=provider.ca_file, client_cert=provider.client_cert, client_key=provider.client_key)
         self._http = HttpClient(tls=tls, environ=environ, connect_timeout_s=connect_timeout_s)
@@ -79,7 +88,7 @@ class ResponsesClient:
         idle_s = self._provider.idle_timeout_s
         loop = asyncio.get_running_loop()
         try:
-            response = await self._open(self._body.encode(request), turn_state)
+            response = await self._open(self._body.encode(request), request.model, turn_state)
             try:
                 if (snapshot := rate_limits(response.headers)) is not None:
                     yield RateLimits(snapshot)
@@ -87,8 +96,10 @@ class ResponsesClient:
                 includes_reasoning = is_true(response.headers.get("x-reasoning-included", ""))
                 decoder = Decoder(self._clock.uuid7, reasoning_included=includes_reasoning)
                 deadline = loop.time() + idle_s
+                begun = b"" if is_event_stream(response) else await self._beginning(response, deadline, request.model)
                 while not decoder.is_over:
-                    data = await _next_chunk(response, deadline)
+                    data = begun or await _next_chunk(response, deadline)
+                    begun = b""
                     for event in _read_events(data, frames, decoder, response):
                         yield event
                     if frames.made_progress:
@@ -98,6 +109,8 @@ class ResponsesClient:
                 response.close()
         except ConfigError as error:
             raise ModelError(self._cleaned(str(error))) from error
+        except ResponseFailed as failed:
+            raise self._clean(await self._failed(failed.error, request.model)) from failed
         except (ModelError, StreamDropped) as error:
             self._clean(error)
             raise
@@ -138,7 +151,7 @@ class ResponsesClient:
     def _url(self, path: str) -> Url:
         return parse_url(join_url(self._provider.base_url, path, self._provider.query_params), "base_url")
 
-    async def _open(self, body: bytearray, turn_state: TurnState | None) -> Response:
+    async def _open(self, body: bytearray, model: str, turn_state: TurnState | None) -> Response:
         """Ask until an answer begins, within the budget for one request."""
         url = self._url("/responses")
         may_refresh = True
@@ -148,15 +161,17 @@ class ResponsesClient:
                 response = await self._send(url, body, turn_state)
                 if 200 <= response.status < 300:
                     return self._accept(response, turn_state)
-                failure = await self._refusal(response, url)
+                failure = await self._refusal(response, url, model)
                 if response.status == 401 and may_refresh:
                     may_refresh = False
                     if await self._credential.refresh():
                         continue
-                if response.status < 500:
+                if response.status < 500 or isinstance(failure, ModelError):
                     raise failure
             except (ConnectFailed, PeerClosed) as error:
-                failure = failures.no_connection(str(error))
+                failure = failures.no_connection(error, self._provider)
+                if error.is_final:
+                    raise failure from error
             retries += 1
             asked_s = failure.delay_s if isinstance(failure, StreamDropped) else None
             # A long wait is not for here, where nobody is told of it.
@@ -189,41 +204,93 @@ class ResponsesClient:
             turn_state.value = state
         return response
 
-    async def _refusal(self, response: Response, url: Url) -> ModelError | StreamDropped:
+    # ---- what a failure means: everything below is loaded and done only after one -----------------------
+
+    async def _refusal(self, response: Response, url: Url, model: str) -> ModelError | StreamDropped:
+        """The answer is no 2xx."""
+        from spindle.model import refusals
+
+        words = await _read_words(response)
+        asked = await self._asked(url, response.status, words, model)
+        return refusals.from_status(response.status, response.headers, words, asked, self._clock.now())
+
+    async def _beginning(self, response: Response, deadline: float, model: str) -> bytes:
+        """The first bytes of an answer that does not call itself an event stream; some are one all the same."""
+        data = await _next_chunk(response, deadline)
+        if data.lstrip()[:1] not in (b"<", b"{", b"["):
+            return data
+        from spindle.model import refusals
+
+        words = await _read_words(response, data)
+        asked = await self._asked(self._url("/responses"), 0, words, model)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip()
+        raise refusals.from_wrong_kind(kind, words, asked, self._clock.now())
+
+    async def _failed(self, error: Mapping[str, Any], model: str) -> ModelError | StreamDropped:
+        """The server says in its stream that the response failed."""
+        from spindle.model import refusals
+        from spindle.model.server_words import json_words
+
+        words = json_words(error)
+        asked = await self._asked(self._url("/responses"), 0, words, model)
+        return refusals.from_failed_response(words, asked, self._clock.now())
+
+    async def _asked(self, url: Url, status: int, words: ServerWords, model: str) -> Asked:
+        from spindle.model.advice import Asked
+        from spindle.model.refusals import is_about_model
+
+        offers = await self._offers() if is_about_model(status, words, model) else ()
+        provider, key = self._provider, self._credential.origin()
+        return Asked(url=str(url), model=model, provider=provider, key=key, offers=offers)
+
+    async def _offers(self) -> tuple[str, ...]:
+        """The models that the server lists; those of the catalogue if it lists none and is OpenAI's."""
+        from spindle.model.catalog import Catalog
+        from spindle.model.server_words import model_names
+
         try:
-            body = await response.read(ERROR_BODY_MAX_BYTES, ERROR_BODY_TIMEOUT_S)
-            response.release()
-        except TransportError:
-            body = b""
-        finally:
-            response.close()
-        return failures.from_status(response.status, response.headers, body, str(url), self._clock.now())
+            listed = await self._json("GET", "/models", b"", MODEL_LIST_TIMEOUT_S, MODEL_LIST_MAX_BYTES)
+            if names := model_names(listed):
+                return names
+            if self._provider.is_openai or self._provider.requires_openai_auth:
+                return tuple(model.slug for model in Catalog.load(self._catalog_path).listed)
+        except SpindleError:
+            pass  # it is only for advice
+        return ()
 
     # ---- the rest ------------------------------------------------------------------------------------
 
-    async def _json(self, method: str, path: str, body: bytes, timeout_s: float) -> Any:
+    async def _json(
+        self, method: str, path: str, body: bytes, timeout_s: float, max_bytes: int = JSON_MAX_BYTES
+    ) -> Any:
         headers = merged(
             {"accept": "*/*", **({"content-type": "application/json"} if body else {})},
             provider_headers(self._provider, self._identity, self._environ),
             self._credential.authorization(),
         )
         try:
-            return await _json(self._http, method, self._url(path), headers, body, timeout_s, self._clock.now())
+            url, now = self._url(path), self._clock.now()
+            return await _json(self._http, method, url, headers, body, timeout_s, now, max_bytes)
         except ModelError as error:
             self._clean(error)
             raise
         except ConfigError as error:
             raise ModelError(self._cleaned(str(error))) from error
 
-    def _clean(self, error: ModelError | StreamDropped) -> None:
+    def _clean(self, error: ModelError | StreamDropped) -> ModelError | StreamDropped:
         """Take every secret out of what the error says; a server may echo what we sent."""
         error.args = tuple(self._cleaned(text) if isinstance(text, str) else text for text in error.args)
         if isinstance(error, StreamDropped):
-            error.final = self._cleaned(error.final)
+            error.final, error.advice = self._cleaned(error.final), self._cleaned(error.advice)
+        return error
 
     def _cleaned(self, text: str) -> str:
+        from spindle.policy.secrets import is_telling
+
         from_variables = environment_headers(self._provider, self._environ).values()
-        for secret in (*self._credential.secrets(), *from_variables, *self._provider.http_headers.values()):
+        in_address = [value for name, value in self._provider.query_params.items() if is_telling(name)]
+        given = (*from_variables, *self._provider.http_headers.values(), *in_address)
+        for secret in (*self._credential.secrets(), *given):
             if len(secret) >= SECRET_MIN_CHARS:
                 text = text.replace(secret, "[redacted]")
         return text
@@ -233,29 +300,60 @@ async def get_json(url: str, *, headers: Mapping[str, str] | None = None, timeou
     """One GET on a connection of its own. Raises `ModelError` when there is no JSON to be had within `timeout_s`."""
     http = HttpClient(connect_timeout_s=timeout_s)
     try:
-        return await _json(http, "GET", parse_url(url), {"accept": "*/*", **(headers or {})}, b"", timeout_s, 0.0)
+        fields = {"accept": "*/*", **(headers or {})}
+        return await _json(http, "GET", parse_url(url), fields, b"", timeout_s, 0.0, JSON_MAX_BYTES)
     finally:
         await http.aclose()
 
 
 async def _json(
-    http: HttpClient, method: str, url: Url, headers: Mapping[str, str], body: bytes, timeout_s: float, now: float
+    http: HttpClient,
+    method: str,
+    url: Url,
+    headers: Mapping[str, str],
+    body: bytes,
+    timeout_s: float,
+    now: float,
+    max_bytes: int,
 ) -> Any:
     try:
         response = await http.request(method, url, headers, body, timeout_s=timeout_s)
         try:
-            reply = await response.read(JSON_MAX_BYTES, timeout_s)
+            reply = await response.read(max_bytes, timeout_s)
         finally:
             response.close()
     except TransportError as error:
-        raise ModelError(f"Connection failed: {error}", failures.NO_CONNECTION) from error
+        raise ModelError(f"Connection failed: {error}", failures.NO_CONNECTION, advice=error.advice) from error
     if not 200 <= response.status < 300:
-        failure = failures.from_status(response.status, response.headers, reply, str(url), now)
+        from spindle.model.advice import Asked
+        from spindle.model.refusals import from_status
+        from spindle.model.server_words import read_words
+
+        words = read_words(reply, response.headers)
+        failure = from_status(response.status, response.headers, words, Asked(url=str(url)), now)
         raise ModelError(str(failure), failure.info)
     try:
         return decode_json(reply)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{url} did not answer with JSON: {error}") from error
+
+
+async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
+    """What the body of an answer says that is no stream; `begun` is what was read of it already."""
+    from spindle.model.server_words import read_words
+
+    try:
+        body = begun + await response.read(ERROR_BODY_MAX_BYTES, ERROR_BODY_TIMEOUT_S)
+        response.release()
+    except TransportError:
+        body = begun
+    finally:
+        response.close()
+    return read_words(body, response.headers)
+
+
+def is_event_stream(response: Response) -> bool:
+    return response.headers.get("content-type", "").lstrip().lower().startswith("text/event-stream")
 
 
 async def _next_chunk(response: Response, deadline: float) -> bytes:
@@ -285,7 +383,7 @@ def _read_events(data: bytes, frames: sse.SseDecoder, decoder: Decoder, response
             yield from events
             if decoder.is_over:
                 return
-    except (ModelError, StreamDropped):
+    except (ModelError, StreamDropped, ResponseFailed):
         # The server ended the response in order; only its content is bad news.
         response.release()
         raise
@@ -294,13 +392,6 @@ def _read_events(data: bytes, frames: sse.SseDecoder, decoder: Decoder, response
     except sse.EventTooLarge as error:
         raise ModelError(str(error)) from error
     if not data:
-        raise failures.disconnected(_why_unfinished(response, decoder))
-
-
-def _why_unfinished(response: Response, decoder: Decoder) -> str:
-    if decoder.last_error:
-        return decoder.last_error
-    kind = response.headers.get("content-type", "").partition(";")[0].strip()
-    if kind and kind != "text/event-stream":
-        return f"stream closed before response.completed (the server answered with {kind})"
-    return "stream closed before response.completed"
+        if decoder.last_error is not None:
+            raise ResponseFailed(decoder.last_error)
+        raise failures.disconnected("stream closed before response.completed")

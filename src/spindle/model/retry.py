@@ -39,8 +39,10 @@ def parse_retry_after(value: str | None, now: float, date: str | None = None) ->
 
 
 def parse_try_again(message: str) -> float | None:
-    """Seconds to wait by a sentence like "Please try again in 1.5s" (also ms, seconds)."""
-    found = re.search(r"try again in\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|seconds?|s)\b", message, re.IGNORECASE)
+    """Seconds to wait by a sentence like "Please try again in 1.5s" (also "retry in", ms, seconds)."""
+    found = re.search(
+        r"\b(?:try again|retry) in\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|seconds?|s)\b", message, re.IGNORECASE
+    )
     if found is None:
         return None
     number, unit = float(found[1]), found[2].lower()

@@ -117,6 +117,25 @@ def read_image(path: str) -> LoadedImage:
     return LoadedImage(_data_url("image/jpeg" if keeps_jpeg else "image/png", smaller))
 
 
+def check_image(path: str) -> None:
+    """Raise ImageError unless the file is a picture, as far as its header shows; only a rare kind is read in full."""
+    data = _read_file(path)
+    header = read_header(data)
+    if header is None:
+        try:
+            _convert(data, "PNG")
+        except PillowMissing:
+            raise ImageError("it is no picture, or of a rare kind that only Pillow reads, which is missing") from None
+        except ImageError as error:
+            raise ImageError("it is no picture") from error
+        return
+    _, width, height = header
+    if width <= 0 or height <= 0:
+        raise ImageError("it is damaged")
+    if width * height > MAX_PIXELS:
+        raise ImageError(f"it has {width}×{height} pixels, which is too many")
+
+
 def _read_file(path: str) -> bytes:
     try:
         # Opening a pipe would wait for a writer, and a device may never end.
@@ -181,7 +200,8 @@ def read_header(data: bytes) -> tuple[str, int, int] | None:
     if data.startswith(b"\xff\xd8\xff"):
         return ("image/jpeg", *_jpeg_size(data))
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return ("image/webp", *_webp_size(data))
+        is_cut = len(data) < 8 + int.from_bytes(data[4:8], "little")
+        return ("image/webp", 0, 0) if is_cut else ("image/webp", *_webp_size(data))
     return None
 
 

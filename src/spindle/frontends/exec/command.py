@@ -17,6 +17,7 @@ from spindle import __version__
 from spindle.assembly import SessionRequest, open_session
 from spindle.core.session import Session
 from spindle.errors import ConfigError, SpindleError, UsageError
+from spindle.frontends.exec.files import check_images, check_output, read_schema, write_last_message
 from spindle.frontends.launch import (
     config_from,
     image_items,
@@ -73,8 +74,10 @@ def read_args(parsed: Parsed, words: list[str]) -> ExecArgs:
 def run(parsed: Parsed, words: list[str]) -> int:
     """Run one prompt and give the exit code."""
     args = read_args(parsed, words)
-    prompt = read_prompt(args)
+    check_images(parsed.many("image"))
+    check_output(parsed.value("output_last_message"))
     schema = read_schema(parsed.value("output_schema"))
+    prompt = read_prompt(args)
     config = config_from(parsed, headless=True)
     bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
     if not (
@@ -152,21 +155,6 @@ def _decode(data: bytes) -> str:
         raise SpindleError(f"the prompt on stdin is not UTF-8 text (byte {error.start})") from error
 
 
-def read_schema(path: str | None) -> dict[str, object] | None:
-    if path is None:
-        return None
-    try:
-        with open(path, "rb") as file:
-            schema = msgspec.json.decode(file.read())
-    except OSError as error:
-        raise ConfigError(f"cannot read the output schema {path}: {error.strerror}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the output schema {path} is not JSON: {error}") from error
-    if not isinstance(schema, dict):
-        raise ConfigError(f"the output schema {path} must be a JSON object")
-    return schema
-
-
 async def drive(request: SessionRequest, turn: UserTurn, args: ExecArgs) -> int:
     """Open the thread, run the turn, print what happens, and leave nothing running."""
     config = await use_local_server(request.config, args.options)
@@ -189,7 +177,8 @@ async def drive(request: SessionRequest, turn: UserTurn, args: ExecArgs) -> int:
             failed = True
             break
     code = signals.exit_code if signals.caught is not None else int(failed)
-    write_last_message(args.options.value("output_last_message"), last_message)
+    is_written = write_last_message(args.options.value("output_last_message"), last_message)
+    code = code or int(not is_written)
     printer.finish(last_message)
     session.submit(Submission("", Shutdown()))
     await actor
@@ -205,19 +194,6 @@ def leave(code: int) -> None:
     except (OSError, ValueError):
         code = code or 1
     os._exit(code)
-
-
-def write_last_message(path: str | None, message: str | None) -> None:
-    if path is None:
-        return
-    try:
-        with open(path, "w", encoding="utf-8", errors="replace") as file:
-            file.write(message or "")
-    except OSError as error:
-        print(f"warning: cannot write the last message to {path}: {error.strerror}", file=sys.stderr)
-        return
-    if message is None:
-        print(f"warning: there is no last message; {path} is empty", file=sys.stderr)
 
 
 class Signals:
