@@ -98,14 +98,14 @@ def wrap(text: str, width: int) -> list[str]:
     """Text in lines of at most so many cells, broken at spaces, and inside a word that is longer. Loses nothing."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
-        line = ""
-        for word in paragraph.split(" "):
-            joined = f"{line} {word}" if line else word
-            if cells(joined) <= width:
-                line = joined
+        first, *words = paragraph.split(" ")
+        *full, line = rows_of(first, width)
+        lines += full
+        for word in words:
+            if cells(line) + 1 + cells(word) <= width:
+                line += f" {word}"
                 continue
-            if line:
-                lines.append(line)
+            lines.append(line)
             *full, line = rows_of(word, width)
             lines += full
         lines.append(line)

@@ -45,7 +45,14 @@ def is_dumb(env: Mapping[str, str]) -> bool:
 def wants_ascii(env: Mapping[str, str]) -> bool:
     """Whether our own signs must be plain ASCII: the locale, or the terminal, may not know more."""
     locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
+    if env.get("LANG") in ("C", "POSIX") and not env.get("LC_ALL"):
+        locale = "C"  # Python itself has put a UTF-8 locale into LC_CTYPE then
     return env.get("TERM") == "dumb" or "utf" not in locale.lower()
+
+
+def reflows(env: Mapping[str, str]) -> bool:
+    """Whether rows that no longer fit are broken when the terminal is made narrower. Nearly all do; these cut them."""
+    return not (env.get("XTERM_VERSION") or env.get("STY") or env.get("TERM", "").startswith(("linux", "rxvt")))
 
 
 def wants_color(when: str, descriptor: int, env: Mapping[str, str]) -> bool:

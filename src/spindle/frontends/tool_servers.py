@@ -39,11 +39,11 @@ def tool_call_text(
     took = f"{msg.duration.secs * 1000 + msg.duration.nanos // 1_000_000}ms"
     answer = msg.result.get("Ok")
     failed = answer is None or answer.get("isError") is True
-    verdict = f"{name} {'failed' if failed else 'succeeded'} in {took}:"
-    head = paint("31" if failed else "32", f"{signs['failed' if failed else 'ok']} {verdict}")
+    sign = paint("31" if failed else "32", signs["failed" if failed else "ok"])
+    verdict = paint("31" if failed else "32", f"{name} {'failed' if failed else 'succeeded'} in {took}:")
     text = msg.result.get("Err", "") if answer is None else _shown(answer)
     lines = clip(readable(without_terminal_codes(text)).rstrip("\n").split("\n"))
-    return "\n".join([f"{paint('35', 'mcp:')} {head}", *(f"  {paint('2', line)}" for line in lines)])
+    return "\n".join([f"{sign} {paint('35', 'mcp:')} {verdict}", *(f"  {paint('2', line)}" for line in lines)])
 
 
 def _shown(answer: dict[str, Any]) -> str:

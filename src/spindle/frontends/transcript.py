@@ -174,8 +174,10 @@ class Transcript:
 
     def ending(self) -> str:
         """What it cost, and the way back to the thread."""
-        took = f" in {duration_words(self._elapsed_s())}" if self._elapsed_s is not None else ""
-        lines = [f"tokens used: {self._tokens:,}{took}"]
+        seconds = None if self._elapsed_s is None else self._elapsed_s()
+        took = "" if seconds is None else f" in {duration_words(seconds, precise=seconds < 1)}"
+        lines = [f"stopped with the turn: {self._label(command, 23)}" for command in self._commands.values()]
+        lines.append(f"tokens used: {self._tokens:,}{took}")
         if self._way_back is not None and self._thread_id is not None and self._is_recorded:
             lines.append(f"to go on: {self._way_back(self._thread_id)}")
         return self._block("end", [self._paint("2", line) for line in lines])

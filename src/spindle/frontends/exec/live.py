@@ -13,8 +13,8 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spindle.frontends.fit import cells, counted, cut, cut_middle, rows_of
-from spindle.frontends.terminal import STDERR, is_dumb, is_in_foreground, terminal_size
+from spindle.frontends.fit import cells, cut, cut_middle, rows_of
+from spindle.frontends.terminal import STDERR, is_dumb, is_in_foreground, reflows, terminal_size
 from spindle.frontends.transcript import Transcript, command_text, duration_words, printable
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import (
@@ -50,7 +50,9 @@ TEXT_CHARACTERS = 1 << 14
 class Region:
     """The rows at the bottom that are redrawn in place. Gives the bytes to write; the cursor stays in the last row."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reflows: bool = True) -> None:
+        """`reflows`: a terminal that is made narrower breaks rows that no longer fit."""
+        self._reflows = reflows
         self._drawn: list[int] = []
         """How many cells each row took that stands on the screen."""
 
@@ -58,8 +60,7 @@ class Region:
         """Back to where the region began, with nothing below."""
         if not self._drawn:
             return ""
-        # A terminal that was made narrower has broken rows that no longer fit.
-        height = sum(max(1, -(-taken // width)) for taken in self._drawn)
+        height = sum(max(1, -(-taken // width)) if self._reflows else 1 for taken in self._drawn)
         self._drawn = []
         return "\r" + (f"\x1b[{height - 1}A" if height > 1 else "") + "\x1b[J"
 
@@ -164,7 +165,7 @@ class Live:
         self._running: dict[str, Running] = {}
         self._is_stopping = False
         self._is_over = False
-        self._region = None if is_dumb(env) or env.get("CI") else Region()
+        self._region = None if is_dumb(env) or env.get("CI") else Region(reflows=reflows(env))
         self._loop = asyncio.get_running_loop()
         self._frame: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -336,7 +337,7 @@ class Live:
             (only,) = self._running.values()
             return f"running for {duration_words(self._clock.monotonic() - only.started_s)}"
         if self._running:
-            return f"{counted(len(self._running), 'thing')} running"
+            return f"{len(self._running)} running"
         if self._message is not None:
             return "writing"
         return "thinking" if self._reasoning.shown else "waiting for the model"
