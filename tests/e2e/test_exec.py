@@ -67,7 +67,7 @@ def test_the_answer_alone_is_on_stdout_and_the_work_on_stderr(spindle: Any, serv
 def test_control_characters_of_a_command_do_not_reach_the_terminal(spindle: Any, server: FakeServer) -> None:
     server.script(turn(call("exec_command", {"cmd": r"printf '\033]0;evil\007\033[2Jx'"}, "c1")), turn(message("ok")))
     run = spindle("exec", "--yolo", "--color", "never", "do it")
-    assert "\x1b" not in run.err and "\nx\n" in run.err
+    assert "\x1b" not in run.err and "\n  x\n" in run.err
 
 
 def test_prompts_come_from_the_argument_from_stdin_or_from_both(spindle: Any, server: FakeServer) -> None:

@@ -95,7 +95,7 @@ def test_exec_shows_a_line_for_a_hook_and_json_events_show_none(
         assert "hook" not in {json.loads(line)["type"].split(".")[0] for line in done.stdout.splitlines()}
         assert "not today" not in done.stdout
     else:
-        assert "hook PreToolUse blocked\nnot today\n" in done.stderr
+        assert "hook PreToolUse blocked\n  not today\n" in done.stderr
 
 
 def test_a_run_without_hooks_loads_nothing_of_them(run: Any, environment: dict[str, str], tmp_path: Path) -> None:

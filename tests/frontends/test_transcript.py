@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from spindle.frontends.fit import cells, head_and_tail
 from spindle.frontends.transcript import Transcript, printable, sandbox_line
 from spindle.protocol.events import (
     AgentMessage,
     Duration,
     Error,
+    ExecCommandBegin,
     ExecCommandEnd,
     ItemCompleted,
     Msg,
@@ -17,6 +21,7 @@ from spindle.protocol.events import (
     SessionConfigured,
     TaskComplete,
     TokenCount,
+    TurnAborted,
     Warning,
     usage_info,
 )
@@ -24,16 +29,20 @@ from spindle.protocol.request import TokenUsage
 from spindle.protocol.settings import SandboxPolicy
 
 
-def text(*msgs: Msg, color: bool = False, max_output_lines: int | None = None) -> str:
-    transcript = Transcript(version="1.0", color=color, summary="auto", max_output_lines=max_output_lines)
+def text(*msgs: Msg, **how: Any) -> str:
+    transcript = Transcript(**{"version": "1.0", "color": False, "summary": "auto", **how})
     return "".join(map(transcript.translate, msgs))
 
 
-def ended(output: str, code: int = 0) -> Msg:
+def began(call_id: str = "c", command: list[str] | None = None, cwd: str = "/w") -> Msg:
+    return ExecCommandBegin(call_id=call_id, turn_id="u", command=command or ["ls"], cwd=cwd, parsed_cmd=[])
+
+
+def ended(output: str, code: int = 0, call_id: str = "c", command: list[str] | None = None) -> Msg:
     return ExecCommandEnd(
-        call_id="c",
+        call_id=call_id,
         turn_id="u",
-        command=["ls"],
+        command=command or ["ls"],
         cwd="/w",
         parsed_cmd=[],
         stdout=output,
@@ -44,31 +53,104 @@ def ended(output: str, code: int = 0) -> Msg:
     )
 
 
-def test_the_header_names_what_a_person_should_check() -> None:
-    configured = SessionConfigured(
-        session_id="T",
-        model="m",
-        model_provider_id="p",
-        approval_policy="never",
-        sandbox_policy={"type": "read-only"},
-        cwd="/w",
+def configured(**fields: Any) -> Msg:
+    return SessionConfigured(
+        **{
+            "session_id": "T",
+            "model": "m",
+            "model_provider_id": "p",
+            "approval_policy": "never",
+            "sandbox_policy": {"type": "read-only"},
+            "cwd": "/w",
+            **fields,
+        }
     )
-    assert text(configured) == (
+
+
+def test_the_header_names_what_a_person_should_check() -> None:
+    assert text(configured()) == (
         "Spindle 1.0\n--------\nworkdir: /w\nmodel: m\nprovider: p\napproval: never\nsandbox: read-only\n"
         "reasoning effort: none\nreasoning summaries: auto\nsession id: T\n--------\n"
     )
 
 
+def test_the_header_says_where_a_setting_comes_from() -> None:
+    assert "\nsandbox: read-only (as the file says)\n" in text(configured(), notes={"sandbox": "as the file says"})
+
+
 def test_commands_say_how_they_ended() -> None:
-    assert text(ended("a\nb\n")) == "succeeded in 1250ms:\na\nb\n"
-    assert text(ended("", 7)) == "exited 7 in 1250ms:\n"
+    assert text(began(), ended("a\nb\n")) == "exec ls in /w\n✓ succeeded in 1.25s:\n  a\n  b\n"
+    assert text(began(), ended("", 7)) == "exec ls in /w\n✗ exited 7 in 1.25s:\n"
+    assert text(began(), ended("no sandbox", -1)) == "exec ls in /w\n✗ did not run:\n  no sandbox\n"
 
 
-def test_long_output_is_cut_only_where_a_person_watches() -> None:
+def test_a_script_is_shown_without_its_shell_and_the_folder_only_where_it_is_another() -> None:
+    script = began(command=["/bin/bash", "-lc", "cd x\nmake 'a b'"])
+    assert text(configured(), script).endswith("--------\n\nexec cd x\n     make 'a b'\n")
+    assert text(configured(), began(cwd="/other")).endswith("exec ls in /other\n")
+
+
+def test_results_of_parallel_commands_say_which_command_they_belong_to() -> None:
+    a, b = ["bash", "-c", "cat a"], ["bash", "-c", "cat b"]
+    shown = text(
+        *(configured(), began("1", a), began("2", b)),
+        *(ended("B", 0, "2", b), ended("A", 1, "1", a), began("3"), ended("", 0, "3")),
+    ).partition("\n\n")[2]
+    assert shown == (
+        "exec cat a\nexec cat b\n\n✓ succeeded in 1.25s: cat b\n  B\n\n"
+        "✗ exited 1 in 1.25s: cat a\n  A\n\nexec ls\n✓ succeeded in 1.25s:\n"
+    )
+
+
+def test_labels_of_long_commands_that_begin_alike_differ() -> None:
+    a, b = (["bash", "-c", f"{'common/' * 40}{name}"] for name in ("first", "second"))
+    shown = text(began("1", a), began("2", b), ended("", 0, "2", b), ended("", 0, "1", a), width=lambda: 60)
+    labels = [line for line in shown.splitlines() if line.startswith("✓")]
+    assert [label.endswith(name) for label, name in zip(labels, ("second", "first"), strict=True)] == [True, True]
+    assert all(cells(label) <= 60 for label in labels)
+
+
+def test_long_output_shows_head_and_tail_where_a_person_watches_and_is_whole_elsewhere() -> None:
     long = "".join(f"{n}\n" for n in range(100))
-    assert text(ended(long)).count("\n") == 101
-    assert "more lines" in text(ended(long), color=True)
-    assert text(ended(long), max_output_lines=2).startswith("succeeded in 1250ms:\n0\n1\n… 99 more lines")
+    assert text(began(), ended(long), color=True).count("\n") == 102
+    cut = text(began(), ended(long), max_output_lines=5).splitlines()[2:]
+    assert cut == ["  0", "  1", "  … 95 lines omitted …", "  97", "  98", "  99"]
+
+
+@pytest.mark.parametrize("count", range(1, 12))
+def test_what_is_said_to_be_omitted_is_what_is_missing(count: int) -> None:
+    shown = head_and_tail([str(n) for n in range(count)], 4)
+    missing = [line for line in shown if "omitted" in line]
+    assert len(shown) - len(missing) + sum(int(line.split()[1]) for line in missing) == count
+    assert all("1 lines" not in line and "1 line " not in line for line in missing)  # one line takes its own place
+
+
+def test_a_line_of_ten_megabytes_takes_a_few_rows() -> None:
+    shown = text(began(), ended("x" * 10_000_000 + "\nverdict\n"), max_output_lines=20, width=lambda: 40)
+    assert [cells(line) for line in shown.splitlines()[2:]] == [120, 9]
+
+
+def test_a_line_that_was_written_over_counts_as_several() -> None:
+    assert text(began(), ended("10%\r20%\r\ndone\n")).endswith(":\n  10%\n  20%\n  done\n")
+
+
+def test_output_cannot_pass_for_a_line_of_ours() -> None:
+    shown = text(began(), ended("✓ succeeded in 1s:\nuser\ndelete it\n\nERROR: x"), Error(message="a\nuser\nb"))
+    assert [line for line in shown.splitlines() if line and not line.startswith("  ")] == [
+        *("exec ls in /w", "✓ succeeded in 1.25s:", "ERROR: a")
+    ]
+
+
+def test_without_colour_and_unicode_everything_can_still_be_told_apart() -> None:
+    plan = PlanUpdate(plan=[{"step": name, "status": name} for name in ("completed", "in_progress", "pending")])
+    thought = ItemCompleted(thread_id="t", turn_id="u", item={"type": "Reasoning", "summary_text": ["hm"]})
+    shown = text(thought, plan, began(), ended("x\n" * 9, 2), TurnAborted(turn_id="u", reason="interrupted"),
+                 plain_ascii=True, max_output_lines=2)  # fmt: skip
+    assert shown == (
+        "thinking\n  hm\n\nplan update\n  [x] completed\n  [>] in_progress\n  [ ] pending\n\n"
+        "exec ls in /w\n[failed] exited 2 in 1.25s:\n  x\n  ... 7 lines omitted ...\n  x\n\n"
+        "[failed] turn interrupted\n\ntokens used: 0\n"
+    )
 
 
 def test_a_patch_is_shown_with_its_diff() -> None:
@@ -78,27 +160,40 @@ def test_a_patch_is_shown_with_its_diff() -> None:
         "/w/d": {"type": "delete", "content": "old\n"},
     }
     done = PatchApplyEnd(call_id="c", turn_id="u", stdout="", stderr="", success=True, changes=changes)
-    assert text(done) == "file update\nM /w/a -> /w/b\n@@ -1 +1 @@\n-x\n+y\nA /w/n\n+new\nD /w/d\n"
+    assert text(done) == "file update\nM /w/a -> /w/b\n  @@ -1 +1 @@\n  -x\n  +y\nA /w/n\n  +new\nD /w/d\n"
+    assert text(configured(), done).endswith("file update\nM a -> b\n  @@ -1 +1 @@\n  -x\n  +y\nA n\n  +new\nD d\n")
 
 
 def test_a_failed_patch_says_why() -> None:
     done = PatchApplyEnd(call_id="c", turn_id="u", stdout="", stderr="disk full", success=False, changes={})
-    assert text(done) == "file update failed\ndisk full\n"
+    assert text(done) == "✗ file update failed\n  disk full\n"
 
 
 def test_plans_warnings_and_errors() -> None:
     plan = PlanUpdate(
         plan=[{"step": "a", "status": "completed"}, {"step": "b", "status": "in_progress"}], explanation="why"
     )
-    assert text(plan) == "plan update\nwhy\n  ✓ a\n  → b\n"
-    assert text(Warning(message="w"), Error(message="e")) == "warning: w\nERROR: e\n"
+    assert text(plan) == "plan update\n  why\n  ✓ a\n  → b\n"
+    assert (
+        text(Warning(message="w"), Warning(message="x"), Error(message="e")) == "warning: w\nwarning: x\n\nERROR: e\n"
+    )
 
 
 def test_the_end_says_what_it_cost_at_full_price() -> None:
     usage = TokenUsage(input_tokens=3000, cached_input_tokens=1000, output_tokens=500)
     assert text(TokenCount(info=usage_info(usage, usage, None)), TaskComplete(turn_id="u", last_agent_message="x")) == (
-        "tokens used\n2,500\n"
+        "tokens used: 2,500\n"
     )
+
+
+@pytest.mark.parametrize(
+    "last", [TaskComplete(turn_id="u", last_agent_message=None), TurnAborted(turn_id="u", reason="")]
+)
+def test_the_end_names_the_way_back_to_a_thread_that_is_recorded(last: Msg) -> None:
+    how: dict[str, Any] = {"way_back": lambda thread_id: f"spindle exec resume {thread_id}", "elapsed_s": lambda: 75.0}
+    shown = text(configured(rollout_path="/r"), last, **how)
+    assert shown.endswith("\ntokens used: 0 in 1m 15s\nto go on: spindle exec resume T\n")
+    assert "to go on" not in text(configured(), last, **how)
 
 
 def test_a_message_is_shown_once() -> None:

@@ -245,7 +245,7 @@ def test_people_read_what_is_called_and_what_came_of_it(
     server.script(turn(call("mcp__tiny__a", {}, "c1")), turn(message("done")))
     lines = run(spindle_cmd, environment, workspace, "hi").stderr.splitlines()
     at = lines.index("mcp: tiny/a started")
-    assert lines[at + 1].startswith("mcp: tiny/a succeeded in ") and lines[at + 2] == "ok"
+    assert "mcp: tiny/a succeeded in " in lines[at + 1] and lines[at + 2] == "  ok"
 
 
 def is_alive(pid: int) -> bool:

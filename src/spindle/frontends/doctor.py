@@ -13,8 +13,10 @@ import msgspec
 from spindle import __version__
 from spindle.config.schema import Config
 from spindle.errors import ModelError, SpindleError
+from spindle.frontends.fit import hang
 from spindle.frontends.launch import config_from, home_from
 from spindle.frontends.options import Parsed
+from spindle.frontends.terminal import STDOUT, columns_of, terminal_size
 from spindle.policy.environment import EnvironmentPolicy, child_environment
 from spindle.policy.sandbox import Fence
 from spindle.process.sandbox.survey import WORDS, Backend, Trial, resource_limits, survey, try_mode
@@ -144,8 +146,8 @@ def _terminal(checks: list[Check]) -> None:
     if not sys.stdout.isatty():
         checks.append(Check("terminal", NOTE, "standard output is none"))
         return
-    size = shutil.get_terminal_size()
-    checks.append(Check("terminal", OK, f"{os.environ.get('TERM') or 'no TERM'}, {size.columns} × {size.lines}"))
+    columns, rows = terminal_size(STDOUT)
+    checks.append(Check("terminal", OK, f"{os.environ.get('TERM') or 'no TERM'}, {columns} × {rows}"))
 
 
 def _program(name: str, without: str, checks: list[Check]) -> None:
@@ -168,17 +170,19 @@ def _program(name: str, without: str, checks: list[Check]) -> None:
 
 
 def _lines(report: Report) -> list[str]:
-    lines = [f"Spindle {report.version} · Python {report.python} · {report.system}", ""]
+    title = f"Spindle {report.version} · Python {report.python} · {report.system}"
+    lines = [hang("", title, columns_of(STDOUT)), ""]
     lines += [_row(check.status, check.name, check.detail) for check in report.checks]
     lines += ["", "Sandbox back ends, each tried:"]
     for backend in report.backends:
         lines.append(_row(OK if backend.is_usable else "-", backend.name, backend.detail))
         lines += [_row("", "", text) for text in (*backend.gives, *backend.lacks)]
-    lines += ["", "How commands run, tried with one that wants to get out:"]
+    lines += ["", hang("", "How commands run, tried with one that wants to get out:", columns_of(STDOUT))]
     for trial in report.commands:
         lines.append(_row(OK if trial.failure is None else FAIL, trial.mode, _outcome(trial)))
     lines.append(_row("-", "danger-full-access", "without any sandbox"))
-    lines += ["", "Commands can be confined." if report.ok else "Commands cannot be confined as they should be."]
+    verdict = "Commands can be confined." if report.ok else "Commands cannot be confined as they should be."
+    lines += ["", hang("", verdict, columns_of(STDOUT))]
     return lines
 
 
@@ -192,10 +196,4 @@ def _outcome(trial: Trial) -> str:
 
 def _row(status: str, name: str, detail: str) -> str:
     """One line; on a terminal as many as it takes, in a column."""
-    start = f"  {status:<5} {name:<{_WIDTH}} "
-    if not sys.stdout.isatty():
-        return start + detail
-    import textwrap
-
-    width = max(40, shutil.get_terminal_size().columns - len(start) - 1)
-    return start + f"\n{'':<{len(start)}}".join(textwrap.wrap(detail, width, break_on_hyphens=False))
+    return hang(f"  {status:<5} {name:<{_WIDTH}} ", detail, columns_of(STDOUT))

@@ -7,8 +7,10 @@ import sys
 import msgspec
 
 from spindle.errors import SpindleError
+from spindle.frontends.fit import hang
 from spindle.frontends.launch import home_from
 from spindle.frontends.options import Parsed
+from spindle.frontends.terminal import STDOUT, columns_of
 from spindle.policy.grants import describe, prefix_grant
 from spindle.policy.rulebook import RuleBook
 
@@ -22,8 +24,9 @@ def run(parsed: Parsed, words: list[str]) -> int:
         for grant in grants:
             sys.stdout.buffer.write(msgspec.json.encode(grant.to_wire()) + b"\n")
         return 0
+    width = columns_of(STDOUT)
     for grant in grants:
-        print(f"{grant.id}  {describe(grant)}")
+        print(hang(f"{grant.id}  ", describe(grant), width))
     if not grants:
         print("nothing is allowed for good", file=sys.stderr)
     return 0

@@ -8,8 +8,10 @@ import msgspec
 
 from spindle.config.schema import Config
 from spindle.errors import SpindleError
+from spindle.frontends.fit import hang
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
+from spindle.frontends.terminal import STDOUT, columns_of
 from spindle.protocol.hooks import Hook
 from spindle.protocol.quote import visible
 
@@ -30,8 +32,11 @@ def show(config: Config, *, as_json: bool) -> int:
         return 0
     for text in config.warnings:
         print(f"warning: {text}", file=sys.stderr)
+    width = columns_of(STDOUT)
     for hook in hooks:
-        print(f"{visible(hook.key)}\n  {state_of(hook)}\n  {hook.event}{_matcher(hook)}: {visible(hook.command)}")
+        lines = [("", visible(hook.key)), ("  ", state_of(hook))]
+        lines.append((f"  {hook.event}{_matcher(hook)}: ", visible(hook.command)))
+        print("\n".join(hang(start, text, width) for start, text in lines))
     if not hooks:
         print("there are no hooks here", file=sys.stderr)
     return 0

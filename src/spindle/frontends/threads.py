@@ -8,11 +8,17 @@ import time
 import msgspec
 
 from spindle.errors import SpindleError, ThreadError, UsageError
+from spindle.frontends.fit import cells, cut
 from spindle.frontends.launch import home_from, working_folder
 from spindle.frontends.options import Parsed
+from spindle.frontends.terminal import STDOUT, columns_of
 from spindle.frontends.transcript import printable
 from spindle.protocol.clock import SystemClock
+from spindle.protocol.quote import visible
 from spindle.thread.store import ThreadPage, ThreadRef, ThreadStore, ThreadSummary
+
+_TITLE_CELLS = 72
+_ID_START = 13
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
@@ -84,13 +90,24 @@ def _print_table(page: ThreadPage, parsed: Parsed) -> None:
     if not page.threads:
         print("no threads" if parsed.flag("all") else "no threads in this folder (--all shows those of others)")
         return
+    width = columns_of(STDOUT)
     for thread in page.threads:
-        print(_row(thread))
+        print(_row(thread, width))
     if page.next_cursor is not None:
         print(f"… and more; --limit {len(page.threads) * 2} shows twice as many")
 
 
-def _row(thread: ThreadSummary) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(thread.updated_at))
-    words = " ".join((thread.name or thread.preview).split())
-    return f"{thread.id}  {when}  {printable(words)[:72]}"
+def _row(thread: ThreadSummary, width: int | None) -> str:
+    """The id whole, the time where the person is, as much of the title as fits; below each other where it is narrow."""
+    when = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(thread.updated_at)).rstrip()
+    title = " ".join(printable(thread.name or thread.preview).split())
+    if thread.forked_from_id is not None:
+        # Both begin with the same words: the beginning of an id is its time, which tells forks and their origin apart.
+        title = f"(fork of {visible(thread.forked_from_id)[:_ID_START]}) {title}"
+    start = f"{thread.id}  {when}"
+    if width is None:
+        return f"{start}  {cut(title, _TITLE_CELLS)}"
+    if (room := width - cells(start) - 2) >= _TITLE_CELLS // 2:
+        return f"{start}  {cut(title, room)}"
+    lines = [start] if cells(start) <= width else [thread.id, f"  {when}"]
+    return "\n".join([*lines, f"  {cut(title, max(8, width - 2))}"])

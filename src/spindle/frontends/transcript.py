@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from spindle.frontends.fit import cut, cut_middle, head_and_tail
 from spindle.protocol.events import (
     Error,
     ExecCommandBegin,
@@ -27,15 +29,45 @@ from spindle.protocol.quote import readable, shell_join, visible, without_termin
 from spindle.protocol.settings import SandboxPolicy
 
 RULE = "-" * 8
-MAX_OUTPUT_LINES = 20
 MAX_DIFF_LINES = 40
+MAX_COMMAND_LINES = 8
+MAX_ROWS = 3
+"""How many rows of the terminal one line of output may take."""
+INDENT = "  "
+"""Before what others printed, so that nothing they print can pass for a line of ours."""
 DIFF_STYLES = {"+": "32", "-": "31", "@": "36"}
-MARKS = {"completed": "✓", "in_progress": "→", "pending": "•"}
 CHANGE_LETTERS = {"add": "A", "delete": "D", "update": "M"}
+SIGNS = {
+    "completed": "✓",
+    "in_progress": "→",
+    "pending": "•",
+    "ok": "✓",
+    "failed": "✗",
+    "more": "…",
+    "between": "·",
+    "tail": "│",
+}
+ASCII_SIGNS = {
+    "completed": "[x]",
+    "in_progress": "[>]",
+    "pending": "[ ]",
+    "ok": "[ok]",
+    "failed": "[failed]",
+    "more": "...",
+    "between": "-",
+    "tail": "|",
+}
+NEVER_RAN = -1
+"""The exit code of a command that was not started."""
+SHELLS = ("bash", "dash", "fish", "ksh", "sh", "zsh")
+
+
+def unlimited() -> int | None:
+    return None
 
 
 class Transcript:
-    """Turns events into blocks of text; remembers only the last usage and the last failure."""
+    """Turns events into blocks of text; remembers the commands that run, the last usage, and what was shown last."""
 
     def __init__(
         self,
@@ -45,14 +77,37 @@ class Transcript:
         summary: str,
         hide_reasoning: bool = False,
         max_output_lines: int | None = None,
+        plain_ascii: bool = False,
+        width: Callable[[], int | None] = unlimited,
+        elapsed_s: Callable[[], float] | None = None,
+        notes: Mapping[str, str] | None = None,
+        way_back: Callable[[str], str] | None = None,
     ) -> None:
         self._version = version
-        self._color = color
+        self.color = color
         self._summary = summary
         self._hide_reasoning = hide_reasoning
-        self._max_output_lines = max_output_lines or (MAX_OUTPUT_LINES if color else None)
+        self._max_output_lines = max_output_lines
         """None = all: what is piped into a file should be whole."""
+        self.signs = ASCII_SIGNS if plain_ascii else SIGNS
+        """Our own signs; the text of others is in UTF-8 whatever the terminal knows."""
+        self._width = width
+        """The columns there are now; None = lines of any length."""
+        self._elapsed_s = elapsed_s
+        self._notes = notes or {}
+        """What stands behind a line of the header, by its name."""
+        self._way_back = way_back
+        """The command that takes up the thread with this id."""
         self._tokens = 0
+        self._thread_id: str | None = None
+        self._is_recorded = False
+        self._cwd: str | None = None
+        self._commands: dict[str, str] = {}
+        """The commands that run, by call."""
+        self.just_began: str | None = None
+        """The call whose command was shown last, with nothing after it."""
+        self._kind: str | None = None
+        """What the last block was: another kind of block gets an empty line before it."""
 
     def translate(self, msg: Msg) -> str:
         """The text for one event, with its newline; "" for events that people do not see."""
@@ -60,59 +115,77 @@ class Transcript:
             case SessionConfigured():
                 return self._header(msg)
             case UserMessage(message=text):
-                return self._block("user", text, "36")
+                return self._user(text)
             case ItemCompleted(item={"type": "Reasoning", "summary_text": summary}):
                 if self._hide_reasoning or not any(summary):
                     return ""
-                return self._block("thinking", "\n\n".join(summary), "35;3")
+                lines = printable("\n\n".join(summary)).split("\n")
+                return self._titled("thinking", "35;3", "thinking", self._indented(lines, "3"))
             case ItemCompleted(item={"type": "AgentMessage", "content": content}):
-                return self._block("spindle", "".join(part["text"] for part in content), "35")
-            case ExecCommandBegin(command=command, cwd=cwd):
-                shown = self._paint("1", visible(shell_join(command), keep="\n\t"))
-                return f"{self._paint('35', 'exec')}\n{shown} in {visible(cwd)}\n"
+                return self.message_title() + self.message_text("".join(part["text"] for part in content)) + "\n"
+            case ExecCommandBegin():
+                return self._command_begin(msg)
             case ExecCommandEnd():
                 return self._command_end(msg)
             case PatchApplyEnd():
                 return self._patch_end(msg)
             case PlanUpdate(plan=plan, explanation=why):
-                steps = [f"  {MARKS.get(step['status'], '•')} {step['step']}" for step in plan]
-                return self._block("plan update", "\n".join([*([why] if why else []), *steps]), "35")
+                return self._plan(plan, why)
             case WebSearchEnd(query=query):
-                return f"🌐 Searched: {visible(query)}\n"
+                return self._line("search", f"searched the web: {visible(query)}")
             case ViewImageToolCall(path=path):
-                return f"viewed image {visible(path)}\n"
+                return self._line("image", f"viewed image {visible(path)}")
             case Warning(message=message):
-                return self._paint("33", "warning:") + f" {printable(message)}\n"
+                return self._line("note", self._paint("33", "warning:") + f" {_under(message)}")
             case StreamError(message=message):
-                return self._paint("33", printable(message)) + "\n"
+                return self._line("note", self._paint("33", _under(message)))
             case Error(message=message):
-                return self._paint("31", "ERROR:") + f" {printable(message)}\n"
+                return self._line("error", self._paint("31", "ERROR:") + f" {_under(message)}")
             case TokenCount(info=info) if info is not None:
                 self.set_usage(info["total_token_usage"])
                 return ""
             case TurnAborted():
-                return self._paint("31", "turn interrupted") + "\n"
+                stopped = self._paint("31", f"{self.signs['failed']} turn interrupted")
+                return self._line("error", stopped) + self.ending()
             case TaskComplete():
-                return f"tokens used\n{self._tokens:,}\n"
-            case _ if str(msg.__struct_config__.tag).startswith("mcp_tool_call_"):
-                from spindle.frontends.tool_servers import tool_call_text  # with the first call to a server
-
-                return tool_call_text(msg, self._paint)
+                return self.ending()
             case HookCompleted(run=run):
                 return self._hook(run)
-            case _ if str(msg.__struct_config__.tag).startswith("collab_"):
-                from spindle.frontends.agents import agent_text  # with the first sub-agent
-
-                return agent_text(msg)
             case _:
-                return ""
+                return self._of_others(msg)
+
+    def _of_others(self, msg: Msg) -> str:
+        """Sub-agents and MCP servers, whose events are loaded with them."""
+        tag = str(msg.__struct_config__.tag)
+        if tag.startswith("mcp_tool_call_"):
+            from spindle.frontends.tool_servers import tool_call_text  # with the first call to a server
+
+            return self._line("mcp", tool_call_text(msg, self._paint, self.clip_output, self.signs))
+        if not tag.startswith("collab_"):
+            return ""
+        from spindle.frontends.agents import agent_text  # with the first sub-agent
+
+        return self._line("agent", agent_text(msg))
 
     def set_usage(self, total: dict[str, int]) -> None:
         """Tokens that cost full price: input that was not cached, and output."""
         fresh = total.get("input_tokens", 0) - total.get("cached_input_tokens", 0)
         self._tokens = max(0, fresh) + total.get("output_tokens", 0)
 
+    def ending(self) -> str:
+        """What it cost, and the way back to the thread."""
+        seconds = None if self._elapsed_s is None else self._elapsed_s()
+        took = "" if seconds is None else f" in {duration_words(seconds, precise=seconds < 1)}"
+        lines = [f"stopped with the turn: {self._label(command, 23)}" for command in self._commands.values()]
+        lines.append(f"tokens used: {self._tokens:,}{took}")
+        if self._way_back is not None and self._thread_id is not None and self._is_recorded:
+            lines.append(f"to go on: {self._way_back(self._thread_id)}")
+        return self._block("end", [self._paint("2", line) for line in lines])
+
+    # ---- what is said ----
+
     def _header(self, msg: SessionConfigured) -> str:
+        self._thread_id, self._is_recorded, self._cwd = msg.session_id, msg.rollout_path is not None, msg.cwd
         rows = (
             ("workdir", msg.cwd),
             ("model", msg.model),
@@ -123,52 +196,156 @@ class Transcript:
             ("reasoning summaries", self._summary),
             ("session id", msg.session_id),
         )
-        body = "\n".join(f"{self._paint('1', name + ':')} {visible(value)}" for name, value in rows)
-        return f"Spindle {self._version}\n{RULE}\n{body}\n{RULE}\n"
+        body = "".join(f"{self._paint('1', name + ':')} {visible(value)}{self._note(name)}\n" for name, value in rows)
+        self._kind = "header"
+        return f"Spindle {self._version}\n{RULE}\n{body}{RULE}\n"
+
+    def _note(self, name: str) -> str:
+        return f" ({visible(self._notes[name])})" if name in self._notes else ""
+
+    def _user(self, text: str) -> str:
+        """The prompt; of a long one that was piped in, a terminal gets head and tail."""
+        lines = printable(text).split("\n")
+        return self._titled("user", "36", "user", self.clip_output(lines))
+
+    def message_title(self) -> str:
+        """What stands before the agent's words."""
+        return self._block("message", [self._paint("35", "spindle")])
+
+    def message_text(self, text: str) -> str:
+        """The agent's words. They are never cut: they are what was asked for."""
+        return printable(text)
+
+    def _plan(self, plan: list[dict[str, str]], why: str | None) -> str:
+        steps = [f"{self.signs.get(step['status'], self.signs['pending'])} {printable(step['step'])}" for step in plan]
+        return self._titled("plan", "35", "plan update", self._indented([*([printable(why)] if why else []), *steps]))
 
     def _hook(self, run: dict[str, Any]) -> str:
         """That it ran and how it ended; what it told the model is the model's."""
         name = "".join(word.capitalize() for word in run["event_name"].split("_"))
         texts = [entry["text"] for entry in run["entries"] if entry["kind"] != "context"]
         style = {"completed": "2", "failed": "33"}.get(run["status"], "31")
-        return "\n".join((self._paint(style, f"hook {name} {run['status']}"), *map(printable, texts))) + "\n"
+        lines = (self._paint(style, f"hook {name} {run['status']}"), *(INDENT + _under(text) for text in texts))
+        return self._line("note", "\n".join(lines))
+
+    # ---- commands and patches ----
+
+    def _command_begin(self, msg: ExecCommandBegin) -> str:
+        shown = self._commands[msg.call_id] = command_text(msg.command)
+        first, *others = self._clip(shown.split("\n"), None if self._width() is None else MAX_COMMAND_LINES)
+        where = "" if msg.cwd == self._cwd else self._paint("2", f" in {visible(msg.cwd)}")
+        lines = [f"{self._paint('35', 'exec')} {self._paint('1', first)}"]
+        lines += [f"     {self._paint('1', line)}" for line in others]
+        text = self._line("exec", "\n".join(lines) + where)
+        self.just_began = msg.call_id
+        return text
 
     def _command_end(self, msg: ExecCommandEnd) -> str:
-        took = f"{msg.duration.secs * 1000 + msg.duration.nanos // 1_000_000}ms"
-        head = f"succeeded in {took}:" if msg.exit_code == 0 else f"exited {msg.exit_code} in {took}:"
-        lines = printable(msg.aggregated_output).split("\n")
-        limit = self._max_output_lines
-        if limit is not None and len(lines) > limit:
-            lines = [*lines[:limit], f"… {len(lines) - limit} more lines"]
-        body = "\n".join(lines).rstrip("\n")
-        painted = self._paint("32" if msg.exit_code == 0 else "31", head)
-        return f"{painted}\n{self._paint('2', body)}\n" if body else f"{painted}\n"
+        is_ok = msg.exit_code == 0
+        took = duration_words(msg.duration.secs + msg.duration.nanos / 1e9, precise=True)
+        verdict = f"succeeded in {took}" if is_ok else f"exited {msg.exit_code} in {took}"
+        if msg.exit_code == NEVER_RAN:
+            verdict = "did not run"
+        head = f"{self.signs['ok' if is_ok else 'failed']} {verdict}:"
+        title = self._paint("32" if is_ok else "31", head)
+        shown = self._commands.pop(msg.call_id, None) or command_text(msg.command)
+        follows = self.just_began == msg.call_id and not self._commands
+        if not follows:
+            # Another one runs, or something else was shown since this one began: say whose result it is.
+            title += " " + self._paint("1", self._label(shown, len(head) + 1))
+        body = self._indented(self.clip_output(output_lines(msg.aggregated_output)), "2" if is_ok else "")
+        return self._block("result", [title, *body], follows=follows)
+
+    def _label(self, command: str, taken: int) -> str:
+        """A command in one line, which still tells two apart that begin alike."""
+        line = " ".join(command.split())
+        return cut_middle(line, max(24, (self._width() or 120) - taken), mark=f" {self.signs['more']} ")
 
     def _patch_end(self, msg: PatchApplyEnd) -> str:
         """Each file with its letter and its diff."""
-        lines = [self._paint("35", "file update" if msg.success else "file update failed")]
+        lines: list[str] = []
         for path, change in msg.changes.items():
-            target = f" -> {change['move_path']}" if change.get("move_path") else ""
-            lines.append(f"{CHANGE_LETTERS.get(change['type'], '?')} {visible(path + target)}")
+            target = f" -> {self._place(change['move_path'])}" if change.get("move_path") else ""
+            lines.append(f"{CHANGE_LETTERS.get(change['type'], '?')} {visible(self._place(path) + target)}")
             lines += self._diff(change)
         if not msg.success:
-            lines.append(printable(msg.stderr))
-        return "\n".join(lines) + "\n"
+            lines += self._indented(printable(msg.stderr).rstrip("\n").split("\n"))
+        title = "file update" if msg.success else f"{self.signs['failed']} file update failed"
+        return self._titled("patch", "35" if msg.success else "31", title, lines)
+
+    def _place(self, path: str) -> str:
+        """A path as it is called in the working folder."""
+        return path.removeprefix(f"{self._cwd}/") if self._cwd else path
 
     def _diff(self, change: dict[str, Any]) -> list[str]:
         if change["type"] == "delete":
             return []
         text = change.get("unified_diff") or "\n".join(f"+{line}" for line in change.get("content", "").splitlines())
         lines = printable(text).rstrip("\n").split("\n") if text else []
-        cut = len(lines) - MAX_DIFF_LINES
-        shown = [self._paint(DIFF_STYLES.get(line[:1], "2"), line) for line in lines[:MAX_DIFF_LINES]]
-        return [*shown, f"… {cut} more lines"] if cut > 0 else shown
+        shown = self._clip(lines, MAX_DIFF_LINES if self._max_output_lines is not None else None)
+        return [INDENT + self._paint(DIFF_STYLES.get(line[:1], "2"), line) for line in shown]
 
-    def _block(self, title: str, text: str, style: str) -> str:
-        return f"{self._paint(style, title)}\n{printable(text)}\n"
+    # ---- how blocks are put together ----
+
+    def clip_output(self, lines: list[str]) -> list[str]:
+        """What a program printed, as much as is shown of it."""
+        return self._clip(lines, self._max_output_lines)
+
+    def _clip(self, lines: list[str], most: int | None) -> list[str]:
+        """At most so many lines, and on a terminal none that takes more than a few rows."""
+        lines = head_and_tail(lines, most, mark=self.signs["more"])
+        width = self._width()
+        if width is None:
+            return lines
+        room = max(8, MAX_ROWS * width - len(INDENT))
+        return [cut(line.expandtabs(8) if "\t" in line else line, room, mark=self.signs["more"]) for line in lines]
+
+    def _indented(self, lines: list[str], style: str = "") -> list[str]:
+        return [INDENT + self._paint(style, line) if line else "" for text in lines for line in text.split("\n")]
+
+    def _titled(self, kind: str, style: str, title: str, lines: list[str]) -> str:
+        return self._block(kind, [self._paint(style, title), *lines])
+
+    def _block(self, kind: str, lines: list[str], *, follows: bool = False) -> str:
+        """Lines with an empty one before them, unless they belong to what stands above."""
+        apart = "" if follows or self._kind is None else "\n"
+        self._kind, self.just_began = kind, None
+        return apart + "".join(f"{line}\n" for line in lines)
+
+    def _line(self, kind: str, text: str) -> str:
+        """A short text; several of a kind stand together."""
+        return self._block(kind, [text], follows=self._kind == kind) if text else ""
 
     def _paint(self, style: str, text: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self._color else text
+        return f"\x1b[{style}m{text}\x1b[0m" if self.color and style and text else text
+
+
+def command_text(command: list[str]) -> str:
+    """What is run, as a person would type it: a script without the shell that reads it."""
+    if len(command) == 3 and command[0].rpartition("/")[2] in SHELLS and command[1] in ("-c", "-lc"):
+        return visible(command[2].strip("\n"), keep="\n\t")
+    return visible(shell_join(command), keep="\n\t")
+
+
+def output_lines(output: str) -> list[str]:
+    """What a program printed, line by line. A line it wrote over itself, as progress bars do, counts as several."""
+    text = printable(output.replace("\r\n", "\n").replace("\r", "\n")).strip("\n")
+    return text.split("\n") if text.strip() else []
+
+
+def duration_words(seconds: float, *, precise: bool = False) -> str:
+    """`14s`, `2m 05s`, `1h 02m`; precise: also `340ms` and `2.41s`."""
+    if precise and seconds < 60:
+        return f"{int(seconds * 1000)}ms" if seconds < 1 else f"{seconds:.2f}s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m {whole % 60:02}s" if whole < 3600 else f"{whole // 3600}h {whole // 60 % 60:02}m"
+
+
+def _under(text: str) -> str:
+    """A text of one line or more behind a word of ours: its other lines are indented."""
+    return printable(text).replace("\n", f"\n{INDENT}")
 
 
 def sandbox_line(policy: SandboxPolicy) -> str:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from spindle.policy.secret_stream import StreamMasker
 
 NEVER_RAN = -1
-_DELTA_BYTES = 1024 * 1024
-_DELTA_COUNT = 10_000
+DELTA_BYTES = 1024 * 1024
+DELTA_COUNT = 10_000
 
 
 class Execution:
@@ -45,8 +45,8 @@ class Execution:
         self._source = source
         self._process_id = process_id
         self._parsed = parse_command(argv)
-        self._bytes_left = _DELTA_BYTES
-        self._deltas_left = _DELTA_COUNT
+        self._bytes_left = DELTA_BYTES
+        self._deltas_left = DELTA_COUNT
         self._was_asked = False
         self._masker: StreamMasker | None = None
         self.argv = list(argv)
@@ -89,7 +89,7 @@ class Execution:
             return None
         if not await self._ctx.permit_retry(self.argv, cwd=self.cwd):
             return None
-        self._bytes_left, self._deltas_left = _DELTA_BYTES, _DELTA_COUNT
+        self._bytes_left, self._deltas_left = DELTA_BYTES, DELTA_COUNT
         return msgspec.structs.replace(command, boundary=None)
 
     def begin(self) -> None:

