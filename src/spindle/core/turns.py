@@ -338,7 +338,7 @@ class Turns:
             return await self.compactor.make_room(
                 settings, running.turn_id, running.emit, is_full=is_full, is_new_turn=model is not None
             )
-        if not is_due:
+        if not is_due or not self.compactor.is_due(running.emit, is_new_turn=True):
             return False
         thread.use_model(model)
         try:

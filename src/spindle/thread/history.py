@@ -128,6 +128,9 @@ class History:
         """How often a summary, or a server, has replaced what stood before."""
         self._is_counted = False
         """The last of them was counted by its own line."""
+        self.compacted_tokens = 0
+        """How long the thread was right after the last of them: as the server counted the next request, if it has."""
+        self._awaits_count = False
 
     @classmethod
     def replay(cls, data: RolloutData, writer: RolloutWriter | None = None) -> History:
@@ -355,6 +358,7 @@ class History:
         if event.type == "context_compacted":
             self.compaction_count += not self._is_counted
             self._is_counted = False
+            self.compacted_tokens, self._awaits_count = 0, True
         elif event.type == "token_count":
             info = decode_json(event.info)
             if isinstance(info, dict):
@@ -375,6 +379,8 @@ class History:
         """How far a count reaches: the outputs just recorded answer the calls of a response that it is about."""
         former, self.token_info = self.token_info or {}, info
         last = info.get("last_token_usage")
+        if self._awaits_count and isinstance(last, dict):
+            self._note_compacted_size(last)
         is_told_again = info.get("total_token_usage") == former.get("total_token_usage")
         if is_told_again and self.counted[0] == self.generation:
             return
@@ -383,6 +389,14 @@ class History:
             while reach and is_output(self.entries[reach - 1].item):
                 reach -= 1
         self.counted = (self.generation, reach)
+
+    def _note_compacted_size(self, last: dict[str, Any]) -> None:
+        """The first counts after a compaction: an estimate, written with it, then what the server says."""
+        counted, estimated = last.get("input_tokens"), last.get("total_tokens")
+        if isinstance(counted, int) and counted:
+            self.compacted_tokens, self._awaits_count = counted, False
+        elif isinstance(estimated, int):
+            self.compacted_tokens = self.compacted_tokens or estimated
 
     def _fold_context(self, payload: dict[str, Any]) -> None:
         """Complete a context of the reference's current generation, so that nothing it told is told again."""
@@ -432,16 +446,21 @@ class History:
         # stand before it and stay.
         before = [context for context in self._contexts if context[0] < cut]
         after = next(([(cut, payload)] for length, payload in self._contexts if length >= cut), [])
-        self._become(self.entries[:cut], before + after)
+        self._go_back(self.entries[:cut], before + after)
 
     def _restore(self, mark: _Bookmark) -> None:
-        self._become(mark.entries[: mark.length], mark.contexts[: mark.told])
+        self._go_back(mark.entries[: mark.length], mark.contexts[: mark.told])
 
     def _replace(self, entries: list[Entry], message: str) -> None:
         if message:
             self._summaries.add(message)
         context = self.last_turn_context
         self._become(entries, [] if context is None else [(0, context)])
+
+    def _go_back(self, entries: list[Entry], contexts: list[_Context]) -> None:
+        """Return to an earlier state, in which the last compaction may not have happened yet."""
+        self.compacted_tokens, self._awaits_count = 0, False
+        self._become(entries, contexts)
 
     def _become(self, entries: list[Entry], contexts: list[_Context]) -> None:
         """Take over another folded list. The old one lives on as long as a bookmark leads to it."""
