@@ -20,12 +20,13 @@ from spindle.protocol.events import (
     ItemStarted,
     TaskComplete,
     TaskStarted,
+    ThreadRolledBack,
     TokenCount,
     TurnAborted,
     UserMessage,
     Warning,
 )
-from spindle.protocol.ops import Compact, Interrupt
+from spindle.protocol.ops import Compact, Interrupt, ThreadRollback
 from spindle.protocol.request import TokenUsage
 
 LIMIT = 20_000
@@ -208,14 +209,104 @@ async def test_a_compaction_that_can_never_fit_ends_the_turn_and_changes_nothing
     assert "function_call_output" in items
 
 
-async def test_a_thread_that_stays_too_long_is_not_compacted_for_ever(start: Any) -> None:
+def soft_limit_warnings(messages: list[Any]) -> list[Any]:
+    return [m for m in of(messages, Warning) if "model_auto_compact_token_limit" in m.message]
+
+
+def used(tokens: int) -> TokenUsage:
+    return TokenUsage(input_tokens=tokens, total_tokens=tokens)
+
+
+async def test_a_limit_that_no_compaction_reaches_stops_no_turn_while_the_window_has_room(start: Any) -> None:
     driver = await start(config=LOCAL)
-    steps = [step for n in range(10) for step in (runs(f"c{n}", FULL), says("S"))]
-    messages = await driver.turn("P", *steps)
+    steps = [runs("c0", FULL), says("S"), *(runs(f"c{n}", FULL) for n in range(1, 6))]
+    messages = await driver.turn("P", *steps, says("done", usage=FULL))
+    assert messages[-1].last_agent_message == "done" and not of(messages, Error)
+    assert len(of(messages, ContextCompacted)) == 1
+    (warning,) = soft_limit_warnings(messages)
+    assert str(LIMIT) in warning.message
+
+
+async def test_a_thread_over_its_limit_is_compacted_again_when_it_has_grown_by_half(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    first = [runs("c0", used(LIMIT)), says("S0"), runs("c1", used(22_000)), runs("c2", used(32_000))]
+    again = [runs("c3", used(33_500)), says("S1"), runs("c4", used(24_000)), runs("c5", used(35_000))]
+    messages = await driver.turn("P", *first, *again, says("done", usage=used(35_000)))
+    assert messages[-1].last_agent_message == "done" and not of(messages, Error)
+    assert len(of(messages, ContextCompacted)) == 2
+    assert len(soft_limit_warnings(messages)) == 1
+
+
+async def test_later_turns_and_resumed_threads_know_that_compacting_again_is_in_vain(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P0", runs("c0", FULL), says("S"), says("one", usage=FULL))
+    messages = await driver.turn("P1", runs("c1", FULL), says("two", usage=FULL))
+    assert messages[-1].last_agent_message == "two" and not of(messages, ContextCompacted)
+    await driver.close()
+    again = await start(config=LOCAL, thread=driver.session.thread_id)
+    messages = await again.turn("P2", runs("c2", FULL), says("three", usage=FULL))
+    assert messages[-1].last_agent_message == "three" and not of(messages, ContextCompacted)
+    assert len(soft_limit_warnings(messages)) == 1, "who resumes it is told once too"
+    messages = await again.turn("P3", runs("c3", used(2 * LIMIT)), says("S"), says("four", usage=FULL))
+    assert len(of(messages, ContextCompacted)) == 1
+
+
+async def test_a_limit_below_what_every_request_holds_stops_nothing(start: Any) -> None:
+    driver = await start(config={**LOCAL, "model_auto_compact_token_limit": 1})
+    nothing = TokenUsage()  # a server that counts nothing
+    messages = await driver.turn("P", runs("c0", nothing), says("S"), runs("c1", nothing), says("done", usage=nothing))
+    assert messages[-1].last_agent_message == "done" and not of(messages, Error)
+    assert len(of(messages, ContextCompacted)) == len(soft_limit_warnings(messages)) == 1
+
+
+async def test_a_server_that_shortens_threads_too_little_stops_no_turn_either(start: Any) -> None:
+    driver = await start(config=REMOTE)
+    driver.model.compactions += [[{"type": "compaction", "encrypted_content": "X" * 400_000}]] * 3
+    steps = [runs("c0", FULL), *(runs(f"c{n}", FULL) for n in range(1, 4))]
+    messages = await driver.turn("P", *steps, says("done", usage=FULL))
+    assert messages[-1].last_agent_message == "done" and not of(messages, Error)
+    assert len(of(messages, ContextCompacted)) == 1 and len(driver.model.compactions) == 2
+
+
+async def test_a_rollback_to_before_the_compaction_forgets_that_it_was_in_vain(start: Any) -> None:
+    driver = await start(config=LOCAL)
+    await driver.turn("P0", says("zero", usage=used(100)))
+    await driver.turn("P1", runs("c0", FULL), says("S"), says("one", usage=FULL))
+    driver.submit(ThreadRollback(num_turns=2))
+    await driver.until(ThreadRolledBack)
+    messages = await driver.turn("P2", runs("c1", FULL), says("S"), says("two", usage=used(100)))
+    assert len(of(messages, ContextCompacted)) == 1 and not soft_limit_warnings(messages)
+
+
+@pytest.mark.parametrize("mode", ["edit", "hybrid"])
+async def test_threads_that_are_edited_by_rule_go_on_too(mode: str, start: Any) -> None:
+    driver = await start(config={**LOCAL, "spindle": {"context": {"mode": mode}}})
+    steps = [runs("c0", FULL), says("S"), *(runs(f"c{n}", FULL) for n in range(1, 4))]
+    messages = await driver.turn("P", *steps, says("done", usage=FULL))
+    assert messages[-1].last_agent_message == "done" and not of(messages, Error)
+    assert len(of(messages, ContextCompacted)) == 1
+
+
+SMALL = {**LOCAL, "model_context_window": 40_000}
+"""Its window is full at 38,000 tokens, and about to be from 36,000 on."""
+
+
+async def test_a_window_that_is_full_after_a_compaction_ends_the_turn(start: Any) -> None:
+    driver = await start(config=SMALL)
+    messages = await driver.turn("P", runs("c0", used(37_000)), says("S"), runs("c1", used(39_000)))
     assert [m.codex_error_info for m in of(messages, Error)] == ["context_window_exceeded"]
     assert "still too long" in of(messages, Error)[0].message
     assert len(driver.model.requests) == 3
     assert isinstance(messages[-1], TaskComplete)
+    messages = await driver.turn("P2", says("S2"), says("done"))
+    assert messages[-1].last_agent_message == "done" and not of(messages, Error), "what is said next is tried anew"
+
+
+async def test_a_window_that_is_nearly_full_after_a_compaction_is_used_to_its_end(start: Any) -> None:
+    driver = await start(config=SMALL)
+    steps = [runs("c0", used(37_000)), says("S"), runs("c1", used(36_500)), runs("c2", used(37_500))]
+    messages = await driver.turn("P", *steps, says("done", usage=used(37_600)))
+    assert messages[-1].last_agent_message == "done" and len(of(messages, ContextCompacted)) == 1
 
 
 async def test_a_thread_that_every_call_fills_again_is_compacted_every_time(start: Any) -> None:
@@ -244,21 +335,24 @@ async def test_what_no_server_counts_is_estimated_as_it_stands(start: Any) -> No
     assert thread.tokens_in_context == estimate()
 
 
-async def test_compactions_in_a_row_come_to_an_end(start: Any) -> None:
+async def test_compactions_in_a_row_become_fewer(start: Any) -> None:
     driver = await start(config=LOCAL)
     seen = TokenUsage(input_tokens=LIMIT // 2, total_tokens=LIMIT - 10)
+    steps = [step for n in range(10) for step in (runs(f"c{n}", seen), says(f"S{n}"))]
+    steps += [runs(f"d{n}", seen) for n in range(10)]
+    messages = await driver.turn("P", *steps, says("done", usage=seen))
+    assert messages[-1].last_agent_message == "done" and not of(messages, Error)
+    assert len(of(messages, ContextCompacted)) == 10
+    assert len(soft_limit_warnings(messages)) == 1
+
+
+async def test_compactions_in_a_row_of_a_full_window_come_to_an_end(start: Any) -> None:
+    driver = await start(config={**SMALL, "model_auto_compact_token_limit": 36_000})
+    seen = TokenUsage(input_tokens=LIMIT // 2, total_tokens=37_990)
     steps = [step for n in range(50) for step in (runs(f"c{n}", seen), says(f"S{n}"))]
     messages = await driver.turn("P", *steps)
     assert "still too long" in of(messages, Error)[0].message
     assert len(of(messages, ContextCompacted)) == 10
-
-
-async def test_after_a_turn_that_stayed_too_long_the_next_one_is_tried(start: Any) -> None:
-    driver = await start(config=LOCAL)
-    await driver.turn("P1", runs("c1", FULL), says("S"), runs("c2", FULL))
-    assert [m.codex_error_info for m in of([e.msg for e in driver.events], Error)] == ["context_window_exceeded"]
-    messages = await driver.turn("P2", says("S2"), says("done"))
-    assert messages[-1].last_agent_message == "done" and not of(messages, Error)
 
 
 async def test_a_summary_is_asked_for_with_what_fits_beside_the_base_text(start: Any) -> None:

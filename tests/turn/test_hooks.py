@@ -18,6 +18,7 @@ from spindle.protocol.events import (
     ApplyPatchApprovalRequest,
     ExecApprovalRequest,
     ExecCommandBegin,
+    ExecCommandEnd,
     HookCompleted,
     HookStarted,
     Msg,
@@ -344,6 +345,18 @@ async def test_a_hook_can_answer_in_place_of_a_calls_output(start: Any, hooks: H
     driver = await start(ECHO, says("ok"))
     await driver.turn("go")
     assert outputs(driver) == ["redo it"]
+
+
+async def test_a_call_is_shown_as_over_when_its_hooks_have_had_their_say_and_the_record_has_it(
+    start: Any, hooks: HookFiles
+) -> None:
+    hooks.add("PostToolUse", prints(decision="block", reason="redo it"))
+    driver = await start(ECHO, says("ok"))
+    driver.begin("go")
+    await driver.until(ExecCommandEnd)
+    assert b'"redo it"' in Path(driver.session.thread.history.writer.path).read_bytes()
+    assert isinstance(driver.events[-2].msg, HookCompleted)
+    await driver.until(TaskComplete)
 
 
 # ---- the input -------------------------------------------------------------------------------------

@@ -184,13 +184,16 @@ def _pairing(items: Sequence[Item]) -> list[int | Item]:
     for index, item in enumerate(items):
         if is_output(item):
             outputs.setdefault((item["type"], call_id_of(item)), deque()).append(index)
-    claimed: set[int] = set()
+    claimed: dict[int, int] = {}  # the place of an output → the place of its call
     order: list[int | Item] = []
+    run: list[tuple[int, int | Item]] = []  # neighbouring outputs, each with the place of its call
     for index, item in enumerate(items):
         if is_output(item):
             if index in claimed:
-                order.append(index)
+                run.append((claimed[index], index))
             continue
+        order += _by_call(run)
+        run = []
         order.append(index)
         if not is_call(item):
             continue
@@ -199,10 +202,15 @@ def _pairing(items: Sequence[Item]) -> list[int | Item]:
         while waiting and waiting[0] < index:
             waiting.popleft()
         if waiting:
-            claimed.add(waiting.popleft())
+            claimed[waiting.popleft()] = index
         else:
-            order.append(missing)
-    return order
+            run.append((index, missing))
+    return order + _by_call(run)
+
+
+def _by_call(run: list[tuple[int, int | Item]]) -> list[int | Item]:
+    """Neighbouring outputs in the order of their calls: a program that was killed may have left them in another."""
+    return [step for _, step in sorted(run, key=lambda placed: placed[0])]
 
 
 # ---- the whole thread, incrementally -----------------------------------------------------------------

@@ -1,6 +1,8 @@
-"""Runs the tool calls of one response: parallel ones together, exclusive ones alone, outputs in the order of the calls.
+"""Runs the tool calls of one response: parallel ones together, exclusive ones alone.
 
-A call is always answered: with the tool's result, with what went wrong, or with "aborted".
+A call is always answered: with the tool's result, with what went wrong, or with "aborted". The answer is recorded the
+moment it is known, and only then is anybody shown that the call is over: what was shown survives a crash. The record
+puts the answers into the order of the calls.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from spindle.errors import SpindleError
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg, Warning
 from spindle.protocol.items import Item, Part, output_for
+from spindle.thread.history import History
 from spindle.tools.router import ToolSet
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, Truncation
 
+Emit = Callable[[Msg], None]
 AroundCall = Callable[[Tool, ToolCall, ToolContext], Awaitable[ToolResult]]
 """Runs a call, with what must happen before and after it."""
 
@@ -25,16 +29,45 @@ ABORT_GRACE_S = 2.0
 ONE_SHOT_SHELLS = frozenset(("shell", "shell_command", "container.exec", "local_shell"))
 
 
+class CallEvents:
+    """What people see of one call. That it is over is held back until its answer is recorded."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._held: list[Msg] = []
+        self._is_recorded = False
+
+    def emit(self, msg: Msg) -> None:
+        if msg.ends_call and not self._is_recorded:
+            self._held.append(msg)
+            return
+        # It goes on after all: a command is to be run again, say, and a person is asked about it.
+        self._let_go()
+        self._emit(msg)
+
+    def recorded(self) -> None:
+        """The answer is safe. Whatever the call still has to tell (a command may outlive it) is told at once."""
+        self._is_recorded = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, []
+        for msg in held:
+            self._emit(msg)
+
+
 class RunningCall:
     """One call and the task that answers it."""
 
-    __slots__ = ("call", "exclusive", "started", "task")
+    __slots__ = ("call", "events", "exclusive", "is_recorded", "started", "task")
 
-    def __init__(self, call: ToolCall, task: asyncio.Task[ToolResult], exclusive: bool) -> None:
+    def __init__(self, call: ToolCall, events: CallEvents, exclusive: bool) -> None:
         self.call = call
-        self.task = task
+        self.events = events
         self.exclusive = exclusive
         self.started: float | None = None
+        self.is_recorded = False
+        self.task: asyncio.Task[None]
 
 
 class CallRunner:
@@ -43,9 +76,10 @@ class CallRunner:
     def __init__(
         self,
         tools: ToolSet,
-        make_context: Callable[[str], ToolContext],
+        make_context: Callable[[str, Emit], ToolContext],
         *,
-        emit: Callable[[Msg], None],
+        history: History,
+        emit: Emit,
         clock: Clock,
         truncation: Truncation,
         allow_parallel: bool,
@@ -54,6 +88,7 @@ class CallRunner:
     ) -> None:
         self._tools = tools
         self._make_context = make_context
+        self._history = history
         self._emit = emit
         self._clock = clock
         self._truncation = truncation
@@ -63,34 +98,45 @@ class CallRunner:
         self._around = around or _run
         self._calls: list[RunningCall] = []
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._calls
-
     def start(self, item: Item) -> None:
         """Begin to answer `item` as soon as the calls before it allow."""
         call, tool = self._tools.resolve(item)
-        exclusive = not (self._allow_parallel and tool.parallel)
-        before = [c.task for c in self._calls] if exclusive else [c.task for c in self._calls if c.exclusive][-1:]
-
-        async def answer() -> ToolResult:
-            if before:
-                await asyncio.wait(before)
-            running.started = self._clock.monotonic()
-            return await self._around(tool, call, self._make_context(call.call_id))
-
-        running = RunningCall(call, asyncio.ensure_future(answer()), exclusive)
+        running = RunningCall(call, CallEvents(self._emit), not (self._allow_parallel and tool.parallel))
+        running.task = asyncio.ensure_future(self._answer(running, tool, self._awaited(running)))
         self._calls.append(running)
 
-    async def finish(self) -> list[Item]:
-        """Wait for all calls; their outputs in call order, then the messages some of them want to add."""
-        if self._calls:
-            await asyncio.wait([c.task for c in self._calls])
-        return self._collect(aborted=False)
+    def _awaited(self, new: RunningCall) -> list[asyncio.Task[None]]:
+        """What must be over before a call begins. Two calls with one id can be told apart by their order alone."""
+        if new.exclusive:
+            return [earlier.task for earlier in self._calls]
+        last_alone = [earlier.task for earlier in self._calls if earlier.exclusive][-1:]
+        namesakes = [earlier.task for earlier in self._calls if earlier.call.call_id == new.call.call_id]
+        return last_alone + namesakes
 
-    async def abort(self) -> list[Item]:
+    async def _answer(self, running: RunningCall, tool: Tool, awaited: list[asyncio.Task[None]]) -> None:
+        if awaited:
+            await asyncio.wait(awaited)
+        running.started = self._clock.monotonic()
+        call = running.call
+        try:
+            result = await self._around(tool, call, self._make_context(call.call_id, running.events.emit))
+        except SpindleError as error:
+            result = ToolResult(output=str(error))
+        except Exception as error:
+            # A bug of ours must not end the user's turn: the model hears of it and can try another way.
+            self._emit(Warning(message=f"tool {call.name} failed: {type(error).__name__}: {error}"))
+            result = ToolResult(output=f"tool {call.name} failed internally: {type(error).__name__}: {error}")
+        self._record(running, result)
+
+    async def finish(self) -> None:
+        """Wait until all calls are answered."""
+        if self._calls:
+            await asyncio.wait([running.task for running in self._calls])
+        self._settle()
+
+    async def abort(self) -> None:
         """Stop what still runs; every call is answered all the same."""
-        pending = [c.task for c in self._calls if not c.task.done()]
+        pending = [running.task for running in self._calls if not running.task.done()]
         for task in pending:
             task.cancel()
         try:
@@ -98,35 +144,27 @@ class CallRunner:
                 await asyncio.wait(pending, timeout=ABORT_GRACE_S)
         except asyncio.CancelledError:
             pass  # stopped twice; the first time is already on its way out, and the answers must not get lost
-        return self._collect(aborted=True)
+        self._settle()
 
-    def _collect(self, *, aborted: bool) -> list[Item]:
-        outputs: list[Item] = []
-        follow_ups: list[Item] = []
+    def _settle(self) -> None:
         for running in self._calls:
-            result = self._aborted(running) if aborted and not _has_result(running.task) else self._result(running)
-            output = result.output if self._mask is None else self._mask(result.output)
-            outputs.append(output_for(running.call.item, truncate_output(output, *self._guard())))
-            follow_ups += result.follow_up
+            self._record(running, self._aborted(running))
+        self._history.settle_calls()
         self._calls = []
-        return outputs + follow_ups
+
+    def _record(self, running: RunningCall, result: ToolResult) -> None:
+        """Record the answer, then let people know; nothing when the call has one."""
+        if running.is_recorded:
+            return
+        running.is_recorded = True
+        output = result.output if self._mask is None else self._mask(result.output)
+        answer = output_for(running.call.item, truncate_output(output, *self._guard()))
+        self._history.append_result(answer, result.follow_up)
+        running.events.recorded()
 
     def _guard(self) -> tuple[str, int]:
         """Second guard at insertion: whatever a tool returned, history takes little more than the model's policy."""
         return self._truncation.mode, guard_limit(self._truncation.limit)
-
-    def _result(self, running: RunningCall) -> ToolResult:
-        task = running.task
-        if task.cancelled():
-            return self._aborted(running)
-        error = task.exception()
-        if error is None:
-            return task.result()
-        if isinstance(error, SpindleError):
-            return ToolResult(output=str(error))
-        # A bug of ours must not end the user's turn: the model hears of it and can try another way.
-        self._emit(Warning(message=f"tool {running.call.name} failed: {type(error).__name__}: {error}"))
-        return ToolResult(output=f"tool {running.call.name} failed internally: {type(error).__name__}: {error}")
 
     def _aborted(self, running: RunningCall) -> ToolResult:
         elapsed = 0.0 if running.started is None else self._clock.monotonic() - running.started
@@ -138,7 +176,3 @@ class CallRunner:
 
 async def _run(tool: Tool, call: ToolCall, ctx: ToolContext) -> ToolResult:
     return await tool.run(call, ctx)
-
-
-def _has_result(task: asyncio.Task[ToolResult]) -> bool:
-    return task.done() and not task.cancelled()

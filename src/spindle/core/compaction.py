@@ -42,8 +42,8 @@ _NO_TOOLS = b"[]"
 _MOST_IN_A_ROW = 10
 """So many compactions with one request between them are no progress, whatever each of them saved."""
 _STILL_TOO_LONG = (
-    "the thread is still too long after it was compacted, so the turn was stopped; start a new thread, raise "
-    "model_auto_compact_token_limit, or take a model with a larger window"
+    "the thread is still too long for the model's context window after it was compacted, so the turn was stopped; "
+    "start a new thread, or take a model with a larger window"
 )
 
 
@@ -65,37 +65,72 @@ class Compactor:
         self._options = options
         self._in_a_row = 0
         """Compactions since a request was last below the limit without one."""
-        self._size_after = 0
+        self._is_fresh = False
+        """Nothing was answered since the last of them."""
+        self._grows_from = 0
+        """After too many in a row: how long the thread was when it was last left as it is."""
+        self._has_warned = False
 
     async def make_room(
         self, settings: ThreadSettings, turn_id: str, emit: Emit, *, is_full: bool = False, is_new_turn: bool = False
     ) -> bool:
         """Compact if it is due, or (`is_full`) the server said that nothing more fits; true when that was done.
 
-        Raises ModelError when the last compaction did not help: going round in circles helps nobody. What a person
-        says next is tried anew.
+        Raises ModelError when the window is full and the last compaction did not help: going round in circles helps
+        nobody. What a person says next is tried anew.
         """
-        thread = self._thread
-        limit = thread.compact_limit
         if is_new_turn:
-            self._in_a_row = 0
+            self._in_a_row, self._is_fresh = 0, False
         is_cheaper = self._editor is not None and self._editor.before_request(settings, emit)
-        if not is_full and not is_cheaper and (limit is None or thread.tokens_in_context < limit):
-            self._in_a_row = 0
+        if not is_full and not self.is_due(emit, is_cheaper=is_cheaper, is_new_turn=is_new_turn):
+            self._is_fresh = False
             return False
         if not self._can_help():
             return False
-        if self._in_a_row and (is_full or self._is_over(limit) or self._in_a_row >= _MOST_IN_A_ROW):
+        if is_full and self._is_fresh:
             raise ModelError(_STILL_TOO_LONG, OVERFLOW)
         await self.compact(settings, turn_id, emit)
         self._in_a_row += 1
-        self._size_after = thread.tokens_in_context
+        self._is_fresh = True
+        self._grows_from = 0
         return True
 
-    def _is_over(self, limit: int | None) -> bool:
-        """Was the thread too long as soon as it was compacted? The server knows best, if it counts."""
-        size = self._thread.last_usage.input_tokens or self._size_after
-        return limit is not None and size >= limit
+    def is_due(self, emit: Emit, *, is_cheaper: bool = False, is_new_turn: bool) -> bool:
+        """Is the thread over its limit, and would it be shorter after a compaction than it is now?"""
+        thread, tokens = self._thread, self._thread.tokens_in_context
+        limit, nearly_full = thread.compact_limit, thread.window_limit
+        if limit is None or tokens < limit:
+            if not is_cheaper:
+                self._in_a_row = 0
+            return is_cheaper
+        after_the_last = thread.history.compacted_tokens
+        if nearly_full is not None and tokens >= nearly_full:
+            is_in_vain = after_the_last >= nearly_full or self._in_a_row >= _MOST_IN_A_ROW
+            if not is_in_vain or is_new_turn:
+                return True
+            if tokens >= (thread.window_tokens or nearly_full) or self._in_a_row >= _MOST_IN_A_ROW:
+                raise ModelError(_STILL_TOO_LONG, OVERFLOW)
+            return False
+        if after_the_last >= limit:
+            floor = after_the_last
+        elif self._in_a_row >= _MOST_IN_A_ROW:
+            floor = self._grows_from = self._grows_from or tokens
+        else:
+            return True
+        self._warn(limit, emit)
+        return tokens >= floor + floor // 2
+
+    def _warn(self, limit: int, emit: Emit) -> None:
+        """The limit is only a wish, and the window is larger: the work goes on. Said once."""
+        if not self._has_warned:
+            self._has_warned = True
+            emit(
+                Warning(
+                    message=f"compacting does not keep this thread below {limit} tokens "
+                    "(model_auto_compact_token_limit); the turn goes on, and the thread is compacted again when it has "
+                    "grown by half"
+                )
+            )
 
     def _can_help(self) -> bool:
         """Is there anything that a summary could stand for? What people said, and the context, stays in any case."""

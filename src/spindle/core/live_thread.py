@@ -72,9 +72,8 @@ class _Counted(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_included: bool = False
 
 
-def _compact_limit(overrides: ModelOverrides, info: ModelInfo, window: int | None) -> int | None:
-    """The user's limit, else the catalogue's; never more than nine tenths of the window."""
-    most = window * 9 // 10 if window else None
+def _compact_limit(overrides: ModelOverrides, info: ModelInfo, most: int | None) -> int | None:
+    """The user's limit, else the catalogue's; never more than `most`."""
     wanted = overrides.compact_limit or info.auto_compact_token_limit or most
     return wanted if most is None or wanted is None else min(wanted, most)
 
@@ -148,7 +147,9 @@ class LiveThread:
         )
         window = overrides.context_window or info.context_window
         self.window_tokens: int | None = window * info.effective_context_window_percent // 100 if window else None
-        self.compact_limit = _compact_limit(overrides, info, window)
+        self.window_limit = window * 9 // 10 if window else None
+        """From this many tokens in context on the window counts as about to be full: nine tenths of it."""
+        self.compact_limit = _compact_limit(overrides, info, self.window_limit)
         """From this many tokens in context on the thread is compacted; None = never."""
         self._fold.address(
             accepts_images=self.traits.accepts_images,

@@ -62,7 +62,7 @@ class PlanView:
             match piece.kind:
                 case "text":
                     if piece.text.strip() or like.item_id not in self._held:
-                        self._reveal(like.item_id)
+                        self._reveal(like.item_id, self._emit)
                         self._emit(msgspec.structs.replace(like, delta=piece.text))
                 case "start":
                     self._begin_plan()
@@ -75,9 +75,9 @@ class PlanView:
                 case "end":
                     pass
 
-    def _reveal(self, item_id: str) -> None:
+    def _reveal(self, item_id: str, tell: Callable[[Msg], None]) -> None:
         if (shown := self._held.pop(item_id, None)) is not None:
-            self._emit(ItemStarted(thread_id=self._thread.thread_id, turn_id=self._turn_id, item=shown))
+            tell(ItemStarted(thread_id=self._thread.thread_id, turn_id=self._turn_id, item=shown))
 
     def _begin_plan(self) -> None:
         if not self._has_begun:
@@ -85,8 +85,11 @@ class PlanView:
             item = {"type": "Plan", "id": self._plan_id, "text": ""}
             self._emit(ItemStarted(thread_id=self._thread.thread_id, turn_id=self._turn_id, item=item))
 
-    def complete(self, item_id: str, text: str) -> str | None:
-        """The whole message has come: record its plan; gives what is left of it, None when there is nothing."""
+    def complete(self, item_id: str, text: str, tell: Callable[[Msg], None]) -> str | None:
+        """The whole message has come: record its plan; gives what is left of it, None when there is nothing.
+
+        `tell` takes what people are to see of it once the message itself is recorded.
+        """
         parser = TagParser(TAGS)
         pieces = [*parser.feed(text), *parser.finish()]
         plan = _last_block(pieces)
@@ -95,13 +98,13 @@ class PlanView:
             item = {"type": "Plan", "id": self._plan_id, "text": plan}
             done = ItemCompleted(thread_id=self._thread.thread_id, turn_id=self._turn_id, item=item)
             self._thread.history.append_event(msgspec.to_builtins(done))
-            self._emit(done)
+            tell(done)
         rest = "".join(piece.text for piece in pieces if piece.kind == "text")
         is_seen = item_id not in self._held
         if plan is not None and not rest.strip() and not is_seen:
             del self._held[item_id]
             return None
-        self._reveal(item_id)
+        self._reveal(item_id, tell)
         return rest
 
 

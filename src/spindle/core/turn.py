@@ -4,7 +4,8 @@
 message. It does not know who listens, how a person is asked, or where the thread is kept.
 
 Invariants: an item is recorded when the server has finished it, never while it streams; a retry starts from what is
-recorded, so nothing is doubled and no call runs twice; every call is answered, also when the turn is cancelled.
+recorded, so nothing is doubled and no call runs twice; every call is answered, also when the turn is cancelled; nobody
+is shown that something is finished before it is recorded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from spindle.core.calls import AroundCall, CallRunner
+from spindle.core.calls import AroundCall, CallRunner, Emit
 from spindle.core.live_thread import LiveThread
 from spindle.core.secrecy import StreamedText, mask_output
 from spindle.errors import ImageRejected, ModelError, StreamDropped
@@ -54,7 +55,6 @@ from spindle.tools.tool import ToolContext
 if TYPE_CHECKING:
     from spindle.core.plan_mode import PlanView
 
-Emit = Callable[[Msg], None]
 CONTEXT_FULL = "context_window_exceeded"
 """The `info` of a ModelError when the input does not fit."""
 
@@ -67,8 +67,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: dict[str, object] | None
     absorb_input: Callable[[], Awaitable[bool]]
     """Append input that arrived meanwhile; true when there was any."""
-    make_context: Callable[[str], ToolContext]
-    """The context for one call, by its id."""
+    make_context: Callable[[str, Emit], ToolContext]
+    """The context for one call, by its id, and how it tells people what it does."""
     make_room: Callable[[bool], Awaitable[bool]]
     """Shorten the thread where that is due, or (true) because the server says it is too long; true when it was done."""
     around_call: AroundCall | None = None
@@ -130,7 +130,7 @@ async def run_turn(thread: LiveThread, turn: Turn, emit: Emit) -> TurnOutcome:
 
 
 async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit) -> Sample:
-    """One sample with its retries: calls are run as they arrive, and their outputs are recorded before we return."""
+    """One sample with its retries: calls are run as they arrive, each is answered before we return."""
     attempt = 0
     may_drop_image = True
     while True:
@@ -138,6 +138,7 @@ async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit)
         calls = CallRunner(
             thread.tools,
             turn.make_context,
+            history=thread.history,
             emit=emit,
             clock=thread.clock,
             truncation=thread.truncation,
@@ -147,10 +148,10 @@ async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit)
         )
         try:
             failure = await read_answer(thread, turn, turn_state, sample, calls, emit)
-            thread.append_items(await calls.finish())
+            await calls.finish()
         except BaseException:
             # Interrupted, or a bug of ours: the record must be whole before the terminal event, every call answered.
-            thread.append_items(await calls.abort())
+            await calls.abort()
             thread.note_completed(sample.completed, emit)
             raise
         match failure:
@@ -242,33 +243,36 @@ def announce_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, emit
 
 
 def record_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, sample: Sample, emit: Emit) -> None:
-    """A finished item: its event line, then the item itself; and tell the front ends."""
+    """A finished item: its event line, then the item itself; when both are recorded, the front ends are told."""
     kind = item.get("type")
     shown = shown_item(item, item_id)
+    told: list[Msg] = []
     if kind == "message":
-        said = item_text(item) if turn.plan is None else turn.plan.complete(item_id, item_text(item))
+        said = item_text(item) if turn.plan is None else turn.plan.complete(item_id, item_text(item), told.append)
         if said is None:
             shown = None  # it was all plan
         else:
             shown = {**(shown or {}), "content": [{"type": "Text", "text": said}]}
             sample.last_message = said
             thread.history.append_event({"type": "agent_message", "message": said})
-            emit(AgentMessage(message=said))
+            told.append(AgentMessage(message=said))
     elif kind == "reasoning" and shown is not None:
         for text in shown["summary_text"]:
             thread.history.append_event({"type": "agent_reasoning", "text": text})
-            emit(AgentReasoning(text=text))
+            told.append(AgentReasoning(text=text))
         if thread.show_raw_reasoning:
             for text in shown["raw_content"]:
                 thread.history.append_event({"type": "agent_reasoning_raw_content", "text": text})
-                emit(AgentReasoningRawContent(text=text))
+                told.append(AgentReasoningRawContent(text=text))
     elif kind == "web_search_call":
         action = item.get("action") or {}
         query = action.get("query") or action.get("url") or ""
-        emit(WebSearchEnd(call_id=item_id, query=query, action=action))
+        told.append(WebSearchEnd(call_id=item_id, query=query, action=action))
     thread.history.append_item(item)
     if shown is not None:
-        emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=shown))
+        told.append(ItemCompleted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=shown))
+    for msg in told:
+        emit(msg)
 
 
 def shown_item(item: Item, item_id: str) -> dict[str, Any] | None:

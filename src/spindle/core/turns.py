@@ -14,6 +14,7 @@ import msgspec
 
 from spindle.core.approvals import Approvals
 from spindle.core.briefing import Briefing
+from spindle.core.calls import CallEvents
 from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.notify import Notifier
 from spindle.core.stream import EventStream
@@ -215,7 +216,12 @@ class Turns:
             from spindle.core.user_command import run_user_command  # seldom
 
             await self._announce(running)
-            await run_user_command(self._thread, self._tool_context(self._thread.clock.uuid7(), running), op.command)
+            events = CallEvents(emit)
+            context = self._tool_context(self._thread.clock.uuid7(), running, events.emit)
+            try:
+                await run_user_command(self._thread, context, op.command)
+            finally:
+                events.recorded()
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         op = _input_op(running.submission)
         if not await self._begin(running, op):
@@ -225,7 +231,7 @@ class Turns:
             settings=settings,
             output_schema=op.final_output_json_schema,
             absorb_input=lambda: self._absorb(running),
-            make_context=lambda call_id: self._tool_context(call_id, running),
+            make_context=lambda call_id, emit: self._tool_context(call_id, running, emit),
             make_room=lambda is_full: self._make_room(running, is_full=is_full),
             around_call=running.hooks and running.hooks.around_call,
             goes_on=running.hooks and running.hooks.goes_on,
@@ -332,7 +338,7 @@ class Turns:
             return await self.compactor.make_room(
                 settings, running.turn_id, running.emit, is_full=is_full, is_new_turn=model is not None
             )
-        if not is_due:
+        if not is_due or not self.compactor.is_due(running.emit, is_new_turn=True):
             return False
         thread.use_model(model)
         try:
@@ -355,8 +361,8 @@ class Turns:
                 self._steered.remove(submission)
         return is_any
 
-    def _tool_context(self, call_id: str, running: RunningTurn) -> ToolContext:
-        settings, turn_id, emit = self._cap(running.settings), running.turn_id, running.emit
+    def _tool_context(self, call_id: str, running: RunningTurn, emit: Emit) -> ToolContext:
+        settings, turn_id = self._cap(running.settings), running.turn_id
         boundary = self._workbench.boundary(settings)
         approvals = self.approvals.for_call(
             sub_id=running.submission.id,

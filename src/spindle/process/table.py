@@ -17,6 +17,7 @@ from spindle.policy.secrets import Secrets
 from spindle.process.command import Command, ShellLike
 from spindle.process.output import OutputRing
 from spindle.protocol.clock import Clock
+from spindle.protocol.events import Msg
 
 if TYPE_CHECKING:
     from spindle.policy.sandbox import Fence
@@ -58,6 +59,8 @@ class LiveProcess:
         self.transcript = OutputRing(counts_lines=False, secrets=secrets)
         """What was printed since the start."""
         self.running: Running
+        self.tell: Callable[[Msg], None] | None = None
+        """How the call that came back last tells people what it sees; None before one has."""
 
     @property
     def exit_code(self) -> int | None:

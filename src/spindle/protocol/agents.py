@@ -25,6 +25,7 @@ class CollabAgentSpawnBegin(Msg, frozen=True, kw_only=True, tag="collab_agent_sp
 class CollabAgentSpawnEnd(Msg, frozen=True, kw_only=True, tag="collab_agent_spawn_end"):
     """It runs, or could not be started: then there is no new thread."""
 
+    ends_call = True
     call_id: str
     sender_thread_id: str
     new_thread_id: str | None
@@ -44,6 +45,7 @@ class CollabAgentInteractionBegin(Msg, frozen=True, kw_only=True, tag="collab_ag
 class CollabAgentInteractionEnd(Msg, frozen=True, kw_only=True, tag="collab_agent_interaction_end"):
     """The message has reached it, or there is no such sub-agent."""
 
+    ends_call = True
     call_id: str
     sender_thread_id: str
     receiver_thread_id: str
@@ -62,6 +64,7 @@ class CollabWaitingBegin(Msg, frozen=True, kw_only=True, tag="collab_waiting_beg
 class CollabWaitingEnd(Msg, frozen=True, kw_only=True, tag="collab_waiting_end"):
     """It has waited long enough, or they are done. `usage` is what each has cost so far."""
 
+    ends_call = True
     call_id: str
     sender_thread_id: str
     statuses: dict[str, Status]
@@ -80,6 +83,7 @@ class CollabCloseBegin(Msg, frozen=True, kw_only=True, tag="collab_close_begin")
 class CollabCloseEnd(Msg, frozen=True, kw_only=True, tag="collab_close_end"):
     """A sub-agent is closed; `status` is its last one before that, `usage` what it cost."""
 
+    ends_call = True
     call_id: str
     sender_thread_id: str
     receiver_thread_id: str

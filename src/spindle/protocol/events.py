@@ -5,7 +5,7 @@ Each struct says when it is sent. Unknown tags are read as `UnknownMsg` and writ
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -16,6 +16,9 @@ from spindle.protocol.request import TokenUsage
 
 class Msg(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=False):
     """Base of all event messages."""
+
+    ends_call: ClassVar[bool] = False
+    """It shows that a call is over, and what came of it: shown only when the call's answer is recorded."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -327,6 +330,7 @@ class Duration(msgspec.Struct, frozen=True):
 class ExecCommandEnd(Msg, frozen=True, kw_only=True, tag="exec_command_end"):
     """A command is over. exit_code -1 when it never ran; then the output says why."""
 
+    ends_call = True
     call_id: str
     turn_id: str
     command: list[str]
@@ -355,6 +359,7 @@ class PatchApplyBegin(Msg, frozen=True, kw_only=True, tag="patch_apply_begin"):
 class PatchApplyEnd(Msg, frozen=True, kw_only=True, tag="patch_apply_end"):
     """A patch was written, or failed half-way."""
 
+    ends_call = True
     call_id: str
     turn_id: str
     stdout: str
@@ -366,12 +371,14 @@ class PatchApplyEnd(Msg, frozen=True, kw_only=True, tag="patch_apply_end"):
 class TurnDiff(Msg, frozen=True, kw_only=True, tag="turn_diff"):
     """Everything the turn's patches changed so far, as one git-style diff."""
 
+    ends_call = True
     unified_diff: str
 
 
 class PlanUpdate(Msg, frozen=True, kw_only=True, tag="plan_update"):
     """The model's checklist changed."""
 
+    ends_call = True
     plan: list[dict[str, str]]
     explanation: str | None = None
 
@@ -379,6 +386,7 @@ class PlanUpdate(Msg, frozen=True, kw_only=True, tag="plan_update"):
 class ViewImageToolCall(Msg, frozen=True, kw_only=True, tag="view_image_tool_call"):
     """The model looks at a local picture."""
 
+    ends_call = True
     call_id: str
     path: str
 

@@ -28,6 +28,7 @@ class DynamicToolCallRequest(Msg, frozen=True, kw_only=True, tag="dynamic_tool_c
 class DynamicToolCallResponse(Msg, frozen=True, kw_only=True, tag="dynamic_tool_call_response", rename="camel"):
     """The client's tool has answered."""
 
+    ends_call = True
     call_id: str
     turn_id: str
     tool: str

@@ -34,6 +34,7 @@ class McpToolCallBegin(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_begin"
 class McpToolCallEnd(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_end"):
     """The server has answered, also with an error of its own; `Err` where there was no answer."""
 
+    ends_call = True
     call_id: str
     invocation: dict[str, Any]
     duration: Duration

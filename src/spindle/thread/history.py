@@ -7,7 +7,7 @@ the model is shown of the items is computed in `context` and `prompt`; what peop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -15,14 +15,18 @@ import msgspec
 from spindle.errors import ThreadError
 from spindle.protocol.items import (
     Item,
+    call_id_of,
     decode_json,
     encode_json,
     encode_payload,
+    is_call,
     is_output,
     is_user_input,
     item_text,
     without_surrogates,
 )
+from spindle.thread.call_order import KIND, AllAnswered, in_call_order
+from spindle.thread.payloads import decode_bookmark, decode_compacted, decode_event, decode_world_state
 from spindle.thread.rollout import Record, RolloutData, RolloutWriter
 from spindle.thread.summary import rebuild_after_summary
 
@@ -81,43 +85,6 @@ class _Bookmark:
         self.told = len(contexts)
 
 
-class _EventHead(msgspec.Struct):
-    """The fields of an event that the fold looks at."""
-
-    type: str
-    num_turns: Any = None
-    response_id: Any = None
-    info: msgspec.Raw = msgspec.Raw(b"null")
-    spindle_bookmark: Any = None
-
-
-class _Compacted(msgspec.Struct):
-    message: Any = None
-    replacement_history: list[msgspec.Raw] | None = None
-    spindle_bookmark: Any = None
-    window_number: Any = None
-    """The reference's current generation numbers them, and writes no event."""
-
-
-class _KnownState(msgspec.Struct):
-    agents_md: dict[str, Any] | None = None
-
-
-class _WorldState(msgspec.Struct):
-    """How the reference's current generation records what it told: whole at first, later what changed."""
-
-    state: _KnownState
-    full: bool = False
-
-
-class _BookmarkLine(msgspec.Struct):
-    response_id: str
-
-
-_decode_event = msgspec.json.Decoder(_EventHead).decode
-_decode_compacted = msgspec.json.Decoder(_Compacted).decode
-_decode_world_state = msgspec.json.Decoder(_WorldState).decode
-_decode_bookmark = msgspec.json.Decoder(_BookmarkLine).decode
 _KEEPS_WORLD_STATE = "root_turn_id"
 """A field only the contexts of that generation have; theirs never hold the user's instructions."""
 _TURN_ENDS = ("task_complete", "turn_complete")
@@ -131,10 +98,10 @@ class History:
         self.guard: Callable[..., bytes] | None = None
         """`guard(raw, own_only=…)`: takes out of JSON what must not be recorded; `own_only` for a person's own words.
 
-        Applied when something is appended, never to what was recorded before: a prompt's prefix keeps its bytes.
+        Applied to what is appended, never to what was recorded before: a prompt's prefix keeps its bytes.
         """
         self.records: list[Record] = []
-        """Everything that was recorded, in order, whether or not there is a file."""
+        """Everything that was recorded, in the order in which it is told, whether or not there is a file."""
         self.entries: list[Entry] = []
         self.generation = 0
         """Grows whenever `entries` was not just appended to: who follows it incrementally must start over."""
@@ -149,12 +116,21 @@ class History:
         self._user_instructions: str | None = None
         self._turn_starts: list[int] = []
         """Where in `entries` the person's turns begin."""
+        self._first_call: int | None = None
+        """Where in `entries` the calls begin that have no output yet."""
+        self._batch: list[Entry] = []
+        """What was recorded since then, in that order; empty until one of the calls is answered."""
+        self._results: dict[int, Record] = {}
+        """By the identity of its entry, the record of what a call gave; it waits for the other calls."""
         self._bookmarks: dict[str, _Bookmark] = {}
         self._summaries: set[str] = set()
         self.compaction_count = 0
         """How often a summary, or a server, has replaced what stood before."""
         self._is_counted = False
         """The last of them was counted by its own line."""
+        self.compacted_tokens = 0
+        """How long the thread was right after the last of them: as the server counted the next request, if it has."""
+        self._awaits_count = False
 
     @classmethod
     def replay(cls, data: RolloutData, writer: RolloutWriter | None = None) -> History:
@@ -230,16 +206,47 @@ class History:
 
     def append_item(self, item: Item) -> Entry:
         """Record a finished item. The first message of a person makes the rollout file."""
+        entry, record = self._write_item(item)
+        self.records.append(record)
+        if self._batch:
+            self._batch.append(entry)
+        self._fold_item(entry)
+        if self.writer is not None and self.writer.is_waiting and self._turn_starts:
+            self.writer.begin()
+        return entry
+
+    def append_result(self, output: Item, follow_up: Sequence[Item] = ()) -> None:
+        """Write down what a call gave, at once: it must not get lost while other calls run.
+
+        With `settle_calls` it joins the list; until then no server has counted it, and its place is not known.
+        """
+        if not self._batch and self._first_call is not None:
+            self._batch = self.entries[self._first_call :]
+        for item in (output, *follow_up):
+            entry, record = self._write_item(item)
+            self._batch.append(entry)
+            self._results[id(entry)] = record
+
+    def settle_calls(self) -> None:
+        """Every call of a response is answered: what they gave joins the list, in the order of the calls."""
+        batch, self._batch = self._batch, []
+        results, self._results = self._results, {}
+        said, given = in_call_order(batch)
+        if said + given != batch and self.writer is not None:
+            line = AllAnswered(call_id_of(batch[0].item), len(batch))
+            self.writer.append(KIND, encode_payload(line))
+        for entry in given:
+            if (record := results.get(id(entry))) is not None:
+                self.records.append(record)
+                self._fold_item(entry)
+
+    def _write_item(self, item: Item) -> tuple[Entry, Record]:
         entry = Entry.of(item)
         if self.guard is not None:
             raw = self.guard(entry.raw, own_only=is_user_input(item))
             if raw is not entry.raw:
                 entry = Entry.from_bytes(raw) or entry
-        self._record("response_item", entry.raw, is_guarded=True)
-        self._fold_item(entry)
-        if self.writer is not None and self.writer.is_waiting and self._turn_starts:
-            self.writer.begin()
-        return entry
+        return entry, self._write("response_item", entry.raw)
 
     def append_event(self, payload: dict[str, Any]) -> None:
         """Record an event message in its wire form."""
@@ -301,11 +308,13 @@ class History:
         if self.writer is not None:
             self.writer.close()
 
-    def _record(self, kind: str, raw: bytes, *, own_only: bool = False, is_guarded: bool = False) -> None:
-        if self.guard is not None and not is_guarded:
+    def _record(self, kind: str, raw: bytes, *, own_only: bool = False) -> None:
+        if self.guard is not None:
             raw = self.guard(raw, own_only=own_only)
-        timestamp = "" if self.writer is None else self.writer.append(kind, raw)
-        self.records.append(Record(kind, raw, timestamp))
+        self.records.append(self._write(kind, raw))
+
+    def _write(self, kind: str, raw: bytes) -> Record:
+        return Record(kind, raw, "" if self.writer is None else self.writer.append(kind, raw))
 
     # ---- folding ----
 
@@ -325,23 +334,31 @@ class History:
                 self._fold_compacted(record.raw)
             case "spindle_bookmark":
                 try:
-                    self._fold_bookmark(_decode_bookmark(record.raw).response_id)
+                    self._fold_bookmark(decode_bookmark(record.raw).response_id)
                 except msgspec.DecodeError:
                     pass
 
     def _fold_item(self, entry: Entry) -> None:
-        if entry.item.get("role") == "user" and self.is_user_turn(entry.item):
-            self._turn_starts.append(len(self.entries))
+        item = entry.item
+        if is_call(item):
+            if self._first_call is None:
+                self._first_call = len(self.entries)
+        elif is_output(item) or "role" in item:
+            if item.get("role") == "user" and self.is_user_turn(item):
+                self._turn_starts.append(len(self.entries))
+            if item.get("role") != "assistant":
+                self._first_call = None
         self.entries.append(entry)
 
     def _fold_event(self, raw: bytes) -> None:
         try:
-            event = _decode_event(raw)
+            event = decode_event(raw)
         except msgspec.DecodeError:
             return
         if event.type == "context_compacted":
             self.compaction_count += not self._is_counted
             self._is_counted = False
+            self.compacted_tokens, self._awaits_count = 0, True
         elif event.type == "token_count":
             info = decode_json(event.info)
             if isinstance(info, dict):
@@ -362,6 +379,8 @@ class History:
         """How far a count reaches: the outputs just recorded answer the calls of a response that it is about."""
         former, self.token_info = self.token_info or {}, info
         last = info.get("last_token_usage")
+        if self._awaits_count and isinstance(last, dict):
+            self._note_compacted_size(last)
         is_told_again = info.get("total_token_usage") == former.get("total_token_usage")
         if is_told_again and self.counted[0] == self.generation:
             return
@@ -370,6 +389,14 @@ class History:
             while reach and is_output(self.entries[reach - 1].item):
                 reach -= 1
         self.counted = (self.generation, reach)
+
+    def _note_compacted_size(self, last: dict[str, Any]) -> None:
+        """The first counts after a compaction: an estimate, written with it, then what the server says."""
+        counted, estimated = last.get("input_tokens"), last.get("total_tokens")
+        if isinstance(counted, int) and counted:
+            self.compacted_tokens, self._awaits_count = counted, False
+        elif isinstance(estimated, int):
+            self.compacted_tokens = self.compacted_tokens or estimated
 
     def _fold_context(self, payload: dict[str, Any]) -> None:
         """Complete a context of the reference's current generation, so that nothing it told is told again."""
@@ -381,7 +408,7 @@ class History:
 
     def _fold_world_state(self, raw: bytes) -> None:
         try:
-            recorded = _decode_world_state(raw)
+            recorded = decode_world_state(raw)
         except msgspec.DecodeError:
             return
         told = recorded.state.agents_md or {}
@@ -393,7 +420,7 @@ class History:
 
     def _fold_compacted(self, raw: bytes) -> None:
         try:
-            compacted = _decode_compacted(raw)
+            compacted = decode_compacted(raw)
         except msgspec.DecodeError:
             return
         mark = self._bookmarks.get(compacted.spindle_bookmark) if compacted.spindle_bookmark else None
@@ -419,10 +446,10 @@ class History:
         # stand before it and stay.
         before = [context for context in self._contexts if context[0] < cut]
         after = next(([(cut, payload)] for length, payload in self._contexts if length >= cut), [])
-        self._become(self.entries[:cut], before + after)
+        self._go_back(self.entries[:cut], before + after)
 
     def _restore(self, mark: _Bookmark) -> None:
-        self._become(mark.entries[: mark.length], mark.contexts[: mark.told])
+        self._go_back(mark.entries[: mark.length], mark.contexts[: mark.told])
 
     def _replace(self, entries: list[Entry], message: str) -> None:
         if message:
@@ -430,10 +457,16 @@ class History:
         context = self.last_turn_context
         self._become(entries, [] if context is None else [(0, context)])
 
+    def _go_back(self, entries: list[Entry], contexts: list[_Context]) -> None:
+        """Return to an earlier state, in which the last compaction may not have happened yet."""
+        self.compacted_tokens, self._awaits_count = 0, False
+        self._become(entries, contexts)
+
     def _become(self, entries: list[Entry], contexts: list[_Context]) -> None:
         """Take over another folded list. The old one lives on as long as a bookmark leads to it."""
         self.entries = entries
         self.generation += 1
+        self._first_call = None
         self._contexts = contexts
         self._turn_starts = [index for index, entry in enumerate(entries) if self.is_user_turn(entry.item)]
 

@@ -17,6 +17,7 @@ from spindle.errors import ThreadError, ThreadLocked
 from spindle.protocol.clock import Clock, iso_utc
 from spindle.protocol.items import decode_json, encode_payload
 from spindle.thread import layout, private_files
+from spindle.thread.call_order import in_told_order
 
 MAX_FORK_DEPTH = 64
 
@@ -52,7 +53,10 @@ class RolloutData(msgspec.Struct, kw_only=True):
     thread_id: str
     meta: dict[str, Any]
     records: list[Record]
-    """Every whole line but the session's meta lines, in order; for a fork that starts late, its parent's first."""
+    """Every whole line but the session's meta lines, in order; for a fork that starts late, its parent's first.
+
+    What calls gave stands in the order in which it is told (`call_order`).
+    """
     skipped: int = 0
     """Lines in the middle that could not be read."""
     torn: bool = False
@@ -301,7 +305,9 @@ def read_rollout(path: str, find_parent: Callable[[str], str | None] | None = No
 
     `find_parent` gives the path of another thread's file; needed for forks that start late and point to their parent.
     """
-    return _read(path, find_parent, MAX_FORK_DEPTH)
+    data = _read(path, find_parent, MAX_FORK_DEPTH)
+    data.records = in_told_order(data.records)
+    return data
 
 
 def _read(path: str, find_parent: Callable[[str], str | None] | None, depth: int) -> RolloutData:

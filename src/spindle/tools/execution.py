@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
@@ -21,6 +21,7 @@ from spindle.protocol.events import (
     ExecCommandBegin,
     ExecCommandEnd,
     ExecCommandOutputDelta,
+    Msg,
     Warning,
 )
 from spindle.tools.command_arguments import PermissionArgs
@@ -121,13 +122,16 @@ class Execution:
     def _show(self, data: bytes) -> None:
         self._ctx.emit(ExecCommandOutputDelta(call_id=self._ctx.call_id, stream="stdout", chunk=data))
 
-    def end(self, exit_code: int, output: OutputRing, duration_s: float) -> None:
+    def end(
+        self, exit_code: int, output: OutputRing, duration_s: float, *, tell: Callable[[Msg], None] | None = None
+    ) -> None:
+        """It is over. `tell` is another call's way to tell, when that one waits for the end."""
         masker, self._masker = self._masker, None
         if masker is not None and (rest := masker.finish()):
             self._show(rest)
         policy = self._ctx.truncation
         formatted, _ = cut_for_model(output.peek(), policy.mode, policy.limit)
-        self._emit_end(exit_code, whole_text(output.peek()), formatted, duration_s)
+        self._emit_end(exit_code, whole_text(output.peek()), formatted, duration_s, tell)
 
     def never_ran(self, reason: str) -> None:
         self._emit_end(NEVER_RAN, reason, reason, 0.0)
@@ -146,8 +150,10 @@ class Execution:
         self.never_ran(text)
         raise ToolError(text) from error
 
-    def _emit_end(self, exit_code: int, text: str, formatted: str, duration_s: float) -> None:
-        self._ctx.emit(
+    def _emit_end(
+        self, exit_code: int, text: str, formatted: str, duration_s: float, tell: Callable[[Msg], None] | None = None
+    ) -> None:
+        (tell or self._ctx.emit)(
             ExecCommandEnd(
                 call_id=self._ctx.call_id,
                 turn_id=self._ctx.turn_id,

@@ -60,11 +60,11 @@ async def _start(shown: Execution, command: Command, session_id: int, yield_s: f
     shown.begin()
 
     def ended(live: LiveProcess) -> None:
-        # Comes also long after this call, when a session ends on its own.
+        # Comes also long after this call, when a session ends on its own or while another call looks at it.
         assert live.ended is not None and live.exit_code is not None
         if live.running.never_ran:
             return  # told below, as a refusal
-        shown.end(live.exit_code, live.transcript, live.ended - live.started)
+        shown.end(live.exit_code, live.transcript, live.ended - live.started, tell=live.tell)
 
     try:
         live = await ctx.processes.start(
@@ -93,6 +93,7 @@ async def write_stdin(args: WriteStdinArgs, ctx: ToolContext) -> ToolResult:
     if live is None:
         raise ToolError(f"write_stdin failed: Unknown process id {args.session_id}")
     started = ctx.clock.monotonic()
+    live.tell = ctx.emit
     if args.chars:
         await _type(args.chars, live, ctx)
     shortest = _MIN_YIELD_MS if args.chars else _MIN_POLL_MS

@@ -47,9 +47,9 @@ class ViewImage:
             image = await asyncio.to_thread(read_image, true)
         except ImageError as error:
             raise ToolError(f"unable to read image at `{path}`: {error}") from error
-        ctx.emit(ViewImageToolCall(call_id=ctx.call_id, path=path))
         if image.warning:
             ctx.emit(Warning(message=image.warning))
+        ctx.emit(ViewImageToolCall(call_id=ctx.call_id, path=path))
         part = {"type": "input_image", "image_url": image.url}
         if ctx.image_as_message:
             message = {"type": "message", "role": "user", "content": [part]}

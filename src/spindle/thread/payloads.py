@@ -1,0 +1,46 @@
+"""What the fold of `history` looks at in a line's payload: only those fields are decoded, whatever else it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class EventHead(msgspec.Struct):
+    """The fields of an event that the fold looks at."""
+
+    type: str
+    num_turns: Any = None
+    response_id: Any = None
+    info: msgspec.Raw = msgspec.Raw(b"null")
+    spindle_bookmark: Any = None
+
+
+class Compacted(msgspec.Struct):
+    message: Any = None
+    replacement_history: list[msgspec.Raw] | None = None
+    spindle_bookmark: Any = None
+    window_number: Any = None
+    """The reference's current generation numbers them, and writes no event."""
+
+
+class KnownState(msgspec.Struct):
+    agents_md: dict[str, Any] | None = None
+
+
+class WorldState(msgspec.Struct):
+    """How the reference's current generation records what it told: whole at first, later what changed."""
+
+    state: KnownState
+    full: bool = False
+
+
+class BookmarkLine(msgspec.Struct):
+    response_id: str
+
+
+decode_event = msgspec.json.Decoder(EventHead).decode
+decode_compacted = msgspec.json.Decoder(Compacted).decode
+decode_world_state = msgspec.json.Decoder(WorldState).decode
+decode_bookmark = msgspec.json.Decoder(BookmarkLine).decode
