@@ -26,6 +26,10 @@ LAST_WRITE_S = 1.0
 class _GivenUp(BaseException):
     """Nobody reads what is being written, and the program was told to end. Does not leave this module."""
 
+    def __init__(self, signal: int) -> None:
+        super().__init__()
+        self.signal = signal
+
 
 class WholeWriter(io.RawIOBase):
     """Writes to a descriptor until everything is written."""
@@ -33,18 +37,19 @@ class WholeWriter(io.RawIOBase):
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.is_writing = False
-        self._is_given_up = False
+        self.given_up: int | None = None
+        """The signal after which nothing more was written."""
 
     def write(self, data: Buffer, /) -> int:
         with memoryview(data).cast("B") as view:
             size = len(view)
-            if self._is_given_up:
+            if self.given_up is not None:
                 return size
             self.is_writing = True
             try:
                 self._write_all(view)
-            except _GivenUp:
-                self._is_given_up = True
+            except _GivenUp as end:
+                self.given_up = end.signal
             finally:
                 self.is_writing = False
             return size
@@ -148,6 +153,8 @@ def flush(code: int) -> int:
     except OSError as error:
         code = code or failed(error)
     _complain("")
+    if not code and (raw := _raw(sys.stdout)) is not None and raw.given_up is not None:
+        code = 128 + raw.given_up
     return code
 
 
@@ -174,17 +181,23 @@ def bound_writes_after(signals: Iterable[int]) -> None:
     """
     import signal
 
+    caught: list[int] = []
+
     def begin(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
         signal.setitimer(signal.ITIMER_REAL, LAST_WRITE_S, LAST_WRITE_S)
 
-    signal.signal(signal.SIGALRM, _give_up)
+    def give_up(number: int, frame: FrameType | None) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if (raw := _raw(stream)) is not None and raw.is_writing:
+                raise _GivenUp(caught[0])
+
+    signal.signal(signal.SIGALRM, give_up)
     for number in signals:
         signal.signal(number, begin)
 
 
-def _give_up(number: int, frame: FrameType | None) -> None:
-    for stream in (sys.stdout, sys.stderr):
-        buffer = getattr(stream, "buffer", None)
-        raw = getattr(buffer, "raw", buffer)
-        if isinstance(raw, WholeWriter) and raw.is_writing:
-            raise _GivenUp
+def _raw(stream: TextIO) -> WholeWriter | None:
+    buffer = getattr(stream, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)
+    return raw if isinstance(raw, WholeWriter) else None
