@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPTED = 130
+ASKS_VERSION = (["--version"], ["-V"])
+
 
 def main() -> int:
     """Run the command line of this process; the result is the exit code."""
-    if sys.argv[1:] in (["--version"], ["-V"]):
+    if sys.argv[1:] in ASKS_VERSION:
         from spindle import __version__
 
         sys.stdout.write(f"spindle {__version__}\n")
@@ -26,7 +29,7 @@ def main() -> int:
     try:
         from spindle.frontends.cli import main as run_command_line
     except KeyboardInterrupt:
-        return 130  # a Ctrl-C in the first instants needs no traceback
+        return INTERRUPTED  # a Ctrl-C in the first instants needs no traceback
 
     if sys.modules["typing_extensions"] is None:
         del sys.modules["typing_extensions"]
@@ -40,41 +43,41 @@ def run() -> None:
     if sys.getfilesystemencoding() != "utf-8":
         # Names, commands and output are UTF-8 whatever the locale says; only a new interpreter can be told so.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
-    if None in (sys.stdin, sys.stdout, sys.stderr):
-        open_closed_streams()
-    code = 0
-    try:
-        code = main()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        # The reader of our output went away; there is nobody left to tell.
-        code = 1
-    except OSError as error:
-        import errno
+    if sys.argv[1:] in ASKS_VERSION and _told_version():
+        os._exit(0)
+    from spindle.frontends import standard_streams
 
-        # A stream has no name. A failure was told already; a success that cannot be read is none.
-        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            raise
-        if code == 0:
-            sys.stderr.write(f"error: stdout cannot be written: {error.strerror}\n")
-        code = code or 1
+    standard_streams.install()
+    try:
+        try:
+            code = main()
+        except BrokenPipeError:
+            # The reader of our output went away; there is nobody left to tell.
+            code = 1
+        except OSError as error:
+            import errno
+
+            # A stream has no name; anything else is a bug of ours.
+            if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+                raise
+            code = standard_streams.failed(error)
+        code = standard_streams.flush(code)
+    except KeyboardInterrupt:
+        code = INTERRUPTED  # what is still unwritten is what nobody reads
     os._exit(code)
 
 
-def open_closed_streams() -> None:
-    """Put /dev/null where the caller closed a standard stream: the next file opened would take its number."""
+def _told_version() -> bool:
+    """Answer by one system call, before anything else is loaded; False when that must be done with more care."""
     import os
 
-    for fd, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDWR)
-            if opened == fd:
-                os.set_inheritable(fd, True)  # a program we start gets it too, as it would get a real one
-            else:
-                os.dup2(opened, fd)
-                os.close(opened)
-            setattr(sys, name, os.fdopen(fd, "w" if fd else "r", encoding="utf-8", closefd=False))
+    from spindle import __version__
+
+    answer = f"spindle {__version__}\n".encode()
+    try:
+        return os.write(1, answer) == len(answer)
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

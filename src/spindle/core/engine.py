@@ -15,6 +15,9 @@ from spindle.errors import SpindleError
 from spindle.protocol.events import Error, Event, Msg, ShutdownComplete
 from spindle.protocol.ops import ConfigureSession, Op, Shutdown, Submission
 
+MAX_WAITING_OPS = 256
+"""A front end that has handed in so many ops should wait until they have been dealt with."""
+
 OpenSession = Callable[[ConfigureSession, EventStream], Awaitable[Session]]
 
 
@@ -32,6 +35,8 @@ class Engine:
         self._wait_configure = wait_configure
         self._stream = EventStream()
         self._ops: asyncio.Queue[Submission] = asyncio.Queue()
+        self._handed_in = 0
+        """How many ops came since the last time somebody waited for them."""
         self._session: Session | None = None
         self._actor: asyncio.Task[None] | None = None
 
@@ -40,11 +45,26 @@ class Engine:
 
     def submit(self, submission: Submission) -> None:
         """Hand in an op. Never waits."""
+        self._handed_in += 1
         self._ops.put_nowait(submission)
 
     def reject(self, sub_id: str, message: str) -> None:
         """Answer something that is no submission, after what was handed in before it."""
         self.submit(Submission(sub_id, Refused(message=message)))
+
+    @property
+    def is_behind(self) -> bool:
+        return self._handed_in >= MAX_WAITING_OPS
+
+    async def settle(self) -> None:
+        """Wait until every op that was handed in so far has been dealt with; a turn may go on after that."""
+        self._handed_in = 0
+        await self._ops.join()
+        if self._session is not None and self._actor is not None:
+            settled = asyncio.ensure_future(self._session.settle())
+            # A session that has ended deals with nothing any more.
+            await asyncio.wait([self._actor, settled], return_when=asyncio.FIRST_COMPLETED)
+            settled.cancel()
 
     async def run(self) -> None:
         """Handle ops until shutdown. Without `wait_configure` the session opens by itself from the configuration."""
@@ -53,21 +73,25 @@ class Engine:
                 await self._configure("", ConfigureSession())
             while True:
                 submission = await self._ops.get()
-                if isinstance(submission.op, ConfigureSession):
-                    await self._configure(submission.id, submission.op)
-                elif isinstance(submission.op, Shutdown):
+                if isinstance(submission.op, Shutdown):
                     await self._close()
                     self._stream.emit(Event(submission.id, ShutdownComplete()))
                     return
-                elif isinstance(submission.op, Refused):
-                    self._fail(submission.id, submission.op.message)
-                elif self._session is None:
-                    self._fail(submission.id, "no session: send configure_session first")
-                else:
-                    self._session.submit(submission)
+                await self._handle(submission)
+                self._ops.task_done()
         finally:
             await self._close()
             self._stream.close()
+
+    async def _handle(self, submission: Submission) -> None:
+        if isinstance(submission.op, ConfigureSession):
+            await self._configure(submission.id, submission.op)
+        elif isinstance(submission.op, Refused):
+            self._fail(submission.id, submission.op.message)
+        elif self._session is None:
+            self._fail(submission.id, "no session: send configure_session first")
+        else:
+            self._session.submit(submission)
 
     async def _configure(self, sub_id: str, op: ConfigureSession) -> None:
         """Open a session; what ran before is aborted first. When it cannot be opened there is none."""

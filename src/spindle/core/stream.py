@@ -1,7 +1,8 @@
 """One event stream, many readers. Emitting never waits: a terminal event must get out even while a turn is cancelled.
 
-A reader that falls behind gets neighbouring deltas of one item merged, never dropped or put out of order; so its
-backlog is bounded by the number of finished things and the length of their text, not by the number of deltas.
+What a model sent as two deltas, a reader gets as two. Only one that falls behind gets neighbouring deltas of one item
+merged, never dropped or put out of order; so its backlog is bounded by the number of finished things and the length of
+their text, not by the number of deltas.
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ from collections import deque
 from collections.abc import Callable
 
 from spindle.protocol.events import AgentMessageContentDelta, Event, Msg, ReasoningContentDelta
+
+BEHIND = 64
+"""A reader is behind when so many events wait for it although it had its chance to take them."""
+
+FAR_BEHIND = 4096
+"""Or when so many wait, whatever chance it had."""
 
 MAX_MERGED_CHARACTERS = 1 << 16
 """A longer delta is not added to: joining it anew for each that follows takes time in the square of the text."""
@@ -24,20 +31,40 @@ class Subscription:
     def __init__(self, skip: tuple[type[Msg], ...]) -> None:
         self._skip = skip
         self._backlog: deque[Event] = deque()
+        self._is_behind = False
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
+        self._drained: asyncio.Event | None = None
+
+    def __len__(self) -> int:
+        """How many events wait."""
+        return len(self._backlog)
+
+    async def drained(self) -> None:
+        """Wait until the reader has taken what waits now."""
+        if self._backlog:
+            self._drained = asyncio.Event()
+            await self._drained.wait()
 
     def push(self, event: Event) -> None:
         if isinstance(event.msg, self._skip):
             return
         backlog = self._backlog
-        if backlog and isinstance(event.msg, DELTAS):
+        if self._is_behind and isinstance(event.msg, DELTAS):
             merged = _merge(backlog[-1], event)
             if merged is not None:
                 backlog[-1] = merged
                 return
         backlog.append(event)
         self._wake()
+        if len(backlog) == BEHIND:
+            # What one read of the model brought is emitted in one go. The reader, woken before, runs before this.
+            asyncio.get_running_loop().call_soon(self._look)
+        elif len(backlog) == FAR_BEHIND:
+            self._is_behind = True
+
+    def _look(self) -> None:
+        self._is_behind = len(self._backlog) >= BEHIND
 
     def close(self) -> None:
         self._closed = True
@@ -52,17 +79,26 @@ class Subscription:
 
     async def __anext__(self) -> Event:
         while not self._backlog:
+            self._was_emptied()
             if self._closed:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
+        if len(self._backlog) <= BEHIND:
+            self._is_behind = False
         return self._backlog.popleft()
 
     def take_ready(self) -> list[Event]:
         """Everything that waits already; for readers that write in batches."""
         ready = list(self._backlog)
         self._backlog.clear()
+        self._is_behind = False
         return ready
+
+    def _was_emptied(self) -> None:
+        if self._drained is not None:
+            self._drained.set()
+            self._drained = None
 
 
 class EventStream:

@@ -8,15 +8,13 @@ import signal
 from collections.abc import Callable
 
 from spindle.config.schema import Config
-from spindle.errors import UsageError
+from spindle.errors import SpindleError, UsageError
 from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.server import Server
 from spindle.frontends.launch import config_from, warn_of_bypass
 from spindle.frontends.options import Parsed
-from spindle.frontends.stdio import MAX_LINE_BYTES, open_stdin, write_all
-
-LAST_WRITE_S = 1.0
-"""After a signal: how long the last lines may take to be read."""
+from spindle.frontends.standard_streams import LAST_WRITE_S
+from spindle.frontends.stdio import Lines, LineTooLong, write_all
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
@@ -58,26 +56,34 @@ def _generate(what: str, folder: str | None) -> int:
 async def serve(config: Config, parsed: Parsed) -> int:
     """Serve one client over stdio until the end of its input."""
     loop = asyncio.get_running_loop()
+
+    async def write(lines: list[bytes]) -> None:
+        await loop.run_in_executor(None, write_all, b"".join(lines))
+
     server = Server(config, parsed)
-    connection = Connection(server, lambda data: loop.run_in_executor(None, write_all, data))
+    connection = Connection(server, write)
+    outbox = connection.outbox
     server.connections.append(connection)
-    writer = asyncio.ensure_future(connection.outbox.run())
+    writer = asyncio.ensure_future(outbox.run())
     reader = asyncio.ensure_future(read_lines(connection))
     signals = Signals(reader.cancel)
     # Without a reader at the other end there is nothing left to work for.
-    await asyncio.wait([reader, writer], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([reader, writer, outbox.overrun], return_when=asyncio.FIRST_COMPLETED)
     reader.cancel()
     await connection.finish()
-    # It may still read how things ended, but nothing waits for that.
-    connection.outbox.release()
     await server.close()
     server.leave(connection)
-    connection.outbox.close()
+    outbox.close()
     if signals.caught is not None:
         # Whoever sent the signal does not wait for a client that does not read.
         await asyncio.wait([writer], timeout=LAST_WRITE_S)
         os._exit(128 + signals.caught)
-    await writer
+    if outbox.overrun.done():
+        raise SpindleError(f"the client does not read what it is told: {outbox.overrun.result()}")
+    await asyncio.wait([reader, writer])
+    for task in (reader, writer):
+        if not task.cancelled():
+            task.result()
     return 0
 
 
@@ -100,13 +106,17 @@ class Signals:
 
 
 async def read_lines(connection: Connection) -> None:
-    lines = await open_stdin()
+    """Deal with every line of stdin. Returns at the end of input."""
+    lines = Lines()
     while True:
         try:
-            line = await lines.readline()
-        except ValueError:
-            connection.complain(f"a line is longer than {MAX_LINE_BYTES >> 20} MiB; it was dropped")
+            line = await lines.next()
+        except LineTooLong as error:
+            connection.complain(str(error))
             continue
+        except OSError as error:
+            raise SpindleError(f"stdin cannot be read: {error.strerror}") from error
         if not line:
             return
         connection.receive(line)
+        await connection.outbox.room()

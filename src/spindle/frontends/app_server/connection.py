@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,17 +18,16 @@ from spindle.errors import SpindleError
 from spindle.frontends.app_server import rpc
 from spindle.frontends.app_server.notifications import Note
 from spindle.frontends.app_server.objects import Wire
+from spindle.frontends.app_server.outbox import Outbox, Write
 from spindle.frontends.app_server.rpc import BadFrame, Notification, Request, RequestId, Response, RpcError
+from spindle.frontends.stdio import Complaints
 from spindle.model.headers import Identity, user_agent
-from spindle.protocol.quote import readable
 
 if TYPE_CHECKING:
     from spindle.frontends.app_server.server import Server
 
 MAX_REQUESTS = 128
 """Requests of one client that are being answered at a time; more are refused."""
-MAX_UNREAD_BYTES = 4 << 20
-"""When a client has not read so much, what happens meanwhile waits and is merged."""
 
 
 class ClientInfo(Wire, frozen=True, kw_only=True):
@@ -56,68 +53,10 @@ class InitializeResult(Wire, frozen=True, kw_only=True):
     platform_os: str
 
 
-class Outbox:
-    """What waits to be written to one client, in order. Putting never waits; `room` does."""
-
-    def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        self._write = write
-        self._lines: deque[bytes] = deque()
-        self._size = 0
-        self._filled = asyncio.Event()
-        self._drained = asyncio.Event()
-        self._drained.set()
-        self._is_closing = False
-        self._is_released = False
-
-    def put(self, line: bytes) -> None:
-        self._lines.append(line)
-        self._size += len(line)
-        if self._size > MAX_UNREAD_BYTES and not self._is_released:
-            self._drained.clear()
-        self._filled.set()
-
-    async def room(self) -> None:
-        """Wait until the client has read most of what it was sent."""
-        await self._drained.wait()
-
-    def release(self) -> None:
-        """Nobody is to wait for this client any more."""
-        self._is_released = True
-        self._drained.set()
-
-    def close(self) -> None:
-        """Nothing more comes; `run` ends when everything is written."""
-        self._is_closing = True
-        self._filled.set()
-        self.release()
-
-    async def run(self) -> None:
-        """Write until closed, or until nobody reads any more."""
-        try:
-            while True:
-                await self._filled.wait()
-                self._filled.clear()
-                if self._lines:
-                    batch = b"".join(self._lines)
-                    self._lines.clear()
-                    await self._write(batch)
-                    self._size -= len(batch)
-                    if self._size <= MAX_UNREAD_BYTES:
-                        self._drained.set()
-                if self._is_closing and not self._lines:
-                    return
-        except (BrokenPipeError, ConnectionError):
-            return
-        except OSError as error:
-            raise SpindleError(f"the output cannot be written: {error.strerror}") from error
-        finally:
-            self.close()
-
-
 class Connection:
     """A client from its first line to its last."""
 
-    def __init__(self, server: Server, write: Callable[[bytes], Awaitable[None]]) -> None:
+    def __init__(self, server: Server, write: Write) -> None:
         self._server = server
         self.outbox = Outbox(write)
         self.client: ClientInfo | None = None
@@ -126,6 +65,7 @@ class Connection:
         self._opted_out: frozenset[str] = frozenset()
         self._told_warnings: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
+        self._complaints = Complaints("app-server")
 
     @property
     def originator(self) -> str:
@@ -161,7 +101,7 @@ class Connection:
                 task.add_done_callback(self._running.discard)
 
     def complain(self, text: str) -> None:
-        print(f"app-server: {readable(text)}", file=sys.stderr, flush=True)
+        self._complaints.say(text)
 
     async def _answer(self, request: Request) -> None:
         try:
@@ -213,20 +153,20 @@ class Connection:
     # ---- out -----------------------------------------------------------------------------------
 
     def _reply(self, request_id: RequestId, result: msgspec.Struct | dict[str, Any]) -> None:
-        self.outbox.put(rpc.frame({"id": request_id, "result": result}))
+        self.outbox.answer(rpc.frame({"id": request_id, "result": result}))
 
     def _refuse(self, request_id: RequestId, error: RpcError) -> None:
         shown = {"code": error.code, "message": str(error)}
         if error.data is not None:
             shown["data"] = error.data
-        self.outbox.put(rpc.frame({"id": request_id, "error": shown}))
+        self.outbox.answer(rpc.frame({"id": request_id, "error": shown}))
 
     def notify(self, note: Note, now_ms: int) -> None:
         if note.method not in self._opted_out and self.client is not None:
-            self.outbox.put(rpc.frame({"method": note.method, "params": note, "emittedAtMs": now_ms}))
+            self.outbox.tell(note, now_ms)
 
     def ask(self, request_id: int, method: str, params: msgspec.Struct) -> None:
-        self.outbox.put(rpc.frame({"method": method, "id": request_id, "params": params}))
+        self.outbox.answer(rpc.frame({"method": method, "id": request_id, "params": params}))
 
     def untold(self, warnings: list[str]) -> list[str]:
         """Those of the warnings that this client has not heard yet."""

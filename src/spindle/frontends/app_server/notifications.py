@@ -224,6 +224,10 @@ class CommandOutputDelta(Note, frozen=True, kw_only=True):
     delta: str
 
 
+DELTAS = (AgentMessageDelta, PlanDelta, ReasoningSummaryTextDelta, ReasoningTextDelta, CommandOutputDelta)
+Delta = AgentMessageDelta | PlanDelta | ReasoningSummaryTextDelta | ReasoningTextDelta | CommandOutputDelta
+
+
 class TerminalInteraction(Note, frozen=True, kw_only=True):
     method = "item/commandExecution/terminalInteraction"
     thread_id: str

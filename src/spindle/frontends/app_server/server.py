@@ -99,7 +99,6 @@ class Server:
     def leave(self, connection: Connection) -> None:
         """A client is gone: nobody else hears of what it alone was asked."""
         self.connections.remove(connection)
-        connection.outbox.release()
         for thread in self.threads.values():
             self.unfollow(thread, connection)
         self.questions.forget(connection)

@@ -22,6 +22,9 @@ from spindle.frontends.stdio import MAX_LINE_BYTES
 MAX_CLIENTS = 32
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LAST_WRITE_S = 1.0
+_GOODBYE_S = 60.0
+"""How long a client that was dropped may take to find out why."""
+_TRY_AGAIN_LATER = 1013
 _TOKEN_MIN = 16
 
 
@@ -111,6 +114,8 @@ async def serve(server: Server, host: str, port: int, token: str, ended: asyncio
         clients.add(ws)
         try:
             await _converse(server, ws)
+        except asyncio.CancelledError:
+            pass  # the server ends
         finally:
             clients.discard(ws)
 
@@ -118,37 +123,67 @@ async def serve(server: Server, host: str, port: int, token: str, ended: asyncio
         listener = await listen(handle, host, port, process_request=look, max_size=MAX_LINE_BYTES, server_header=None)
     except OSError as error:
         raise SpindleError(f"ws://{host}:{port} cannot be listened on: {error.strerror}") from error
-    async with listener:
-        bound = next(iter(listener.sockets)).getsockname()[1]
-        keeper.append(Doorkeeper(host, bound, token))
-        shown = f"[{host}]" if ":" in host else host
-        print(f"app-server: listening on ws://{shown}:{bound}", file=sys.stderr, flush=True)
-        await ended.wait()
-        await server.close()
+    bound = next(iter(listener.sockets)).getsockname()[1]
+    keeper.append(Doorkeeper(host, bound, token))
+    shown = f"[{host}]" if ":" in host else host
+    print(f"app-server: listening on ws://{shown}:{bound}", file=sys.stderr, flush=True)
+    await ended.wait()
+    await server.close()
+    # Those who read are told that it ends; nobody waits for those who do not.
+    listener.close()
+    closed = asyncio.ensure_future(listener.wait_closed())
+    await asyncio.wait([closed], timeout=_LAST_WRITE_S)
+    for ws in clients:
+        ws.transport.abort()
+    closed.cancel()
 
 
 async def _converse(server: Server, ws: Any) -> None:
     """One client from its first message to its last."""
     from websockets.exceptions import ConnectionClosed
 
-    async def write(lines: bytes) -> None:
+    async def write(lines: list[bytes]) -> None:
         try:
-            for line in lines.splitlines():
-                await ws.send(line.decode())
+            for line in lines:
+                await ws.send(line.decode().removesuffix("\n"))
         except ConnectionClosed as error:
             raise BrokenPipeError from error
 
+    async def read() -> None:
+        try:
+            async for message in ws:
+                connection.receive(message.encode() if isinstance(message, str) else message)
+                await connection.outbox.room()
+        except ConnectionClosed:
+            pass
+
     connection = Connection(server, write)
+    outbox = connection.outbox
     server.connections.append(connection)
-    writer = asyncio.ensure_future(connection.outbox.run())
+    writer = asyncio.ensure_future(outbox.run())
+    reader = asyncio.ensure_future(read())
     try:
-        async for message in ws:
-            connection.receive(message.encode() if isinstance(message, str) else message)
-    except ConnectionClosed:
-        pass
+        await asyncio.wait([reader, outbox.overrun], return_when=asyncio.FIRST_COMPLETED)
     finally:
+        reader.cancel()
         await connection.finish()
         server.leave(connection)
-        connection.outbox.close()
-        await asyncio.wait([writer], timeout=_LAST_WRITE_S)
+        outbox.close()
+        if not outbox.overrun.done():
+            await asyncio.wait([writer], timeout=_LAST_WRITE_S)
         writer.cancel()
+        await asyncio.wait([reader, writer])
+    if outbox.overrun.done():
+        connection.complain(f"a client was dropped: {outbox.overrun.result()}")
+        await _turn_out(ws, outbox.overrun.result())
+
+
+async def _turn_out(ws: Any, reason: str) -> None:
+    """Close a client's connection, with the reason as the last thing it finds when it reads again."""
+    goodbye = asyncio.ensure_future(ws.close(_TRY_AGAIN_LATER, f"{reason}; reconnect and read the thread again"))
+    try:
+        await asyncio.wait([goodbye], timeout=_GOODBYE_S)
+    finally:
+        goodbye.cancel()
+        ws.transport.abort()
+        await asyncio.wait([goodbye])

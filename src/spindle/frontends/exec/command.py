@@ -17,6 +17,7 @@ import msgspec
 from spindle.assembly import SessionRequest, open_session
 from spindle.core.session import Session
 from spindle.errors import ConfigError, SpindleError, UsageError
+from spindle.frontends import standard_streams
 from spindle.frontends.exec.files import check_images, check_output, read_schema, write_last_message
 from spindle.frontends.launch import (
     config_from,
@@ -191,12 +192,7 @@ async def drive(request: SessionRequest, turn: UserTurn, args: ExecArgs) -> int:
 
 def leave(code: int) -> None:
     """End the process at once: everything is flushed and closed, and tearing the interpreter down takes longer."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        code = code or 1
-    os._exit(code)
+    os._exit(standard_streams.flush(code))
 
 
 class Signals:
@@ -207,10 +203,15 @@ class Signals:
         self._session = session
         self._printer = printer
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # What was ignored when we were started (nohup, a background job) stays ignored.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                loop.add_signal_handler(number, self._stop, number)
+        # What was ignored when we were started (nohup, a background job) stays ignored.
+        numbers = [
+            number
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) != signal.SIG_IGN
+        ]
+        for number in numbers:
+            loop.add_signal_handler(number, self._stop, number)
+        standard_streams.bound_writes_after(numbers)
 
     @property
     def exit_code(self) -> int:

@@ -14,7 +14,8 @@ from spindle.core.stream import EventStream, Subscription
 from spindle.errors import SpindleError
 from spindle.frontends.launch import config_for_op, config_from, warn_of_bypass
 from spindle.frontends.options import Parsed
-from spindle.frontends.stdio import MAX_LINE_BYTES, open_stdin, write_all
+from spindle.frontends.standard_streams import LAST_WRITE_S
+from spindle.frontends.stdio import Lines, LineTooLong, write_all
 from spindle.protocol.events import (
     AgentMessageContentDelta,
     Event,
@@ -25,8 +26,8 @@ from spindle.protocol.events import (
 from spindle.protocol.items import encode_json
 from spindle.protocol.ops import BadSubmission, ConfigureSession, Shutdown, Submission, decode_submission
 
-LAST_WRITE_S = 1.0
-"""After a signal: how long the last events may take to be read."""
+MAX_UNREAD_EVENTS = 1 << 18
+"""When so many events wait to be read, no further ops are taken in."""
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
@@ -57,22 +58,25 @@ async def serve(config: Config, parsed: Parsed) -> int:
         )
 
     engine = Engine(open_for, wait_configure=parsed.flag("wait_configure"))
-    writer = asyncio.ensure_future(write_events(engine.subscribe()))
+    events = engine.subscribe()
+    writer = asyncio.ensure_future(write_events(events))
     actor = asyncio.ensure_future(engine.run())
-    reader = asyncio.ensure_future(read_ops(engine))
+    reader = asyncio.ensure_future(read_ops(engine, events))
     signals = Signals(engine)
-    await asyncio.wait([actor, writer], return_when=asyncio.FIRST_COMPLETED)
-    if writer.done():
-        # Nobody reads any more: there is nothing left to work for.
-        engine.submit(Submission("", Shutdown()))
-        await asyncio.wait([actor])
+    await asyncio.wait([actor, writer, reader], return_when=asyncio.FIRST_COMPLETED)
+    # Input has ended, or nobody reads any more: there is nothing left to work for.
+    engine.submit(Submission("", Shutdown()))
+    await asyncio.wait([actor])
     if signals.caught is not None:
         # Whoever sent the signal does not wait for a reader that does not read.
         await asyncio.wait([writer], timeout=LAST_WRITE_S)
         os._exit(128 + signals.caught)
-    await writer
+    await asyncio.wait([writer])
     reader.cancel()
     await asyncio.wait([reader])
+    for task in (actor, writer, reader):
+        if not task.cancelled():
+            task.result()
     return 0
 
 
@@ -94,17 +98,18 @@ class Signals:
         self._engine.submit(Submission("", Shutdown()))
 
 
-async def read_ops(engine: Engine) -> None:
-    """Each line of stdin is a submission; the end of input is a shutdown."""
-    lines = await open_stdin()
+async def read_ops(engine: Engine, events: Subscription) -> None:
+    """Each line of stdin is a submission. Returns at the end of input."""
+    lines = Lines()
     while True:
         try:
-            line = await lines.readline()
-        except ValueError:
-            engine.reject("", f"a line is longer than {MAX_LINE_BYTES >> 20} MiB")
+            line = await lines.next()
+        except LineTooLong as error:
+            engine.reject("", str(error))
             continue
+        except OSError as error:
+            raise SpindleError(f"stdin cannot be read: {error.strerror}") from error
         if not line:
-            engine.submit(Submission("", Shutdown()))
             return
         if not line.strip():
             continue
@@ -112,6 +117,10 @@ async def read_ops(engine: Engine) -> None:
             engine.submit(decode_submission(line))
         except BadSubmission as error:
             engine.reject(error.id, str(error))
+        if engine.is_behind:
+            await engine.settle()
+        if len(events) > MAX_UNREAD_EVENTS:
+            await events.drained()
 
 
 async def write_events(events: Subscription) -> None:
