@@ -65,14 +65,14 @@ REFERENCE_FEATURES = _words("""
 
 _REFERENCE_ONLY = _words("""
     analytics approvals_reviewer apps audio auto_review background_terminal_max_timeout commit_attribution debug
-    default_permissions desktop experimental_realtime_start_instructions experimental_realtime_ws_backend_prompt
+    desktop experimental_realtime_start_instructions experimental_realtime_ws_backend_prompt
     experimental_realtime_ws_base_url experimental_realtime_ws_mode experimental_realtime_ws_model
     experimental_realtime_ws_startup_context experimental_resume experimental_thread_config_endpoint
     experimental_use_exec_command_tool experimental_use_freeform_apply_patch experimental_use_rmcp_client
     experimental_use_unified_exec_tool feedback forced_chatgpt_workspace_id ghost_snapshot
     include_apps_instructions js_repl_node_module_dirs js_repl_node_path marketplaces mcp_oauth_callback_port
     mcp_oauth_callback_url memories model_availability_nux model_auto_compact_token_limit_scope
-    model_max_output_tokens model_reasoning_summary_format notice otel permissions plan_mode_reasoning_effort
+    model_max_output_tokens model_reasoning_summary_format notice otel plan_mode_reasoning_effort
     plugins preferred_auth_method realtime requirements sqlite_home suppress_unstable_features_warning tool_suggest
     tui windows windows_wsl_setup_acknowledged zsh_path
 """)
@@ -208,6 +208,8 @@ _USED = {
         f"one of {', '.join(APPROVAL_POLICIES)}", (str, dict), APPROVAL_POLICIES
     ),  # or a `granular` table
     "sandbox_mode": one_of(*SANDBOX_MODES),
+    "default_permissions": STR,
+    "permissions": Kind("tables", (dict,)),  # checked by `permissions`, which knows what each name may hold
     "sandbox_workspace_write": Table(
         {
             "writable_roots": PATHS,
@@ -271,11 +273,6 @@ PROFILE = Table(dict.fromkeys(_REFERENCE_ONLY, ANY) | _USED)
 KEYS = Table({**PROFILE.keys, "profiles": Table(PROFILE.keys, each=True)})
 """What a configuration file may hold."""
 
-REQUIREMENTS = Table(
-    {"allowed_approval_policies": STRINGS, "allowed_sandbox_modes": STRINGS},
-    is_open=True,
-)
-"""What an administrator's requirements.toml may hold."""
 
 NOT_FOR_PROJECTS = _words("""
     model_provider model_providers chatgpt_base_url openai_base_url oss_provider experimental_realtime_ws_base_url

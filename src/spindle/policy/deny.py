@@ -32,6 +32,18 @@ def absolute_patterns(patterns: Sequence[str], folders: Sequence[str]) -> tuple[
     return tuple(found)
 
 
+Planted = Callable[[str, Sequence[str]], bool]
+
+
+def is_glob(pattern: str) -> bool:
+    return any(character in pattern for character in "*?[")
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Does the pattern name this very path? `path` must be resolved."""
+    return pattern == path or (is_glob(pattern) and _compiled(pattern).fullmatch(path) is not None)
+
+
 def is_denied(path: str, patterns: Sequence[str]) -> bool:
     """Does a pattern match `path` or a folder it is in? `path` must be resolved."""
     if not patterns:
@@ -68,6 +80,26 @@ def find_denied(patterns: Sequence[str]) -> list[str]:
                     "nothing was run; name the folder more exactly"
                 )
     return sorted(found)
+
+
+def find_below(folder: str, patterns: Sequence[str]) -> list[str]:
+    """What exists below a folder and matches, also inside of what matches itself. Raises when there is too much."""
+    tests = [_compiled(pattern) for pattern in patterns]
+    found: list[str] = []
+    folders_left = MAX_FOLDERS
+    for path, folders, files in os.walk(folder):
+        folders_left -= 1
+        if folders_left < 0:
+            raise SandboxUnavailable(
+                f"looking for denied files below {folder} takes more than {MAX_FOLDERS} folders, so nothing was run; "
+                "allow less than the whole folder"
+            )
+        found += [name for name in (f"{path}/{name}" for name in (*folders, *files)) if _is_match(name, tests)]
+    return found
+
+
+def _is_match(path: str, tests: Sequence[re.Pattern[str]]) -> bool:
+    return any(test.fullmatch(path) for test in tests)
 
 
 def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
@@ -136,7 +168,7 @@ def _fixed_part(pattern: str) -> tuple[str, str]:
     """The leading components without a wild card, and the rest."""
     parts = pattern.split("/")
     for at, part in enumerate(parts):
-        if any(character in part for character in "*?["):
+        if is_glob(part):
             return "/".join(parts[:at]) or "/", "/".join(parts[at:])
     return pattern, ""
 

@@ -14,7 +14,7 @@ from functools import cache
 import msgspec
 
 from spindle.errors import SandboxUnavailable
-from spindle.policy.deny import translate
+from spindle.policy.deny import is_denied, is_glob, translate
 from spindle.policy.sandbox import Boundary, is_below
 from spindle.process.sandbox.launch import Launch
 
@@ -123,7 +123,26 @@ def profile(boundary: Boundary) -> Profile:
         patterns = dict.fromkeys(glob_regex(canonical(pattern)) for pattern in boundary.denied)
         names = " ".join(f"(regex {given('HIDE', pattern)})" for pattern in patterns)
         parts.append(f"\n; What may not even be read.\n(deny file-read* file-write* {names})\n")
+        if moved := _stays(roots, [canonical(pattern) for pattern in boundary.denied if not is_glob(pattern)]):
+            names = " ".join(f"(literal {given('STAY', path)})" for path in moved)
+            parts.append(f"(deny file-write-unlink {names})\n")
     return Profile("".join(parts), parameters)
+
+
+def _refuse_the_impossible(boundary: Boundary) -> None:
+    rules = boundary.rules
+    if rules is None:
+        return
+    reason = None
+    if not rules.shows_everything:
+        reason = "lets only some paths be read"
+    elif any(is_denied(path, rules.denied) for path in (*rules.plain("read"), *rules.plain("write"))):
+        reason = "opens paths inside of denied ones"
+    if reason is not None:
+        raise SandboxUnavailable(
+            f"the permission profile {reason}, which the sandbox of macOS is not made to enforce here, so nothing was "
+            "run; let `:root` be read and deny what is to be hidden"
+        )
 
 
 def _writable(root: str, kept: Sequence[tuple[str, str]]) -> str:
@@ -175,6 +194,7 @@ def glob_regex(pattern: str) -> str:
 
 def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -> Launch:
     """The command line that confines `argv`. There is no launcher to outlive: it becomes the command."""
+    _refuse_the_impossible(boundary)
     for key, value in (("pids_max", boundary.fence.pids_max), ("memory_max", boundary.fence.memory_max)):
         if value:
             raise SandboxUnavailable(
