@@ -187,7 +187,7 @@ _SPINDLE = Table(
 _USED = {
     "model": STR,
     "model_provider": STR,
-    "model_reasoning_effort": one_of(*EFFORTS, "max", "ultra", "persistent"),  # the last three: what SDKs may pass
+    "model_reasoning_effort": one_of(*EFFORTS, "persistent"),  # the last one: what SDKs may pass
     "model_reasoning_summary": one_of(*SUMMARIES),
     "model_verbosity": one_of("low", "medium", "high"),
     "model_context_window": POSITIVE,

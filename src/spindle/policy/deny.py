@@ -25,10 +25,10 @@ def absolute_patterns(patterns: Sequence[str], folders: Sequence[str]) -> tuple[
     found: dict[str, None] = {}
     for pattern in patterns:
         for start in ("",) if pattern.startswith("/") else folders:
-            whole = os.path.normpath(f"{start}/{pattern}")
+            whole = os.path.normpath(f"{escape(start)}/{pattern}")
             found[whole] = None
             fixed, rest = _fixed_part(whole)
-            found[os.path.normpath(f"{os.path.realpath(fixed)}/{rest}")] = None
+            found[os.path.normpath(f"{escape(os.path.realpath(fixed))}/{rest}")] = None
     return tuple(found)
 
 
@@ -39,9 +39,21 @@ def is_glob(pattern: str) -> bool:
     return any(character in pattern for character in "*?[")
 
 
+def escape(path: str) -> str:
+    """A pattern that means this path and no other, whatever characters are in it."""
+    return re.sub(r"([*?[])", r"[\1]", path) if is_glob(path) else path
+
+
+def only_path(pattern: str) -> str | None:
+    """The one path that a pattern means; None when it has wild cards."""
+    if not is_glob(pattern):
+        return pattern
+    return None if is_glob(re.sub(r"\[[*?[]\]", "", pattern)) else re.sub(r"\[([*?[])\]", r"\1", pattern)
+
+
 def matches(pattern: str, path: str) -> bool:
     """Does the pattern name this very path? `path` must be resolved."""
-    return pattern == path or (is_glob(pattern) and _compiled(pattern).fullmatch(path) is not None)
+    return _compiled(pattern).fullmatch(path) is not None
 
 
 def is_denied(path: str, patterns: Sequence[str]) -> bool:
@@ -133,7 +145,8 @@ def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
 
 def absent(patterns: Sequence[str]) -> list[str]:
     """Patterns that name one path which does not exist."""
-    return [pattern for pattern in patterns if not _fixed_part(pattern)[1] and not os.path.lexists(pattern)]
+    paths = [path for pattern in patterns if (path := only_path(pattern)) is not None]
+    return [path for path in paths if not os.path.lexists(path)]
 
 
 def _walk(folder: str, test: re.Pattern[str], deepest: int) -> Iterator[tuple[str, bool]]:
@@ -167,10 +180,12 @@ def _may_be_ours(folder: str) -> bool:
 def _fixed_part(pattern: str) -> tuple[str, str]:
     """The leading components without a wild card, and the rest."""
     parts = pattern.split("/")
+    fixed: list[str] = []
     for at, part in enumerate(parts):
-        if is_glob(part):
-            return "/".join(parts[:at]) or "/", "/".join(parts[at:])
-    return pattern, ""
+        if (name := only_path(part)) is None:
+            return "/".join(fixed) or "/", "/".join(parts[at:])
+        fixed.append(name)
+    return "/".join(fixed) or "/", ""
 
 
 @lru_cache(maxsize=256)

@@ -27,14 +27,14 @@ _NAME_SERVERS = "/etc/resolv.conf"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule with an absolute path or glob."""
+    """A rule with an absolute path, or a glob where it denies."""
 
     pattern: str
     access: Access
+    is_glob: bool = False
 
-    @property
-    def is_glob(self) -> bool:
-        return deny.is_glob(self.pattern)
+    def names(self, path: str) -> bool:
+        return deny.matches(self.pattern, path) if self.is_glob else self.pattern == path
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Rules(msgspec.Struct, frozen=True):
         if deny.is_denied(real, self.closed):
             return "deny"
         while True:
-            found = {rule.access for rule in self.rules if deny.matches(rule.pattern, real)}
+            found = {rule.access for rule in self.rules if rule.names(real)}
             if found:
                 return next(access for access in ACCESSES if access in found)
             if real == "/":
@@ -64,7 +64,8 @@ class Rules(msgspec.Struct, frozen=True):
     @property
     def denied(self) -> tuple[str, ...]:
         """Absolute paths and globs of what is closed by name."""
-        named = [rule.pattern for rule in self.rules if rule.access == "deny" and rule.pattern != "/"]
+        rules = [rule for rule in self.rules if rule.access == "deny" and rule.pattern != "/"]
+        named = (rule.pattern if rule.is_glob else deny.escape(rule.pattern) for rule in rules)
         return tuple(dict.fromkeys((*named, *self.closed)))
 
     @property
@@ -81,9 +82,9 @@ def rules_at(profile: PermissionProfile, cwd: str, env: Mapping[str, str], is_pl
     for rule in profile.rules:
         patterns = _patterns(rule.place, profile, cwd, env)
         if rule.access == "deny":
-            denied += [Rule(pattern, "deny") for pattern in deny.absolute_patterns(patterns, ())]
+            denied += map(denying, deny.absolute_patterns(patterns, ()))
         else:
-            granted += [Rule(pattern, rule.access) for pattern in patterns]
+            granted += [Rule(path, rule.access) for path in map(deny.only_path, patterns) if path is not None]
     writable = [rule.pattern for rule in granted if rule.access == "write"]
     rules: dict[Rule, None] = {}
     for rule in granted:
@@ -95,6 +96,11 @@ def rules_at(profile: PermissionProfile, cwd: str, env: Mapping[str, str], is_pl
         if is_sure:
             rules[Rule(os.path.realpath(rule.pattern), rule.access)] = None
     return Rules((*rules, *denied))
+
+
+def denying(pattern: str) -> Rule:
+    path = deny.only_path(pattern)
+    return Rule(pattern, "deny", is_glob=True) if path is None else Rule(path, "deny")
 
 
 def pinned(profile: PermissionProfile, cwd: str) -> PermissionProfile:
@@ -110,6 +116,7 @@ def pinned(profile: PermissionProfile, cwd: str) -> PermissionProfile:
 
 
 def _patterns(place: str, profile: PermissionProfile, cwd: str, env: Mapping[str, str]) -> list[str]:
+    """Where a rule holds, as absolute globs."""
     if not place.startswith(":"):
         return [place]
     name, _, below = place.partition("/")
@@ -137,4 +144,5 @@ def _workspace(profile: PermissionProfile, cwd: str) -> list[str]:
 
 
 def _below(base: str, rest: str) -> str:
-    return f"{base.rstrip('/')}/{rest}" if rest else base
+    """A pattern: of `rest` wild cards may be wild, of `base` none is."""
+    return f"{deny.escape(base.rstrip('/'))}/{rest}" if rest else deny.escape(base)

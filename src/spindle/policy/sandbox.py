@@ -133,9 +133,9 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
         """What holds for a command that a person or a rule let out of the sandbox; None = nothing does."""
         if self.policy.permissions is None or not self.policy.permissions.denies:
             return None
-        from spindle.policy.permissions import Rule, Rules
+        from spindle.policy.permissions import Rule, Rules, denying
 
-        denied = tuple(Rule(pattern, "deny") for pattern in self.denied)
+        denied = map(denying, self.denied)
         return msgspec.structs.replace(
             self,
             policy=msgspec.structs.replace(self.policy, network_access=True),

@@ -17,7 +17,7 @@ STRICT_TO_LOOSE = ("untrusted", "on-request", "on-failure", "never")
 """Approval policies from the one that asks most to the one that asks never."""
 SANDBOX_MODES = ("read-only", "workspace-write", "danger-full-access")
 PERSONALITIES = ("friendly", "pragmatic", "none")
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 SUMMARIES = ("auto", "concise", "detailed", "none")
 
 

@@ -14,7 +14,7 @@ from functools import cache
 import msgspec
 
 from spindle.errors import SandboxUnavailable
-from spindle.policy.deny import is_denied, is_glob, translate
+from spindle.policy.deny import is_denied, only_path, translate
 from spindle.policy.sandbox import Boundary, is_below
 from spindle.process.sandbox.launch import Launch
 
@@ -110,7 +110,8 @@ def profile(boundary: Boundary) -> Profile:
         parts.append(
             _writable(given("ROOT", root), [(given("KEEP", path), given("FOLD", folded(path))) for path in kept])
         )
-    if stays := _stays(roots, protected):
+    named = [canonical(path) for path in map(only_path, boundary.denied) if path is not None]
+    if stays := _stays(roots, [*protected, *named]):
         names = " ".join(f"(literal {given('STAY', path)})" for path in stays)
         parts.append(f"(deny file-write-unlink {names})\n")
     parts.append(_NETWORK if boundary.has_network else "\n(allow system-socket (socket-domain AF_UNIX))\n")
@@ -123,9 +124,6 @@ def profile(boundary: Boundary) -> Profile:
         patterns = dict.fromkeys(glob_regex(canonical(pattern)) for pattern in boundary.denied)
         names = " ".join(f"(regex {given('HIDE', pattern)})" for pattern in patterns)
         parts.append(f"\n; What may not even be read.\n(deny file-read* file-write* {names})\n")
-        if moved := _stays(roots, [canonical(pattern) for pattern in boundary.denied if not is_glob(pattern)]):
-            names = " ".join(f"(literal {given('STAY', path)})" for path in moved)
-            parts.append(f"(deny file-write-unlink {names})\n")
     return Profile("".join(parts), parameters)
 
 
@@ -189,7 +187,11 @@ def _literal(character: str) -> str:
 
 def glob_regex(pattern: str) -> str:
     """The pattern for a glob of `deny_read` and what is below it."""
-    return f"^{translate(pattern, _either_case, lambda inside: inside.replace('[', ''))}(/|$)"
+    return f"^{translate(pattern, _either_case, _in_class)}(/|$)"
+
+
+def _in_class(inside: str) -> str:
+    return inside if inside == "[" else inside.replace("[", "")
 
 
 def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -> Launch:
