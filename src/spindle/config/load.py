@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spindle.config.keys import FEATURES, KEYS, PROFILE
-from spindle.config.kinds import Layer, Table, check_layer, describe, dotted, resolve_path
+from spindle.config.kinds import Layer, Table, check_layer, describe, dotted, idle_keys, resolve_path
 from spindle.config.policies import Policies, defaults_for, resolve_policies
 from spindle.config.project_layer import (
     drop_forbidden,
@@ -16,6 +16,7 @@ from spindle.config.project_layer import (
     project_layers,
     rule_folders,
 )
+from spindle.config.protective import refuse_what_protects
 from spindle.config.providers import build_providers, choose_provider
 from spindle.config.requirements import Requirements, read_requirements
 from spindle.config.schema import Config
@@ -117,6 +118,9 @@ def load_config(
         reader.warnings.append("`instructions` is ignored; use developer_instructions or an AGENTS.md file")
     if merged.get("features", {}).get("exec_policy", FEATURES["exec_policy"][1]):
         merged["rule_folders"] = rule_folders(cwd, home, trust, markers, system_dir, only_system=ignore_rules)
+    if strict and reader.idle:
+        reader.warnings.append(f"these keys have no effect in Spindle: {', '.join(dict.fromkeys(reader.idle))}")
+    refuse_what_protects(merged, reader.place)
     merged["hooks"] = reader.hooks(merged.get("features", {}), skip_consent=skip_hook_consent)
     return _build(merged, home, cwd, trust, policies, limits, provider, providers, reader)
 
@@ -128,6 +132,7 @@ class _Reader:
         self.strict = strict
         self.warnings: list[str] = []
         self.origins: dict[str, str] = {}
+        self.idle: list[str] = []
         self._layers: dict[str, Layer] = {}
         self._unknown: dict[str, int] = {}
         self._hook_tables: list[tuple[str, str, Any]] = []
@@ -159,6 +164,7 @@ class _Reader:
     def check(self, layer: Layer, table: Table) -> None:
         check_layer(layer, table, self._on_unknown)
         self._layers[layer.label] = layer
+        self.idle += idle_keys(layer.values, table)
         if "permissions" in layer.values:
             from spindle.config.permissions import resolve_roots  # only for those who have profiles
 
@@ -182,9 +188,10 @@ class _Reader:
     def place(self, path: tuple[str, ...]) -> str:
         """Where a value of the merged configuration was set: the file and the line, as near as can be."""
         name = dotted(path)
-        label = self.origins.get(name) or next((at for key, at in self.origins.items() if key.startswith(name)), "")
-        layer = self._layers.get(label)
-        return layer.place(path) if layer is not None else label or "configuration"
+        layer = self._layers.get(self.origins.get(name, ""))
+        if layer is None:  # a table: whoever has it
+            layer = next((one for one in self._layers.values() if one.has(path)), None)
+        return layer.place(path) if layer is not None else "configuration"
 
     def permissions(self, merged: Mapping[str, Any], uses_profile: bool | None) -> Any:
         """The policy of the permission profile in use; None when a mode is."""
@@ -272,6 +279,7 @@ def _build(
         "providers": providers,
         "trust_level": trust.level,
         "warnings": reader.warnings,
+        "idle_keys": tuple(dict.fromkeys(reader.idle)),
         "origins": reader.origins,
         "model": merged.get("model") or None,
         "base_instructions": _instructions(merged),
@@ -285,7 +293,9 @@ def _build(
         "environment": _environment(merged.get("shell_environment_policy", {})),
         "skills_include_instructions": skills.get("include_instructions", True),
         "disabled_skills": _disabled_skills(skills.get("config", ())),
-        "web_search": limits.search_mode(_web_search(merged, policies.sandbox.is_full_access)),
+        "web_search": limits.search_mode(
+            _web_search(merged, policies.sandbox.is_full_access), is_full_access=policies.sandbox.is_full_access
+        ),
         "view_image": tools.get("view_image", True),
         "update_plan": tools.get("update_plan", {}).get("enabled", True),
         "features": _features(merged.get("features", {})),

@@ -107,9 +107,9 @@ class _Profile:
         """The profile with all that it extends."""
         here = ("permissions", name)
         if name in extended_by:
-            raise self._wrong(
-                (*here, "extends"), f"the profiles extend each other in a circle: {' → '.join((*extended_by, name))}"
-            )
+            circle = " → ".join((*extended_by, name))
+            last = ("permissions", extended_by[-1], "extends")
+            raise self._wrong(last, f"the profiles extend each other in a circle: {circle}")
         table = self._table(self._tables[name], here)
         for key in table:
             if key not in _PROFILE_KEYS:

@@ -69,8 +69,12 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     search_modes: tuple[str, ...] | None = None
     login_shell: bool = True
 
-    def search_mode(self, wanted: str) -> str:
-        return wanted if self.search_modes is None or wanted in self.search_modes else self.search_modes[0]
+    def search_mode(self, wanted: str, *, is_full_access: bool) -> str:
+        if self.search_modes is None:
+            return wanted
+        if is_full_access and "live" not in self.search_modes:
+            return "disabled"  # with full access even what is cached is asked for live
+        return wanted if wanted in self.search_modes else self.search_modes[0]
 
     def allows_profile(self, name: str) -> bool:
         return self.profiles is None or self.profiles.get(name, False)

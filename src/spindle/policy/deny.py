@@ -15,6 +15,8 @@ from spindle.errors import SandboxUnavailable
 
 MAX_FOLDERS = 20_000
 """How many folders one look for matches may enter. Beyond, the sandbox refuses rather than miss one."""
+MAX_INNER_FOLDERS = 2000
+"""How many denied folders are looked through for files that have another name outside of them."""
 
 
 def absolute_patterns(patterns: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
@@ -25,10 +27,10 @@ def absolute_patterns(patterns: Sequence[str], folders: Sequence[str]) -> tuple[
     found: dict[str, None] = {}
     for pattern in patterns:
         for start in ("",) if pattern.startswith("/") else folders:
-            whole = os.path.normpath(f"{escape(start)}/{pattern}")
+            whole = os.path.normpath(f"{escape(start)}/{pattern.lstrip('/')}")
             found[whole] = None
             fixed, rest = _fixed_part(whole)
-            found[os.path.normpath(f"{escape(os.path.realpath(fixed))}/{rest}")] = None
+            found[os.path.normpath(f"{escape(os.path.realpath(fixed)).rstrip('/')}/{rest}")] = None
     return tuple(found)
 
 
@@ -114,22 +116,43 @@ def _is_match(path: str, tests: Sequence[re.Pattern[str]]) -> bool:
     return any(test.fullmatch(path) for test in tests)
 
 
-def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """Further names, below `folders`, of those `paths` that are files with several names."""
+def with_several_names(paths: Sequence[str]) -> set[tuple[int, int]]:
+    """Device and inode of the files at `paths`, and in those that are folders, which have other names somewhere.
+
+    Folders are looked through as far as `MAX_INNER_FOLDERS` goes.
+    """
     wanted: set[tuple[int, int]] = set()
+    folders_left = MAX_INNER_FOLDERS
     for path in paths:
-        try:
-            status = os.lstat(path)
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-            wanted.add((status.st_dev, status.st_ino))
+        _note_names(path, wanted)
+        for folder, _, names in os.walk(path):
+            folders_left -= 1
+            if folders_left < 0:
+                return wanted
+            for name in names:
+                _note_names(f"{folder}/{name}", wanted)
+    return wanted
+
+
+def _note_names(path: str, wanted: set[tuple[int, int]]) -> None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        wanted.add((status.st_dev, status.st_ino))
+
+
+def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """Further names, below `folders`, of files with several names that are denied: `paths`, and what is in them."""
+    wanted = with_several_names(paths)
     if not wanted:
         return []
     found: list[str] = []
     folders_left = MAX_FOLDERS
     for folder in folders:
-        for path, _, names in os.walk(folder):
+        for path, below, names in os.walk(folder):
+            below[:] = [name for name in below if f"{path}/{name}" not in paths]
             folders_left -= 1
             if folders_left < 0:
                 raise SandboxUnavailable(

@@ -108,7 +108,7 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if status.st_nlink < 2 or os.path.isdir(real) or not self.denied:
             return True
-        return not any(_is_same_file(status, denied) for denied in deny.find_denied(self.denied))
+        return (status.st_dev, status.st_ino) not in deny.with_several_names(deny.find_denied(self.denied))
 
     def protected(self) -> tuple[str, ...]:
         """What stays read-only below the roots, existing or not, as it is now. Outside of them everything does."""
@@ -330,13 +330,6 @@ def absolute(path: str, folder: str) -> str:
 def is_below(path: str, folder: str) -> bool:
     """`path` is `folder`, or inside it. Both must be resolved; an empty folder holds nothing."""
     return bool(folder) and (path == folder or path.startswith(folder.rstrip("/") + "/"))
-
-
-def _is_same_file(status: os.stat_result, path: str) -> bool:
-    try:
-        return os.path.samestat(status, os.stat(path))
-    except OSError:
-        return False
 
 
 def _git_pointer(path: str) -> str | None:
