@@ -89,6 +89,7 @@ def fingerprint(server: McpServer) -> str:
         "http_headers": dict(sorted(server.http_headers.items())),
         "env_http_headers": dict(sorted(server.env_http_headers.items())),
         "default_tools_approval_mode": server.default_tools_approval_mode,
+        **({"tool_approval_modes": server.tool_approval_modes} if server.tool_approval_modes else {}),
         "enabled_tools": server.enabled_tools,
         "disabled_tools": server.disabled_tools,
         "scopes": server.scopes,

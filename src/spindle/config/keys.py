@@ -6,6 +6,7 @@ from spindle.config.kinds import (
     ANY,
     BOOL,
     COUNT,
+    IDLE,
     NUMBER,
     PATH,
     PATHS,
@@ -53,28 +54,32 @@ REFERENCE_FEATURES = _words("""
     exec_permission_approvals experimental_use_freeform_apply_patch experimental_use_unified_exec_tool
     experimental_windows_sandbox external_migration fast_mode ghost_commit goals guardian_approval
     image_detail_original image_generation imagegenext in_app_browser include_apply_patch_tool js_repl
-    js_repl_tools_only memories memory_tool multi_agent parallel plugins powershell_utf8 prevent_idle_sleep
-    realtime_conversation remote_control remote_models remote_plugin request_permissions request_permissions_tool
-    responses_websockets responses_websockets_v2 rmcp_client runtime_metrics search_tool shell_zsh_fork
-    skill_env_var_dependency_prompt skill_mcp_dependency_install skills skip_host_skill_discovery sqlite
-    streamable_shell telepathy tool_call_mcp_elicitation tool_search tool_suggest tui2 tui_app_server
+    js_repl_tools_only memories memory_tool multi_agent network_proxy parallel plugins powershell_utf8
+    prevent_idle_sleep realtime_conversation remote_control remote_models remote_plugin request_permissions
+    request_permissions_tool responses_websockets responses_websockets_v2 rmcp_client runtime_metrics search_tool
+    shell_zsh_fork skill_env_var_dependency_prompt skill_mcp_dependency_install skills skip_host_skill_discovery
+    sqlite streamable_shell telepathy tool_call_mcp_elicitation tool_search tool_suggest tui2 tui_app_server
     use_legacy_landlock use_linux_sandbox_bwrap view_image_tool voice_transcription web_search
     workspace_dependencies workspace_owner_usage_nudge
 """)
-"""Flags of the reference program that Spindle has no use for: accepted without a word."""
+"""Flags of the reference program that Spindle has no use for."""
 
 _REFERENCE_ONLY = _words("""
-    analytics approvals_reviewer apps audio auto_review background_terminal_max_timeout commit_attribution debug
-    default_permissions desktop experimental_realtime_start_instructions experimental_realtime_ws_backend_prompt
-    experimental_realtime_ws_base_url experimental_realtime_ws_mode experimental_realtime_ws_model
-    experimental_realtime_ws_startup_context experimental_resume experimental_thread_config_endpoint
+    allow_symlinked_codex_home analytics approvals_reviewer apps apps_mcp_product_sku audio auto_review
+    background_terminal_max_timeout browser_use cloud commit_attribution computer_use credential_broker credentials
+    debug desktop experimental_realtime_start_instructions experimental_realtime_webrtc_call_base_url
+    experimental_realtime_ws_backend_prompt experimental_realtime_ws_base_url experimental_realtime_ws_mode
+    experimental_realtime_ws_model experimental_realtime_ws_startup_context experimental_resume
+    experimental_thread_config_endpoint experimental_thread_store experimental_thread_store_endpoint
     experimental_use_exec_command_tool experimental_use_freeform_apply_patch experimental_use_rmcp_client
-    experimental_use_unified_exec_tool feedback forced_chatgpt_workspace_id ghost_snapshot
-    include_apps_instructions js_repl_node_module_dirs js_repl_node_path marketplaces mcp_oauth_callback_port
-    mcp_oauth_callback_url memories model_availability_nux model_auto_compact_token_limit_scope
-    model_max_output_tokens model_reasoning_summary_format notice otel permissions plan_mode_reasoning_effort
-    plugins preferred_auth_method realtime requirements sqlite_home suppress_unstable_features_warning tool_suggest
-    tui windows windows_wsl_setup_acknowledged zsh_path
+    experimental_use_unified_exec_tool feedback forced_chatgpt_workspace_id ghost_snapshot goals
+    include_apps_instructions include_collaboration_mode_instructions js_repl_node_module_dirs js_repl_node_path
+    marketplaces mcp_enterprise_managed_auth mcp_oauth_callback_port mcp_oauth_callback_url
+    mcp_optional_startup_grace_ms memories model_auto_compact_token_limit_scope model_availability_nux
+    model_max_output_tokens model_post_turn_compact_threshold_percent model_reasoning_summary_format notice
+    orchestrator otel plan_mode_reasoning_effort plugins preferred_auth_method realtime requirements
+    responses_api_metadata sqlite_home suppress_unstable_features_warning thread_unload_delay_secs tool_suggest tui
+    windows windows_wsl_setup_acknowledged zsh_path
 """)
 
 _PROVIDER = Table(
@@ -96,10 +101,10 @@ _PROVIDER = Table(
         "ca_file": PATH,
         "client_cert": PATH,
         "client_key": PATH,
-        "supports_websockets": ANY,
-        "websocket_connect_timeout_ms": ANY,
-        "auth": ANY,
-        "aws": ANY,
+        "supports_websockets": IDLE,
+        "websocket_connect_timeout_ms": IDLE,
+        "auth": IDLE,
+        "aws": IDLE,
     },
     each=True,
 )
@@ -126,6 +131,7 @@ _MCP_SERVER = Table(
         "scopes": STRINGS,
         "default_tools_approval_mode": one_of("auto", "prompt", "approve"),
         "supports_parallel_tool_calls": BOOL,
+        "tools": Table({"approval_mode": one_of("auto", "prompt", "approve")}, each=True, is_open=True),
     },
     each=True,
     is_open=True,
@@ -187,7 +193,7 @@ _SPINDLE = Table(
 _USED = {
     "model": STR,
     "model_provider": STR,
-    "model_reasoning_effort": one_of(*EFFORTS, "max", "ultra", "persistent"),  # the last three: what SDKs may pass
+    "model_reasoning_effort": one_of(*EFFORTS, "persistent"),  # the last one: what SDKs may pass
     "model_reasoning_summary": one_of(*SUMMARIES),
     "model_verbosity": one_of("low", "medium", "high"),
     "model_context_window": POSITIVE,
@@ -208,6 +214,8 @@ _USED = {
         f"one of {', '.join(APPROVAL_POLICIES)}", (str, dict), APPROVAL_POLICIES
     ),  # or a `granular` table
     "sandbox_mode": one_of(*SANDBOX_MODES),
+    "default_permissions": STR,
+    "permissions": Kind("tables", (dict,)),  # checked by `permissions`, which knows what each name may hold
     "sandbox_workspace_write": Table(
         {
             "writable_roots": PATHS,
@@ -234,7 +242,7 @@ _USED = {
     "include_environment_context": BOOL,
     "web_search": one_of("disabled", "cached", "live"),
     "tools": Table({"web_search": ANY, "view_image": BOOL, "update_plan": Table({"enabled": BOOL})}, is_open=True),
-    "features": Table(dict.fromkeys(FEATURES, BOOL) | dict.fromkeys(REFERENCE_FEATURES, ANY)),
+    "features": Table(dict.fromkeys(FEATURES, BOOL) | dict.fromkeys(REFERENCE_FEATURES, IDLE)),
     "mcp_servers": _MCP_SERVER,
     "mcp_oauth_credentials_store": one_of("auto", "file", "keyring"),
     "model_providers": _PROVIDER,
@@ -265,17 +273,12 @@ _USED = {
     "spindle": _SPINDLE,
 }
 
-PROFILE = Table(dict.fromkeys(_REFERENCE_ONLY, ANY) | _USED)
+PROFILE = Table(dict.fromkeys(_REFERENCE_ONLY, IDLE) | _USED)
 """What a profile may hold: any top-level key."""
 
 KEYS = Table({**PROFILE.keys, "profiles": Table(PROFILE.keys, each=True)})
 """What a configuration file may hold."""
 
-REQUIREMENTS = Table(
-    {"allowed_approval_policies": STRINGS, "allowed_sandbox_modes": STRINGS},
-    is_open=True,
-)
-"""What an administrator's requirements.toml may hold."""
 
 NOT_FOR_PROJECTS = _words("""
     model_provider model_providers chatgpt_base_url openai_base_url oss_provider experimental_realtime_ws_base_url

@@ -37,6 +37,8 @@ class Table(msgspec.Struct, frozen=True):
 
 
 ANY = Kind("any value", (object,))
+IDLE = Kind("any value, without effect", (object,))
+"""A key of the reference program that Spindle knows and has no use for."""
 STR = Kind("a string", (str,))
 BOOL = Kind("true or false", (bool,))
 POSITIVE = Kind("an integer of 1 or more", (int,), minimum=1)
@@ -65,6 +67,14 @@ class Layer(msgspec.Struct, kw_only=True):
     """The file's text, to find the line of a key."""
     is_project: bool = False
 
+    def has(self, path: tuple[str, ...]) -> bool:
+        values: Any = self.values
+        for name in path:
+            if not isinstance(values, dict) or name not in values:
+                return False
+            values = values[name]
+        return True
+
     def place(self, path: tuple[str, ...]) -> str:
         """`FILE:LINE`, or what comes nearest to it."""
         if not self.text:
@@ -81,6 +91,23 @@ Unknown = Callable[[Layer, tuple[str, ...], Mapping[str, Any]], None]
 def check_layer(layer: Layer, table: Table, unknown: Unknown) -> None:
     """Check every value of `layer` and resolve its paths in place. `unknown` hears of keys that `table` has not."""
     _check_table(layer, layer.values, table, (), unknown)
+
+
+def idle_keys(values: Mapping[str, Any], table: Table, path: tuple[str, ...] = ()) -> list[str]:
+    """The keys that are accepted and change nothing, dotted; `values` have been checked."""
+    found: list[str] = []
+    for key, value in values.items():
+        kind = table.keys.get(key) or (table.named if isinstance(value, dict) else None)
+        here = (*path, key)
+        if kind is IDLE or (kind is None and table.is_open):
+            found.append(dotted(here))
+        elif isinstance(kind, Table) and kind.array:
+            found += [name for entry in value for name in idle_keys(entry, kind, here)]
+        elif isinstance(kind, Table) and kind.each:
+            found += [name for inner in value for name in idle_keys(value[inner], kind, (*here, inner))]
+        elif isinstance(kind, Table):
+            found += idle_keys(value, kind, here)
+    return list(dict.fromkeys(found))
 
 
 def _check_table(layer: Layer, values: dict[str, Any], table: Table, path: tuple[str, ...], unknown: Unknown) -> None:
@@ -118,7 +145,7 @@ def _check_nested(layer: Layer, value: Any, table: Table, path: tuple[str, ...],
 
 
 def _check_value(layer: Layer, value: Any, kind: Kind, path: tuple[str, ...]) -> None:
-    if kind is ANY:
+    if kind is ANY or kind is IDLE:
         return
     # The exact type: a boolean is an integer to Python, but not to a person.
     if type(value) not in kind.types:

@@ -6,10 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from spindle.config.keys import FEATURES, KEYS, PROFILE
-from spindle.config.kinds import Layer, Table, check_layer, describe, dotted, resolve_path
+from spindle.config.kinds import Layer, Table, check_layer, describe, dotted, idle_keys, resolve_path
 from spindle.config.policies import Policies, defaults_for, resolve_policies
 from spindle.config.project_layer import (
     drop_forbidden,
@@ -18,14 +16,17 @@ from spindle.config.project_layer import (
     project_layers,
     rule_folders,
 )
+from spindle.config.protective import refuse_what_protects
 from spindle.config.providers import build_providers, choose_provider
-from spindle.config.schema import Config, SpindleConfig
+from spindle.config.requirements import Requirements, read_requirements
+from spindle.config.schema import Config
 from spindle.config.sources import merge, overrides_layer, read_layer, read_text, resolve_home
+from spindle.config.spindle_table import build_spindle
 from spindle.config.trust import Trust, find_trust
 from spindle.errors import ConfigError
 from spindle.model.provider import Provider
 from spindle.policy.environment import EnvironmentPolicy
-from spindle.protocol.request import Prices
+from spindle.protocol.quote import visible
 from spindle.workspace.files import is_regular
 
 _MAX_UNKNOWN_KEYS = 10
@@ -57,11 +58,13 @@ def load_config(
     home = resolve_home(env)
     reader = _Reader(strict)
     own: dict[str, Any] = {}
+    uses_profile: bool | None = None
     for folder, source in ((system_dir, "system"), *(() if ignore_user_config else ((home, "user"),))):
         reader.take_hook_file(f"{folder}/hooks.json", source)
         if (layer := read_layer(f"{folder}/config.toml")) is not None:
             reader.take_hooks(layer, source, f"{folder}/config.toml")
             reader.check(layer, KEYS)
+            uses_profile = _says_profile(layer, uses_profile)
             merge(own, layer, reader.origins)
 
     above = [overrides_layer(overrides, config or {}, cwd)]
@@ -85,16 +88,29 @@ def load_config(
     for layer in project_layers(cwd, home, trust, markers, reader.warnings):
         drop_forbidden(layer, reader.warnings)
         reader.check(layer, KEYS)
-        drop_loosening(layer, own, defaults, reader.warnings)
+        drop_loosening(layer, own, defaults, reader.warnings, uses_profile=bool(uses_profile))
+        uses_profile = _says_profile(layer, uses_profile)
         described |= dict.fromkeys(layer.values.get("mcp_servers", ()), layer.label)
         merge(merged, layer, reader.origins)
     for path in project_hook_files(cwd, home, trust, markers, reader.warnings):
         reader.take_hook_file(path, "project")
+    for layer in above:
+        uses_profile = _says_profile(layer, uses_profile)
     merged = _merged(merged, above, reader.origins)
     merged["add_dirs"] = extra_roots
     merged["mcp_project_files"] = described
 
-    policies = resolve_policies(merged, defaults, system_dir, headless=headless, warnings=reader.warnings)
+    limits = read_requirements(system_dir)
+    policies = resolve_policies(
+        merged,
+        defaults,
+        limits,
+        profile=reader.permissions(merged, uses_profile),
+        headless=headless,
+        warnings=reader.warnings,
+    )
+    if not limits.login_shell:
+        merged["allow_login_shell"] = False
     providers = build_providers(merged, reader.origins, env, reader.warnings)
     provider_id = merged.get("model_provider") or "openai"
     provider = choose_provider(provider_id, providers, reader.origins.get("model_provider", "default"))
@@ -102,8 +118,11 @@ def load_config(
         reader.warnings.append("`instructions` is ignored; use developer_instructions or an AGENTS.md file")
     if merged.get("features", {}).get("exec_policy", FEATURES["exec_policy"][1]):
         merged["rule_folders"] = rule_folders(cwd, home, trust, markers, system_dir, only_system=ignore_rules)
+    if strict and reader.idle:
+        reader.warnings.append(f"these keys have no effect in Spindle: {', '.join(dict.fromkeys(reader.idle))}")
+    refuse_what_protects(merged, reader.place)
     merged["hooks"] = reader.hooks(merged.get("features", {}), skip_consent=skip_hook_consent)
-    return _build(merged, home, cwd, trust, policies, provider, providers, reader)
+    return _build(merged, home, cwd, trust, policies, limits, provider, providers, reader)
 
 
 class _Reader:
@@ -113,6 +132,8 @@ class _Reader:
         self.strict = strict
         self.warnings: list[str] = []
         self.origins: dict[str, str] = {}
+        self.idle: list[str] = []
+        self._layers: dict[str, Layer] = {}
         self._unknown: dict[str, int] = {}
         self._hook_tables: list[tuple[str, str, Any]] = []
         self._hook_files: list[tuple[str, Any]] = []
@@ -142,6 +163,12 @@ class _Reader:
 
     def check(self, layer: Layer, table: Table) -> None:
         check_layer(layer, table, self._on_unknown)
+        self._layers[layer.label] = layer
+        self.idle += idle_keys(layer.values, table)
+        if "permissions" in layer.values:
+            from spindle.config.permissions import resolve_roots  # only for those who have profiles
+
+            resolve_roots(layer)
         if (count := self._unknown.get(layer.label, 0)) > _MAX_UNKNOWN_KEYS:
             self.warnings.append(f"{layer.label}: {count - _MAX_UNKNOWN_KEYS} more unknown keys")
 
@@ -157,6 +184,39 @@ class _Reader:
         if self.strict:
             raise ConfigError(message)
         self.warnings.append(message)
+
+    def place(self, path: tuple[str, ...]) -> str:
+        """Where a value of the merged configuration was set: the file and the line, as near as can be."""
+        name = dotted(path)
+        layer = self._layers.get(self.origins.get(name, ""))
+        if layer is None:  # a table: whoever has it
+            layer = next((one for one in self._layers.values() if one.has(path)), None)
+        return layer.place(path) if layer is not None else "configuration"
+
+    def permissions(self, merged: Mapping[str, Any], uses_profile: bool | None) -> Any:
+        """The policy of the permission profile in use; None when a mode is."""
+        tables, name = merged.get("permissions") or {}, merged.get("default_permissions")
+        if not tables and (name is None or not uses_profile):
+            return None
+        from spindle.config import permissions  # only for those who have profiles
+
+        permissions.check_profiles(tables, self.place)
+        if uses_profile is None:
+            raise ConfigError(
+                f"{self.place(('permissions',))}: there are permission profiles, and nothing says which one is used; "
+                f"set default_permissions to one of {', '.join(permissions.profile_names(tables))}"
+            )
+        policy = None
+        if name is not None:
+            policy = permissions.policy_of(name, tables, self.place, add_dirs=tuple(merged["add_dirs"]))
+        if uses_profile:
+            return policy
+        if policy is not None and policy.permissions is not None and policy.permissions.denies:
+            self.warnings.append(
+                f"the permission profile {name!r} is not in use because sandbox_mode is set by "
+                f"{self.origins.get('sandbox_mode', 'a flag')}; what it denies can be read"
+            )
+        return None
 
     def profile(self, name: str, home: str, own: Mapping[str, Any], overrides: Mapping[str, Any]) -> Layer:
         """The table `[profiles.NAME]`, else the file NAME.config.toml."""
@@ -174,8 +234,15 @@ class _Reader:
                 return layer
         raise ConfigError(
             f"profile {name!r} not found: there is neither a table [profiles.{dotted((name,))}] in {home}/config.toml "
-            f"nor a file {name!r}.config.toml in {home}"
+            f"nor a file {visible(name)}.config.toml in {home}"
         )
+
+
+def _says_profile(layer: Layer, before: bool | None) -> bool | None:
+    """Does a permission profile count now, or a mode? The last layer that names either decides; None = none did."""
+    if "default_permissions" in layer.values:
+        return True
+    return False if "sandbox_mode" in layer.values else before
 
 
 def _merged(base: Mapping[str, Any], layers: Sequence[Layer], origins: dict[str, str]) -> dict[str, Any]:
@@ -192,6 +259,7 @@ def _build(
     cwd: str,
     trust: Trust,
     policies: Policies,
+    limits: Requirements,
     provider: Provider,
     providers: dict[str, Provider],
     reader: _Reader,
@@ -211,6 +279,7 @@ def _build(
         "providers": providers,
         "trust_level": trust.level,
         "warnings": reader.warnings,
+        "idle_keys": tuple(dict.fromkeys(reader.idle)),
         "origins": reader.origins,
         "model": merged.get("model") or None,
         "base_instructions": _instructions(merged),
@@ -224,7 +293,9 @@ def _build(
         "environment": _environment(merged.get("shell_environment_policy", {})),
         "skills_include_instructions": skills.get("include_instructions", True),
         "disabled_skills": _disabled_skills(skills.get("config", ())),
-        "web_search": _web_search(merged, policies.sandbox.is_full_access),
+        "web_search": limits.search_mode(
+            _web_search(merged, policies.sandbox.is_full_access), is_full_access=policies.sandbox.is_full_access
+        ),
         "view_image": tools.get("view_image", True),
         "update_plan": tools.get("update_plan", {}).get("enabled", True),
         "features": _features(merged.get("features", {})),
@@ -236,7 +307,7 @@ def _build(
         "agents_max_depth": agents.get("max_depth", 1),
         "agent_roles": _agent_roles(agents, reader.warnings),
         "tui": tui if isinstance(tui := merged.get("tui", {}), dict) else {},
-        "spindle": _spindle(merged.get("spindle", {})),
+        "spindle": build_spindle(merged.get("spindle", {})),
     }
     return Config(**{**plain, **worked_out})
 
@@ -314,55 +385,3 @@ def _agent_roles(agents: Mapping[str, Any], warnings: list[str]) -> dict[str, An
     from spindle.config.roles import build_roles  # only for those who have any
 
     return build_roles(agents, warnings)
-
-
-def _fence(table: Mapping[str, Any]) -> Any:
-    from spindle.config.fence import build_fence  # only for those who have such a table
-
-    return build_fence(table)
-
-
-def _prices(key: str, given: Mapping[str, Any]) -> Prices:
-    if "input" not in given:
-        raise ConfigError(f"spindle.context.{key} needs `input`, the price of a token that is not cached")
-    try:
-        return msgspec.convert(given, Prices)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"spindle.context.{key}: {error}") from error
-
-
-def _spindle(table: Mapping[str, Any]) -> SpindleConfig:
-    if not table:
-        return SpindleConfig()
-    sandbox, limits, context = table.get("sandbox", {}), table.get("limits", {}), table.get("context", {})
-    log = table.get("log", {})
-    found: dict[str, Any] = {
-        "jit_tools": table.get("jit_tools"),
-        "agents_md_untrusted": table.get("agents_md_untrusted"),
-        "environment_extras": table.get("environment_extras"),
-        "compact_keep": table.get("compact_keep"),
-        "compact_keep_tools": table.get("compact_keep_tools"),
-        "image_tool_output": table.get("image_tool_output"),
-        "memory": table.get("memory"),
-        "offload_outputs": table.get("offload_outputs"),
-        "nested_agents_md": table.get("nested_agents_md"),
-        "recollection": context.get("recollection"),
-        "context_mode": context.get("mode"),
-        "context_rule": context.get("rule"),
-        "context_prices": _prices("prices", context["prices"]) if "prices" in context else None,
-        "context_model_prices": {
-            name: _prices(f"model_prices.{name}", given) for name, given in context.get("model_prices", {}).items()
-        },
-        "fence": _fence(sandbox) if sandbox else None,
-        "mask_secrets": table.get("secrets", {}).get("mask"),
-        "unmasked_variables": table.get("secrets", {}).get("ignore"),
-        "agents_max_tokens": table.get("agents", {}).get("max_tokens"),
-        "agents_max_requests": table.get("agents", {}).get("max_requests"),
-        "max_steps": limits.get("max_steps"),
-        "turn_timeout_s": limits.get("turn_timeout_sec"),
-        "sse_event_max_bytes": limits.get("sse_event_max_bytes"),
-        "log_level": log.get("level"),
-        "log_file": log.get("file"),
-    }
-    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
-    return SpindleConfig(**{name: value for name, value in given.items() if value is not None})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def find_line(text: str, path: tuple[str, ...]) -> int | None:
-    """The line that sets `path`, or that opens the table or inline table it stands in."""
+    """The line that sets `path`, or that opens it, the table it stands in, or the first table inside of it."""
     table: tuple[str, ...] = ()
     opened: int | None = None
     for number, raw in enumerate(text.split("\n"), start=1):
@@ -15,6 +15,8 @@ def find_line(text: str, path: tuple[str, ...]) -> int | None:
                 opened = number
                 if table == path:
                     return number
+            elif path == table[: len(path)] and opened is None:
+                opened = number
         elif "=" in line and not line.startswith("#"):
             key = (*table, *split_key(line.partition("=")[0]))
             if len(key) > len(table) and key == path[: len(key)]:

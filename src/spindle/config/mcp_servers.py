@@ -44,6 +44,9 @@ def _server(name: str, table: Mapping[str, Any], origins: Mapping[str, str], pro
         fields["startup_timeout_s"] = float(table["startup_timeout_sec"])
     elif "startup_timeout_ms" in table:
         fields["startup_timeout_s"] = table["startup_timeout_ms"] / 1000
+    if "tools" in table:
+        modes = {name: tool.get("approval_mode") for name, tool in sorted(table["tools"].items())}
+        fields["tool_approval_modes"] = {name: mode for name, mode in modes.items() if mode is not None}
     if "tool_timeout_sec" in table:
         fields["tool_timeout_s"] = float(table["tool_timeout_sec"])
     return McpServer(name=name, project_file=project_file, **fields)

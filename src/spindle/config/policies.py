@@ -7,12 +7,10 @@ from typing import Any
 
 import msgspec
 
-from spindle.config.keys import REQUIREMENTS
-from spindle.config.kinds import Layer, check_layer
-from spindle.config.sources import read_layer
+from spindle.config.requirements import Requirements
 from spindle.config.trust import Trust
 from spindle.errors import ConfigError
-from spindle.protocol.settings import SANDBOX_MODES, STRICT_TO_LOOSE, SandboxPolicy
+from spindle.protocol.settings import SandboxPolicy
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,18 +35,22 @@ def defaults_for(trust: Trust, *, headless: bool) -> tuple[str, str]:
 
 
 def resolve_policies(
-    merged: Mapping[str, Any], defaults: tuple[str, str], system_dir: str, *, headless: bool, warnings: list[str]
+    merged: Mapping[str, Any],
+    defaults: tuple[str, str],
+    limits: Requirements,
+    *,
+    profile: SandboxPolicy | None,
+    headless: bool,
+    warnings: list[str],
 ) -> Policies:
+    """`profile` is the permission profile that takes the place of `sandbox_mode`, if one does."""
     approval: Any = merged.get("approval_policy", defaults[0])
     if isinstance(approval, dict):
         approval = "on-request"
     if headless:
         # Nobody is there to answer, whatever the files say.
         approval = "never"
-    mode: Any = merged.get("sandbox_mode", defaults[1])
-    allowed_approval, allowed_sandbox = _requirements(system_dir)
-    approval = _within("approval_policy", approval, allowed_approval, system_dir, warnings)
-    mode = _within("sandbox_mode", mode, allowed_sandbox, system_dir, warnings)
+    approval = _within("approval_policy", approval, limits.approval_policies, limits.file, warnings)
     details = merged.get("sandbox_workspace_write", {})
     workspace_write = SandboxPolicy(
         mode="workspace-write",
@@ -57,38 +59,48 @@ def resolve_policies(
         exclude_tmpdir_env_var=details.get("exclude_tmpdir_env_var", False),
         exclude_slash_tmp=details.get("exclude_slash_tmp", False),
     )
+    if profile is not None:
+        sandbox = _profile_within(profile, merged["default_permissions"], limits, warnings)
+    else:
+        mode: Any = merged.get("sandbox_mode", defaults[1])
+        mode = _within("sandbox_mode", mode, limits.sandbox_modes, limits.file, warnings)
+        sandbox = workspace_write if mode == "workspace-write" else SandboxPolicy(mode=mode)
     return Policies(
         approval=approval,
-        sandbox=workspace_write if mode == "workspace-write" else SandboxPolicy(mode=mode),
+        sandbox=sandbox,
         workspace_write=workspace_write,
-        allowed_approval=allowed_approval,
-        allowed_sandbox=allowed_sandbox,
+        allowed_approval=limits.approval_policies,
+        allowed_sandbox=limits.sandbox_modes,
     )
 
 
-def _requirements(system_dir: str) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """The administrator's lists, strictest value first; None = no limit."""
-    layer = read_layer(f"{system_dir}/requirements.toml")
-    if layer is None:
-        return None, None
-    check_layer(layer, REQUIREMENTS, lambda *_: None)
-    return (
-        _allowed(layer, "allowed_approval_policies", STRICT_TO_LOOSE),
-        _allowed(layer, "allowed_sandbox_modes", SANDBOX_MODES),
+def _profile_within(policy: SandboxPolicy, name: str, limits: Requirements, warnings: list[str]) -> SandboxPolicy:
+    """What an administrator does not let be written is taken out of a profile; what it denies stays denied."""
+    if not limits.allows_profile(name):
+        raise ConfigError(f"the permission profile {name!r} is not allowed by {limits.file}; choose another")
+    allowed = limits.sandbox_modes
+    mode = "danger-full-access" if policy.permissions and _writes_everywhere(policy) else policy.mode
+    if allowed is None or mode in allowed:
+        return policy
+    if "read-only" not in allowed or mode == "read-only":
+        raise ConfigError(
+            f"the permission profile {name!r} amounts to {mode}, which is not allowed by {limits.file}; choose another"
+        )
+    warnings.append(
+        f"the permission profile {name!r} amounts to {mode}, which is not allowed by {limits.file}; nothing can be "
+        "written"
     )
+    profile = policy.permissions and policy.permissions.read_only()
+    return SandboxPolicy(mode="read-only", network_access=policy.network_access and bool(profile), permissions=profile)
 
 
-def _allowed(layer: Layer, key: str, known: tuple[str, ...]) -> tuple[str, ...] | None:
-    if key not in layer.values:
-        return None
-    allowed = tuple(value for value in known if value in layer.values[key])
-    if not allowed:
-        raise ConfigError(f"{layer.place((key,))}: {key} allows none of {', '.join(known)}")
-    return allowed
+def _writes_everywhere(policy: SandboxPolicy) -> bool:
+    profile = policy.permissions
+    return profile is not None and any(rule.place == ":root" and rule.access == "write" for rule in profile.rules)
 
 
-def _within(key: str, value: str, allowed: tuple[str, ...] | None, system_dir: str, warnings: list[str]) -> Any:
+def _within(key: str, value: str, allowed: tuple[str, ...] | None, file: str, warnings: list[str]) -> Any:
     if allowed is None or value in allowed:
         return value
-    warnings.append(f"{key} = {value!r} is not allowed by {system_dir}/requirements.toml; using {allowed[0]!r}")
+    warnings.append(f"{key} = {value!r} is not allowed by {file}; using {allowed[0]!r}")
     return allowed[0]

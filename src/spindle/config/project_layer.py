@@ -78,13 +78,20 @@ def drop_forbidden(layer: Layer, warnings: list[str]) -> None:
             warnings.append(f"{place}: {key} is ignored: a project file cannot set it")
 
 
-def drop_loosening(layer: Layer, users: Mapping[str, Any], defaults: tuple[str, str], warnings: list[str]) -> None:
-    """Take out sandbox and approval values that allow more than the user's own (or else default) ones."""
+def drop_loosening(
+    layer: Layer, users: Mapping[str, Any], defaults: tuple[str, str], warnings: list[str], *, uses_profile: bool
+) -> None:
+    """Take out sandbox and approval values that allow more than the user's own (or else default) ones.
+
+    Any mode would take the place of the user's permission profile, and open what that denies.
+    """
     default_approval, default_sandbox = defaults
     policy = layer.values.get("approval_policy")
     own_policy = users.get("approval_policy", default_approval)
     if policy is not None and _rank(policy) > _rank(own_policy):
         _drop(layer, ("approval_policy",), layer.values, warnings)
+    if uses_profile and "sandbox_mode" in layer.values:
+        _drop(layer, ("sandbox_mode",), layer.values, warnings)
     mode = layer.values.get("sandbox_mode")
     own_mode = users.get("sandbox_mode", default_sandbox)
     if mode is not None and SANDBOX_MODES.index(mode) > SANDBOX_MODES.index(own_mode):

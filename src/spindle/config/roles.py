@@ -62,6 +62,12 @@ def _file_values(name: str, path: str | None, warnings: list[str]) -> dict[str, 
     if layer is None:
         raise ConfigError(f"agents.{name}.config_file: there is no file {path!r}")
     description = layer.values.pop("description", "")
+    for key in ("default_permissions", "permissions"):
+        if key in layer.values:
+            raise ConfigError(
+                f"{layer.place((key,))}: {key} cannot be set for a role of sub-agents, which have the profile of their "
+                "parent; use sandbox_mode to take rights away"
+            )
     check_layer(layer, PROFILE, lambda *_: None)
     if unused := sorted(set(layer.values) - set(_FROM_FILE)):
         warnings.append(f"{layer.label}: {', '.join(unused)} has no effect for a role of sub-agents")

@@ -86,6 +86,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     origins: dict[str, str] = {}
     """Where each value was set: dotted key → file, `-c`, or `command line`."""
 
+    idle_keys: tuple[str, ...] = ()
+    """Keys of the reference program that are set and have no effect here; `doctor` and `--strict-config` name them."""
+
     model: str | None = None
     """The model's slug; None = the first of the catalogue."""
     model_reasoning_effort: str | None = None

@@ -242,7 +242,7 @@ class Briefing:
     def _may_read(self, settings: ThreadSettings) -> Callable[[str], bool]:
         """We read outside of the sandbox, so what is denied inside must not come in by a link to it."""
         options = self._options
-        if not options.fence.deny_read:
+        if not options.fence.deny_read and settings.sandbox.permissions is None:
             return lambda path: True
         drawn = boundary_of(
             settings.sandbox, cwd=settings.cwd, env=options.environment, home=options.home, fence=options.fence

@@ -329,7 +329,8 @@ def _short(text: str) -> str:
 def _consequence(sandboxed: bool, boundary: Boundary) -> str:
     """What a yes lets the command reach."""
     if not sandboxed:
-        return "it runs without the sandbox: it can write wherever you can and use the network"
+        but = "" if boundary.let_out() is None else "; what your permission profile denies stays closed"
+        return f"it runs without the sandbox: it can write wherever you can and use the network{but}"
     network = "it can use the network" if boundary.has_network else "no network"
     if not boundary.roots:
         return f"it runs in the sandbox: it can write nothing, {network}"

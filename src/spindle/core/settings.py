@@ -69,9 +69,9 @@ def _folder(path: str) -> str:
 
 
 def _sandbox(value: Any, current: SandboxPolicy) -> SandboxPolicy:
-    """A bare mode name keeps the other values of the current policy."""
+    """A bare mode name keeps the other values of the current policy, and takes the place of a permission profile."""
     if isinstance(value, str):
-        return msgspec.structs.replace(current, mode=SandboxPolicy.from_wire(value).mode)
+        return msgspec.structs.replace(current, mode=SandboxPolicy.from_wire(value).mode, permissions=None)
     try:
         return SandboxPolicy.from_wire(value)
     except ConfigError as error:

@@ -95,8 +95,12 @@ def _config(parsed: Parsed, checks: list[Check]) -> Config | None:
     files = sorted({origin for origin in config.origins.values() if origin.startswith("/")})
     checks.append(Check("config", OK, ", ".join(files) or "no file; everything has its default"))
     checks.extend(Check("config", WARN, warning) for warning in config.warnings)
+    if config.idle_keys:
+        checks.append(Check("config", NOTE, f"keys without effect in Spindle: {', '.join(config.idle_keys)}"))
     trust = config.trust_level or "unknown, so its own settings are not used"
-    mode = f"{config.sandbox.mode}, approvals {config.approval_policy}"
+    profile = config.sandbox.permissions
+    named = f" (permission profile {visible(profile.name)})" if profile is not None else ""
+    mode = f"{config.sandbox.mode}{named}, approvals {config.approval_policy}"
     checks.append(Check("this folder", NOTE, f"{trust}; a session here starts with {mode}"))
     return config
 

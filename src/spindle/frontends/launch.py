@@ -81,6 +81,8 @@ def flags_from(parsed: Parsed) -> dict[str, Any]:
         flags |= {"approval_policy": "on-request", "sandbox_mode": "workspace-write"}
     if (sandbox := parsed.value("sandbox")) is not None:
         flags["sandbox_mode"] = sandbox
+    if (permissions := parsed.value("permission_profile")) is not None:
+        flags["default_permissions"] = permissions
     if (policy := parsed.value("ask_for_approval")) is not None:
         flags["approval_policy"] = policy
     if bypass:

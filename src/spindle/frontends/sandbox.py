@@ -18,11 +18,6 @@ from spindle.protocol.settings import SandboxPolicy
 
 _SYSTEMS = {"linux": "linux", "macos": "darwin"}
 """Older releases of Codex want the system named first; to them it is a subcommand."""
-_PROFILES = {
-    ":read-only": "read-only",
-    ":workspace": "workspace-write",
-    ":danger-full-access": "danger-full-access",
-}
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
@@ -53,7 +48,9 @@ def run(parsed: Parsed, words: list[str]) -> int:
 
 
 def _config(parsed: Parsed) -> Config:
-    wanted = _mode(parsed)
+    wanted, profile = _mode(parsed), parsed.value("permission_profile")
+    if wanted is not None and profile is not None:
+        raise UsageError(f"both a mode ({wanted}) and a permission profile ({profile}) are given; give one of them")
     if wanted is not None:
         parsed.values["sandbox"] = wanted
     config = config_from(parsed, headless=True)
@@ -64,11 +61,7 @@ def _config(parsed: Parsed) -> Config:
 
 def _mode(parsed: Parsed) -> str | None:
     """The mode that the command line names, by whichever option; the configuration decides when it names none."""
-    profile = parsed.value("permission_profile")
-    if profile is not None and profile not in _PROFILES:
-        raise UsageError(f"unknown profile {profile!r}; use one of {', '.join(_PROFILES)}, or --mode")
-    named = [parsed.value("mode"), parsed.value("sandbox"), profile and _PROFILES[profile]]
-    modes = {mode for mode in named if mode}
+    modes = {mode for mode in (parsed.value("mode"), parsed.value("sandbox")) if mode}
     if parsed.flag("full_auto"):
         modes.add("workspace-write")
     if len(modes) > 1:

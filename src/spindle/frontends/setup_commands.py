@@ -227,7 +227,7 @@ SANDBOX = Command(
             SANDBOX_MODES,
         ),
         Option(("--network",), FLAG, "leave the network reachable"),
-        Option(("-P", "--permission-profile"), VALUE, "the same by its name in Codex: :workspace, …", "NAME"),
+        Option(("-P", "--permission-profile"), VALUE, "the permission profile to run it under: :workspace, …", "NAME"),
     ),
     common=(*CONFIG, *PERMISSIONS),
     verbatim_from=0,

@@ -350,14 +350,15 @@ def _under(text: str) -> str:
 
 def sandbox_line(policy: SandboxPolicy) -> str:
     """`workspace-write [workdir, /tmp, $TMPDIR] (network access enabled)` and its like."""
+    profile = f" (profile {visible(policy.permissions.name)})" if policy.permissions is not None else ""
     if policy.mode != "workspace-write":
-        return policy.mode
+        return policy.mode + profile
     roots = ["workdir"]
     roots += [] if policy.exclude_slash_tmp else ["/tmp"]
     roots += [] if policy.exclude_tmpdir_env_var else ["$TMPDIR"]
     roots += policy.writable_roots
     network = " (network access enabled)" if policy.network_access else ""
-    return f"workspace-write [{', '.join(roots)}]{network}"
+    return f"workspace-write [{', '.join(roots)}]{network}{profile}"
 
 
 def printable(text: str) -> str:

@@ -43,6 +43,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """What `spindle mcp login` asks for."""
     default_tools_approval_mode: str | None = None
     """When a person is asked before one of its tools is used: `auto` = unless it only reads, `prompt`, `approve`."""
+    tool_approval_modes: dict[str, str] = {}
+    """The same for single tools, by their names: `[mcp_servers.NAME.tools.TOOL] approval_mode`."""
     supports_parallel_tool_calls: bool = False
     """Whether several of its tools may run at the same time."""
     project_file: str | None = None

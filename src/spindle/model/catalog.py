@@ -18,7 +18,9 @@ LEVEL_DESCRIPTIONS = {
     "low": "Quick answers for simple tasks",
     "medium": "A balance of speed and depth for everyday work",
     "high": "More depth for hard problems",
-    "xhigh": "The greatest depth, for the hardest problems",
+    "xhigh": "Great depth for very hard problems",
+    "max": "The greatest depth, for the hardest problems",
+    "ultra": "The greatest depth, with parts of the work given to helpers",
 }
 
 
@@ -42,6 +44,14 @@ class TruncationPolicy(msgspec.Struct, frozen=True):
 
     mode: str = "bytes"
     limit: int = 10_000
+
+
+class ServiceTier(msgspec.Struct, frozen=True):
+    """A way to be served that can be asked for by `service_tier`."""
+
+    id: str
+    name: str = ""
+    description: str = ""
 
 
 class ModelMessages(msgspec.Struct, frozen=True):
@@ -80,6 +90,12 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     effective_context_window_percent: int = 95
     experimental_supported_tools: tuple[str, ...] = ()
     input_modalities: tuple[str, ...] = ("text", "image")
+    additional_speed_tiers: tuple[str, ...] = ()
+    service_tiers: tuple[ServiceTier, ...] = ()
+    default_service_tier: str | None = None
+    """Listed for clients; a request asks for a tier only when the user does."""
+    multi_agent_version: str | None = None
+    model_specialty: str | None = None
     prices: Prices | None = None
     """What its tokens cost, in US dollars for a million; catalogues of the reference program do not say."""
     known: bool = True
@@ -161,6 +177,11 @@ class Catalog:
     def listed(self) -> list[ModelInfo]:
         """Those a person is offered, best first."""
         return [model for model in self.models if model.visibility == "list"]
+
+    @property
+    def named(self) -> list[ModelInfo]:
+        """Those there are, listed or hidden, without the rows that stand for a whole line of models."""
+        return [model for model in self.models if model.visibility != "none"]
 
     @property
     def default_slug(self) -> str:

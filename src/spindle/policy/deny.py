@@ -15,6 +15,8 @@ from spindle.errors import SandboxUnavailable
 
 MAX_FOLDERS = 20_000
 """How many folders one look for matches may enter. Beyond, the sandbox refuses rather than miss one."""
+MAX_INNER_FOLDERS = 2000
+"""How many denied folders are looked through for files that have another name outside of them."""
 
 
 def absolute_patterns(patterns: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
@@ -25,11 +27,35 @@ def absolute_patterns(patterns: Sequence[str], folders: Sequence[str]) -> tuple[
     found: dict[str, None] = {}
     for pattern in patterns:
         for start in ("",) if pattern.startswith("/") else folders:
-            whole = os.path.normpath(f"{start}/{pattern}")
+            whole = os.path.normpath(f"{escape(start)}/{pattern.lstrip('/')}")
             found[whole] = None
             fixed, rest = _fixed_part(whole)
-            found[os.path.normpath(f"{os.path.realpath(fixed)}/{rest}")] = None
+            found[os.path.normpath(f"{escape(os.path.realpath(fixed)).rstrip('/')}/{rest}")] = None
     return tuple(found)
+
+
+Planted = Callable[[str, Sequence[str]], bool]
+
+
+def is_glob(pattern: str) -> bool:
+    return any(character in pattern for character in "*?[")
+
+
+def escape(path: str) -> str:
+    """A pattern that means this path and no other, whatever characters are in it."""
+    return re.sub(r"([*?[])", r"[\1]", path) if is_glob(path) else path
+
+
+def only_path(pattern: str) -> str | None:
+    """The one path that a pattern means; None when it has wild cards."""
+    if not is_glob(pattern):
+        return pattern
+    return None if is_glob(re.sub(r"\[[*?[]\]", "", pattern)) else re.sub(r"\[([*?[])\]", r"\1", pattern)
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Does the pattern name this very path? `path` must be resolved."""
+    return _compiled(pattern).fullmatch(path) is not None
 
 
 def is_denied(path: str, patterns: Sequence[str]) -> bool:
@@ -70,22 +96,63 @@ def find_denied(patterns: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """Further names, below `folders`, of those `paths` that are files with several names."""
+def find_below(folder: str, patterns: Sequence[str]) -> list[str]:
+    """What exists below a folder and matches, also inside of what matches itself. Raises when there is too much."""
+    tests = [_compiled(pattern) for pattern in patterns]
+    found: list[str] = []
+    folders_left = MAX_FOLDERS
+    for path, folders, files in os.walk(folder):
+        folders_left -= 1
+        if folders_left < 0:
+            raise SandboxUnavailable(
+                f"looking for denied files below {folder} takes more than {MAX_FOLDERS} folders, so nothing was run; "
+                "allow less than the whole folder"
+            )
+        found += [name for name in (f"{path}/{name}" for name in (*folders, *files)) if _is_match(name, tests)]
+    return found
+
+
+def _is_match(path: str, tests: Sequence[re.Pattern[str]]) -> bool:
+    return any(test.fullmatch(path) for test in tests)
+
+
+def with_several_names(paths: Sequence[str]) -> set[tuple[int, int]]:
+    """Device and inode of the files at `paths`, and in those that are folders, which have other names somewhere.
+
+    Folders are looked through as far as `MAX_INNER_FOLDERS` goes.
+    """
     wanted: set[tuple[int, int]] = set()
+    folders_left = MAX_INNER_FOLDERS
     for path in paths:
-        try:
-            status = os.lstat(path)
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-            wanted.add((status.st_dev, status.st_ino))
+        _note_names(path, wanted)
+        for folder, _, names in os.walk(path):
+            folders_left -= 1
+            if folders_left < 0:
+                return wanted
+            for name in names:
+                _note_names(f"{folder}/{name}", wanted)
+    return wanted
+
+
+def _note_names(path: str, wanted: set[tuple[int, int]]) -> None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        wanted.add((status.st_dev, status.st_ino))
+
+
+def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """Further names, below `folders`, of files with several names that are denied: `paths`, and what is in them."""
+    wanted = with_several_names(paths)
     if not wanted:
         return []
     found: list[str] = []
     folders_left = MAX_FOLDERS
     for folder in folders:
-        for path, _, names in os.walk(folder):
+        for path, below, names in os.walk(folder):
+            below[:] = [name for name in below if f"{path}/{name}" not in paths]
             folders_left -= 1
             if folders_left < 0:
                 raise SandboxUnavailable(
@@ -101,7 +168,8 @@ def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
 
 def absent(patterns: Sequence[str]) -> list[str]:
     """Patterns that name one path which does not exist."""
-    return [pattern for pattern in patterns if not _fixed_part(pattern)[1] and not os.path.lexists(pattern)]
+    paths = [path for pattern in patterns if (path := only_path(pattern)) is not None]
+    return [path for path in paths if not os.path.lexists(path)]
 
 
 def _walk(folder: str, test: re.Pattern[str], deepest: int) -> Iterator[tuple[str, bool]]:
@@ -135,10 +203,12 @@ def _may_be_ours(folder: str) -> bool:
 def _fixed_part(pattern: str) -> tuple[str, str]:
     """The leading components without a wild card, and the rest."""
     parts = pattern.split("/")
+    fixed: list[str] = []
     for at, part in enumerate(parts):
-        if any(character in part for character in "*?["):
-            return "/".join(parts[:at]) or "/", "/".join(parts[at:])
-    return pattern, ""
+        if (name := only_path(part)) is None:
+            return "/".join(fixed) or "/", "/".join(parts[at:])
+        fixed.append(name)
+    return "/".join(fixed) or "/", ""
 
 
 @lru_cache(maxsize=256)

@@ -28,11 +28,37 @@ def narrowed_sandbox(own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_c
     if (own, cwd) == (limit, limit_cwd) or limit.mode == "danger-full-access":
         return own
     has_network = own.has_network and limit.has_network
+    if own.permissions is not None or limit.permissions is not None:
+        return _narrowed_profile(own, cwd, limit, limit_cwd, has_network)
     if "read-only" in (own.mode, limit.mode):
         return SandboxPolicy(mode="read-only", network_access=has_network)
     if limit.mode == "external-sandbox":
         return msgspec.structs.replace(limit if own.is_full_access else own, network_access=has_network)
     return _narrowed_roots(own, cwd, limit, limit_cwd, has_network)
+
+
+def _narrowed_profile(
+    own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_cwd: str, has_network: bool
+) -> SandboxPolicy:
+    """A permission profile is on one side at least. What it denies stays denied, wherever its owner works; written is
+    only what is sure to be writable on both sides."""
+    from spindle.policy.permissions import pinned  # only for those who have profiles
+
+    policy, place = (limit, limit_cwd) if limit.permissions is not None else (own, cwd)
+    assert policy.permissions is not None
+    profile = pinned(policy.permissions, place)
+    if own.permissions == limit.permissions:
+        both_write = True
+    elif own.permissions is not None and limit.permissions is not None:
+        rules = (*profile.rules, *(rule for rule in pinned(own.permissions, cwd).rules if rule.access == "deny"))
+        profile = msgspec.structs.replace(profile, rules=rules)
+        both_write = False
+    else:
+        other = own if policy is limit else limit
+        both_write = other.is_full_access or (other.mode == "workspace-write" and cwd == limit_cwd and policy is limit)
+    if both_write:
+        return msgspec.structs.replace(policy, network_access=has_network, permissions=profile)
+    return SandboxPolicy(mode="read-only", network_access=has_network, permissions=profile.read_only())
 
 
 def _narrowed_roots(

@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from spindle.protocol.settings import SandboxPolicy
+
+if TYPE_CHECKING:
+    from spindle.policy.permissions import Rules
 
 PROTECTED_NAMES = (".git", ".codex", ".agents")
 """Read-only directly below every writable root, also while they do not exist: what is run later, outside."""
@@ -62,6 +65,10 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     """Where the agent is installed, if below a root: what is written there runs outside with its next start."""
     denied: tuple[str, ...] = ()
     """Absolute globs of what may not be read."""
+    rules: Rules | None = None
+    """What a permission profile says of every path, where one is in use."""
+    is_let_out: bool = False
+    """For what a person or a rule let out of the sandbox: only what is denied by name stays closed."""
     fence: Fence = Fence()
 
     @property
@@ -80,30 +87,73 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
         own = (*self.homes, *self.programs)
         if not any(is_below(real, root) for root in self.roots) or any(is_below(real, path) for path in own):
             return False
-        return self.may_read(real) and not any(_is_protected(real, root, self.fence.protected) for root in self.roots)
+        if self.rules is not None and self.rules.access(real) != "write":
+            return False
+        return self.may_read(real) and not any(self._is_protected(real, root) for root in self.roots)
 
     def may_read(self, path: str) -> bool:
         """May a tool read `path`? Another name of a denied file is denied like the first."""
-        if self.is_full_access or not self.denied:
+        if self.is_full_access or (self.rules is None and not self.denied):
             return True
         from spindle.policy import deny  # only for those who deny something
 
         real = os.path.realpath(absolute(path, self.cwd))
-        if deny.is_denied(real, self.denied):
+        if self.rules is not None and self.rules.access(real) == "deny":
+            return False
+        if self.rules is None and deny.is_denied(real, self.denied):
             return False
         try:
             status = os.stat(real)
         except OSError:
             return True
-        if status.st_nlink < 2 or os.path.isdir(real):
+        if status.st_nlink < 2 or os.path.isdir(real) or not self.denied:
             return True
-        return not any(_is_same_file(status, denied) for denied in deny.find_denied(self.denied))
+        return (status.st_dev, status.st_ino) not in deny.with_several_names(deny.find_denied(self.denied))
 
     def protected(self) -> tuple[str, ...]:
         """What stays read-only below the roots, existing or not, as it is now. Outside of them everything does."""
+        if self.is_let_out:
+            return ()
         paths = dict.fromkeys(path for root in self.roots for path in protected_paths(root, self.fence.protected))
         paths.update(dict.fromkeys((*self.homes, *self.programs)))
-        return tuple(path for path in paths if any(is_below(path, root) and path != root for root in self.roots))
+        if self.rules is not None:
+            paths.update(dict.fromkeys(self.rules.plain("read")))
+        return tuple(
+            path
+            for path in paths
+            if path not in self.granted and any(is_below(path, root) and path != root for root in self.roots)
+        )
+
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """What a permission profile lets be written by its very name, whatever else stays as it is around it."""
+        return self.roots if self.rules is not None else ()
+
+    def let_out(self) -> Boundary | None:
+        """What holds for a command that a person or a rule let out of the sandbox; None = nothing does."""
+        if self.policy.permissions is None or not self.policy.permissions.denies:
+            return None
+        from spindle.policy.permissions import Rule, Rules, denying
+
+        denied = map(denying, self.denied)
+        return msgspec.structs.replace(
+            self,
+            policy=msgspec.structs.replace(self.policy, network_access=True),
+            roots=("/",),
+            homes=(),
+            programs=(),
+            rules=Rules((Rule("/", "write"), *denied)),
+            is_let_out=True,
+        )
+
+    def _is_protected(self, real: str, root: str) -> bool:
+        # On a file system that folds case `.GIT` is `.git`; elsewhere refusing it costs nobody anything.
+        folded = real.casefold()
+        return any(
+            is_below(real, os.path.realpath(path)) or is_below(folded, path.casefold())
+            for path in protected_paths(root, self.fence.protected)
+            if not any(is_below(real, granted) and is_below(granted, path) for granted in self.granted)
+        )
 
 
 def boundary_of(
@@ -112,23 +162,54 @@ def boundary_of(
     """The boundary of a turn. `env` is what its commands are given, `home` the agent's folder."""
     fence = fence or Fence()
     homes = tuple(dict.fromkeys(path for path in (os.path.realpath(home) if home else "", agent_home(env)) if path))
-    roots = writable_roots(policy, cwd, env, homes)
+    rules = _rules(policy, cwd, env)
+    roots = writable_roots(policy, cwd, env, homes, rules)
     denied: tuple[str, ...] = ()
     if fence.deny_read:
         from spindle.policy import deny  # only for those who deny something
 
         denied = deny.absolute_patterns(fence.deny_read, tuple(dict.fromkeys((os.path.realpath(cwd), *roots))))
-    programs = _programs_below(roots)
-    return Boundary(policy=policy, cwd=cwd, roots=roots, homes=homes, programs=programs, denied=denied, fence=fence)
+    if rules is not None:
+        rules = msgspec.structs.replace(rules, closed=denied)
+        denied = rules.denied
+    return Boundary(
+        policy=policy,
+        cwd=cwd,
+        roots=roots,
+        homes=homes,
+        programs=_programs_below(roots),
+        denied=denied,
+        rules=rules,
+        fence=fence,
+    )
+
+
+def _rules(policy: SandboxPolicy, cwd: str, env: Mapping[str, str]) -> Rules | None:
+    if policy.permissions is None:
+        return None
+    from spindle.policy.permissions import rules_at  # only for those who have profiles
+
+    def is_planted(path: str, writable: Sequence[str]) -> bool:
+        return _is_led_by_link(path, {other: os.path.realpath(other) for other in (path, *writable)})
+
+    return rules_at(policy.permissions, cwd, env, is_planted)
 
 
 def writable_roots(
-    policy: SandboxPolicy, cwd: str, env: Mapping[str, str], homes: tuple[str, ...] | None = None
+    policy: SandboxPolicy,
+    cwd: str,
+    env: Mapping[str, str],
+    homes: tuple[str, ...] | None = None,
+    rules: Rules | None = None,
 ) -> tuple[str, ...]:
     """The folders a command may write below, real paths, in order: configured, cwd, /tmp, $TMPDIR.
 
     A link that lies in one of them can be the work of an earlier command: it adds nothing outside of them.
     """
+    if policy.permissions is not None:
+        rules = rules or _rules(policy, cwd, env)
+        real = dict.fromkeys(map(os.path.realpath, rules.plain("write") if rules is not None else ()))
+        return _without_own(tuple(real), (agent_home(env),) if homes is None else homes)
     if policy.mode != "workspace-write":
         return ()
     wanted = [*policy.writable_roots, cwd]
@@ -145,6 +226,10 @@ def writable_roots(
     roots = dict.fromkeys(
         path for root, path in real.items() if root not in planted or any(is_below(path, one) for one in sure)
     )
+    return _without_own(tuple(roots), homes)
+
+
+def _without_own(roots: tuple[str, ...], homes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(
         root for root in roots if not any(is_below(root, home) for home in homes) and not _is_system_folder(root)
     )
@@ -245,22 +330,6 @@ def absolute(path: str, folder: str) -> str:
 def is_below(path: str, folder: str) -> bool:
     """`path` is `folder`, or inside it. Both must be resolved; an empty folder holds nothing."""
     return bool(folder) and (path == folder or path.startswith(folder.rstrip("/") + "/"))
-
-
-def _is_protected(real: str, root: str, more: tuple[str, ...]) -> bool:
-    # On a file system that folds case `.GIT` is `.git`; elsewhere refusing it costs nobody anything.
-    folded = real.casefold()
-    return any(
-        is_below(real, os.path.realpath(path)) or is_below(folded, path.casefold())
-        for path in protected_paths(root, more)
-    )
-
-
-def _is_same_file(status: os.stat_result, path: str) -> bool:
-    try:
-        return os.path.samestat(status, os.stat(path))
-    except OSError:
-        return False
 
 
 def _git_pointer(path: str) -> str | None:

@@ -40,6 +40,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return self.boundary is not None and not self.boundary.is_full_access
 
     @property
+    def is_let_out(self) -> bool:
+        """A person or a rule let it out: all that may still hold is what is denied by name."""
+        return self.boundary is None or self.boundary.is_let_out
+
+    @property
     def lacks_network(self) -> bool:
         return self.boundary is not None and not self.boundary.is_full_access and not self.boundary.has_network
 

@@ -118,6 +118,8 @@ class Launcher:
             env["BASH_ENV"] = f"/proc/self/fd/{setup}"
         try:
             check_startable(argv, command.cwd, env)
+            if command.is_let_out or not command.is_confined:
+                self.let_go()  # a placeholder would be in the way of what a person let out
             launch = await sandbox.plan(
                 argv, boundary=command.boundary, cwd=command.cwd, env=env, home=self._home, tty=command.tty
             )
@@ -140,8 +142,6 @@ class Launcher:
     def _start(self, spec: spawn.SpawnSpec, on_output: Callable[[bytes], None]) -> spawn.Running:
         """Start it and keep the books: what runs, and what to take away when it is over."""
         release = spec.launch.release
-        if not spec.launch.is_confined:
-            self.let_go()  # a placeholder would be in the way of what a person let out
         try:
             if not spec.launch.has_launcher and self._watchdog is None:
                 kill.become_subreaper()

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, developer_message, encode_json
 from spindle.protocol.quote import visible
-from spindle.protocol.settings import SandboxPolicy
+from spindle.protocol.settings import PermissionProfile, SandboxPolicy
 
 MAX_BYTES = 6 * 1024
 MAX_PREFIXES = 100
+MAX_RULE_CHARS = 2000
 PROTECTED = (".git", ".codex", ".agents", ".vscode", ".envrc", ".husky")
 """What stays read-only below every writable root unless the user configured another list."""
 
@@ -36,10 +37,32 @@ def permissions_message(
 
 
 def _sandbox_part(sandbox: SandboxPolicy, protected: Sequence[str]) -> str:
+    if sandbox.permissions is not None:
+        return _profile_part(sandbox, sandbox.permissions, protected)
     template = text(f"sandbox_{sandbox.mode.replace('-', '_')}")
     return template.replace("{network}", "enabled" if sandbox.has_network else "restricted").replace(
         "{protected}", _join_names(protected)
     )
+
+
+def _profile_part(sandbox: SandboxPolicy, profile: PermissionProfile, protected: Sequence[str]) -> str:
+    """What a permission profile allows, rule by rule, in as many words as it takes."""
+    lines = [
+        f"- {heading}: {_join_names(places)}"
+        for heading, access in (("may be written", "write"), ("may be read", "read"), ("closed", "deny"))
+        if (places := [rule.place for rule in profile.rules if rule.access == access])
+    ]
+    filled = {
+        "{mode}": sandbox.mode,
+        "{name}": visible(profile.name),
+        "{network}": "enabled" if sandbox.has_network else "restricted",
+        "{protected}": _join_names(protected),
+        "{rules}": "\n".join(lines)[:MAX_RULE_CHARS],
+    }
+    template = text("sandbox_profile")
+    for mark, value in filled.items():
+        template = template.replace(mark, value)
+    return template
 
 
 def _roots_part(roots: Sequence[str]) -> str:

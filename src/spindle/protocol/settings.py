@@ -17,8 +17,44 @@ STRICT_TO_LOOSE = ("untrusted", "on-request", "on-failure", "never")
 """Approval policies from the one that asks most to the one that asks never."""
 SANDBOX_MODES = ("read-only", "workspace-write", "danger-full-access")
 PERSONALITIES = ("friendly", "pragmatic", "none")
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 SUMMARIES = ("auto", "concise", "detailed", "none")
+
+
+Access = Literal["deny", "write", "read"]
+ACCESSES: tuple[Access, ...] = ("deny", "write", "read")
+"""What a permission profile says of a path; of two that name the same one, the earlier counts."""
+
+
+class PathRule(msgspec.Struct, frozen=True, array_like=True):
+    """What a permission profile allows at a place and below it."""
+
+    place: str
+    """An absolute path or glob, or a name such as `:workspace_roots`, with or without a path or glob below it."""
+    access: Access
+
+
+class PermissionProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """A profile of `[permissions]` with all that it extends. What no rule names can be neither read nor written."""
+
+    name: str
+    rules: tuple[PathRule, ...] = ()
+    workspace_roots: tuple[str, ...] = ()
+    """What `:workspace_roots` means beside the working directory; absolute."""
+
+    @property
+    def can_write(self) -> bool:
+        return any(rule.access == "write" for rule in self.rules)
+
+    @property
+    def denies(self) -> bool:
+        """Does it name something that stays closed even for what a person lets out of the sandbox?"""
+        return any(rule.access == "deny" and rule.place != ":root" for rule in self.rules)
+
+    def read_only(self) -> PermissionProfile:
+        """The same without leave to write anything."""
+        rules = tuple(PathRule(rule.place, "read") if rule.access == "write" else rule for rule in self.rules)
+        return msgspec.structs.replace(self, rules=rules)
 
 
 class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +66,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     network_access: bool = False
     exclude_tmpdir_env_var: bool = False
     exclude_slash_tmp: bool = False
+    permissions: PermissionProfile | None = None
+    """Decides about every path where set; the mode is then only the nearest one there is."""
 
     @property
     def is_full_access(self) -> bool:
@@ -41,6 +79,13 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_wire(self) -> dict[str, Any]:
         """The tagged form of protocol v1 and of the rollout."""
+        if self.permissions is not None:
+            plain = msgspec.structs.replace(self, permissions=None).to_wire()
+            return {
+                **plain,
+                "network_access": self.network_access,
+                "permissions": msgspec.to_builtins(self.permissions),
+            }
         if self.mode == "workspace-write":
             return {
                 "type": self.mode,
@@ -66,12 +111,17 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
         roots = value.get("writable_roots") or ()
         if not isinstance(roots, list | tuple) or not all(isinstance(root, str) for root in roots):
             raise ConfigError("writable_roots must be a list of absolute paths")
+        try:
+            permissions = msgspec.convert(value.get("permissions"), PermissionProfile | None)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"the permissions of a sandbox policy cannot be read: {error}") from error
         return cls(
             mode=mode,
             writable_roots=tuple(roots),
             network_access=value.get("network_access") in (True, "enabled"),
             exclude_tmpdir_env_var=bool(value.get("exclude_tmpdir_env_var", False)),
             exclude_slash_tmp=bool(value.get("exclude_slash_tmp", False)),
+            permissions=permissions,
         )
 
 

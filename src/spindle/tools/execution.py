@@ -77,7 +77,7 @@ class Execution:
         return Command(
             argv=self.argv,
             cwd=permit.cwd or self.cwd,
-            boundary=ctx.boundary if permit.sandboxed else None,
+            boundary=ctx.boundary if permit.sandboxed else ctx.boundary.let_out(),
             tty=tty,
         )
 
@@ -86,12 +86,14 @@ class Execution:
 
         Who has approved a run inside is not asked again, nor is that yes taken for more than it was.
         """
-        if not command.is_confined or self._was_asked or not looks_denied(exit_code, output.peek().text()):
+        if not command.is_confined or command.is_let_out or self._was_asked:
+            return None
+        if not looks_denied(exit_code, output.peek().text()):
             return None
         if not await self._ctx.permit_retry(self.argv, cwd=self.cwd):
             return None
         self._bytes_left, self._deltas_left = DELTA_BYTES, DELTA_COUNT
-        return msgspec.structs.replace(command, boundary=None)
+        return msgspec.structs.replace(command, boundary=self._ctx.boundary.let_out())
 
     def begin(self) -> None:
         self._ctx.emit(

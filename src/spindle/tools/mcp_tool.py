@@ -23,7 +23,7 @@ class McpTool:
         # As they are now: a refresh may take the server away while a sub-agent still has its tools.
         spec = pool.specs[tool.server]
         self.parallel = spec.supports_parallel_tool_calls
-        self._approval_mode = spec.default_tools_approval_mode
+        self._approval_mode = spec.tool_approval_modes.get(tool.name, spec.default_tools_approval_mode)
         self._tool = tool
         self._pool = pool
 

@@ -128,7 +128,7 @@ def _is_fit(path: str, root: str | None, may_read: Callable[[str], bool], warnin
         warnings.append(f"{shown(path)} is left out: it is a link that leads out of the project")
         return False
     if not may_read(path):
-        warnings.append(f"{shown(path)} is left out: what it holds may not be read (spindle.sandbox.deny_read)")
+        warnings.append(f"{shown(path)} is left out: what it holds may not be read, say the sandbox settings")
         return False
     return True
 

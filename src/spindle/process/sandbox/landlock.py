@@ -157,6 +157,11 @@ def _known_to(version: int) -> int:
 
 def _refuse_the_impossible(boundary: Boundary) -> None:
     fence = boundary.fence
+    if (reason := _beyond_landlock(boundary)) is not None:
+        raise SandboxUnavailable(
+            f"the permission profile {reason}, which the Landlock back end cannot enforce, so nothing was run; use "
+            "another profile, or bubblewrap"
+        )
     asked = {"deny_read": boundary.denied, "pids_max": fence.pids_max, "memory_max": fence.memory_max}
     for key, value in asked.items():
         if value:
@@ -171,6 +176,20 @@ def _refuse_the_impossible(boundary: Boundary) -> None:
                     f"the agent's own folder {home} lies inside the writable folder {root}, and the Landlock back end "
                     "cannot keep it read-only there, so nothing was run; work in another folder, or use bubblewrap"
                 )
+
+
+def _beyond_landlock(boundary: Boundary) -> str | None:
+    """What a permission profile asks for that has no name here, in a few words."""
+    rules = boundary.rules
+    if rules is None:
+        return None
+    if any(rule.access == "deny" for rule in rules.rules if rule.pattern != "/"):
+        return "denies paths"
+    if not rules.shows_everything:
+        return "lets only some paths be read"
+    if any(is_below(path, root) for path in rules.plain("read") for root in boundary.roots):
+        return "keeps paths read-only inside of writable ones"
+    return None
 
 
 def restrict_thread(rules: Ruleset) -> None:

@@ -1,7 +1,8 @@
 """A boundary as mounts: what a confined program sees of the file system, and what of it it can change.
 
-Everything is there to be read; the writable roots are mounted over it, and over those, last, what is protected or may
-not be read. Where a protected name does not exist, a placeholder keeps it from being made (`guards`).
+Everything is there to be read, or what a permission profile names; the writable roots are mounted over it, and over
+those, last, what is protected or may not be read, and what a profile opens again inside of that. Where a protected name
+does not exist, a placeholder keeps it from being made (`guards`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _FIRST_PROCESS = "/proc/1"
 _EMPTY = ("--size", "4096", "--perms", "0555", "--tmpfs")
 """Half the price of a bind. Whoever makes it writable writes into memory that vanishes with the command."""
 _UNREADABLE_FOLDER = ("--size", "4096", "--perms", "0000", "--tmpfs")
+_PASSABLE_FOLDER = ("--size", "65536", "--perms", "0111", "--tmpfs")
+"""Not to be listed, but with something inside that may be reached by its name."""
 _MOST_DENIED = 500
 _MOST_SEARCHED = 2000
 
@@ -46,27 +49,46 @@ class Mounts:
         self._boundary = boundary
         self._has_tmpfs_options = has_tmpfs_options
         self.files: list[int] = []
-        self.roots = roots = [path for path in boundary.roots if os.path.isdir(path)]
+        self.roots = roots = [path for path in boundary.roots if _can_be_root(path, boundary)]
         _require_entrance(roots)
+        _require_view(boundary)
         protected = _protected(boundary, roots, launcher)
         denied, absent = _denied(boundary, roots)
+        self._again = _opened_again(boundary, [*protected, *denied])
         # A placeholder goes where the first missing folder would be made.
         wanted = dict.fromkeys(_first_missing(path, roots) for path in (*protected, *absent))
         self.held = guards.hold(wanted)
         # A placeholder holds nothing that could have another name.
         protected += _other_names(protected, [path for path in protected if path not in self.held], roots)
         closed = {os.path.dirname(path) for path in wanted if path not in self.held and _could_be_made(path)}
-        self.plan = ["--ro-bind", "/", "/"]
+        self.plan = ["--ro-bind", "/", "/"] if _shows_everything(boundary) else []
         if "/" in roots:  # a root of "/" must not uncover the host's devices
             self.plan += ["--bind", "/", "/", "--ro-bind", "/sys", "/sys"]
         self.plan += system_mounts(has_tmpfs_options=has_tmpfs_options)
+        for path in _shown(boundary):
+            self.plan += ("--ro-bind", path, path)
         # A root inside another would be covered by it if it came first.
-        for path in sorted({*roots, *closed, *_on_the_way(roots, [*protected, *denied])} - {"/"}):
+        for path in sorted({*roots, *closed, *_on_the_way(roots, [*protected, *denied])} - {"/"}, key=_components):
             self.plan += ("--ro-bind" if path in closed else "--bind", path, path)
-        for path in sorted({*protected, *wanted}):
-            self._protect(path)
-        for path in denied:
-            if _is_reachable(path, roots):
+        self._close(sorted({*protected, *wanted, *denied, *self._again}, key=_components), denied)
+        if not _shows_everything(boundary):
+            # Else the folders on the way to what is shown could be filled, with what nobody ever sees again.
+            self.plan += ("--remount-ro", "/")
+
+    def _close(self, paths: Iterable[str], denied: Collection[str]) -> None:
+        """What is protected, hidden, and opened again: outer ones first, so that the inner ones have the last word."""
+        hidden_or_opened: list[str] = []
+        for path in paths:
+            around = next((outer for outer in reversed(hidden_or_opened) if is_below(path, outer)), None)
+            if path in self._again:
+                hidden_or_opened.append(path)
+                self.plan += (self._again[path], path, path)
+            elif around in denied:
+                continue  # it cannot be seen, and a mount would show it
+            elif path not in denied:
+                self._protect(path)
+            elif _is_reachable(path, self.roots) and _is_shown(path, self._boundary):
+                hidden_or_opened.append(path)
                 self._hide(path)
 
     def _protect(self, path: str) -> None:
@@ -77,7 +99,8 @@ class Mounts:
 
     def _hide(self, path: str) -> None:
         if os.path.isdir(path):
-            self.plan += (*_UNREADABLE_FOLDER, path) if self._has_tmpfs_options else ("--tmpfs", path)
+            folder = _PASSABLE_FOLDER if any(is_below(inner, path) for inner in self._again) else _UNREADABLE_FOLDER
+            self.plan += (*folder, path) if self._has_tmpfs_options else ("--tmpfs", path)
         elif self._has_tmpfs_options:
             fd = os.memfd_create("denied", os.MFD_CLOEXEC)
             self.files.append(fd)
@@ -101,7 +124,7 @@ def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[
         elif _could_be_replaced(link):
             raise SandboxUnavailable(
                 f"{link} is a symbolic link, which a sandbox cannot keep from being replaced, so nothing was run; "
-                + _instead_of_link(path)
+                + _instead_of_link(path, boundary)
             )
     return sorted(found)
 
@@ -173,7 +196,9 @@ def _could_be_replaced(link: str) -> bool:
     return not folder.st_mode & stat.S_ISVTX or os.getuid() in (folder.st_uid, status.st_uid)
 
 
-def _instead_of_link(path: str) -> str:
+def _instead_of_link(path: str, boundary: Boundary) -> str:
+    if boundary.rules is not None and path in boundary.rules.plain("read"):
+        return "name what it leads to in the permission profile"
     if os.path.basename(path) in PROTECTED_NAMES:
         return "put the folder itself there, or use the read-only mode"
     return "put what it leads to there, or leave it out of `protected` under [spindle.sandbox]"
@@ -188,8 +213,13 @@ def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[s
     found: list[str] = []
     matched = deny.find_denied(boundary.denied)
     folders = tuple(dict.fromkeys((os.path.realpath(boundary.cwd), *roots)))
-    for path in sorted({*matched, *deny.other_names(matched, folders)}):
-        if not found or not is_below(path, found[-1]):
+    again = _named(boundary)
+    for folder in again:
+        if deny.is_denied(folder, boundary.denied):
+            matched += deny.find_below(folder, boundary.denied)
+    for path in sorted({*matched, *deny.other_names(matched, folders)}, key=_components):
+        outer = found[-1] if found else ""
+        if not is_below(path, outer) or any(is_below(path, inner) and is_below(inner, outer) for inner in again):
             found.append(path)
     if len(found) > _MOST_DENIED:
         raise SandboxUnavailable(
@@ -198,6 +228,59 @@ def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[s
         )
     absent = [path for path in deny.absent(boundary.denied) if any(is_below(path, root) for root in roots)]
     return found, absent
+
+
+def _opened_again(boundary: Boundary, closed: Sequence[str]) -> dict[str, str]:
+    """What a profile names inside of something that is protected or hidden, and how to mount it there."""
+    if boundary.rules is None or boundary.is_let_out:
+        return {}
+    writable = boundary.rules.plain("write")
+    inside = [path for path in _named(boundary) if any(is_below(path, other) and path != other for other in closed)]
+    return {path: "--bind" if path in writable else "--ro-bind" for path in inside if os.path.exists(path)}
+
+
+def _named(boundary: Boundary) -> list[str]:
+    """What a profile grants by name; real paths, which exist under no other."""
+    rules = boundary.rules
+    paths = (*rules.plain("read"), *rules.plain("write")) if rules is not None else ()
+    return [path for path in paths if path != "/" and os.path.realpath(path) == path]
+
+
+def _shows_everything(boundary: Boundary) -> bool:
+    return boundary.rules is None or boundary.rules.shows_everything
+
+
+def _shown(boundary: Boundary) -> list[str]:
+    """What to show where not everything is, without what is inside of it."""
+    if boundary.rules is None or boundary.rules.shows_everything:
+        return []
+    found: list[str] = []
+    for path in sorted({*boundary.rules.plain("read"), *boundary.rules.plain("write")}, key=_components):
+        if os.path.exists(path) and not any(is_below(path, outer) for outer in found):
+            found.append(path)
+    return found
+
+
+def _is_shown(path: str, boundary: Boundary) -> bool:
+    return _shows_everything(boundary) or any(is_below(path, outer) for outer in _shown(boundary))
+
+
+def _can_be_root(path: str, boundary: Boundary) -> bool:
+    """A folder; a profile may also let a single file be written."""
+    return os.path.isdir(path) or (boundary.rules is not None and os.path.isfile(path))
+
+
+def _require_view(boundary: Boundary) -> None:
+    if boundary.rules is not None and not boundary.may_read(boundary.cwd):
+        raise SandboxUnavailable(
+            f"the permission profile does not let the working folder {boundary.cwd} be read, so nothing was run; "
+            'name it under `filesystem`, for example by `":workspace_roots" = "read"`'
+        )
+
+
+def _components(path: str) -> list[str]:
+    """The order in which a folder comes right before what is inside of it."""
+    return path.split("/")
 
 
 def _first_missing(path: str, roots: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from functools import cache
 import msgspec
 
 from spindle.errors import SandboxUnavailable
-from spindle.policy.deny import translate
+from spindle.policy.deny import is_denied, only_path, translate
 from spindle.policy.sandbox import Boundary, is_below
 from spindle.process.sandbox.launch import Launch
 
@@ -110,7 +110,8 @@ def profile(boundary: Boundary) -> Profile:
         parts.append(
             _writable(given("ROOT", root), [(given("KEEP", path), given("FOLD", folded(path))) for path in kept])
         )
-    if stays := _stays(roots, protected):
+    named = [canonical(path) for path in map(only_path, boundary.denied) if path is not None]
+    if stays := _stays(roots, [*protected, *named]):
         names = " ".join(f"(literal {given('STAY', path)})" for path in stays)
         parts.append(f"(deny file-write-unlink {names})\n")
     parts.append(_NETWORK if boundary.has_network else "\n(allow system-socket (socket-domain AF_UNIX))\n")
@@ -124,6 +125,22 @@ def profile(boundary: Boundary) -> Profile:
         names = " ".join(f"(regex {given('HIDE', pattern)})" for pattern in patterns)
         parts.append(f"\n; What may not even be read.\n(deny file-read* file-write* {names})\n")
     return Profile("".join(parts), parameters)
+
+
+def _refuse_the_impossible(boundary: Boundary) -> None:
+    rules = boundary.rules
+    if rules is None:
+        return
+    reason = None
+    if not rules.shows_everything:
+        reason = "lets only some paths be read"
+    elif any(is_denied(path, rules.denied) for path in (*rules.plain("read"), *rules.plain("write"))):
+        reason = "opens paths inside of denied ones"
+    if reason is not None:
+        raise SandboxUnavailable(
+            f"the permission profile {reason}, which the sandbox of macOS is not made to enforce here, so nothing was "
+            "run; let `:root` be read and deny what is to be hidden"
+        )
 
 
 def _writable(root: str, kept: Sequence[tuple[str, str]]) -> str:
@@ -170,11 +187,16 @@ def _literal(character: str) -> str:
 
 def glob_regex(pattern: str) -> str:
     """The pattern for a glob of `deny_read` and what is below it."""
-    return f"^{translate(pattern, _either_case, lambda inside: inside.replace('[', ''))}(/|$)"
+    return f"^{translate(pattern, _either_case, _in_class)}(/|$)"
+
+
+def _in_class(inside: str) -> str:
+    return inside if inside == "[" else inside.replace("[", "")
 
 
 def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -> Launch:
     """The command line that confines `argv`. There is no launcher to outlive: it becomes the command."""
+    _refuse_the_impossible(boundary)
     for key, value in (("pids_max", boundary.fence.pids_max), ("memory_max", boundary.fence.memory_max)):
         if value:
             raise SandboxUnavailable(

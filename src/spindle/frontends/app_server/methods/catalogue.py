@@ -27,6 +27,12 @@ class ReasoningEffortOption(Wire, frozen=True, kw_only=True):
     description: str
 
 
+class ServiceTier(Wire, frozen=True, kw_only=True):
+    id: str
+    name: str
+    description: str
+
+
 class Model(Wire, frozen=True, kw_only=True):
     id: str
     model: str
@@ -35,16 +41,16 @@ class Model(Wire, frozen=True, kw_only=True):
     availability_nux: None = None
     display_name: str
     description: str
-    model_specialty: None = None
+    model_specialty: str | None = None
     hidden: bool
     supported_reasoning_efforts: list[ReasoningEffortOption]
     default_reasoning_effort: str
     input_modalities: list[str]
     supports_personality: bool
-    multi_agent_version: None = None
+    multi_agent_version: str | None = None
     additional_speed_tiers: list[str] = []
-    service_tiers: list[str] = []
-    default_service_tier: None = None
+    service_tiers: list[ServiceTier] = []
+    default_service_tier: str | None = None
     available_access_programs: None = None
     is_default: bool
 
@@ -120,7 +126,7 @@ class ModeListResult(Wire, frozen=True, kw_only=True):
 
 async def model_list(call: Call, params: ModelListParams) -> Wire:
     catalog = Catalog.load(call.server.config.model_catalog_json)
-    rows = catalog.models if params.include_hidden else catalog.listed
+    rows = catalog.named if params.include_hidden else catalog.listed
     default = call.server.config.model or catalog.default_slug
     if default not in [row.slug for row in rows]:
         default = catalog.default_slug
@@ -146,6 +152,13 @@ def _model(row: ModelInfo, default: str) -> Model:
         default_reasoning_effort=row.default_reasoning_level or "medium",
         input_modalities=list(row.input_modalities),
         supports_personality=row.family == "codex",
+        model_specialty=row.model_specialty,
+        multi_agent_version=row.multi_agent_version,
+        additional_speed_tiers=list(row.additional_speed_tiers),
+        service_tiers=[
+            ServiceTier(id=tier.id, name=tier.name, description=tier.description) for tier in row.service_tiers
+        ],
+        default_service_tier=row.default_service_tier,
         is_default=row.slug == default,
     )
 

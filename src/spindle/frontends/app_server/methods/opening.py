@@ -157,7 +157,7 @@ def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config
     changes: dict[str, Any] = {}
     if params.approval_policy is None and "approval_policy" not in params.config:
         changes |= _recorded_approval(context, config)
-    if params.sandbox is None and "sandbox_mode" not in params.config:
+    if params.sandbox is None and not {"sandbox_mode", "default_permissions"} & set(params.config):
         changes |= _recorded_sandbox(context, config)
     # A model of another provider is no use here.
     is_same_provider = data.meta.get("model_provider") in (None, config.provider.id)
@@ -176,6 +176,8 @@ def _recorded_approval(context: dict[str, Any], config: Config) -> dict[str, Any
 
 
 def _recorded_sandbox(context: dict[str, Any], config: Config) -> dict[str, Any]:
+    if config.sandbox.permissions is not None:
+        return {}  # what the user denies now is denied, whatever held when the thread was recorded
     try:
         policy = settings.SandboxPolicy.from_wire(context.get("sandbox_policy"))
     except ConfigError:

@@ -1,0 +1,64 @@
+"""`[spindle]` → `SpindleConfig`: the settings of our own, already checked for their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from spindle.config.schema import SpindleConfig
+from spindle.errors import ConfigError
+from spindle.protocol.request import Prices
+
+
+def _fence(table: Mapping[str, Any]) -> Any:
+    from spindle.config.fence import build_fence  # only for those who have such a table
+
+    return build_fence(table)
+
+
+def _prices(key: str, given: Mapping[str, Any]) -> Prices:
+    if "input" not in given:
+        raise ConfigError(f"spindle.context.{key} needs `input`, the price of a token that is not cached")
+    try:
+        return msgspec.convert(given, Prices)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"spindle.context.{key}: {error}") from error
+
+
+def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
+    if not table:
+        return SpindleConfig()
+    sandbox, limits, context = table.get("sandbox", {}), table.get("limits", {}), table.get("context", {})
+    log = table.get("log", {})
+    found: dict[str, Any] = {
+        "jit_tools": table.get("jit_tools"),
+        "agents_md_untrusted": table.get("agents_md_untrusted"),
+        "environment_extras": table.get("environment_extras"),
+        "compact_keep": table.get("compact_keep"),
+        "compact_keep_tools": table.get("compact_keep_tools"),
+        "image_tool_output": table.get("image_tool_output"),
+        "memory": table.get("memory"),
+        "offload_outputs": table.get("offload_outputs"),
+        "nested_agents_md": table.get("nested_agents_md"),
+        "recollection": context.get("recollection"),
+        "context_mode": context.get("mode"),
+        "context_rule": context.get("rule"),
+        "context_prices": _prices("prices", context["prices"]) if "prices" in context else None,
+        "context_model_prices": {
+            name: _prices(f"model_prices.{name}", given) for name, given in context.get("model_prices", {}).items()
+        },
+        "fence": _fence(sandbox) if sandbox else None,
+        "mask_secrets": table.get("secrets", {}).get("mask"),
+        "unmasked_variables": table.get("secrets", {}).get("ignore"),
+        "agents_max_tokens": table.get("agents", {}).get("max_tokens"),
+        "agents_max_requests": table.get("agents", {}).get("max_requests"),
+        "max_steps": limits.get("max_steps"),
+        "turn_timeout_s": limits.get("turn_timeout_sec"),
+        "sse_event_max_bytes": limits.get("sse_event_max_bytes"),
+        "log_level": log.get("level"),
+        "log_file": log.get("file"),
+    }
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+    return SpindleConfig(**{name: value for name, value in given.items() if value is not None})
