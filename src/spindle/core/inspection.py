@@ -280,8 +280,7 @@ class _Fold:
                 after_request=len(self._requests),
                 items_before=length,
                 items_after=len(self._history.entries),
-                tokens_before=number_in(said.get("tokens_before"))
-                or self._used(self._former[:length], self._generation),
+                tokens_before=before,
                 tokens_after=after,
                 message=message if isinstance(message, str) else "",
                 decision=decision if isinstance(decision, dict) else None,

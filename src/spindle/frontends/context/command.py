@@ -43,7 +43,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     store = ThreadStore(home_from(), SystemClock())
     ref = _thread(store, parsed, words)
     data = store.read(ref)
-    terms = Terms(data.meta.get("model_provider"))
+    terms = Terms(parsed, data.meta.get("model_provider"))
     found = inspect_thread(data, terms.prices_of)
     if terms.problem:
         found.report.notices.append(terms.problem)

@@ -30,7 +30,8 @@ from spindle.frontends.when import local_clock
 from spindle.protocol.quote import visible
 
 _BAR = 24
-_NARROWEST = 40
+_NARROWEST = 48
+"""An id has to stay whole, to be copied."""
 _LEAST_WORDS = 24
 """So much room is left for what a request did, before a number is shown."""
 _COLUMNS = (
