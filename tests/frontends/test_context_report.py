@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, Turn, call, message, turn
-from spindle.core.report import Break, Cache, ContextReport, RequestReport, Totals
+from spindle.context.account import SOURCES
+from spindle.core.report import Break, Cache, ContextReport, Deed, RequestReport, Totals, TurnReport
+from spindle.frontends.context.table import _fit
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "rollouts"
 HOSTILE = (
@@ -161,12 +163,57 @@ def test_one_request_is_shown_as_the_server_received_it(recorded: Recorded) -> N
 
 def test_the_text_is_a_table_with_breaks_between_its_rows(recorded: Recorded) -> None:
     lines = recorded.run("context", recorded.thread_id).splitlines()
-    rows = [line for line in lines if re.match(r" *\d+ +\d+ +\d\d:\d\d:\d\d", line)]
-    assert len(rows) == 8 and "9,000" in rows[0] and "missed by the provider" in rows[3]
+    rows = [line for line in lines if re.match(r" *\d+  \d\d:\d\d:\d\d", line)]
+    assert len(rows) == 8 and "9,000" in rows[0] and rows[1].endswith("ran seq 1 2000")
+    assert lines[lines.index(rows[3]) + 1].startswith("      cache: missed by the provider")
     place = next(number for number, line in enumerate(lines) if "compaction:" in line)
-    assert "edit: cleared 1 output" in lines[place - 1] and lines[place - 2 : place + 2 : 3] == rows[5:7]
+    assert "context edit: cleared 1 output" in " ".join(lines[place - 3 : place])
+    assert lines.index(rows[5]) < place < lines.index(rows[6])
     text = "\n".join(lines)
-    assert "request 8 by source" in text and "AGENTS.md" in text and "work ledger: 2 requests" in text
+    assert "request 8 by source" in text and "AGENTS.md" in text and "work ledger: 2 prompts" in text
+    assert [line[:9] for line in lines if line.startswith("── turn")] == ["── turn 1", "── turn 2"]
+
+
+@pytest.mark.parametrize("width", [48, 72, 80, 100, 140])
+def test_the_text_fits_the_terminal(recorded: Recorded, width: int) -> None:
+    command = [*recorded.command, "context", recorded.thread_id]
+    env = {**recorded.environment, "COLUMNS": str(width)}
+    lines = subprocess.run(command, cwd=recorded.folder, env=env, capture_output=True, text=True, timeout=60).stdout
+    assert max(map(len, lines.splitlines())) <= width
+    assert "ran seq 1" in lines and "9,000" in lines
+
+
+def test_letters_that_take_two_cells_are_counted_as_two() -> None:
+    assert [_fit(text, 6) for text in ("abcdef", "abcdefg", "漢字漢", "漢字漢字", "漢字漢a", "e\u0301" * 6)] == [
+        *("abcdef", "abcde…", "漢字漢", "漢字…", "漢字…", "e\u0301" * 6)
+    ]
+
+
+def test_each_number_has_one_meaning(recorded: Recorded) -> None:
+    report = recorded.json()
+    totals, deeds = report["totals"], [deed for request in report["requests"] for deed in request["deeds"]]
+    assert totals["requests"] == len(report["requests"]) == 8 and totals["turns"] == len(report["turns"]) == 2
+    assert totals["commands"] == sum(deed["kind"] == "command" for deed in deeds) == 6
+    assert (totals["files_changed"], totals["edits"]) == (0, 3)
+    page = recorded.run("context", recorded.thread_id, "--html")
+    tiles = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
+    named = ("turns", "requests", "commands run", "files changed by patches", "context edits", "compactions")
+    assert [tiles[name] for name in named] == ["2", "8", "6", "0", "3", "1"]
+    # The ledger knows each command once, and a prompt is not called a request there.
+    assert "The work ledger: 2 prompts, 1 file read, 1 different command<" in page
+    text = " ".join(recorded.run("context", recorded.thread_id).split())
+    assert "2 turns · 8 requests · 6 commands run · 0 files changed by patches · 1 compaction · 3 context" in text
+
+
+def test_times_are_local_and_name_their_zone(recorded: Recorded) -> None:
+    at = recorded.json()["requests"][0]["at"]
+    env = {**recorded.environment, "TZ": "Etc/GMT-5", "COLUMNS": "120"}
+    hour = (int(at[11:13]) + 5) % 24
+    for form in ([], ["--html"]):
+        command = [*recorded.command, "context", recorded.thread_id, *form]
+        shown = subprocess.run(command, cwd=recorded.folder, env=env, capture_output=True, text=True, timeout=60).stdout
+        assert f"{hour:02}{at[13:16]} UTC+05" in shown and f"{hour:02}{at[13:19]}" in shown
+    assert "<th>time (UTC+05)</th>" in shown
 
 
 def test_the_text_of_one_request_drives_no_terminal_and_hides_nothing(recorded: Recorded) -> None:
@@ -178,7 +225,7 @@ def test_the_text_of_one_request_drives_no_terminal_and_hides_nothing(recorded: 
 def test_the_page_of_documentation_names_every_field() -> None:
     page = (Path(__file__).parents[2] / "docs" / "context.md").read_text()
     named = set(re.findall(r"`(\w+)`", page.split("| field of `--json`")[1]))
-    forms = (ContextReport, Totals, RequestReport, Cache, Break)
+    forms = (ContextReport, Totals, TurnReport, RequestReport, Deed, Cache, Break)
     assert {name for form in forms for name in form.__struct_fields__} - named == set()
 
 
@@ -193,7 +240,7 @@ def test_a_thread_is_found_by_id_name_file_and_as_the_last_one(recorded: Recorde
     entry = {"id": recorded.thread_id, "thread_name": "my <b>work", "updated_at": "2026-11-15T00:00:00Z"}
     (home / "session_index.jsonl").write_text(json.dumps(entry) + "\n")
     assert json.loads(recorded.run("context", "my <b>work", "--json")) == {**by_id, "name": "my <b>work"}
-    assert "<h1>Context of my &lt;b&gt;work</h1>" in recorded.run("context", "my <b>work", "--html")
+    assert "<h1>my &lt;b&gt;work</h1>" in recorded.run("context", "my <b>work", "--html")
     (home / "session_index.jsonl").unlink()
 
 
@@ -319,7 +366,7 @@ class Page(HTMLParser):
 ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "header", "section", "h1", "h2", "h3", "p", "code", "pre"),
     *("dl", "dt", "dd", "div", "span", "i", "b", "a", "ul", "li", "table", "tr", "th", "td", "details", "summary"),
-    *("figure", "figcaption", "svg", "g", "path", "rect"),
+    *("figure", "figcaption", "svg", "g", "path", "rect", "defs", "pattern"),
 }
 
 
@@ -333,24 +380,145 @@ def test_nothing_of_a_thread_becomes_html(recorded: Recorded, request_flags: lis
     links = {value for name, value in page.attributes if name in ("href", "xlink:href")}
     assert links and all(re.fullmatch(r"#r\d+", link) for link in links)
     targets = {value for name, value in page.attributes if name == "id"}
+    assert set(re.findall(r"url\((.*?)\)", text)) == {f"#{target}" for target in targets if target[:2] == "p-"}
     assert {link[1:] for link in links} <= targets
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x1b]", text)
     shown = "".join(page.texts)
     assert "<script>document.title='owned'" in shown and "\\u{202E}gnp.exe" in shown
-    assert ('content="default-src &#x27;none&#x27;; style-src' in text) and "@import" not in text and "url(" not in text
+    assert ('content="default-src &#x27;none&#x27;; style-src' in text) and "@import" not in text
+
+
+def figures(page: str) -> dict[str, str]:
+    """The plots by their titles."""
+    return {
+        re.findall(r"<h3>(.*?)</h3>", plot)[0]: plot for plot in re.findall(r"<figure>.*?</figure>", page, re.DOTALL)
+    }
+
+
+def columns(plot: str, kind: str) -> dict[int, tuple[float, float]]:
+    """The bars of a kind: from which height to which, in pixels from the top, by the number of the request."""
+    path = "".join(re.findall(rf'<path d="([^"]*)" class="{kind}">', plot))
+    bars = re.findall(r"M([\d.]+) ([\d.]+)H[\d.]+V([\d.]+)H", path)
+    return {int(float(start)) + 1: (float(low), float(high)) for start, low, high in bars}
 
 
 def test_the_plots_have_a_column_for_every_request_and_a_line_for_every_break(recorded: Recorded) -> None:
-    text = recorded.run("context", recorded.thread_id, "--html")
-    plots = re.findall(r"<figure>.*?</figure>", text, re.DOTALL)
-    titles = [re.findall(r"<h3>(.*?)</h3>", plot)[0] for plot in plots]
-    assert titles == ["Requests", "Prefix and cache", "Window", "Tokens by source"]
-    for plot in plots:
-        assert plot.count('class="target"') == 8
+    plots = figures(recorded.run("context", recorded.thread_id, "--html"))
+    assert list(plots) == [
+        *("Tokens of each request", "What each input was made of", "Share of the cache", "Cost of each request")
+    ]
+    for plot in plots.values():
+        assert plot.count('class="target"') == 8 and plot.count('class="band"') == 1
         assert plot.count('"line mark edit"') == 3 and plot.count('"line mark compaction"') == 1
+        assert re.findall(r'class="turns".*?</div>', plot)[0].count("<span") == 2
     # The fourth request lost what the third had put into the cache: its column is red from the bottom.
-    (lost,) = re.findall(r'<path d="([^"]*)" class="lost">', plots[1])
-    assert lost.startswith("M3.1 100.00H3.9V")
+    assert columns(plots["Share of the cache"], "lost")[4][0] == 192.0
+
+
+def test_bars_start_at_zero_and_have_one_true_scale(recorded: Recorded) -> None:
+    page = recorded.run("context", recorded.thread_id, "--html")
+    plots, requests = figures(page), recorded.json()["requests"]
+    # The window (57,000) and the limit are in range: the axis reaches to the round number above them.
+    axis = [re.findall(r'<span style="bottom:[\d.]+%">(.*?)</span>', plot) for plot in plots.values()]
+    assert axis[0] == axis[1] == ["0", "20k", "40k", "60k"]
+    assert plots["Tokens of each request"].count('class="line level') == 2
+    tops = dict.fromkeys(range(1, 9), 192.0)
+    for kind in ("cached", "lost", "fresh", "made"):
+        for number, (low, high) in columns(plots["Tokens of each request"], kind).items():
+            assert low == tops[number]  # nothing is left out between two parts of a column
+            tops[number] = high
+    for request in requests:
+        tokens = request["usage"]["input_tokens"] + request["usage"]["output_tokens"]
+        assert 192 - tops[request["number"]] == pytest.approx(192 * tokens / 60_000, abs=0.2)
+    widths = [
+        sum(map(float, re.findall(r"width:([\d.]+)%", bar)))
+        for bar in re.findall(r'<span class="bar">(.*?)</span>', page.split("Request by request")[1])[:8]
+    ]
+    most = max(request["usage"]["total_tokens"] for request in requests)
+    assert widths == pytest.approx([100 * request["usage"]["total_tokens"] / most for request in requests], abs=0.3)
+
+
+def test_the_page_tells_what_each_request_did_under_the_prompt_of_its_turn(recorded: Recorded) -> None:
+    page = recorded.run("context", recorded.thread_id, "--html")
+    assert "<h1>begin &lt;script&gt;alert(1)&lt;/script&gt;</h1>" in page
+    turns = re.findall(r'<tr class="turn[^"]*"><td colspan="11">(.*?)</td>', page)
+    assert len(turns) == 2 and turns[1].endswith("· go on") and turns[1].startswith("turn 2 · 20")
+    did = re.findall(r'<td>\d\d:\d\d:\d\d</td><td class="words">(.*?)</td>', page)
+    assert did[0] == "ran cat hostile.txt" and did[6:] == ["answered: “done”", "answered: “switched”"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "costs"),
+    [
+        # The catalogue's price of gpt-5.2-codex and gpt-5.2: 1.75, 0.175 and 14 dollars for a million tokens.
+        ("", [(9_000 * 1.75 + 10 * 14) / 1e6, (4_040 * 1.75 + 8_960 * 0.175 + 10 * 14) / 1e6]),
+        ("spindle.context.prices={input=2, cached_input=1, output=4}", [0.01804, 0.01708]),
+    ],
+)
+def test_requests_have_their_price(recorded: Recorded, settings: str, costs: list[float]) -> None:
+    flags = ["-c", settings] if settings else []
+    report = recorded.json(*flags)
+    assert [request["cost_usd"] for request in report["requests"]][:2] == pytest.approx(costs)
+    total = sum(request["cost_usd"] for request in report["requests"])
+    assert report["totals"]["cost_usd"] == pytest.approx(total) and report["totals"]["unpriced_requests"] == 0
+    page = recorded.run("context", recorded.thread_id, "--html", *flags)
+    assert f"<dt>cost</dt><dd>${total:.3f}</dd>" in page and "for summaries and sub-agents" in page
+
+
+def test_a_price_that_nobody_named_is_unknown_and_not_zero(recorded: Recorded, tmp_path: Path) -> None:
+    lines = Path(recorded.json()["path"]).read_text().replace('"gpt-5.2', '"house-model')
+    (tmp_path / "other.jsonl").write_text(lines)
+    report = json.loads(recorded.run("context", str(tmp_path / "other.jsonl"), "--json"))
+    assert {request["cost_usd"] for request in report["requests"]} == {None} == {report["totals"]["cost_usd"]}
+    page = recorded.run("context", str(tmp_path / "other.jsonl"), "--html")
+    assert "<dt>cost</dt><dd>unknown</dd>" in page and "<h3>Cost of each request" not in page and "$" not in page
+    assert "cost unknown: no price is known" in recorded.run("context", str(tmp_path / "other.jsonl"))
+
+
+# ---- colours -------------------------------------------------------------------------------------------
+
+SHEET = (Path(__file__).parents[2] / "src" / "spindle" / "frontends" / "context" / "page.css").read_text()
+
+
+def palette(scheme: str) -> dict[str, str]:
+    light, dark = SHEET.split("@media (prefers-color-scheme: dark)")
+    return dict(re.findall(r"--([\w-]+): (#\w{6});", (light if scheme == "light" else dark).split("\n}")[0]))
+
+
+def contrast(one: str, other: str) -> float:
+    def light(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05
+
+    return max(light(one), light(other)) / min(light(one), light(other))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_can_be_read_and_bars_be_seen_in_both_schemes(scheme: str) -> None:
+    colours = palette(scheme)
+    for name in ("text", "dim", "link", "bad"):
+        assert min(contrast(colours[name], colours[ground]) for ground in ("back", "soft")) >= 4.5, name
+    bars = {name: colour for name, colour in colours.items() if name.startswith("s-") or name in PAINTS}
+    assert {f"s-{source}" for source in SOURCES} <= set(bars) and set(bars) >= PAINTS
+    assert {
+        name: contrast(colour, colours["back"])
+        for name, colour in bars.items()
+        if contrast(colour, colours["back"]) < 3
+    } == {}
+    # No colour has two meanings.
+    assert len(set(bars.values())) == len(bars)
+
+
+PAINTS = {"cached", "lost", "fresh", "made", "guess", "cost"}
+
+
+def test_there_is_one_legend_and_it_explains_every_colour_that_is_drawn(recorded: Recorded) -> None:
+    page = recorded.run("context", recorded.thread_id, "--html")
+    (legend,) = re.findall(r'<ul class="legend">.*?</ul>', page)
+    explained = re.findall(r'<i class="([\w-]+)"></i>', legend)
+    drawn = {kind for plot in figures(page).values() for kind in re.findall(r'<path d="[^"]*" class="([\w-]+)">', plot)}
+    assert len(set(explained)) == len(explained) and drawn - {"band"} == set(explained)
 
 
 # ---- in a browser --------------------------------------------------------------------------------------
@@ -397,7 +565,7 @@ def test_a_browser_shows_the_page_without_a_script_or_a_network(recorded: Record
     written = Page(page.read_text())
     # The browser built exactly what was written: nothing was closed early, nothing was moved.
     assert [tag for tag in shown.tags if tag != "tbody"] == written.tags
-    assert seen.dom.count("<svg") == 4 and f"<title>Context of thread {recorded.thread_id}</title>" in seen.dom
+    assert seen.dom.count("<figure") == 4 and "<title>begin &lt;script&gt;alert(1)&lt;/script&gt; · context" in seen.dom
 
 
 @in_a_browser
@@ -417,7 +585,7 @@ def test_the_page_fits_every_screen(recorded: Recorded, tmp_path: Path, width: i
     # phone, a frame can.
     ruler = (
         "<script>addEventListener('load', () => parent.postMessage([document.documentElement.scrollWidth,"
-        "innerWidth, document.querySelector('svg').getBoundingClientRect().height,"
+        "innerWidth, document.querySelector('.plot svg').getBoundingClientRect().height,"
         "Math.max(...[...document.querySelectorAll('.x span')].map(it => it.offsetHeight))], '*'))</script>"
     )
     # As in a long thread, where the last number stands at the edge.

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from spindle.core.deeds import Turns
 from spindle.core.inspection import Inspection, inspect_thread
 from spindle.errors import UsageError
-from spindle.model.scripted import calls, drops, says
+from spindle.model.scripted import calls, drops, fails, patches, says
 from spindle.protocol.items import encode_payload
 from spindle.protocol.ops import Compact, Pin, ThreadRollback
 from spindle.protocol.request import TokenUsage
@@ -167,6 +168,48 @@ async def test_pins_and_the_ledger_are_part_of_the_report(start: Any) -> None:
     report = inspect_thread(record_of(driver)).report
     assert report.pins == [{"text": "the port is 7001", "by": "user"}]
     assert [command["command"] for command in report.ledger["commands"]] == [BIG]
+
+
+async def test_the_report_tells_what_the_answers_did_and_which_files_they_changed(start: Any) -> None:
+    driver = await start()
+    add = "*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch\n"
+    wrong = "*** Begin Patch\n*** Update File: none.txt\n@@\n-x\n+y\n*** End Patch\n"
+    look = calls("exec_command", {"cmd": "exit 3"}, "c1")
+    await driver.turn("P1", [says("I look."), look], patches(add, "c2"), patches(wrong, "c3"), says("done"))
+    await driver.turn("P2", fails("server said no"))
+    report = inspect_thread(record_of(driver)).report
+    assert [[(deed.kind, deed.text, deed.is_done) for deed in request.deeds] for request in report.requests] == [
+        [("message", "I look.", True), ("command", "exit 3", False)],
+        [("patch", "a.txt", True)],
+        [("patch", "none.txt", False)],
+        [("message", "done", True)],
+    ]
+    assert report.requests[0].deeds[1].exit_code == 3
+    assert (report.totals.files_changed, report.totals.edits, report.totals.commands) == (1, 0, 1)
+    assert [(turn.prompt, turn.first_request, turn.end) for turn in report.turns] == [
+        *(("P1", 1, "answered"), ("P2", 5, "failed"))
+    ]
+    assert report.totals.turns == 2 and [request.turn for request in report.requests] == [1] * 4
+
+
+def test_a_message_that_joins_a_running_turn_begins_none() -> None:
+    turns, said = Turns(), {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "P"}]}
+    numbers = []
+    for request, turn_id in enumerate(("a", "a", "b", "", ""), 1):
+        turns.take_input(said, "")
+        turns.take_id(turn_id)
+        numbers.append(turns.note_request(request))
+    # Old records name no turns: there every message begins one.
+    assert numbers == [1, 1, 2, 3, 4]
+
+
+async def test_an_edit_that_would_save_nothing_is_not_made(start: Any) -> None:
+    context = {"mode": "edit", "rule": {"trigger": {"type": "tool_uses", "value": 2}}}
+    driver = await start(config={"spindle": {"context": context}})
+    await driver.turn("P", *[calls("exec_command", {"cmd": f"echo {n}"}, f"c{n}") for n in range(8)], says("x"))
+    report = inspect_thread(record_of(driver)).report
+    assert all(broken.tokens_after < broken.tokens_before for broken in report.breaks)
+    assert report.totals.edits == len(report.breaks)
 
 
 async def test_a_request_that_does_not_exist_is_said(start: Any) -> None:

@@ -21,7 +21,7 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The `[spindle]` table: settings the reference program does not have."""
 
     jit_tools: bool | None = None
-    """Offer list_dir, grep_files and read_file; None = only to models not trained on a shell."""
+    """Offer list_dir, grep_files and read_file; None = only to models that were not trained on a shell."""
     agents_md_untrusted: bool = True
     """Read AGENTS.md files of folders that are not trusted."""
     environment_extras: tuple[str, ...] = ()
@@ -33,11 +33,11 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     image_tool_output: str = "array"
     """How images in tool outputs are sent: in the output itself (array), or in a message after it (message)."""
     memory: bool = False
-    """Offer a tool for notes that outlive the thread, one folder per project, and show the model what there is."""
+    """Let the model keep notes that outlive the thread, in one folder per project, and tell it which ones there are."""
     offload_outputs: bool | None = None
-    """Keep outputs that were cut, or cleared by rule, as files; None = only with a context mode that clears."""
+    """Keep outputs that were cut or cleared as files; None = only if the context mode clears outputs."""
     nested_agents_md: bool = True
-    """Tell the AGENTS.md of a folder when work first goes there."""
+    """Show the model the AGENTS.md of a sub-folder when work first goes there."""
     recollection: bool = True
     """Offer the tools `remember` and `recall`."""
     context_mode: str = "append_only"
@@ -45,13 +45,13 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     context_rule: dict[str, Any] = {}
     """When and what to clear, with the parameters of [`compress_by_rule`](context.md#smaller-by-rule)."""
     context_prices: Prices | None = None
-    """`{ input, cached_input, output, cache_write }` of all models, in any unit; None = the catalogue's."""
+    """`{ input, cached_input, output, cache_write }` for all models, in dollars per million; None = the catalogue's."""
     context_model_prices: dict[str, Prices] = {}
-    """The same by model: `[spindle.context.model_prices.NAME]`, NAME being how its name begins."""
+    """The same for some models: `[spindle.context.model_prices.NAME]` holds for those whose names begin with NAME."""
     fence: Fence = Fence()
     """How commands are confined, beside the mode."""
     mask_secrets: Literal["all", "known", "none"] = "all"
-    """Which secrets are masked in what tools bring in: also what only looks like one, or known values only."""
+    """Which secrets are masked in tool output: everything that looks like one (`all`), known values only, or none."""
     unmasked_variables: tuple[str, ...] = ()
     """Variables whose values are not secret, whatever their names say."""
     agents_max_tokens: int = 0
@@ -90,19 +90,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of the reference program that are set and have no effect here; `doctor` and `--strict-config` name them."""
 
     model: str | None = None
-    """The model's slug; None = the first of the catalogue."""
+    """The name of the model; None = the first in the catalogue."""
     model_reasoning_effort: str | None = None
     """How long the model thinks; None = the model's own default."""
     model_reasoning_summary: str = "auto"
     """How much of its thinking the model sums up."""
     model_verbosity: str | None = None
-    """How much the model says, for models that can be told."""
+    """How long answers are, for models that have such a setting."""
     model_context_window: int | None = None
-    """Tokens the model can take; None = from the catalogue."""
+    """How many tokens the model can take; None = from the catalogue."""
     model_auto_compact_token_limit: int | None = None
-    """From so many tokens on the thread is compacted, at most nine tenths of the window.
+    """When a thread holds this many tokens it is compacted; never later than at nine tenths of the window.
 
-    0 counts as left out; None = from the catalogue."""
+    0 means not set; None = from the catalogue."""
     model_supports_reasoning_summaries: bool | None = None
     """Ask for reasoning summaries even if the catalogue does not know the model can give them."""
     model_catalog_json: str | None = None
@@ -118,9 +118,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     review_model: str | None = None
     """The model of reviews; None = `model`."""
     service_tier: str | None = None
-    """Sent with each request where set."""
+    """The service tier to ask for, sent with each request; not sent if unset."""
     tool_output_token_limit: int | None = None
-    """Tokens of one tool's output that the model is shown; None = from the catalogue."""
+    """How many tokens of one tool output the model is shown; None = from the catalogue."""
 
     approval_policy: ApprovalPolicy = "on-request"
     """When a person is asked before something runs."""
@@ -144,7 +144,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     project_doc_fallback_filenames: tuple[str, ...] = ()
     """Other names under which a folder may keep its AGENTS.md."""
     project_root_markers: tuple[str, ...] = (".git",)
-    """Files or folders that mark the root of a project; none = only the working folder counts."""
+    """Files or folders that mark the root of a project; with an empty list only the working folder counts."""
     include_permissions_instructions: bool = True
     """Tell the model what it may do."""
     include_environment_context: bool = True
@@ -198,7 +198,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     agents_max_threads: int = 6
     """Most sub-agents at the same time."""
     agents_max_depth: int = 1
-    """How deep sub-agents may start sub-agents; 0 = there are none."""
+    """How many levels of sub-agents there may be; 0 = none at all."""
     agent_roles: dict[str, AgentRole] = {}
     """Kinds of sub-agents by name."""
     tui: dict[str, Any] = {}

@@ -64,6 +64,8 @@ class Editor:
         kept = self._keep_outputs(items, report, first)
         if first or kept:
             cleared, report = compress_by_rule(items, **rule, first_index=first, offloaded=kept)
+            if not report.applied:
+                return False  # the names of the files would be longer than what they hold
         self._apply(cleared, report, decision, emit)
         return False
 

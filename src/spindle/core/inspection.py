@@ -7,8 +7,7 @@ estimated by the same rules that a live thread uses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,11 +16,13 @@ from spindle.context.account import Breakdown, breakdown
 from spindle.context.cache import CacheEntry, CacheLedger, RequestParts
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.visible import VisibleFold
+from spindle.core.deeds import Answers, Turns
+from spindle.core.lenient import as_list, cache_entry_in, number_in, seconds_between, text_in, usage_in
 from spindle.core.notes import Notes
-from spindle.core.report import VERSION, Break, Cache, ContextReport, RequestReport, Totals
+from spindle.core.report import VERSION, Break, Cache, ContextReport, RequestReport, sum_up
 from spindle.errors import UsageError
 from spindle.protocol.items import Item, decode_json, encode_payload, is_call, is_output, is_user_input
-from spindle.protocol.request import TokenUsage
+from spindle.protocol.request import Prices, TokenUsage
 from spindle.thread.history import Entry, History
 from spindle.thread.rollout import Record, RolloutData
 
@@ -68,16 +69,21 @@ class Inspection:
         return msgspec.structs.replace(parts, tokens={**parts.tokens, "tools": self._tools_tokens[number - 1]})
 
 
-def inspect_thread(data: RolloutData) -> Inspection:
+PriceOf = Callable[[str], Prices | None]
+"""The prices of a model, in US dollars for a million tokens; None when they are not known."""
+
+
+def inspect_thread(data: RolloutData, price_of: PriceOf = lambda model: None) -> Inspection:
     """Everything a record tells about its requests."""
-    return _Fold(data).inspection()
+    return _Fold(data, price_of).inspection()
 
 
 class _Fold:
     """The state while a record is read. A segment is what stands between the ends of two requests."""
 
-    def __init__(self, data: RolloutData) -> None:
+    def __init__(self, data: RolloutData, price_of: PriceOf) -> None:
         self._data = data
+        self._price_of = price_of
         self._history = History()
         self._former: list[Entry] = []
         """The folded list before the present record."""
@@ -93,7 +99,8 @@ class _Fold:
         self._ledger = CacheLedger()
         self._window: int | None = None
         self._total = TokenUsage()
-        self._turn = 0
+        self._turns = Turns()
+        self._answers = Answers()
         self._wire: list[bytes] = []
         self._sent = 0
         """How many entries of the present list the last request covered."""
@@ -149,6 +156,8 @@ class _Fold:
                 self._take_event(place, record)
             case "compacted":
                 self._take_replaced(place, record, length)
+            case "turn_context":
+                self._turns.take_id(text_in(record.payload.get("turn_id")) or "")
             case _:
                 pass
         if record.kind == "event_msg" and b'"thread_rolled_back"' in record.raw[:60]:
@@ -170,6 +179,7 @@ class _Fold:
 
     def _take_item(self, item: Item, timestamp: str) -> None:
         if _is_answer(item):
+            self._answers.take(item)
             if self._answer is None or not self._was_answer:
                 # What stands before it was sent, also the remains of an answer that broke off.
                 self._answer = len(self._history.entries) - 1
@@ -181,11 +191,14 @@ class _Fold:
             self._add(None, None, self._input_at or timestamp, None, before=len(self._history.entries) - 1)
         self._was_answer = False
         self._input_at = timestamp
-        if is_user_input(item) and not self._history.is_summary(item):
-            self._turn += 1
+        if is_output(item):
+            self._answers.take(item)
+        elif is_user_input(item) and not self._history.is_summary(item):
+            self._turns.take_input(item, timestamp)
 
     def _take_event(self, place: int, record: Record) -> None:
         if not _is_count(record):
+            self._take_end(record)
             return
         info = record.payload.get("info")
         if not isinstance(info, dict):
@@ -193,7 +206,7 @@ class _Fold:
             return
         window = info.get("model_context_window")
         self._window = window if isinstance(window, int) else self._window
-        total, last = _usage(info.get("total_token_usage")), _usage(info.get("last_token_usage"))
+        total, last = usage_in(info.get("total_token_usage")), usage_in(info.get("last_token_usage"))
         is_new = total != self._total
         self._total = total
         if self._pending is not None:
@@ -205,6 +218,19 @@ class _Fold:
             self._counted = (last.total_tokens, self._history.generation, len(self._history.entries))
             if self._breaks and self._breaks[-1].kind == "compaction" and self._declared:
                 self._breaks[-1] = msgspec.structs.replace(self._breaks[-1], tokens_after=last.total_tokens)
+
+    def _take_end(self, record: Record) -> None:
+        """The end of a turn, if this is one."""
+        start = record.raw[:60]
+        if b'"turn_aborted"' in start:
+            end = "interrupted"
+        elif b'"task_complete"' in start or b'"turn_complete"' in start:
+            end = "answered" if record.payload.get("last_agent_message") else "failed"
+        else:
+            return
+        if self._answer is not None and not self._is_marked:
+            self._add(None, None, record.timestamp, None)  # nothing else says that its last request is over
+        self._turns.note_end(end, len(self._requests) + 1)
 
     def _close_pending(self, usage: TokenUsage | None) -> None:
         if self._pending is not None:
@@ -244,7 +270,8 @@ class _Fold:
         if self._history.generation == self._generation:
             return  # nothing was dropped
         said = edit or {}
-        after = _number(said.get("tokens_after")) or self._estimated(self._history.entries)
+        before = number_in(said.get("tokens_before")) or self._used(self._former[:length], self._generation)
+        after = number_in(said.get("tokens_after")) or self._estimated(self._history.entries)
         message, decision = said.get("message"), said.get("decision")
         self._breaks.append(
             Break(
@@ -253,7 +280,7 @@ class _Fold:
                 after_request=len(self._requests),
                 items_before=length,
                 items_after=len(self._history.entries),
-                tokens_before=_number(said.get("tokens_before")) or self._used(self._former[:length], self._generation),
+                tokens_before=before,
                 tokens_after=after,
                 message=message if isinstance(message, str) else "",
                 decision=decision if isinstance(decision, dict) else None,
@@ -275,7 +302,7 @@ class _Fold:
     ) -> None:
         """A request whose answer stands in the list, up to `before`."""
         entries, generation = self._history.entries, self._history.generation
-        known = _entry_of(recorded)
+        known = cache_entry_in(recorded)
         end = len(entries) if before is None else before
         cut = self._end_of_input(end, None if known is None else known.items)
         former = self._inputs[-1] if self._inputs else ([], 0)
@@ -294,12 +321,14 @@ class _Fold:
         sources = {"instructions": self._fixed_tokens + self._sources.get("instructions", 0), "tools": tools}
         sources |= {source: tokens for source, tokens in self._sources.items() if source not in sources}
         number = len(self._requests) + 1
+        model = known.model if known is not None else text_in(context.get("model"))
+        self._answers.close_request()
         self._requests.append(
             RequestReport(
                 number=number,
                 at=at,
-                turn=max(1, self._turn),
-                model=known.model if known is not None else _text(context.get("model")),
+                turn=self._turns.note_request(number),
+                model=model,
                 response_id=response_id,
                 items=len(wire),
                 shared_items=shared,
@@ -309,6 +338,7 @@ class _Fold:
                 window=self._window,
                 used=self._used(entries[:answered], generation),
                 cache=self._cache(known, derived, is_first=number == 1, at=at),
+                cost_usd=self._cost(model, usage),
             )
         )
         self._tools_tokens.append(tools)
@@ -356,14 +386,16 @@ class _Fold:
     ) -> CacheEntry:
         """What a cache ledger says about the requests as far as they can be told from the record."""
         parts = RequestParts(
-            _text(context.get("model")) or "",
+            text_in(context.get("model")) or "",
             encode_payload(self._instructions),
             b" " * (4 * tools),
             wire,
             encode_payload([context.get("effort"), context.get("summary")]),
         )
         last = self._requests[-1].at if self._requests else ""
-        entry = self._ledger.note_request(parts, idle_s=_seconds(last, self._input_at or at), declared=self._declared)
+        entry = self._ledger.note_request(
+            parts, idle_s=seconds_between(last, self._input_at or at), declared=self._declared
+        )
         return (
             entry if usage is None else self._ledger.note_usage(usage.input_tokens, usage.cached_input_tokens) or entry
         )
@@ -403,9 +435,15 @@ class _Fold:
     def _fixed_tokens(self) -> int:
         return tokens_of_bytes(len(encode_payload(self._instructions))) if self._instructions else 0
 
+    def _cost(self, model: str | None, usage: TokenUsage | None) -> float | None:
+        prices = None if not model or usage is None else self._price_of(model)
+        return None if prices is None or usage is None else prices.cost_of(usage) / 1_000_000
+
     # ---- all of it ----
 
     def _report(self) -> ContextReport:
+        for place, deeds in enumerate(self._answers.deeds()):
+            self._requests[place] = msgspec.structs.replace(self._requests[place], deeds=deeds)
         data, ledger = self._data, Notes(self._history).ledger()
         record = ledger.to_record()
         pins = [{"text": pin.text, "by": pin.by} for pin in ledger.pins.values()]
@@ -414,37 +452,22 @@ class _Fold:
             version=VERSION,
             thread_id=data.thread_id,
             path=data.path,
-            cwd=_text(data.meta.get("cwd")),
-            provider=_text(data.meta.get("model_provider")),
-            totals=self._totals(),
+            cwd=text_in(data.meta.get("cwd")),
+            provider=text_in(data.meta.get("model_provider")),
+            totals=sum_up(
+                self._requests,
+                self._breaks,
+                spent=self._total,
+                turns=len(self._turns.found),
+                files_changed=len(ledger.changes),
+                cost_of=self._cost,
+            ),
+            turns=self._turns.found,
             requests=self._requests,
             breaks=self._breaks,
             pins=pins,
-            ledger={name: _listed(record[name]) for name in kept},
+            ledger={name: as_list(record[name]) for name in kept},
             notices=data.notices(),
-        )
-
-    def _totals(self) -> Totals:
-        counted = [request for request in self._requests if request.usage is not None]
-        given = sum(request.input_tokens for request in counted)
-        cached = sum(request.cached_tokens for request in counted)
-        made = sum(request.usage.output_tokens for request in counted if request.usage)
-        lost: dict[str, int] = {}
-        for request in counted:
-            if request.cache.cause and request.cache.lost_tokens:
-                lost[request.cache.cause] = lost.get(request.cache.cause, 0) + request.cache.lost_tokens
-        kinds = [broken.kind for broken in self._breaks]
-        return Totals(
-            requests=len(self._requests),
-            input_tokens=given,
-            cached_tokens=cached,
-            output_tokens=made,
-            hit_percent=100 * cached // given if given else 0,
-            lost_tokens=lost,
-            side_tokens=max(0, self._total.input_tokens + self._total.output_tokens - given - made),
-            compactions=kinds.count("compaction"),
-            edits=kinds.count("edit"),
-            alarms=sum(request.cache.is_alarm for request in self._requests),
         )
 
 
@@ -458,40 +481,5 @@ def _is_answer(item: Item) -> bool:
     return kind in ("reasoning", "web_search_call") or is_call(item) or item.get("role") == "assistant"
 
 
-def _entry_of(recorded: dict[str, Any] | None) -> CacheEntry | None:
-    if recorded is None:
-        return None
-    try:
-        return msgspec.convert(recorded, CacheEntry)
-    except msgspec.ValidationError:
-        return None  # written by a version with other words
-
-
-def _usage(given: Any) -> TokenUsage:
-    try:
-        return msgspec.convert(given or {}, TokenUsage)
-    except msgspec.ValidationError:
-        return TokenUsage()
-
-
 def _shared(former: Sequence[bytes], now: Sequence[bytes]) -> int:
     return next((place for place, pair in enumerate(zip(former, now, strict=False)) if pair[0] != pair[1]), len(former))
-
-
-def _seconds(start: str, end: str) -> float | None:
-    try:
-        return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
-    except (ValueError, TypeError):
-        return None
-
-
-def _listed(value: Any) -> Any:
-    return list(value.values()) if isinstance(value, dict) else value
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

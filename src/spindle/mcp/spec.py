@@ -30,9 +30,9 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     """Whether it is started."""
     required: bool = False
-    """Whether a run cannot go on without it."""
+    """Whether a run fails when this server cannot be started."""
     startup_timeout_s: float = 10.0
-    """Seconds until it must be ready."""
+    """How many seconds it may take to be ready."""
     tool_timeout_s: float = 60.0
     """Seconds that one call may take."""
     enabled_tools: tuple[str, ...] | None = None

@@ -1,10 +1,11 @@
 """What a model's tokens cost: the user's word, else the catalogue's, else what is usual for models of its kind.
 
-Loaded only for threads whose policy calculates.
+Loaded only for threads whose policy calculates, and to look back at a thread.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -41,3 +42,20 @@ def find_prices(
         if model.prices is not None and model.family == family:
             return Priced(model.prices, f"as {model.slug}, of the same family")
     return Priced(Prices(), "default")
+
+
+def known_prices(
+    slug: str, catalog: Catalog, *, for_all: Prices | None = None, by_model: Mapping[str, Prices] | None = None
+) -> Priced | None:
+    """The same where amounts count and not only ratios: None unless somebody named the price of this very model.
+
+    A model's name with a date behind it is the same model; with anything else behind it, it is another one.
+    """
+    found = find_prices(slug, catalog, for_all=for_all, by_model=by_model)
+    if found.source.startswith("configuration"):
+        return found
+    if found.source not in ("catalogue", "bundled catalogue"):
+        return None
+    undated = re.sub(r"-\d{4}-\d\d-\d\d$", "", slug)
+    models = [*catalog.models, *(Catalog.load().models if found.source == "bundled catalogue" else ())]
+    return found if any(model.slug in (slug, undated) and model.prices == found.prices for model in models) else None

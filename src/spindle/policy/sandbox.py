@@ -42,7 +42,7 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
 
     backend: Literal["auto", "bwrap", "landlock", "none"] = "auto"
     protected: tuple[str, ...] = MORE_PROTECTED
-    """Paths below every writable root that stay read-only, beside the names that always do."""
+    """Paths below every writable root that stay read-only, in addition to the names that always do."""
     deny_read: tuple[str, ...] = ()
     """Globs of what may not even be read. Relative ones hold below the working directory and every writable root."""
     unix_sockets: tuple[str, ...] = ()

@@ -85,6 +85,12 @@ class Prices(msgspec.Struct, frozen=True):
         """A token of output in the price of a fresh one."""
         return (self.output or 0.0) / self.fresh if self.fresh else 8.0
 
+    def cost_of(self, usage: TokenUsage) -> float:
+        """What these tokens cost, in the unit of the prices times one token."""
+        cached = min(usage.cached_input_tokens, usage.input_tokens)
+        fresh = usage.input_tokens - cached
+        return fresh * self.fresh + cached * (self.cached_input or 0.0) + usage.output_tokens * (self.output or 0.0)
+
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What one response, or a whole thread, cost."""

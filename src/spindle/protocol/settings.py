@@ -174,4 +174,4 @@ class AgentRole(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     effort: str | None = None
     sandbox_mode: SandboxMode | None = None
-    """Can take rights away; what the parent has not, a role cannot give."""
+    """Can only take rights away: a role cannot give what the parent does not have."""

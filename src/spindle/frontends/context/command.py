@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 
@@ -11,6 +12,7 @@ import msgspec
 
 from spindle.core.inspection import Inspection, inspect_thread
 from spindle.errors import ThreadError, ThreadNotFound, UsageError
+from spindle.frontends.context.terms import Terms
 from spindle.frontends.launch import home_from, working_folder
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
@@ -33,21 +35,31 @@ def run(parsed: Parsed, words: list[str]) -> int:
     number = _number(parsed.value("request"))
     store = ThreadStore(home_from(), SystemClock())
     ref = _thread(store, parsed, words)
-    found = inspect_thread(store.read(ref))
+    data = store.read(ref)
+    terms = Terms(parsed, data.meta.get("model_provider"))
+    found = inspect_thread(data, terms.prices_of)
+    if terms.problem:
+        found.report.notices.append(terms.problem)
     if number is not None:
         found.input_of(number)  # no such request is said before anything is written
     name = store.names.all().get(found.report.thread_id)
     if is_page:
         from spindle.frontends.context.page import render  # only for a page
 
-        return _write_page(render(found, name, number).encode(), file, found.report.thread_id)
+        page = render(found, name, number, compaction_limit=terms.compaction_limit(_last_model(found)))
+        return _write_page(page.encode(), file, found.report.thread_id)
     if parsed.flag("json"):
         sys.stdout.buffer.write(_json(found, name, number) + b"\n")
         return 0
     from spindle.frontends.context.table import one_request, overview  # only for people
 
-    _print(overview(found, name) if number is None else one_request(found, number))
+    width = shutil.get_terminal_size((100, 24)).columns
+    _print(overview(found, name, width) if number is None else one_request(found, number))
     return 0
+
+
+def _last_model(found: Inspection) -> str | None:
+    return next((request.model for request in reversed(found.report.requests) if request.model), None)
 
 
 def _is_page_name(word: str) -> bool:

@@ -9,40 +9,57 @@ from spindle.context.account import SOURCES, breakdown
 from spindle.core.inspection import Inspection
 from spindle.core.report import ContextReport, RequestReport
 from spindle.frontends.context.markup import Markup, join, tag
-from spindle.frontends.context.plots import Mark, Plot, Series, amount, draw
+from spindle.frontends.context.pictures import lost_of, new_of, pictures, share_of, tokens_of
+from spindle.frontends.context.plots import amount, fills, stripes
 from spindle.frontends.context.wording import (
     break_words,
     cause_words,
+    cost_words,
     counted,
+    deeds_words,
     ledger_words,
+    money,
     note_on,
+    one_line,
     shown_text,
     source_words,
-    time_of,
+    title_of,
+    turn_words,
+    zone_words,
 )
+from spindle.frontends.when import local_clock, local_time
 from spindle.protocol.items import Item
 from spindle.protocol.quote import visible
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _MOST_TEXT = 6_000
-_PAGE_TEXT = 4_000_000
+_PAGE_TEXT = 1_500_000
 """How many characters of items the page holds about; beyond it each item is cut to its share."""
-_LEAST_TEXT = 300
+_LEAST_TEXT = 200
+_WORDS_OF_A_ROW = 240
+_COLUMNS = 11
+"""Of the table of requests."""
 
 
-def render(found: Inspection, name: str | None = None, request: int | None = None) -> str:
-    """The whole page; with `request` also everything that one request showed, uncut."""
+def render(
+    found: Inspection, name: str | None = None, request: int | None = None, *, compaction_limit: int | None = None
+) -> str:
+    """The whole page; with `request` also everything that one request showed, uncut.
+
+    `compaction_limit` is where the thread would be compacted by today's settings; the record does not hold it.
+    """
     report = found.report
-    title = f"Context of {visible(name) if name else f'thread {report.thread_id}'}"
+    title = visible(title_of(report, name))
     body = [
+        stripes(),
         _header(report, title),
         _facts(report),
         *(tag("p", notice, class_="notice") for notice in report.notices),
-        _plots(report),
+        pictures(report, compaction_limit),
+        _table(report),
         _sources(found, request or len(report.requests)),
         _causes(report),
         _kept(found),
-        _table(report),
         _one(found, request) if request is not None else None,
         _inputs(found),
     ]
@@ -52,7 +69,7 @@ def render(found: Inspection, name: str | None = None, request: int | None = Non
         tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name_="referrer", content="no-referrer"),
-        tag("title", title),
+        tag("title", f"{title} · context"),
         tag("style", _style()),
     )
     return f"<!doctype html>\n{tag('html', head, tag('body', *body), lang='en')}\n"
@@ -61,11 +78,9 @@ def render(found: Inspection, name: str | None = None, request: int | None = Non
 def _style() -> Markup:
     with open(f"{os.path.dirname(__file__)}/page.css", encoding="utf-8") as file:
         sheet = file.read()
-    return Markup("\n" + sheet + "".join(f".s-{source}{{{_paint(source)}}}\n" for source in SOURCES))
-
-
-def _paint(source: str) -> str:
-    return f"fill:var(--s-{source});background:var(--s-{source})"
+    kinds = ("cached", "lost", "fresh", "made", "guess", "cost", *(f"s-{source}" for source in SOURCES))
+    paints = "".join(f".{kind}{{fill:var(--{kind});background:var(--{kind})}}\n" for kind in kinds)
+    return Markup("\n" + sheet + paints + fills())
 
 
 # ---- above: sums and plots ---------------------------------------------------------------------------
@@ -73,123 +88,53 @@ def _paint(source: str) -> str:
 
 def _header(report: ContextReport, title: str) -> Markup:
     models = ", ".join(dict.fromkeys(request.model for request in report.requests if request.model))
-    where = " · ".join(visible(part) for part in (models, report.cwd or "") if part)
+    times = [local_time(request.at) for request in report.requests if request.at]
+    when = (" – ".join(dict.fromkeys((times[0], times[-1])))) if times else ""
+    where = " · ".join(visible(part) for part in (models, when, report.cwd or "") if part)
     return tag(
         "header",
         tag("h1", title),
         tag("p", where, class_="dim"),
-        tag("p", tag("code", visible(report.path)), class_="dim"),
+        tag(
+            "p", "thread ", tag("code", report.thread_id), " · ", tag("code", visible(report.path)), class_="dim small"
+        ),
     )
 
 
 def _facts(report: ContextReport) -> Markup:
     totals, last = report.totals, report.requests[-1] if report.requests else None
     facts = [
+        ("turns", f"{totals.turns:,}", ""),
         ("requests", f"{totals.requests:,}", ""),
-        ("input", amount(totals.input_tokens), ""),
-        ("from cache", f"{totals.hit_percent} %", ""),
-        ("output", amount(totals.output_tokens), ""),
+        ("commands run", f"{totals.commands:,}", ""),
+        ("files changed by patches", f"{totals.files_changed:,}", ""),
+        ("cost", money(totals.cost_usd) + ("+" if totals.cost_usd and totals.unpriced_requests else ""), ""),
+        ("tokens in", amount(totals.input_tokens), ""),
+        ("of them from the cache", f"{totals.hit_percent} %", ""),
+        ("lost to cache misses", amount(sum(totals.lost_tokens.values())), ""),
+        ("tokens out", amount(totals.output_tokens), ""),
         ("compactions", totals.compactions, ""),
-        ("edits", totals.edits, ""),
-        ("lost to misses", amount(sum(totals.lost_tokens.values())), ""),
+        ("context edits", totals.edits, ""),
     ]
     if last is not None and last.fill_percent is not None:
         facts.append(("window in use", f"{last.fill_percent:.0f} %", ""))
     if totals.alarms:
         facts.append(("breaks nobody declared", totals.alarms, "bad"))
-    return tag("dl", *(tag("div", tag("dt", a), tag("dd", b), class_=c or None) for a, b, c in facts), class_="facts")
+    tiles = tag("dl", *(tag("div", tag("dt", a), tag("dd", b), class_=c or None) for a, b, c in facts), class_="facts")
+    return join(tiles, tag("p", _fine_print(report), class_="dim small"))
 
 
-def _plots(report: ContextReport) -> Markup:
-    requests = report.requests
-    if not requests:
-        return tag("p", "No request is recorded in this thread yet.")
-    marks = [Mark(broken.after_request, broken.kind, break_words(broken)) for broken in report.breaks]
-    hints = [_hint(request) for request in requests]
-    windows = [request.window for request in requests if request.window]
-    window = windows[-1] if windows else None
-    plots = [
-        Plot(
-            title="Requests",
-            note="Tokens of each request and its answer, as the server counted them.",
-            series=[
-                Series("input from the cache", "cached", [request.cached_tokens for request in requests]),
-                Series("other input", "fresh", [request.input_tokens - request.cached_tokens for request in requests]),
-                Series("output", "made", [request.usage.output_tokens if request.usage else 0 for request in requests]),
-            ],
-            hints=hints,
-            marks=marks,
-        ),
-        Plot(
-            title="Prefix and cache",
-            note="What of each input the provider knew already, and what it should have known.",
-            series=[
-                Series("from the cache", "cached", [_share(request, request.cached_tokens) for request in requests]),
-                Series("lost", "lost", [_share(request, _lost(request)) for request in requests]),
-                Series("new", "fresh", [_share(request, _unseen(request)) for request in requests]),
-            ],
-            line=Series("same beginning as the request before", "prefix", [_prefix(request) for request in requests]),
-            hints=hints,
-            marks=marks,
-            is_percent=True,
-        ),
-        Plot(
-            title="Window",
-            note="Tokens in context after each answer." + (f" The window takes {window:,}." if window else ""),
-            series=[Series("in use", "fill", [request.used for request in requests])],
-            ceiling=(window, "the whole window") if window else None,
-            hints=hints,
-            marks=marks,
-        ),
-        Plot(
-            title="Tokens by source",
-            note="What each input was made of; estimated by size.",
-            series=[
-                Series(
-                    source_words(source),
-                    f"s-{source}",
-                    [request.sources.get(source, 0) for request in requests],
-                )
-                for source in SOURCES
-            ],
-            hints=[_source_hint(request) for request in requests],
-            marks=marks,
-        ),
+def _fine_print(report: ContextReport) -> str:
+    """What the numbers above do and do not hold."""
+    totals = report.totals
+    said = [
+        "A request is one answer of the model; a context edit clears old outputs from what the model is shown and"
+        " changes no file.",
+        f"Cost: {cost_words(report)}" + ("" if totals.cost_usd is None else ", by list price in US dollars") + ".",
     ]
-    return tag("section", *map(draw, plots), class_="plots")
-
-
-def _hint(request: RequestReport) -> str:
-    counts = "estimated" if request.usage is None else f"{request.cached_tokens:,} from the cache"
-    said = [f"request {request.number}, turn {request.turn}: {request.input_tokens:,} tokens in ({counts})"]
-    if request.usage is not None:
-        said.append(f"{request.usage.output_tokens:,} out")
-    fill = "" if request.fill_percent is None else f", {request.fill_percent:.0f} % of the window"
-    said.append(f"{request.used:,} in context{fill}")
-    if note := note_on(request):
-        said.append(note)
-    return "\n".join(said)
-
-
-def _source_hint(request: RequestReport) -> str:
-    parts = sorted(request.sources.items(), key=lambda part: -part[1])
-    return "\n".join([f"request {request.number}", *(f"{source_words(name)}: {tokens:,}" for name, tokens in parts)])
-
-
-def _share(request: RequestReport, tokens: int) -> float:
-    return 0 if request.usage is None else 100 * tokens / max(1, request.input_tokens)
-
-
-def _lost(request: RequestReport) -> int:
-    return min(request.cache.lost_tokens, request.input_tokens - request.cached_tokens)
-
-
-def _unseen(request: RequestReport) -> int:
-    return request.input_tokens - request.cached_tokens - _lost(request)
-
-
-def _prefix(request: RequestReport) -> float:
-    return min(100.0, 100 * request.cache.prefix_tokens / max(1, request.estimated_input))
+    if totals.side_tokens:
+        said.append(f"Summaries and sub-agents took {totals.side_tokens:,} more tokens.")
+    return " ".join(said)
 
 
 # ---- in the middle: sources, causes, what is kept ----------------------------------------------------
@@ -199,7 +144,6 @@ def _sources(found: Inspection, number: int) -> Markup | None:
     if not found.report.requests:
         return None
     request = found.report.requests[number - 1] if number <= len(found.report.requests) else found.report.requests[-1]
-    most = max(request.sources.values(), default=1)
     whole = max(1, request.estimated_input)
     rows = [
         tag(
@@ -207,12 +151,12 @@ def _sources(found: Inspection, number: int) -> Markup | None:
             tag("td", tag("i", class_=f"chip s-{source}"), source_words(source), class_="words"),
             tag("td", f"{tokens:,}"),
             tag("td", f"{100 * tokens / whole:.0f} %"),
-            tag("td", _bar([(f"s-{source}", 100 * tokens / most)]), class_="share"),
+            tag("td", _bar([(f"s-{source}", 100 * tokens / whole)]), class_="share"),
         )
         for source in SOURCES
         if (tokens := request.sources.get(source, 0))
     ]
-    said = f"{request.estimated_input:,} tokens by our estimate"
+    said = f"{request.estimated_input:,} tokens by our estimate; a full bar would be all of them"
     if request.usage is not None:
         said += f"; the server counted {request.usage.input_tokens:,}"
     return tag(
@@ -278,39 +222,67 @@ def _kept(found: Inspection) -> Markup | None:
 def _table(report: ContextReport) -> Markup | None:
     if not report.requests:
         return None
-    named = ("turn", "time (UTC)", "items", "new", "input", "cached", "", "output", "in context", "window")
-    head = tag("tr", tag("th", "request"), *(tag("th", name) for name in named), tag("th", "cache", class_="words"))
+    most = max(1, *map(tokens_of, report.requests))
+    zone = zone_words(report)
+    named = ("input", f"0 – {amount(most)}", "cached", "output", "cost", "in context", "window")
+    head = tag(
+        "tr",
+        tag("th", "request"),
+        tag("th", f"time ({zone})" if zone else "time"),
+        tag("th", "what it did", class_="words"),
+        *(tag("th", name) for name in named),
+        tag("th", "cache", class_="words"),
+    )
     rows: list[Markup] = _break_rows(report, 0)
     for request in report.requests:
-        rows.append(_row(request))
+        rows += _turn_rows(report, request.number)
+        rows.append(_row(request, most))
         rows += _break_rows(report, request.number)
+    rows += _turn_rows(report, len(report.requests) + 1)
     return tag(
-        "section", tag("h2", "Requests"), tag("div", tag("table", head, *rows, class_="requests"), class_="wide")
+        "section",
+        tag("h2", "Request by request"),
+        tag("p", "All bars have one scale; the heading of their column names it.", class_="dim"),
+        tag("div", tag("table", head, *rows, class_="requests"), class_="wide tall"),
     )
+
+
+def _turn_rows(report: ContextReport, first: int) -> list[Markup]:
+    turns = [turn for turn in report.turns if turn.first_request == first]
+    return [
+        tag("tr", tag("td", turn_words(turn, 400), colspan=_COLUMNS), class_=f"turn {turn.end}".rstrip())
+        for turn in turns
+    ]
 
 
 def _break_rows(report: ContextReport, after: int) -> list[Markup]:
     broken = [broken for broken in report.breaks if broken.after_request == after]
-    return [tag("tr", tag("td", break_words(each), colspan=12), class_=f"break {each.kind}") for each in broken]
+    return [tag("tr", tag("td", break_words(each), colspan=_COLUMNS), class_=f"break {each.kind}") for each in broken]
 
 
-def _row(request: RequestReport) -> Markup:
+def _row(request: RequestReport, most: int) -> Markup:
     is_counted = request.usage is not None
-    parts = [("cached", _share(request, request.cached_tokens)), ("lost", _share(request, _lost(request)))]
+    made = request.usage.output_tokens if request.usage else 0
+    parts = [("cached", request.cached_tokens), ("lost", lost_of(request)), ("fresh", new_of(request)), ("made", made)]
+    if not is_counted:
+        parts = [("guess", request.input_tokens)]
     cells = (
-        request.turn,
-        time_of(request.at),
-        request.items,
-        request.items - request.shared_items,
         f"{'' if is_counted else '≈ '}{request.input_tokens:,}",
-        f"{_share(request, request.cached_tokens):.0f} %" if is_counted else "?",
-        _bar([*parts, ("fresh", _share(request, _unseen(request)))]),
-        f"{request.usage.output_tokens:,}" if request.usage else "?",
+        _bar((kind, 100 * tokens / most) for kind, tokens in parts if tokens),
+        f"{share_of(request, request.cached_tokens):.0f} %" if is_counted else "?",
+        f"{made:,}" if is_counted else "?",
+        money(request.cost_usd),
         f"{request.used:,}",
         "" if request.fill_percent is None else f"{request.fill_percent:.0f} %",
     )
-    link = tag("a", request.number, href=f"#r{request.number}")
-    return tag("tr", tag("td", link), *(tag("td", cell) for cell in cells), tag("td", note_on(request), class_="words"))
+    return tag(
+        "tr",
+        tag("td", tag("a", request.number, href=f"#r{request.number}")),
+        tag("td", local_clock(request.at)),
+        tag("td", one_line(deeds_words(request), _WORDS_OF_A_ROW), class_="words"),
+        *(tag("td", cell) for cell in cells),
+        tag("td", note_on(request), class_="words"),
+    )
 
 
 def _inputs(found: Inspection) -> Markup | None:
@@ -323,6 +295,7 @@ def _inputs(found: Inspection) -> Markup | None:
     blocks = []
     for request, items in zip(requests, new, strict=True):
         title = f"Request {request.number} · turn {request.turn} · {counted(request.items, 'item')}, {len(items)} new"
+        title += f" · {one_line(deeds_words(request), 90)}"
         note = note_on(request)
         shared = None
         if request.shared_items:

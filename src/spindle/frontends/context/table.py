@@ -1,8 +1,13 @@
-"""The report as text: a line a request, what the newest one was made of, and why the cache missed."""
+"""The report as text: a line a request, what the newest one was made of, and why the cache missed.
+
+Nothing is wider than the terminal: numbers that are less asked for are left out of narrow tables, texts are cut.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
+from unicodedata import combining, east_asian_width
 
 from spindle.context.account import SOURCES
 from spindle.core.inspection import Inspection
@@ -10,41 +15,69 @@ from spindle.core.report import ContextReport, RequestReport
 from spindle.frontends.context.wording import (
     break_words,
     cause_words,
+    deeds_words,
     ledger_words,
+    money,
     note_on,
     shown_text,
     source_words,
     summary_words,
-    time_of,
+    title_of,
+    turn_words,
 )
 from spindle.frontends.transcript import printable
+from spindle.frontends.when import local_clock
 from spindle.protocol.quote import visible
 
 _BAR = 24
-_HEAD = "  #  turn  time      items   new      input  cached   output  context  window  cache"
+_NARROWEST = 48
+"""An id has to stay whole, to be copied."""
+_LEAST_WORDS = 24
+"""So much room is left for what a request did, before a number is shown."""
+_COLUMNS = (
+    # Name, width, and how soon the column goes when there is no room: the highest goes first.
+    ("#", 4, 0),
+    ("time", 8, 3),
+    ("input", 9, 0),
+    ("cached", 6, 1),
+    ("output", 7, 4),
+    ("cost", 8, 2),
+    ("context", 9, 6),
+    ("window", 6, 5),
+)
 
 
-def overview(found: Inspection, name: str | None = None) -> Iterator[str]:
-    """All lines about a thread."""
-    report = found.report
-    yield f"{visible(name)} ({report.thread_id})" if name else f"thread {report.thread_id}"
+def overview(found: Inspection, name: str | None = None, width: int = 100) -> Iterator[str]:
+    """All lines about a thread, none wider than `width`."""
+    report, width = found.report, max(_NARROWEST, width)
+    yield from _overview(report, name, width)
+    if report.requests:
+        yield ""
+        yield from (_fit(line, width) for line in sources(report.requests[-1], max(4, width - 40)))
+        yield from (_fit(line, width) for line in (*_causes(report), *_kept(report)))
+
+
+def _overview(report: ContextReport, name: str | None, width: int) -> Iterator[str]:
+    yield _fit(visible(title_of(report, name)), width)
     models = dict.fromkeys(request.model for request in report.requests if request.model)
-    yield " · ".join(visible(part) for part in (*models, report.cwd or "") if part)
-    yield summary_words(report)
-    yield from map(printable, report.notices)
+    yield from _wrapped(" · ".join(visible(part) for part in (*models, report.cwd or "") if part), width)
+    yield f"thread {report.thread_id}"
+    for line in (*summary_words(report), *map(printable, report.notices)):
+        yield from _wrapped(line, width)
     if not report.requests:
         yield "no request is recorded yet"
         return
+    columns = _columns(width)
     yield ""
-    yield _HEAD
-    yield from _breaks(report, 0)
+    yield _head(columns)
+    yield from _breaks(report, 0, width)
     for request in report.requests:
-        yield _row(request)
-        yield from _breaks(report, request.number)
-    yield ""
-    yield from sources(report.requests[-1])
-    yield from _causes(report)
-    yield from _kept(report)
+        yield from _turns(report, request.number, width)
+        yield _fit(_row(request, columns) + printable(deeds_words(request)).replace("\n", " "), width)
+        if note := note_on(request):
+            yield _fit(f"      cache: {note}", width)
+        yield from _breaks(report, request.number, width)
+    yield from _turns(report, len(report.requests) + 1, width)
 
 
 def one_request(found: Inspection, number: int) -> Iterator[str]:
@@ -52,9 +85,12 @@ def one_request(found: Inspection, number: int) -> Iterator[str]:
     items, costs = found.input_of(number), found.costs_of(number).items
     request = found.report.requests[number - 1]
     yield f"request {number} of thread {found.report.thread_id} · turn {request.turn} · {visible(request.model or '')}"
+    columns = _columns(10_000)
     yield ""
-    yield _HEAD
-    yield _row(request)
+    yield _head(columns)
+    yield _row(request, columns) + printable(deeds_words(request)).replace("\n", " ")
+    if note := note_on(request):
+        yield f"      cache: {note}"
     yield ""
     yield from sources(request)
     if found.instructions:
@@ -67,35 +103,79 @@ def one_request(found: Inspection, number: int) -> Iterator[str]:
         yield printable(shown_text(item))
 
 
-def sources(request: RequestReport) -> Iterator[str]:
+def sources(request: RequestReport, room: int = _BAR) -> Iterator[str]:
     counted = f"; the server counted {request.usage.input_tokens:,}" if request.usage else ""
     yield f"request {request.number} by source ({request.estimated_input:,} tokens estimated{counted})"
     most = max(request.sources.values(), default=1)
     for source in SOURCES:
         if tokens := request.sources.get(source, 0):
             share = 100 * tokens / max(1, request.estimated_input)
-            bar = "█" * max(1, round(_BAR * tokens / most))
+            bar = "█" * round(min(room, _BAR) * tokens / most) or "▏"
             yield f"  {source_words(source):<12} {tokens:>9,}  {share:>3.0f} %  {bar}"
 
 
-def _row(request: RequestReport) -> str:
+# ---- one line after the other ------------------------------------------------------------------------
+
+
+def _columns(width: int) -> list[str]:
+    """The columns there is room for, beside some words on what was done."""
+    chosen = sorted(_COLUMNS, key=lambda column: column[2])
+    while len(chosen) > 1 and sum(column[1] + 2 for column in chosen) + _LEAST_WORDS > width:
+        chosen.pop()
+    return [column[0] for column in _COLUMNS if column in chosen]
+
+
+def _head(columns: list[str]) -> str:
+    widths = {name: size for name, size, _ in _COLUMNS}
+    return "".join(f"{name:>{widths[name]}}  " for name in columns) + "what it did"
+
+
+def _row(request: RequestReport, columns: list[str]) -> str:
     is_counted = request.usage is not None
-    cached = f"{100 * request.cached_tokens / max(1, request.input_tokens):.0f} %" if is_counted else "?"
-    window = "" if request.fill_percent is None else f"{request.fill_percent:.0f} %"
-    given = f"{'' if is_counted else '~'}{request.input_tokens:,}"
-    made = f"{request.usage.output_tokens:,}" if request.usage else "?"
-    cells = (
-        f"{request.number:>3}  {request.turn:>4}  {time_of(request.at):<8}  {request.items:>5}"
-        f"  {request.items - request.shared_items:>4}  {given:>9}  {cached:>6}  {made:>7}"
-        f"  {request.used:>7,}  {window:>6}  {note_on(request)}"
-    )
-    return cells.rstrip()
+    cells = {
+        "#": f"{request.number}",
+        "time": local_clock(request.at),
+        "input": f"{'' if is_counted else '~'}{request.input_tokens:,}",
+        "cached": f"{100 * request.cached_tokens / max(1, request.input_tokens):.0f} %" if is_counted else "?",
+        "output": f"{request.usage.output_tokens:,}" if request.usage else "?",
+        "cost": money(request.cost_usd),
+        "context": f"{request.used:,}",
+        "window": "" if request.fill_percent is None else f"{request.fill_percent:.0f} %",
+    }
+    return "".join(f"{cells[name]:>{size}}  " for name, size, _ in _COLUMNS if name in columns)
 
 
-def _breaks(report: ContextReport, after: int) -> Iterator[str]:
+def _turns(report: ContextReport, first: int, width: int) -> Iterator[str]:
+    for turn in report.turns:
+        if turn.first_request == first:
+            yield _fit(f"── {printable(turn_words(turn, width))}", width)
+
+
+def _breaks(report: ContextReport, after: int, width: int) -> Iterator[str]:
     for broken in report.breaks:
         if broken.after_request == after:
-            yield f"  ── {printable(break_words(broken))}"
+            yield from _wrapped(f"   · {printable(break_words(broken))}", width, "     ")
+
+
+def _wrapped(line: str, width: int, indent: str = "  ") -> list[str]:
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def _fit(line: str, width: int) -> str:
+    """The line, cut where the terminal ends; letters of some scripts take two cells, some marks none."""
+    used = 0
+    for place, char in enumerate(line):
+        used += 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
+        if used > width:
+            kept, room = line[:place], 1
+            while kept and room > 0:
+                room -= 2 if east_asian_width(kept[-1]) in "WF" else 1
+                kept = kept[:-1]
+            return kept.rstrip() + "…"
+    return line.rstrip()
+
+
+# ---- below the table ---------------------------------------------------------------------------------
 
 
 def _causes(report: ContextReport) -> Iterator[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spindle.core.report import Break, ContextReport, RequestReport
+from spindle.core.report import Break, ContextReport, Deed, RequestReport, TurnReport
+from spindle.frontends.when import local_time, zone_of
 from spindle.protocol.items import Item, encode_json, is_output, item_text
 
 _CAUSES = {
@@ -25,11 +26,99 @@ _CAUSES = {
 }
 _KINDS = {
     "compaction": "compaction",
-    "edit": "edit",
+    "edit": "context edit",
     "rollback": "rollback",
     "branch": "another thread's state",
     "picture_removed": "picture removed",
 }
+
+
+_TOOLS = {
+    "update_plan": "updated the plan",
+    "view_image": "looked at the picture",
+    "read_file": "read",
+    "list_dir": "listed",
+    "grep_files": "searched for",
+    "write_stdin": "went on with a running command",
+    "request_user_input": "asked the user",
+    "remember": "noted a fact",
+    "recall": "searched its record for",
+    "spawn_agent": "started a sub-agent",
+}
+_ENDS = {"failed": "ended without an answer", "interrupted": "interrupted", "": "not over when the record ends"}
+UNKNOWN = "unknown"
+
+
+def title_of(report: ContextReport, name: str | None) -> str:
+    """What a person calls the thread: its name, else what it was asked first."""
+    if name:
+        return name
+    prompt = report.turns[0].prompt if report.turns else ""
+    return one_line(prompt, 110) or "A thread without a prompt"
+
+
+def one_line(text: str, room: int) -> str:
+    """The beginning of a text, on one line."""
+    words = " ".join(text.split())
+    return words if len(words) <= room else words[: room - 1].rstrip() + "…"
+
+
+def turn_words(turn: TurnReport, room: int) -> str:
+    """A heading for the requests of a turn."""
+    end = _ENDS.get(turn.end)
+    said = f"turn {turn.number} · {local_time(turn.at)}" if turn.at else f"turn {turn.number}"
+    said += f" · {end}" if end else ""
+    prompt = one_line(turn.prompt, max(20, room - len(said) - 3))
+    return f"{said} · {prompt}" if prompt else said
+
+
+def deeds_words(request: RequestReport) -> str:
+    """What the answer did, in the words of a diary."""
+    is_last_word = all(deed.kind == "message" for deed in request.deeds)
+    return "; ".join(_deed_words(deed, is_last_word) for deed in request.deeds) or "nothing that is recorded"
+
+
+def _deed_words(deed: Deed, is_last_word: bool) -> str:
+    about = " ".join(deed.text.split())
+    match deed.kind:
+        case "message":
+            return f"{'answered' if is_last_word else 'said'}: “{about}”"
+        case "command":
+            how = f" (exit {deed.exit_code})" if deed.exit_code else " (no result)" if deed.is_done is None else ""
+            return f"ran {about}{how}"
+        case "patch":
+            return f"{'changed' if deed.is_done else 'failed to change'} {about}"
+        case "search":
+            return f"searched the web{f' for {about}' if about else ''}"
+        case _:
+            did = _TOOLS.get(deed.tool) or f"called {deed.tool or 'a tool without a name'}"
+            return f"{did} {about}".rstrip()
+
+
+def money(dollars: float | None) -> str:
+    """An amount with as many digits as it has meaning; `unknown` is not nothing."""
+    if dollars is None:
+        return UNKNOWN
+    return f"${dollars:,.{2 if dollars >= 1 else 3 if dollars >= 0.01 else 4}f}"
+
+
+def cost_words(report: ContextReport) -> str:
+    """What the thread cost, and what of it is not known."""
+    totals = report.totals
+    if totals.cost_usd is None:
+        return f"{UNKNOWN}: no price is known for the model"
+    said = money(totals.cost_usd)
+    if totals.unpriced_requests:
+        said += f" and more: {counted(totals.unpriced_requests, 'request')} without a known price"
+    if totals.side_tokens:
+        about = "an unknown sum" if totals.side_cost_usd is None else f"about {money(totals.side_cost_usd)}"
+        said += f", plus {about} for summaries and sub-agents"
+    return said
+
+
+def zone_words(report: ContextReport) -> str:
+    """The zone, or zones, in which the times of a report are shown."""
+    return "/".join(dict.fromkeys(zone for request in report.requests if (zone := zone_of(request.at))))
 
 
 def cause_words(cause: str) -> str:
@@ -57,30 +146,31 @@ def break_words(broken: Break) -> str:
     return f"{_KINDS[broken.kind]}: {said}{tokens}, {items}{f' ({why})' if isinstance(why, str) else ''}"
 
 
-def summary_words(report: ContextReport) -> str:
+def summary_words(report: ContextReport) -> list[str]:
+    """What the thread was, what it did, and what it cost."""
     totals = report.totals
-    said = [
-        counted(totals.requests, "request"),
+    work = [counted(totals.turns, "turn"), counted(totals.requests, "request")]
+    work.append(f"{counted(totals.commands, 'command')} run")
+    work.append(_plural(totals.files_changed, "file changed by patches"))
+    work += [counted(totals.compactions, "compaction")] if totals.compactions else []
+    work += [counted(totals.edits, "context edit")] if totals.edits else []
+    tokens = [
         f"{totals.input_tokens:,} tokens in, {totals.hit_percent} % of them from the cache",
         f"{totals.output_tokens:,} out",
     ]
     if totals.side_tokens:
-        said.append(f"{totals.side_tokens:,} beside (summaries, sub-agents)")
-    if totals.compactions:
-        said.append(counted(totals.compactions, "compaction"))
-    if totals.edits:
-        said.append(counted(totals.edits, "edit"))
-    return " · ".join(said)
+        tokens.append(f"{totals.side_tokens:,} more for summaries and sub-agents")
+    return [" · ".join(work), " · ".join(tokens), f"cost {cost_words(report)}"]
 
 
 def ledger_words(report: ContextReport) -> str:
-    """What the work ledger holds, counted."""
+    """What the work ledger holds, counted. Each command stands in it once, however often it was run."""
     names = (
-        ("requests", "request"),
+        ("requests", "prompt"),
         ("plan", "plan step"),
         ("reads", "file read"),
         ("changes", "file changed"),
-        ("commands", "command"),
+        ("commands", "different command"),
         ("approvals", "approval"),
         ("questions", "open question"),
     )
@@ -96,11 +186,6 @@ def _plural(count: int, word: str) -> str:
     if word.startswith("file ") and count != 1:
         return f"{count:,} files {word[5:]}"
     return counted(count, word)
-
-
-def time_of(at: str) -> str:
-    """The time of day in a timestamp; in UTC, as it is recorded."""
-    return at[11:19]
 
 
 def shown_text(item: Item) -> str:

@@ -1,0 +1,52 @@
+"""What today's settings say about the models of a recorded thread: what they cost, and when a thread is compacted."""
+
+from __future__ import annotations
+
+from spindle.config.schema import Config
+from spindle.context.account import compaction_limit
+from spindle.errors import ConfigError
+from spindle.frontends.launch import config_from
+from spindle.frontends.options import Parsed
+from spindle.model.catalog import Catalog
+from spindle.model.prices import known_prices
+from spindle.protocol.request import Prices
+
+_OWN_MACHINE = frozenset(("ollama", "lmstudio"))
+"""Providers that send no bill: a price in the catalogue is that of somebody else's server."""
+
+
+class Terms:
+    """Prices and limits. A configuration that cannot be read is no reason not to look at a thread."""
+
+    def __init__(self, parsed: Parsed, provider: str | None) -> None:
+        self._is_own = provider in _OWN_MACHINE
+        self.problem = ""
+        self._config: Config | None = None
+        try:
+            self._config = config_from(parsed)
+            self._catalog = Catalog.load(self._config.model_catalog_json)
+        except ConfigError as error:
+            self._catalog = Catalog.load()
+            self.problem = f"prices and limits are the built-in ones: {error}"
+
+    def prices_of(self, model: str) -> Prices | None:
+        """US dollars for a million tokens; None when nobody named them."""
+        spindle = None if self._config is None else self._config.spindle
+        found = known_prices(
+            model,
+            self._catalog,
+            for_all=spindle.context_prices if spindle else None,
+            by_model=spindle.context_model_prices if spindle else None,
+        )
+        if found is None or (self._is_own and not found.source.startswith("configuration")):
+            return None
+        return found.prices
+
+    def compaction_limit(self, model: str | None) -> int | None:
+        """From how many tokens on a thread would be compacted today."""
+        info = self._catalog.find(model or "")
+        window = (
+            info.context_window if self._config is None else self._config.model_context_window or info.context_window
+        )
+        configured = None if self._config is None else self._config.model_auto_compact_token_limit
+        return compaction_limit(window, configured, info.auto_compact_token_limit)
