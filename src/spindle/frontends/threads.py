@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -13,6 +13,7 @@ from spindle.frontends.launch import home_from, working_folder
 from spindle.frontends.options import Parsed
 from spindle.frontends.terminal import STDOUT, columns_of
 from spindle.frontends.transcript import printable
+from spindle.frontends.when import local_time
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.quote import visible
 from spindle.thread.store import ThreadPage, ThreadRef, ThreadStore, ThreadSummary
@@ -99,7 +100,7 @@ def _print_table(page: ThreadPage, parsed: Parsed) -> None:
 
 def _row(thread: ThreadSummary, width: int | None) -> str:
     """The id whole, the time where the person is, as much of the title as fits; below each other where it is narrow."""
-    when = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(thread.updated_at)).rstrip()
+    when = local_time(datetime.fromtimestamp(thread.updated_at, UTC))
     title = " ".join(printable(thread.name or thread.preview).split())
     if thread.forked_from_id is not None:
         # Both begin with the same words: the beginning of an id is its time, which tells forks and their origin apart.
