@@ -35,15 +35,16 @@ async def request_json(
     headers: Mapping[str, str],
     body: bytes,
     *,
-    timeout_s: float,
-    max_bytes: int = JSON_MAX_BYTES,
+    timeout_s: float | None = None,
+    max_bytes: int | None = None,
     now: float = 0.0,
 ) -> Any:
     """Ask once and read a plain JSON answer. Raises `ModelError`; `now` is the time of day."""
+    timeout_s = timeout_s or JSON_TIMEOUT_S
     try:
         response = await http.request(method, url, headers, body, timeout_s=timeout_s)
         try:
-            reply = await response.read(max_bytes, timeout_s)
+            reply = await response.read(max_bytes or JSON_MAX_BYTES, timeout_s)
         finally:
             response.close()
     except TransportError as error:

@@ -29,7 +29,6 @@ from spindle.model.headers import (
     session_headers,
 )
 from spindle.model.http import CONNECT_TIMEOUT_S, HttpClient, Response
-from spindle.model.plain_json import JSON_MAX_BYTES, JSON_TIMEOUT_S, get_json, request_json
 from spindle.model.provider import Provider
 from spindle.model.retry import backoff_s
 from spindle.model.tls import TlsFiles
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from spindle.model.advice import Asked
     from spindle.model.server_words import ServerWords
 
-__all__ = ["Decoder", "Identity", "ResponsesClient", "get_json"]
+__all__ = ["Decoder", "Identity", "ResponsesClient"]
 
 ERROR_BODY_MAX_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 10.0
@@ -136,7 +135,7 @@ class ResponsesClient:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def get_json(self, path: str, *, timeout_s: float = JSON_TIMEOUT_S) -> Any:
+    async def get_json(self, path: str, *, timeout_s: float | None = None) -> Any:
         """`GET {base_url}{path}` with the provider's headers, e.g. "/models". Raises `ModelError`."""
         return await self._json("GET", path, b"", timeout_s)
 
@@ -258,8 +257,10 @@ class ResponsesClient:
     # ---- the rest ------------------------------------------------------------------------------------
 
     async def _json(
-        self, method: str, path: str, body: bytes, timeout_s: float, max_bytes: int = JSON_MAX_BYTES
+        self, method: str, path: str, body: bytes, timeout_s: float | None, max_bytes: int | None = None
     ) -> Any:
+        from spindle.model.plain_json import request_json  # the way to a turn's answer does not need it
+
         headers = merged(
             {"accept": "*/*", **({"content-type": "application/json"} if body else {})},
             provider_headers(self._provider, self._identity, self._environ),
