@@ -55,7 +55,7 @@ def test_every_name_of_a_failure_is_noted_in_lower_case() -> None:
             "Access Denied",
             False,
         ),
-        (b"<html>", {}, "", False),
+        (b"<html><script src=https://cdnjs.cloudflare.com/x.js></script><title>Portal</title>", {}, "Portal", False),
         (b"<title" * 10_000, {}, "", False),
     ],
 )

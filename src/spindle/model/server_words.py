@@ -51,7 +51,7 @@ def read_words(body: bytes, headers: Mapping[str, str]) -> ServerWords:
         return _page_words(body.decode("utf-8", "replace"), headers)
     value = _decoded(body)
     words = ServerWords() if value is None else json_words(value)
-    if words.text or value in ({}, [], ""):
+    if words.text or words.codes or value in ({}, [], ""):
         return words
     return msgspec.structs.replace(words, text=one_line(body.decode("utf-8", "replace")))
 
@@ -150,5 +150,6 @@ def _page_words(page: str, headers: Mapping[str, str]) -> ServerWords:
         if found := re.search(pattern, start, re.IGNORECASE | re.DOTALL):
             break
     text = unescape(re.sub(r"<[^>]{0,200}>", " ", found[1])) if found else ""
-    by_cloudflare = "cloudflare" in headers.get("server", "").lower() or "cloudflare" in page.lower()
-    return ServerWords(text=one_line(text), is_page=True, is_cloudflare=by_cloudflare)
+    # Not by the name alone: pages of others load scripts from there.
+    is_theirs = "cloudflare" in headers.get("server", "").lower() or "cf-ray" in headers or "cf-error" in page
+    return ServerWords(text=one_line(text), is_page=True, is_cloudflare=is_theirs)
