@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from config.canned_server import CannedServer
-from spindle.auth.credentials import SignedIn, sign_in
+from spindle.auth.credentials import SIGN_IN_HELP, SignedIn, sign_in
 from spindle.errors import ConfigError, ModelError
 from spindle.model.provider import Provider
 
@@ -94,13 +94,52 @@ def test_a_provider_that_needs_no_login_does_not_even_read_the_file(tmp_path: Pa
     assert bearer(sign(tmp_path, OTHER)) is None
 
 
-@pytest.mark.parametrize("provider", [OPENAI, Provider(id="lab", name="Lab", requires_openai_auth=True)])
-def test_without_any_key_the_first_request_says_how_to_sign_in(tmp_path: Path, provider: Provider):
-    with pytest.raises(ModelError) as raised:
-        sign(tmp_path, provider).credential.authorization()
+LAB = Provider(id="lab", name="Lab", requires_openai_auth=True)
+
+
+@pytest.mark.parametrize(
+    ("provider", "env", "text"),
+    [
+        (OPENAI, {}, SIGN_IN_HELP),
+        (OPENAI, {"OPENAI_API_KEY": " "}, f"OPENAI_API_KEY is set, but empty. {SIGN_IN_HELP}"),
+        (
+            LAB,
+            {"OPENAI_API_KEY": "not for this one"},
+            "Not signed in: Lab takes the stored login, so run `spindle login --with-api-key`.",
+        ),
+    ],
+)
+def test_without_any_key_the_first_request_says_how_to_sign_in(
+    tmp_path: Path, provider: Provider, env: dict[str, str], text: str
+):
     for way in ("spindle login --with-api-key", "OPENAI_API_KEY", "--oss"):
-        assert way in str(raised.value)
-    assert raised.value.info == "unauthorized"
+        assert way in SIGN_IN_HELP
+    with pytest.raises(ModelError) as raised:
+        sign(tmp_path, provider, env).credential.authorization()
+    assert (str(raised.value), raised.value.info) == (text, "unauthorized")
+
+
+def test_every_key_knows_where_it_came_from_and_what_to_do_when_it_is_refused(tmp_path: Path):
+    key = "sk-proj-0123456789abcdefghij"
+    login = "`spindle login --with-api-key`"
+
+    def told(provider: Provider, env: dict[str, str] | None = None) -> tuple[str, str, str]:
+        origin = sign(tmp_path, provider, env or {}, is_exec=True).credential.origin()
+        return origin.place, origin.shown, origin.remedy
+
+    for name in ("CODEX_API_KEY", "OPENAI_API_KEY"):
+        remedy = f"set {name} to a valid key, or unset it and run {login}"
+        assert told(OPENAI, {name: key}) == (f"the key in {name}", "sk-proj-***fghij", remedy)
+    lab = Provider(id="lab", name="Lab", env_key="LAB_KEY", env_key_instructions="Ask Ann.")
+    assert told(lab, {"LAB_KEY": key})[2] == "set LAB_KEY to a valid key (Ask Ann)"
+    place = "experimental_bearer_token of [model_providers.lab]"
+    assert told(Provider(id="lab", name="Lab", bearer_token="short")) == (place, "***", "set it to a valid key")
+    store(tmp_path, auth_mode="apikey", OPENAI_API_KEY=key)
+    stored = (f"the key in {tmp_path}/auth.json", "sk-proj-***fghij", f"store a valid one with {login}")
+    assert told(OPENAI) == stored
+    also = "; OPENAI_API_KEY is set too, and counts after `spindle logout`"
+    assert told(OPENAI, {"OPENAI_API_KEY": "other"}) == (*stored[:2], stored[2] + also)
+    assert told(OTHER) == ("", "", "")
 
 
 def test_the_key_in_the_environment_goes_to_the_built_in_provider_only(tmp_path: Path):

@@ -14,6 +14,7 @@ import pytest
 from spindle.auth.login import login_status, login_with_api_key, logout
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
+NO_KEY = "What was given on stdin: this is not an API key"
 
 
 @pytest.fixture
@@ -77,10 +78,13 @@ def test_a_planted_link_is_replaced_not_followed(tmp_path: Path):
     [
         ("", "No API key provided via stdin.\n"),
         (" \n", "No API key provided via stdin.\n"),
-        ("two words", "What was given on stdin is not an API key.\n"),
-        ("a\nb", "What was given on stdin is not an API key.\n"),
-        ("kéy", "What was given on stdin is not an API key.\n"),
-        ("x" * 20000, "What was given on stdin is not an API key.\n"),
+        ("two words", f"{NO_KEY}: it is empty or too long, or holds blanks or characters that no key has.\n"),
+        ("a\nb", f"{NO_KEY}: it has more than one line.\n"),
+        ("kéy", f"{NO_KEY}: it is empty or too long, or holds blanks or characters that no key has.\n"),
+        (f'"{KEY}"', f"{NO_KEY}: it begins with a quotation mark; give the key alone.\n"),
+        (f"Bearer {KEY}", f"{NO_KEY}: it begins with the word Bearer; give the key alone.\n"),
+        (f"OPENAI_API_KEY={KEY}", f"{NO_KEY}: it begins with OPENAI_API_KEY=; give the key alone.\n"),
+        ("x" * 20000, f"{NO_KEY}: it is empty or too long, or holds blanks or characters that no key has.\n"),
     ],
 )
 def test_what_is_not_a_key_is_not_stored(tmp_path: Path, given: str, said: str):

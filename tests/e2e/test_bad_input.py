@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fake_server import FakeServer, message, turn
+from e2e.proto_client import Proto
+from fake_server import FakeServer, message, refuses, turn
 
 
 class Cli:
@@ -124,6 +125,27 @@ def test_a_prompt_that_is_not_text_is_refused(cli: Cli, server: FakeServer) -> N
 
 def test_no_prompt_at_all_is_refused(cli: Cli, server: FakeServer) -> None:
     refused(cli("exec", stdin=b" \n"), server, "No prompt provided via stdin.")
+
+
+def test_a_refused_key_is_told_in_the_same_words_by_every_front_end(
+    cli: Cli, server: FakeServer, spindle_cmd: list[str], workspace: Path, environment: dict[str, str]
+) -> None:
+    server.otherwise(refuses(401, {"error": {"message": "Incorrect API key"}}))
+    text = (
+        f"unexpected status 401 Unauthorized: Incorrect API key, url: {server.base_url}/responses. "
+        "The key in FAKE_API_KEY (***) was not accepted: set FAKE_API_KEY to a valid key."
+    )
+    done = cli("exec", "hi")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert f"ERROR: {text}\n" in done.stderr.decode()
+    lines = [json.loads(line) for line in cli("exec", "--json", "hi").stdout.splitlines()]
+    assert lines[-2:] == [{"type": "error", "message": text}, {"type": "turn.failed", "error": {"message": text}}]
+    client = Proto([*spindle_cmd, "proto"], workspace, environment)
+    client.say("1", "hi")
+    (error,) = [event["msg"] for event in client.until("task_complete") if event["msg"]["type"] == "error"]
+    assert client.close() == 0
+    assert (error["message"], error["codex_error_info"]) == (text, "unauthorized")
+    assert len(server.turns_asked) == 3
 
 
 @pytest.mark.parametrize("content", ["{not json", "[1]", "[" * 100_000, None])

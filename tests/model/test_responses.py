@@ -23,8 +23,9 @@ from spindle.model.client import (
 )
 from spindle.model.credential import EnvCredential, StaticCredential, credential_for
 from spindle.model.decoder import Decoder
+from spindle.model.plain_json import get_json
 from spindle.model.provider import Provider
-from spindle.model.responses import Identity, get_json
+from spindle.model.responses import Identity
 from spindle.protocol.request import TokenUsage
 
 SYSTEM = os.uname()

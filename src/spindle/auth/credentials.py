@@ -127,10 +127,15 @@ def sign_in(
             "remove forced_login_method from the configuration, or sign in with ChatGPT."
         )
     if stored is None:
-        is_empty = provider.is_openai and "OPENAI_API_KEY" in env
-        stored = MissingCredential("OPENAI_API_KEY is set, but empty. " + SIGN_IN_HELP if is_empty else SIGN_IN_HELP)
+        stored = MissingCredential(_how_to_sign_in(provider, env))
     credential = credential_for(provider, stored, env)
     return SignedIn(provider=provider, credential=credential, warnings=warnings)
+
+
+def _how_to_sign_in(provider: Provider, env: Mapping[str, str]) -> str:
+    if not provider.is_openai:
+        return f"Not signed in: {provider.name} takes the stored login, so run `spindle login --with-api-key`."
+    return f"OPENAI_API_KEY is set, but empty. {SIGN_IN_HELP}" if "OPENAI_API_KEY" in env else SIGN_IN_HELP
 
 
 def _from_variable(name: str, key: str) -> StaticCredential:

@@ -29,8 +29,8 @@ def login_with_api_key(home: str, stdin: TextIO, err: TextIO) -> int:
         return 1
     try:
         store_api_key(home, key)
-    except NotAKey:
-        print("What was given on stdin is not an API key.", file=err)
+    except NotAKey as error:
+        print(f"What was given on stdin: {error}.", file=err)
         return 1
     except SpindleError as error:
         print(error, file=err)
@@ -41,9 +41,24 @@ def login_with_api_key(home: str, stdin: TextIO, err: TextIO) -> int:
 
 def store_api_key(home: str, key: str) -> None:
     """Sign in with this key from now on. Raises NotAKey, or a ConfigError when it cannot be stored."""
-    if not key or len(key) > _MAX_KEY_CHARACTERS or not key.isascii() or not key.isprintable() or " " in key:
-        raise NotAKey("this is not an API key")
+    if (reason := _why_no_key(key)) is not None:
+        raise NotAKey(f"this is not an API key: {reason}")
     write_raw(home, {"auth_mode": "apikey", "OPENAI_API_KEY": key, "tokens": None, "last_refresh": None})
+
+
+def _why_no_key(key: str) -> str | None:
+    """The mistakes people make when they copy a key; the reason never quotes it."""
+    if key[:1] in ("'", '"', "`"):
+        return "it begins with a quotation mark; give the key alone"
+    if key.lower().startswith("bearer "):
+        return "it begins with the word Bearer; give the key alone"
+    if key.startswith("OPENAI_API_KEY="):
+        return "it begins with OPENAI_API_KEY=; give the key alone"
+    if "\n" in key:
+        return "it has more than one line"
+    if not key or len(key) > _MAX_KEY_CHARACTERS or not key.isascii() or not key.isprintable() or " " in key:
+        return "it is empty or too long, or holds blanks or characters that no key has"
+    return None
 
 
 def login_status(home: str, err: TextIO) -> int:

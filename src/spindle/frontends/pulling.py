@@ -59,7 +59,7 @@ class PullView:
         is_news = progress.doing != self._last_doing and not progress.total
         if is_news or percent >= self._last_percent + _STEP_PERCENT or (percent == 100 > self._last_percent):
             print(text, file=self._out, flush=True)
-            self._last_percent = max(percent, self._last_percent)
+            self._last_percent = percent if progress.total else self._last_percent
         self._last_doing = progress.doing
 
     def end(self) -> None:
@@ -69,10 +69,11 @@ class PullView:
 
     def _width(self) -> int:
         try:
-            # The control codes before the text take no room.
-            return max(20, os.get_terminal_size(self._out.fileno()).columns - 1) + len("\r\x1b[2K")
+            columns = os.get_terminal_size(self._out.fileno()).columns
         except OSError:
-            return 80
+            columns = 0
+        # The control codes before the text take no room; a terminal without a size is taken for a usual one.
+        return (columns or 80) - 1 + len("\r\x1b[2K")
 
 
 def progress_line(progress: Progress) -> str:

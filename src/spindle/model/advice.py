@@ -58,9 +58,7 @@ def for_key(asked: Asked) -> str:
     if header is not None:
         return f"The header {header} of {_table(provider)} was not accepted: correct it."
     if provider.id in ("ollama", "lmstudio"):
-        return (
-            f"{provider.name} got no key, as it needs none: check that {provider.base_url} really is {provider.name}."
-        )
+        return f"{provider.name} needs no key, so none was sent: check that {provider.base_url} is its address."
     return (
         f'No key was sent, because {provider.name} has no env_key: add env_key = "NAME" to {_table(provider)} in '
         "config.toml, and set the environment variable NAME to the key."
@@ -111,8 +109,8 @@ def for_quota(asked: Asked) -> str:
     """The account's money or allowance is spent."""
     provider, place = asked.provider, asked.key.place
     page = f" ({BILLING_PAGE})" if provider is not None and provider.base_url == OPENAI_BASE_URL else ""
-    other = f"; the key in use is {place}" if place else ""
-    return f"Check the plan and the billing of the account{page}, or use another key{other}."
+    used = f"; this was {place}" if place else ""
+    return f"Check the plan and the billing of the account{page}, or use another key{used}."
 
 
 def for_usage_limit(asked: Asked, *, tells_when: bool) -> str:

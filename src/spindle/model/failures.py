@@ -15,9 +15,23 @@ _START = {
 }
 
 
-def disconnected(reason: str, *, delay_s: float | None = None) -> StreamDropped:
+def disconnected(reason: str, *, advice: str = "") -> StreamDropped:
     """The answer began and broke off."""
-    return StreamDropped(f"stream disconnected before completion: {reason}", info=DISCONNECTED, delay_s=delay_s)
+    return StreamDropped(f"stream disconnected before completion: {reason}", info=DISCONNECTED, advice=advice)
+
+
+def closed_early() -> StreamDropped:
+    advice = "The server, or a proxy before it, ends the answer too soon: look into its log."
+    return disconnected("stream closed before response.completed", advice=advice)
+
+
+def timed_out(reason: str, idle_s: float) -> StreamDropped:
+    """Nothing came for `idle_s` seconds."""
+    advice = (
+        f"Nothing came for {idle_s:g} s: check that the server is not stuck, or give a slow one more time with "
+        f"stream_idle_timeout_ms (now {idle_s * 1000:.0f})."
+    )
+    return disconnected(reason, advice=advice)
 
 
 def no_connection(error: TransportError, provider: Provider | None = None) -> ModelError | StreamDropped:

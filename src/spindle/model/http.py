@@ -6,7 +6,6 @@ What one connection does is in `connection`; what a status means is not decided 
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -201,8 +200,7 @@ class HttpClient:
                 connection.abort()
             from spindle.model.unreachable import unreachable  # only when something failed
 
-            environ = os.environ if self._environ is None else self._environ
-            raise unreachable(error, where, url, proxy, environ, self._connect_timeout_s) from error
+            raise unreachable(error, where, url, proxy, self._environ, self._connect_timeout_s) from error
         except BaseException:
             if connection is not None:
                 connection.abort()
@@ -231,7 +229,7 @@ class HttpClient:
             outer.abort()
             from spindle.model.unreachable import proxy_refused  # only when something failed
 
-            raise proxy_refused(outer.status, url, proxy, os.environ if self._environ is None else self._environ)
+            raise proxy_refused(outer.status, url, proxy, self._environ)
         # From here on the transport reports to TLS, not to `outer`.
         self._live.discard(outer)
         inner = self._new_connection(url.origin)

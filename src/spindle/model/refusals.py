@@ -89,7 +89,7 @@ class _Answer(msgspec.Struct, frozen=True):
     def said(self) -> str:
         """What the server says beyond its status line; "" for nothing."""
         if not self.words.is_page:
-            return self.words.text
+            return self.words.text or ", ".join(sorted(self.words.codes))
         owner = "a page of Cloudflare" if self.words.is_cloudflare else "a web page"
         title = self.words.text
         is_new = title and title.lower() not in (self.line.lower(), self.line.partition(" ")[2].lower())

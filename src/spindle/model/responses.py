@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
 from spindle.model import failures, sse
@@ -36,19 +35,17 @@ from spindle.model.tls import TlsFiles
 from spindle.model.url import Url, join_url, parse_url
 from spindle.model.wellformed import is_well_formed
 from spindle.protocol.clock import Clock
-from spindle.protocol.items import Item, decode_json, encode_json
+from spindle.protocol.items import Item, encode_json
 from spindle.protocol.request import Request
 
 if TYPE_CHECKING:
     from spindle.model.advice import Asked
     from spindle.model.server_words import ServerWords
 
-__all__ = ["Decoder", "Identity", "ResponsesClient", "get_json"]
+__all__ = ["Decoder", "Identity", "ResponsesClient"]
 
 ERROR_BODY_MAX_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 10.0
-JSON_MAX_BYTES = 64 * 1024 * 1024
-JSON_TIMEOUT_S = 10.0
 MODEL_LIST_MAX_BYTES = 1024 * 1024
 MODEL_LIST_TIMEOUT_S = 3.0
 SILENT_WAIT_S = 5.0
@@ -98,7 +95,7 @@ class ResponsesClient:
                 deadline = loop.time() + idle_s
                 begun = b"" if is_event_stream(response) else await self._beginning(response, deadline, request.model)
                 while not decoder.is_over:
-                    data = begun or await _next_chunk(response, deadline)
+                    data = begun or await _next_chunk(response, deadline, idle_s)
                     begun = b""
                     for event in _read_events(data, frames, decoder, response):
                         yield event
@@ -138,7 +135,7 @@ class ResponsesClient:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def get_json(self, path: str, *, timeout_s: float = JSON_TIMEOUT_S) -> Any:
+    async def get_json(self, path: str, *, timeout_s: float | None = None) -> Any:
         """`GET {base_url}{path}` with the provider's headers, e.g. "/models". Raises `ModelError`."""
         return await self._json("GET", path, b"", timeout_s)
 
@@ -180,6 +177,7 @@ class ResponsesClient:
             await asyncio.sleep(backoff_s(retries, self._clock) if asked_s is None else asked_s)
 
     async def _send(self, url: Url, body: bytearray, turn_state: TurnState | None) -> Response:
+        idle_s = self._provider.idle_timeout_s
         fixed = {"accept": "text/event-stream", "content-type": "application/json"}
         if turn_state is not None and turn_state.value:
             fixed["x-codex-turn-state"] = turn_state.value
@@ -190,11 +188,11 @@ class ResponsesClient:
             self._credential.authorization(),
         )
         try:
-            return await self._http.request("POST", url, headers, body, timeout_s=self._provider.idle_timeout_s)
+            return await self._http.request("POST", url, headers, body, timeout_s=idle_s)
         except (ConnectFailed, PeerClosed):
             raise
         except TimedOut as error:
-            raise failures.disconnected("idle timeout waiting for the server's answer") from error
+            raise failures.timed_out("idle timeout waiting for the server's answer", idle_s) from error
         except TransportError as error:
             raise failures.disconnected(str(error)) from error
 
@@ -216,7 +214,7 @@ class ResponsesClient:
 
     async def _beginning(self, response: Response, deadline: float, model: str) -> bytes:
         """The first bytes of an answer that does not call itself an event stream; some are one all the same."""
-        data = await _next_chunk(response, deadline)
+        data = await _next_chunk(response, deadline, self._provider.idle_timeout_s)
         if data.lstrip()[:1] not in (b"<", b"{", b"["):
             return data
         from spindle.model import refusals
@@ -248,29 +246,37 @@ class ResponsesClient:
         from spindle.model.catalog import Catalog
         from spindle.model.server_words import model_names
 
-        try:
-            listed = await self._json("GET", "/models", b"", MODEL_LIST_TIMEOUT_S, MODEL_LIST_MAX_BYTES)
-            if names := model_names(listed):
-                return names
-            if self._provider.is_openai or self._provider.requires_openai_auth:
-                return tuple(model.slug for model in Catalog.load(self._catalog_path).listed)
-        except SpindleError:
-            pass  # it is only for advice
-        return ()
+        names: tuple[str, ...] = ()
+        with suppress(SpindleError):  # it is only for advice
+            names = model_names(await self._json("GET", "/models", b"", MODEL_LIST_TIMEOUT_S, MODEL_LIST_MAX_BYTES))
+        if not names and (self._provider.is_openai or self._provider.requires_openai_auth):
+            with suppress(SpindleError):
+                names = tuple(model.slug for model in Catalog.load(self._catalog_path).listed)
+        return names
 
     # ---- the rest ------------------------------------------------------------------------------------
 
     async def _json(
-        self, method: str, path: str, body: bytes, timeout_s: float, max_bytes: int = JSON_MAX_BYTES
+        self, method: str, path: str, body: bytes, timeout_s: float | None, max_bytes: int | None = None
     ) -> Any:
+        from spindle.model.plain_json import request_json  # the way to a turn's answer does not need it
+
         headers = merged(
             {"accept": "*/*", **({"content-type": "application/json"} if body else {})},
             provider_headers(self._provider, self._identity, self._environ),
             self._credential.authorization(),
         )
         try:
-            url, now = self._url(path), self._clock.now()
-            return await _json(self._http, method, url, headers, body, timeout_s, now, max_bytes)
+            return await request_json(
+                self._http,
+                method,
+                self._url(path),
+                headers,
+                body,
+                timeout_s=timeout_s,
+                max_bytes=max_bytes,
+                now=self._clock.now(),
+            )
         except ModelError as error:
             self._clean(error)
             raise
@@ -296,48 +302,6 @@ class ResponsesClient:
         return text
 
 
-async def get_json(url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = JSON_TIMEOUT_S) -> Any:
-    """One GET on a connection of its own. Raises `ModelError` when there is no JSON to be had within `timeout_s`."""
-    http = HttpClient(connect_timeout_s=timeout_s)
-    try:
-        fields = {"accept": "*/*", **(headers or {})}
-        return await _json(http, "GET", parse_url(url), fields, b"", timeout_s, 0.0, JSON_MAX_BYTES)
-    finally:
-        await http.aclose()
-
-
-async def _json(
-    http: HttpClient,
-    method: str,
-    url: Url,
-    headers: Mapping[str, str],
-    body: bytes,
-    timeout_s: float,
-    now: float,
-    max_bytes: int,
-) -> Any:
-    try:
-        response = await http.request(method, url, headers, body, timeout_s=timeout_s)
-        try:
-            reply = await response.read(max_bytes, timeout_s)
-        finally:
-            response.close()
-    except TransportError as error:
-        raise ModelError(f"Connection failed: {error}", failures.NO_CONNECTION, advice=error.advice) from error
-    if not 200 <= response.status < 300:
-        from spindle.model.advice import Asked
-        from spindle.model.refusals import from_status
-        from spindle.model.server_words import read_words
-
-        words = read_words(reply, response.headers)
-        failure = from_status(response.status, response.headers, words, Asked(url=str(url)), now)
-        raise ModelError(str(failure), failure.info)
-    try:
-        return decode_json(reply)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(f"{url} did not answer with JSON: {error}") from error
-
-
 async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     """What the body of an answer says that is no stream; `begun` is what was read of it already."""
     from spindle.model.server_words import read_words
@@ -356,11 +320,11 @@ def is_event_stream(response: Response) -> bool:
     return response.headers.get("content-type", "").lstrip().lower().startswith("text/event-stream")
 
 
-async def _next_chunk(response: Response, deadline: float) -> bytes:
+async def _next_chunk(response: Response, deadline: float, idle_s: float) -> bytes:
     try:
         return await response.chunk(deadline)
     except TimedOut as error:
-        raise failures.disconnected("idle timeout waiting for SSE") from error
+        raise failures.timed_out("idle timeout waiting for SSE", idle_s) from error
     except TransportError as error:
         raise failures.disconnected(str(error)) from error
 
@@ -394,4 +358,4 @@ def _read_events(data: bytes, frames: sse.SseDecoder, decoder: Decoder, response
     if not data:
         if decoder.last_error is not None:
             raise ResponseFailed(decoder.last_error)
-        raise failures.disconnected("stream closed before response.completed")
+        raise failures.closed_early()

@@ -17,6 +17,7 @@ from spindle.protocol.quote import readable, without_terminal_codes
 SHOWN_CHARS = 1000
 _READ_CHARS = 8 * SHOWN_CHARS
 """More than this is not even looked at: escaping makes text longer, and nobody reads it."""
+_PAGE_CHARS = 16 * 1024
 _MAX_DEPTH = 8
 _MAX_ENTRIES = 3
 _MAX_MODELS = 500
@@ -49,9 +50,10 @@ def read_words(body: bytes, headers: Mapping[str, str]) -> ServerWords:
     if start.startswith(b"<"):
         return _page_words(body.decode("utf-8", "replace"), headers)
     value = _decoded(body)
-    if value is None:
-        return ServerWords(text=one_line(body.decode("utf-8", "replace")))
-    return json_words(value)
+    words = ServerWords() if value is None else json_words(value)
+    if words.text or words.codes or value in ({}, [], ""):
+        return words
+    return msgspec.structs.replace(words, text=one_line(body.decode("utf-8", "replace")))
 
 
 def json_words(value: Any) -> ServerWords:
@@ -108,9 +110,12 @@ def _sentence(value: Any, codes: set[str], fields: dict[str, Any], depth: int) -
             if name in _CODE_KEYS and isinstance(entry, str) and " " not in entry and len(entry) <= 64:
                 codes.add(entry.lower())
     error = value.get("error")
-    if isinstance(error, (dict, list)) and (text := _sentence(error, codes, fields, depth + 1)):
+    has_object = isinstance(error, (dict, list))
+    if has_object and (text := _sentence(error, codes, fields, depth + 1)):
         return text
     for name in _TEXT_KEYS:
+        if has_object and name == "error":
+            continue  # looked into above; twice at each depth would be very often
         if (text := _sentence(value.get(name), codes, fields, depth + 1)) and text != value.get("type"):
             return _with_place(value, text) + _behind(value, codes, depth)
     return ""
@@ -139,10 +144,12 @@ def _behind(value: dict[str, Any], codes: set[str], depth: int) -> str:
 def _page_words(page: str, headers: Mapping[str, str]) -> ServerWords:
     from html import unescape  # only for pages, and only after a failure
 
-    found = None
+    start, found = page[:_PAGE_CHARS], None
     for tag in ("title", "h1", "Message"):
-        if found := re.search(rf"<{tag}\b[^>]*>(.{{1,2000}}?)</{tag}\s*>", page, re.IGNORECASE | re.DOTALL):
+        pattern = rf"<{tag}\b[^>]{{0,200}}>(.{{1,500}}?)</{tag}\s{{0,9}}>"
+        if found := re.search(pattern, start, re.IGNORECASE | re.DOTALL):
             break
     text = unescape(re.sub(r"<[^>]{0,200}>", " ", found[1])) if found else ""
-    by_cloudflare = "cloudflare" in headers.get("server", "").lower() or "cloudflare" in page[:65536].lower()
-    return ServerWords(text=one_line(text), is_page=True, is_cloudflare=by_cloudflare)
+    # Not by the name alone: pages of others load scripts from there.
+    is_theirs = "cloudflare" in headers.get("server", "").lower() or "cf-ray" in headers or "cf-error" in page
+    return ServerWords(text=one_line(text), is_page=True, is_cloudflare=is_theirs)

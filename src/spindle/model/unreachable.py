@@ -23,18 +23,23 @@ _NOT_TLS = "The server does not speak TLS on this port: try http:// instead of h
 
 
 def unreachable(
-    error: OSError | ValueError, where: str, url: Url, proxy: Url | None, environ: Mapping[str, str], limit_s: float
+    error: OSError | ValueError,
+    where: str,
+    url: Url,
+    proxy: Url | None,
+    environ: Mapping[str, str] | None,
+    limit_s: float,
 ) -> ConnectFailed:
     """The failure to connect to `where`, which is the server, its proxy, or the server through its proxy."""
-    variable = proxy_variable(url.scheme, environ)[0] if proxy is not None else ""
+    variable = _variable(url, environ) if proxy is not None else ""
     if isinstance(error, TimeoutError) and not error.errno:
         return ConnectFailed(f"no connection to {where} within {limit_s:g} s", advice=_check(_NETWORK, variable, url))
     return ConnectFailed(f"cannot connect to {where}: {_why(error)}", advice=_what_to_do(error, variable, url))
 
 
-def proxy_refused(status: int, url: Url, proxy: Url, environ: Mapping[str, str]) -> ConnectFailed:
+def proxy_refused(status: int, url: Url, proxy: Url, environ: Mapping[str, str] | None) -> ConnectFailed:
     """The proxy does not open a way to the server. Of the statuses, those that begin with 5 may pass."""
-    name = proxy_variable(url.scheme, environ)[0]
+    name = _variable(url, environ)
     advice = f"The proxy is named by {name}: correct it, or list {url.host} in NO_PROXY."
     if status == 407:
         advice = (
@@ -43,6 +48,11 @@ def proxy_refused(status: int, url: Url, proxy: Url, environ: Mapping[str, str])
         )
     text = f"the proxy {proxy.host_and_port} refused the connection with status {status}"
     return ConnectFailed(text, advice=advice, is_final=status < 500)
+
+
+def _variable(url: Url, environ: Mapping[str, str] | None) -> str:
+    """The name of the variable that sends requests for `url` to a proxy."""
+    return proxy_variable(url.scheme, os.environ if environ is None else environ)[0]
 
 
 def _why(error: OSError | ValueError) -> str:
