@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from spindle.errors import UsageError
 from spindle.frontends.command_table import EXEC, NOT_HERE, SPINDLE
 from spindle.frontends.commands import COMMON, HELP, VERSION, Command, options_of, usage_lines, walk
@@ -19,13 +17,14 @@ SURE = 0.7
 """How alike a word and a command's name must be to be taken for a slip even at the beginning of a sentence."""
 
 
-class Line(msgspec.Struct, frozen=True):
-    """A command line that was understood."""
+class Line:
+    """A command line that was understood. (No Struct: defining one takes longer than reading a line.)"""
 
-    path: tuple[Command, ...]
-    parsed: Parsed
-    is_sentence: bool
-    """A prompt stood where a command is expected; `path` is then that of `exec`."""
+    def __init__(self, path: tuple[Command, ...], parsed: Parsed, is_sentence: bool) -> None:
+        self.path = path
+        self.parsed = parsed
+        self.is_sentence = is_sentence
+        """A prompt stood where a command is expected; `path` is then that of `exec`."""
 
     @property
     def command(self) -> Command:
