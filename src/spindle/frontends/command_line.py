@@ -6,6 +6,7 @@ unless it looks like a slip.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from spindle.errors import UsageError
@@ -38,7 +39,7 @@ def read(arguments: Sequence[str]) -> Line:
 
 class _Reader:
     def __init__(self, arguments: Sequence[str]) -> None:
-        self.rest = [*arguments]
+        self.rest = deque(arguments)
         self.path: tuple[Command, ...] = (SPINDLE,)
         self.parsed = Parsed({}, [])
         self.is_sentence = False
@@ -49,13 +50,13 @@ class _Reader:
     def read(self) -> Line:
         is_sure = False
         while self.rest:
-            token = self.rest.pop(0)
+            token = self.rest.popleft()
             if token == "--":
                 if len(self.path) == 1 and self.rest:
                     # Nobody writes `--` before a command: this is a prompt, even of one word.
                     self.is_sentence = True
                     self._enter(EXEC)
-                    self.rest = [" ".join(self.rest)]
+                    self.rest = deque([" ".join(self.rest)])
                     is_sure = True
                 self.parsed.words += self.rest
                 break
