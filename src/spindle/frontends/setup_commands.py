@@ -116,7 +116,7 @@ GRANTS = Command(
         Command(name="list", summary="list what is allowed", run="grants:run", options=(JSON_LINES,)),
         Command(
             name="revoke",
-            summary="ask again from the next session on",
+            summary="take something back: from the next session on you are asked again",
             run="grants:run",
             words=(("ID...", "ids from `spindle grants`"),),
         ),
@@ -227,7 +227,9 @@ SANDBOX = Command(
             SANDBOX_MODES,
         ),
         Option(("--network",), FLAG, "leave the network reachable"),
-        Option(("-P", "--permission-profile"), VALUE, "the same by its name in Codex: :workspace, …", "NAME"),
+        Option(
+            ("-P", "--permission-profile"), VALUE, "the mode by its name in Codex: :read-only, :workspace, …", "NAME"
+        ),
     ),
     common=(*CONFIG, *PERMISSIONS),
     verbatim_from=0,
