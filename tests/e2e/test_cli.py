@@ -8,6 +8,7 @@ import os
 import pty
 import select
 import subprocess
+import termios
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,11 @@ class Spindle:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[0])["thread_id"]
 
-    def on_terminal(self, *words: str, answers: str = "") -> tuple[int, str]:
+    def on_terminal(self, *words: str, answers: str = "", columns: int = 80) -> tuple[int, str]:
         """Exit code and screen; `answers` is typed when a question ends in `] `."""
         pid, terminal = pty.fork()
         if pid == 0:
+            termios.tcsetwinsize(0, (24, columns))
             os.chdir(self.cwd)
             os.execve(self.command[0], [*self.command, *words], self.environment)
         screen = b""
@@ -103,8 +105,9 @@ def test_a_command_with_subcommands_has_help_among_them(spindle: Spindle) -> Non
 
 
 def test_a_page_is_as_wide_as_the_terminal_and_never_wider_than_100(spindle: Spindle) -> None:
-    code, screen = spindle.on_terminal("exec", "--help")  # a new terminal has no size: 100 columns
-    assert code == 0 and 90 < max(map(len, screen.splitlines())) <= 100
+    for columns, widest in ((60, 60), (80, 80), (200, 100)):
+        code, screen = spindle.on_terminal("app-server", "--help", columns=columns)
+        assert code == 0 and widest - 10 < max(map(len, screen.splitlines())) <= widest
 
 
 def test_alone_it_says_what_to_type_first(spindle: Spindle) -> None:

@@ -125,7 +125,10 @@ def test_zsh_completes(script: Callable[[str], Path], tmp_path: Path) -> None:
         f'eval "$(cat {script("zsh")})"\n'
         'spindle() { print -r -- "GOT<$*>" }\nsetopt no_beep\n'
     )
-    only = [(typed, words) for typed, words in CASES if len(words) == 1]
+    only = [
+        *((typed, words) for typed, words in CASES if len(words) == 1),
+        ("exec --sandbox=w", {"--sandbox=workspace-write"}),
+    ]
     found = in_zsh(zsh, tmp_path / "setup", [typed for typed, _ in only])
     wanted = [" ".join([*typed.split(" ")[:-1], *words]) for typed, words in only]
     assert found == wanted

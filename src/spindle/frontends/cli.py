@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from spindle.errors import SpindleError, UsageError
+from spindle.frontends.command_line import check_words, read
 
 RUN_AS_APPLY_PATCH = "--codex-run-as-apply-patch"
 
@@ -26,11 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def dispatch(arguments: list[str]) -> int:
     if arguments[:1] == [RUN_AS_APPLY_PATCH]:
-        from spindle.frontends import apply_patch  # a command of the model may wait for it: no table, no options
+        from spindle.frontends import apply_patch  # only to apply one
 
         return apply_patch.main(arguments[1:], sys.stdin, sys.stdout, sys.stderr)
-    from spindle.frontends.command_line import check_words, read
-
     line = read(arguments)
     if line.parsed.flag("help"):
         from spindle.frontends.help_pages import show  # only to be read
@@ -57,7 +56,6 @@ def dispatch(arguments: list[str]) -> int:
 
 def load(place: str):
     """The function of a front end. Each is loaded only when it is asked for: start-up is a product feature."""
-    from importlib import import_module
-
     module, _, name = place.partition(":")
-    return getattr(import_module(f"spindle.frontends.{module}"), name)
+    __import__(f"spindle.frontends.{module}")
+    return getattr(sys.modules[f"spindle.frontends.{module}"], name)

@@ -6,9 +6,8 @@ unless it looks like a slip.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-
-import msgspec
 
 from spindle.errors import UsageError
 from spindle.frontends.command_table import EXEC, NOT_HERE, SPINDLE
@@ -19,13 +18,14 @@ SURE = 0.7
 """How alike a word and a command's name must be to be taken for a slip even at the beginning of a sentence."""
 
 
-class Line(msgspec.Struct, frozen=True):
-    """A command line that was understood."""
+class Line:
+    """A command line that was understood. (No Struct: defining one takes longer than reading a line.)"""
 
-    path: tuple[Command, ...]
-    parsed: Parsed
-    is_sentence: bool
-    """A prompt stood where a command is expected; `path` is then that of `exec`."""
+    def __init__(self, path: tuple[Command, ...], parsed: Parsed, is_sentence: bool) -> None:
+        self.path = path
+        self.parsed = parsed
+        self.is_sentence = is_sentence
+        """A prompt stood where a command is expected; `path` is then that of `exec`."""
 
     @property
     def command(self) -> Command:
@@ -39,7 +39,7 @@ def read(arguments: Sequence[str]) -> Line:
 
 class _Reader:
     def __init__(self, arguments: Sequence[str]) -> None:
-        self.rest = [*arguments]
+        self.rest = deque(arguments)
         self.path: tuple[Command, ...] = (SPINDLE,)
         self.parsed = Parsed({}, [])
         self.is_sentence = False
@@ -50,13 +50,13 @@ class _Reader:
     def read(self) -> Line:
         is_sure = False
         while self.rest:
-            token = self.rest.pop(0)
+            token = self.rest.popleft()
             if token == "--":
                 if len(self.path) == 1 and self.rest:
                     # Nobody writes `--` before a command: this is a prompt, even of one word.
                     self.is_sentence = True
                     self._enter(EXEC)
-                    self.rest = [" ".join(self.rest)]
+                    self.rest = deque([" ".join(self.rest)])
                     is_sure = True
                 self.parsed.words += self.rest
                 break

@@ -99,7 +99,7 @@ def _sections(path: tuple[Command, ...], width: int) -> Iterable[list[str]]:
         for title, commands in GROUPS:
             yield [f"{title}:", *columns([(_named(below), below.summary) for below in commands], width)]
     elif command.shown:
-        rows = [(_named(below), _default_mark(command, below) + below.summary) for below in command.shown]
+        rows = [(_named(below), below.summary + _default_mark(command, below)) for below in command.shown]
         yield ["Commands:", *columns(rows, width)]
     if command.words:
         yield ["Arguments:", *columns([(word, text) for word, text in command.words], width)]
@@ -116,7 +116,7 @@ def _sections(path: tuple[Command, ...], width: int) -> Iterable[list[str]]:
 
 
 def _default_mark(command: Command, below: Command) -> str:
-    return "(also when no command is named) " if below.name == command.default else ""
+    return f" (also without `{below.name}`)" if below.name == command.default else ""
 
 
 def _named(command: Command) -> str:

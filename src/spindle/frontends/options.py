@@ -7,6 +7,7 @@ nothing of commands (`command_line.py` does), nor of what the options mean.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -69,9 +70,9 @@ def parse(argv: Sequence[str], options: Iterable[Option]) -> Parsed:
     """Split `argv` into option values and words. Raises UsageError naming the offending argument."""
     table = by_name(options)
     parsed = Parsed({}, [])
-    rest = list(argv)
+    rest = deque(argv)
     while rest:
-        token = rest.pop(0)
+        token = rest.popleft()
         if token == "--":
             parsed.words += rest
             break
@@ -96,7 +97,7 @@ def split_option(token: str, table: Table) -> tuple[str, str | None]:
     return token, None
 
 
-def take_option(parsed: Parsed, token: str, rest: list[str], table: Table, page: str = "spindle") -> Option:
+def take_option(parsed: Parsed, token: str, rest: deque[str], table: Table, page: str = "spindle") -> Option:
     """Put the option `token`, with what it takes of `rest`, into `parsed`. `page` is the command to get help for."""
     name, value = split_option(token, table)
     option = table.get(name)
@@ -113,11 +114,11 @@ def take_option(parsed: Parsed, token: str, rest: list[str], table: Table, page:
     if value is None:
         if not rest or rest[0] == "--" or rest[0] in table:
             raise UsageError(f"{name} needs a value{f' ({option.metavar})' if option.metavar else ''}")
-        value = rest.pop(0)
+        value = rest.popleft()
     taken = [value]
     if option.kind == PICTURES:
         while rest and not is_option(rest[0]) and rest[0] not in ("-", "--") and names_pictures(rest[0]):
-            taken.append(rest.pop(0))
+            taken.append(rest.popleft())
         taken = [part for text in taken for part in text.split(",") if part]
     if option.choices and value not in option.choices:
         choices = ", ".join(option.choices)

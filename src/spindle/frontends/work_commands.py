@@ -84,19 +84,23 @@ what the sandbox does not allow is refused. Without a thread it lists the recent
 
 RESUME = Command(
     name="resume",
-    summary="go on with a recorded thread; alone: list the recent ones",
+    summary="go on with a recorded thread, or list the recent ones",
     run="continuing:run",
     words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", _NEXT_PROMPT)),
     usage=("[OPTIONS]", "[OPTIONS] THREAD PROMPT", "[OPTIONS] --last PROMPT"),
     about=_LATER.format(name="resume"),
-    options=(_LAST, Option(("--all",), FLAG, "threads of every folder, not only of this one"), *EXEC.options),
+    options=(
+        _LAST,
+        Option(("--all",), FLAG, "threads of every folder, not only of this one; also with --last"),
+        *EXEC.options,
+    ),
     common=PROMPT,
     exit_codes=_EXEC_EXIT_CODES,
     examples=(('spindle resume --last "Good. Fix it."', ""),),
 )
 FORK = Command(
     name="fork",
-    summary="branch off a recorded thread; alone: list the recent ones",
+    summary="branch off a recorded thread, or list the recent ones",
     run="continuing:run",
     words=RESUME.words,
     usage=RESUME.usage,
