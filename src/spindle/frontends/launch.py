@@ -16,7 +16,7 @@ from spindle.errors import UsageError
 from spindle.frontends.options import FLAG, LIST, VALUE, VARIADIC, Option, Parsed
 from spindle.protocol.ops import ConfigureSession
 from spindle.protocol.settings import APPROVAL_POLICIES, SANDBOX_MODES, SandboxPolicy
-from spindle.workspace.git import find_root
+from spindle.workspace.git import find_repository
 
 COMMON = (
     Option(("-c", "--config"), LIST, "override one setting; VALUE is TOML, else a plain string", "KEY=VALUE"),
@@ -138,7 +138,7 @@ def _feature_overrides(parsed: Parsed) -> list[str]:
 
 
 def is_inside_repository(cwd: str) -> bool:
-    return find_root(cwd, (".git",)) is not None
+    return find_repository(cwd) is not None
 
 
 def image_items(paths: list[str]) -> list[dict[str, Any]]:
