@@ -196,7 +196,7 @@ def _write_one(change: FileChange, paths: _Paths, permit: Permit, ctx: ToolConte
     if change.new is None:
         ctx.diff.record(source, change.old, None, mode=remove_file(source))
         return
-    mode = write_file(target, change.new)
+    mode = write_file(target, change.new, home=ctx.processes.home)
     if change.move_path is None:
         ctx.diff.record(source, change.old, change.new, mode=mode)
         return
