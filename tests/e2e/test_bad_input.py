@@ -100,6 +100,16 @@ def test_outside_a_repository_the_flag_is_named(cli: Cli, server: FakeServer, tm
     refused(cli("exec", "-C", str(plain), "hi"), server, "--skip-git-repo-check")
 
 
+@pytest.mark.parametrize("below", ["", "sub"])
+def test_a_folder_that_is_merely_named_like_a_repository_is_none(
+    below: str, cli: Cli, server: FakeServer, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain" / below
+    plain.mkdir(parents=True)
+    (tmp_path / "plain/.git").mkdir()
+    refused(cli("exec", "-C", str(plain), "hi"), server, "--skip-git-repo-check")
+
+
 def test_an_unreadable_agents_md_is_a_warning_and_the_run_goes_on(
     cli: Cli, server: FakeServer, workspace: Path
 ) -> None:

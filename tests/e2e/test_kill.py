@@ -167,3 +167,28 @@ def test_whatever_was_shown_as_completed_is_there_after_a_kill_and_resume(
         assert (workspace / name).read_text() in (OLD, NEW), "a file is half-written"
     left = sorted(path.name for path in workspace.iterdir())
     assert left == [".git", *(f"file{number}.txt" for number in range(FILES))]
+
+
+@pytest.mark.parametrize("seed", range(max(1, KILLS // 2)))
+def test_a_kill_during_patches_and_commands_leaves_nothing_in_the_workspace_after_the_next_start(
+    seed: int, spindle_cmd: list[str], workspace: Path, environment: dict[str, str], server: FakeServer
+) -> None:
+    """In a sandbox, whose placeholders must go too."""
+    chance = random.Random(seed)
+    names = [f"file{number}.txt" for number in range(20)]
+    for name in names:
+        (workspace / name).write_text(OLD)
+    calls = [custom_call("apply_patch", patch(name), f"f-{name}") for name in names]
+    calls += [call("shell_command", {"command": "sleep 0.05; ls -a"}, f"c{number}") for number in range(5)]
+    chance.shuffle(calls)
+    server.script(turn(*calls))
+    go = ["exec", "--json", "-s", "workspace-write"]
+    killed = Killed([*spindle_cmd, *go, "go"], workspace, environment, chance)
+    assert all((workspace / name).read_text() in (OLD, NEW) for name in names), "a file is half-written"
+
+    server._steps.clear()
+    after = ["resume", killed.thread_id, "on"] if killed.items else ["on"]
+    command = [*spindle_cmd, *go, *after]
+    again = subprocess.run(command, cwd=workspace, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
+    assert again.returncode == 0, again.stderr.decode()
+    assert sorted(path.name for path in workspace.iterdir()) == sorted([".git", *names])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -73,7 +75,7 @@ class Desk:
             accepts_images=True,
             freeform_patch=self.freeform,
             image_as_message=False,
-            processes=None,
+            processes=SimpleNamespace(home=None, secrets=None),
             permit_command=permit_command,
             permit_patch=self.permit_patch,
             notes=None,
@@ -131,7 +133,7 @@ async def test_a_patch_changes_the_files_and_everyone_is_told(desk: Desk):
 
 
 async def test_the_turn_diff_is_relative_to_the_git_root_above(desk: Desk):
-    (desk.cwd / ".git").mkdir()
+    subprocess.run(["git", "init", "-q", str(desk.cwd)], check=True)
     (desk.cwd / "sub").mkdir()
     inner = Desk(desk.cwd / "sub")
     await inner.run("*** Add File: f\n+x\n")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from spindle.workspace.git import GitFacts, find_root, git_facts, strip_credentials
+from spindle.workspace.git import GitFacts, find_repository, find_root, git_facts, strip_credentials
 
 
 def git(folder: Path, *args: str) -> str:
@@ -88,8 +90,8 @@ def test_a_prepared_head_gives_a_hash_or_nothing(repository: Path, head: str, ex
     (repository / ".git/refs/heads/loop").write_text("ref: refs/heads/loop\n")
     (repository / "secret").write_text("e" * 40)
     facts = git_facts(str(repository))
-    assert facts is not None and facts.commit_hash == expected
-    assert facts.branch is None or facts.branch.isprintable()
+    assert (facts and facts.commit_hash) == expected
+    assert facts is None or facts.branch is None or facts.branch.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -118,3 +120,61 @@ def test_the_root_is_the_nearest_folder_with_a_marker(tmp_path: Path):
     assert find_root(str(inner), [".git", "go.mod"]) == str(tmp_path / "outer/inner")
     assert find_root(str(inner), []) is None
     assert find_root(str(inner), ["../../outer"]) is None
+
+
+def make_folder(path: Path, *below: str, head: str | None = None) -> None:
+    for name in below:
+        (path / name).mkdir(parents=True, exist_ok=True)
+    if head is not None:
+        (path / ".git/HEAD").write_text(head)
+
+
+BRANCH = "ref: refs/heads/main\n"
+LOOKALIKES: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda at: None,
+    "an empty folder": lambda at: make_folder(at, ".git"),
+    "a head alone": lambda at: make_folder(at, ".git", head=BRANCH),
+    "no references": lambda at: make_folder(at, ".git/objects", head=BRANCH),
+    "no objects": lambda at: make_folder(at, ".git/refs", head=BRANCH),
+    "no head": lambda at: make_folder(at, ".git/objects", ".git/refs"),
+    "a head that names nothing": lambda at: make_folder(at, ".git/objects", ".git/refs", head="junk\n"),
+    "a head outside of refs": lambda at: make_folder(at, ".git/objects", ".git/refs", head="ref: objects/x\n"),
+    "an empty head": lambda at: make_folder(at, ".git/objects", ".git/refs", head=""),
+    "all three": lambda at: make_folder(at, ".git/objects", ".git/refs", head=BRANCH),
+    "a detached head": lambda at: make_folder(at, ".git/objects", ".git/refs", head="a" * 40 + "\n"),
+    "a head without a blank": lambda at: make_folder(at, ".git/objects", ".git/refs", head="ref:refs/heads/main"),
+    "a pointer that is none": lambda at: (at / ".git").write_text("hello\n"),
+    "a pointer to nowhere": lambda at: (at / ".git").write_text("gitdir: /nowhere\n"),
+    "a pointer to a plain folder": lambda at: (at / ".git").write_text("gitdir: ..\n"),
+    "a link to nowhere": lambda at: (at / ".git").symlink_to("/nowhere"),
+    "a bare repository": lambda at: git(at, "init", "-q", "--bare", "."),
+    "a repository": lambda at: git(at, "init", "-q", "."),
+}
+
+
+@pytest.mark.parametrize("kind", LOOKALIKES)
+def test_what_git_takes_for_a_working_tree_is_one(kind: str, tmp_path: Path):
+    place = tmp_path / "tree/sub"
+    place.mkdir(parents=True)
+    LOOKALIKES[kind](place.parent)
+    asked = subprocess.run(["git", "rev-parse", "--is-inside-work-tree"], cwd=place, capture_output=True, text=True)
+    expected = str(place.parent) if asked.stdout == "true\n" else None
+    assert find_repository(str(place)) == expected
+
+
+def test_worktrees_submodules_and_links_are_working_trees(repository: Path, tmp_path: Path):
+    commit(repository)
+    git(repository, "worktree", "add", "-q", str(tmp_path / "tree"))
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/.git").symlink_to(repository / ".git")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/.git").write_text(f"gitdir: {os.path.relpath(repository / '.git', tmp_path / 'sub')}\n")
+    for name in ("tree", "linked", "sub"):
+        assert find_repository(str(tmp_path / name)) == str(tmp_path / name)
+
+
+def test_a_folder_named_like_a_repository_does_not_hide_the_one_around_it(repository: Path):
+    (repository / "sub/.git").mkdir(parents=True)
+    assert find_repository(str(repository / "sub")) == str(repository)
+    facts = git_facts(str(repository / "sub"))
+    assert facts is not None and facts.root == str(repository)

@@ -14,6 +14,7 @@ from spindle.errors import PatchError
 from spindle.frontends.options import Parsed
 from spindle.patch.apply import FileChange, Plan, plan_changes, reason_of, summarise
 from spindle.patch.parse import parse_patch
+from spindle.policy.sandbox import agent_home
 from spindle.tools.safe_files import read_file, remove_file, true_path, write_file
 
 _USAGE = "usage: apply_patch PATCH, or the patch on standard input"
@@ -75,7 +76,7 @@ def _write(change: FileChange) -> None:
     target = change.move_path or change.path
     try:
         if change.new is not None:
-            write_file(target, change.new)
+            write_file(target, change.new, home=agent_home(os.environ))
         if change.new is None or change.move_path:
             remove_file(change.path)
     except OSError as error:

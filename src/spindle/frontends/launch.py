@@ -16,7 +16,7 @@ from spindle.errors import UsageError
 from spindle.frontends.options import Parsed, nearest
 from spindle.protocol.ops import ConfigureSession
 from spindle.protocol.settings import SandboxPolicy
-from spindle.workspace.git import find_root
+from spindle.workspace.git import find_repository
 
 
 def config_from(
@@ -125,7 +125,7 @@ def _feature_overrides(parsed: Parsed) -> list[str]:
 
 
 def is_inside_repository(cwd: str) -> bool:
-    return find_root(cwd, (".git",)) is not None
+    return find_repository(cwd) is not None
 
 
 def image_items(paths: list[str]) -> list[dict[str, Any]]:

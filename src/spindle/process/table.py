@@ -99,7 +99,7 @@ class ProcessTable:
         """What is masked in whatever the commands print."""
         self._clock = clock
         self._environment = environment
-        self._home = home
+        self.home = home
         self._live: dict[int, LiveProcess] = {}
         self._launcher: Launcher | None = None
         self.shell = shell
@@ -261,7 +261,7 @@ class ProcessTable:
             self._launcher = Launcher(
                 shell=self.shell,
                 environment=self._environment,
-                home=self._home,
+                home=self.home,
                 mark=mark,
                 withheld=self._withheld,
             )
@@ -277,12 +277,17 @@ class ProcessTable:
 
 
 def _tidy_up_after_a_crash(home: str) -> None:
-    """An agent that was killed could not remove the placeholders of its sandboxes, which are listed in its home."""
+    """An agent that was killed could not remove what it had made for a moment; it is listed in its home."""
     try:
-        lists = [name for name in os.listdir(f"{home}/spindle") if name.startswith("guards-")]
+        names = os.listdir(f"{home}/spindle")
     except OSError:
         return
-    if any(not os.path.exists(f"/proc/{name.removeprefix('guards-')}") for name in lists):
+    guards = [name.removeprefix("guards-") for name in names if name.startswith("guards-")]
+    if any(not os.path.exists(f"/proc/{pid}") for pid in guards):
         from spindle.process.sandbox import bubblewrap  # rarely needed
 
         bubblewrap.guards_of(home).recover()
+    if any(name.startswith("unfinished-") for name in names):
+        from spindle.process import leftovers  # rarely needed
+
+        leftovers.recover(home)

@@ -19,7 +19,7 @@ from spindle.protocol.events import PatchApplyBegin, PatchApplyEnd, TurnDiff, Wa
 from spindle.protocol.items import encode_json
 from spindle.tools.safe_files import read_file, remove_file, true_path, write_file
 from spindle.tools.tool import Permit, ToolContext, ToolResult
-from spindle.workspace.git import find_root
+from spindle.workspace.git import find_repository
 
 _SHELL_HINT = (
     "A patch was sent through a shell command. It was handled as a patch; the model should call apply_patch directly."
@@ -112,7 +112,7 @@ def _finish(ctx: ToolContext, changes: dict[str, Any], *, stdout: str = "", stde
             changes=changes,
         )
     )
-    root = find_root(ctx.settings.cwd) or os.path.realpath(ctx.settings.cwd)
+    root = find_repository(ctx.settings.cwd) or os.path.realpath(ctx.settings.cwd)
     ctx.emit(TurnDiff(unified_diff=ctx.diff.render(root)))
 
 
@@ -196,7 +196,7 @@ def _write_one(change: FileChange, paths: _Paths, permit: Permit, ctx: ToolConte
     if change.new is None:
         ctx.diff.record(source, change.old, None, mode=remove_file(source))
         return
-    mode = write_file(target, change.new)
+    mode = write_file(target, change.new, home=ctx.processes.home)
     if change.move_path is None:
         ctx.diff.record(source, change.old, change.new, mode=mode)
         return

@@ -14,8 +14,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from spindle.process.leftovers import listed, temporary_name
+from spindle.thread.private_files import write_all
+
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DESCRIPTORS = "/proc/self/fd"
 _NO_SUCH_PLACE_FOR_A_TEMPORARY = (errno.EACCES, errno.EPERM)
 _NOT_REPLACEABLE = (errno.EBUSY, errno.EPERM, errno.EACCES)
 
@@ -70,18 +74,18 @@ def open_folder(path: str) -> Iterator[int]:
         os.close(fd)
 
 
-def write_file(path: str, content: bytes, *, mode: int = 0o666) -> int:
+def write_file(path: str, content: bytes, *, mode: int = 0o666, home: str | None = None) -> int:
     """Put `content` at a true path, making missing folders; the permission bits it has now are returned.
 
     A new file gets `mode` less the umask. An existing one keeps its permissions and, where we may give it away, its
-    owner.
+    owner. `home` is the agent's folder: what a crash at the wrong moment leaves beside the file is known there.
     """
     with _parent(path, create=True) as (folder, name):
         current = _status(name, folder)
         if current is not None:
             _require_regular(current.st_mode, path)
         try:
-            return _replace(name, folder, content, current, mode)
+            return _put(name, folder, content, current, mode, os.path.dirname(path), home)
         except _CannotReplace as problem:
             # A file in a folder we may not write to, or one mounted on its own: only its content can be exchanged.
             if current is None or current.st_nlink > 1:
@@ -149,28 +153,86 @@ def _require_regular(mode: int, path: str) -> None:
         raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
-def _replace(name: str, folder: int, content: bytes, current: os.stat_result | None, mode: int) -> int:
-    """Write beside the file and rename over it: at no time is it half written."""
-    temporary = f".spindle-{os.urandom(8).hex()}.tmp"
+def _put(
+    name: str, folder: int, content: bytes, current: os.stat_result | None, mode: int, where: str, home: str | None
+) -> int:
+    """Write a file that has no name yet, then give it one: at no time is it half written."""
+    unnamed = _open_unnamed(folder, mode)
+    if unnamed is None:
+        return _put_by_name(name, folder, content, current, mode, where, home)
+    with open(unnamed, "wb", buffering=0):
+        _fill(unnamed, content, current)
+        made = os.fstat(unnamed).st_mode & 0o777
+        if current is None and _name(unnamed, name, folder):
+            return made
+        # Nothing gives a file a name that is taken; for an instant it needs another.
+        temporary = temporary_name()
+        with listed(f"{where}/{temporary}", home):
+            if _name(unnamed, temporary, folder):
+                _rename(temporary, name, folder)
+                return made
+    return _put_by_name(name, folder, content, current, mode, where, home)
+
+
+def _put_by_name(
+    name: str, folder: int, content: bytes, current: os.stat_result | None, mode: int, where: str, home: str | None
+) -> int:
+    """The same where files need a name from the start: write beside the file and rename over it."""
+    temporary = temporary_name()
+    with listed(f"{where}/{temporary}", home):
+        try:
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
+        except OSError as error:
+            if error.errno in _NO_SUCH_PLACE_FOR_A_TEMPORARY:
+                raise _CannotReplace(error) from error
+            raise
+        try:
+            with open(fd, "wb", buffering=0):
+                _fill(fd, content, current)
+                mode = os.fstat(fd).st_mode & 0o777
+        except BaseException:
+            os.unlink(temporary, dir_fd=folder)
+            raise
+        _rename(temporary, name, folder)
+        return mode
+
+
+def _open_unnamed(folder: int, mode: int) -> int | None:
+    """A file without a name in `folder`, which vanishes unless it gets one; None where that cannot be had."""
+    flag = getattr(os, "O_TMPFILE", None)
+    if flag is None or not os.path.isdir(_DESCRIPTORS):
+        return None
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
+        return os.open(".", os.O_WRONLY | flag | os.O_CLOEXEC, mode, dir_fd=folder)
     except OSError as error:
         if error.errno in _NO_SUCH_PLACE_FOR_A_TEMPORARY:
             raise _CannotReplace(error) from error
-        raise
+        return None  # not every file system has them; what else is wrong shows when a name is used
+
+
+def _fill(fd: int, content: bytes, current: os.stat_result | None) -> None:
+    if current is not None:
+        _copy_owner_and_mode(fd, current)
+    write_all(fd, content)
+
+
+def _name(fd: int, name: str, folder: int) -> bool:
+    """Give an unnamed file its name; false when that is taken, or names cannot be given in this way here."""
     try:
-        with open(fd, "wb") as file:
-            if current is not None:
-                _copy_owner_and_mode(fd, current)
-            file.write(content)
-            mode = os.fstat(fd).st_mode & 0o777
+        os.link(f"{_DESCRIPTORS}/{fd}", name, dst_dir_fd=folder, follow_symlinks=True)
+    except OSError:
+        return False
+    return True
+
+
+def _rename(temporary: str, name: str, folder: int) -> None:
+    try:
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException as error:
         os.unlink(temporary, dir_fd=folder)
         if isinstance(error, OSError) and error.errno in _NOT_REPLACEABLE:
             raise _CannotReplace(error) from error
         raise
-    return mode
 
 
 def _copy_owner_and_mode(fd: int, current: os.stat_result) -> None:

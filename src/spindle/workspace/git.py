@@ -32,7 +32,10 @@ class GitFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_root(cwd: str, markers: Sequence[str] = (".git",)) -> str | None:
-    """The nearest folder at or above the real path of `cwd` that holds one of `markers` (a file or a folder)."""
+    """The nearest folder at or above the real path of `cwd` that holds one of `markers` (a file or a folder).
+
+    Whatever it is: where a project begins is for its owner to mark. Whether git works there says `find_repository`.
+    """
     folder = os.path.realpath(cwd)
     names = [marker for marker in markers if marker and "/" not in marker and "\0" not in marker]
     while names:
@@ -45,9 +48,23 @@ def find_root(cwd: str, markers: Sequence[str] = (".git",)) -> str | None:
     return None
 
 
+def find_repository(cwd: str) -> str | None:
+    """The root of the working tree that git would find from `cwd`; None when no repository is around it.
+
+    A folder that is merely named `.git` is none, nor is a pointer file that leads nowhere.
+    """
+    folder = os.path.realpath(cwd)
+    while _git_dir(folder) is None:
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
+    return folder
+
+
 def git_facts(cwd: str) -> GitFacts | None:
     """Branch, commit and origin of the repository around `cwd`; None outside of one."""
-    root = find_root(cwd)
+    root = find_repository(cwd)
     if root is None:
         return None
     git_dir = _git_dir(root)
@@ -84,16 +101,28 @@ def strip_credentials(url: str) -> str:
 
 
 def _git_dir(root: str) -> str | None:
-    """The repository's own folder: `.git`, or what a `.git` pointer file (worktree, submodule) names."""
+    """The repository's own folder: `.git`, or what a `.git` pointer file (worktree, submodule) names. None for none."""
     path = f"{root}/.git"
     if os.path.isdir(path):
-        return path
+        return path if _is_repository(path) else None
     line = _first_line(path)
     if line is None or not line.startswith("gitdir:"):
         return None
     target = line.removeprefix("gitdir:").strip()
     target = target if target.startswith("/") else os.path.normpath(f"{root}/{target}")
-    return target if os.path.isdir(target) else None
+    return target if _is_repository(target) else None
+
+
+def _is_repository(folder: str) -> bool:
+    """What git itself looks for: a head that names a branch or a commit, objects, and references."""
+    head = f"{folder}/HEAD"
+    if os.path.islink(head):
+        names_something = os.readlink(head).startswith("refs/")  # how old versions of git wrote it
+    else:
+        line = _first_line(head) or ""
+        names_something = _is_hash(line) or (line.startswith("ref:") and line[4:].lstrip().startswith("refs/"))
+    common = _common_dir(folder) if names_something else ""
+    return names_something and os.path.isdir(f"{common}/objects") and os.path.isdir(f"{common}/refs")
 
 
 def _common_dir(git_dir: str) -> str:
