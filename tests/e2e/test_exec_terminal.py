@@ -17,8 +17,8 @@ from fake_server import FakeServer, call, custom_call, message, reasoning, turn
 from screen import Screen
 
 Watch = Callable[..., Screen]
-OURS = re.compile(r"\x1b\[(?:[0-9;]*m|[0-9]+A|J|\?7[hl])")
-"""The control sequences that we write: colours, up, erase below, wrapping off and on."""
+OURS = re.compile(r"\x1b(?:[78]|\[(?:[0-9;]*m|[0-9]+A|J|\?7[hl]))")
+"""The control sequences that we write: store and find a place, colours, up, erase below, wrapping off and on."""
 
 
 @pytest.fixture
@@ -139,12 +139,18 @@ def test_commands_that_run_at_once_are_told_apart(watch: Watch, server: FakeServ
 def test_a_terminal_that_changes_its_size_gets_a_region_that_fits(
     watch: Watch, server: FakeServer, workspace: Path
 ) -> None:
-    long = "x" * 300
-    server.script(turn(call("exec_command", {"cmd": waits_for("go", f"echo {long}; ")}, "c1")), turn(message("done")))
+    cmd = waits_for("go", f"echo {'x' * 300}; {waits_for('more')}; ")
+    server.script(turn(call("exec_command", {"cmd": cmd}, "c1")), turn(message("done")))
     with watch("exec", "--yolo", "hi", columns=50) as screen:
         screen.until(f"  │ {'x' * 44}…\n• working")
         screen.resize(120, 40)
         screen.until(f"  │ {'x' * 114}…\n• working")
+        screen.resize(30, 40)
+        screen.until(f"  │ {'x' * 24}…\n• working")
+        assert screen.text.count("working") == 1
+        screen.press("\n")  # a person who presses Enter moves the cursor
+        (workspace / "more").touch()
+        screen.until("  │ more-is-there\n• working")
         assert screen.text.count("working") == 1
         (workspace / "go").touch()
         assert screen.wait() == 0 and "working" not in screen.text and "│" not in screen.text
