@@ -102,6 +102,7 @@ def test_thinking_is_seen_while_it_streams(watch: Watch, server: FakeServer) -> 
     server.script(turn(reasoning("**Weighing** it"), hang_after=4))
     with watch("exec", "hi") as screen:
         screen.until("  **Weighing** it", "thinking", "working")
+        screen.until_gone("working 0s")  # the time goes on although nothing happens
         screen.press("\x03")
         assert screen.wait() == 1 and "Weighing" not in screen.text
 
@@ -256,6 +257,13 @@ def test_words_stream_line_by_line_on_a_dumb_terminal(watch: Watch, server: Fake
         assert screen.wait() == 1 and "turn interrupted" in screen.text
 
 
+def test_nothing_is_redrawn_in_continuous_integration(watch: Watch, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": "echo up"}, "c1")), turn(message("first\nlast", deltas=5)))
+    with watch("exec", "--yolo", "hi", env={"CI": "true"}) as screen:
+        assert screen.wait() == 0 and screen.text.count("last") == 1
+        assert b"working" not in screen.raw and re.search(rb"\x1b(?!\[[0-9;]*m)", screen.raw) is None
+
+
 def test_no_color_takes_the_colours_only(watch: Watch, server: FakeServer, workspace: Path) -> None:
     server.script(turn(call("exec_command", {"cmd": waits_for("go", "echo up; ")}, "c1")), turn(message("done")))
     with watch("exec", "--yolo", "hi", env={"NO_COLOR": "1"}) as screen:
@@ -357,6 +365,10 @@ def test_a_resumed_thread_says_which_settings_it_gets_and_why(
     )
     assert resumed["reasoning effort"] == (
         "medium (exec's default; the thread ran with high: add -c model_reasoning_effort=high to keep it)"
+    )
+    header("-s", "workspace-write", "resume", "--last", "more")
+    assert header("resume", "--last", "more")["sandbox"] == (
+        "read-only (exec's default; the thread ran with workspace-write: add -s workspace-write to keep it)"
     )
     # The settings of the last turn count, and what the person says needs no reason.
     assert header("resume", "--last", "more")["sandbox"] == "read-only"
