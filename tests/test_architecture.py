@@ -250,6 +250,24 @@ def test_nothing_heavy_is_loaded_before_the_first_request(
     assert "spindle.core.turn" in ours
 
 
+def test_what_draws_on_a_terminal_is_loaded_only_where_there_is_one(
+    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path
+) -> None:
+    server.script(turn(message("done")))
+    done = subprocess.run(
+        [*spindle_cmd, "exec", "hello"],
+        cwd=workspace,
+        env={**environment, **REPORTS_IMPORTS},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    loaded = reported_imports(done.stderr)
+    assert done.returncode == 0 and "spindle.frontends.exec.people" in loaded
+    assert loaded.isdisjoint({"spindle.frontends.exec.live", "unicodedata", "shutil"})
+
+
 def test_the_sandbox_command_loads_little_more_than_the_fence(
     spindle_cmd: list[str], environment: dict[str, str], workspace: Path
 ) -> None:

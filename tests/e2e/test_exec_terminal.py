@@ -17,8 +17,8 @@ from fake_server import FakeServer, call, custom_call, message, reasoning, turn
 from screen import Screen
 
 Watch = Callable[..., Screen]
-OURS = re.compile(r"\x1b\[(?:[0-9;]*m|[0-9]+A|J|\?7[hl])")
-"""The control sequences that we write: colours, up, erase below, wrapping off and on."""
+OURS = re.compile(r"\x1b(?:[78]|\[(?:[0-9;]*m|[0-9]+A|J|\?7[hl]))")
+"""The control sequences that we write: store and find a place, colours, up, erase below, wrapping off and on."""
 
 
 @pytest.fixture
@@ -102,6 +102,7 @@ def test_thinking_is_seen_while_it_streams(watch: Watch, server: FakeServer) -> 
     server.script(turn(reasoning("**Weighing** it"), hang_after=4))
     with watch("exec", "hi") as screen:
         screen.until("  **Weighing** it", "thinking", "working")
+        screen.until_gone("working 0s")  # the time goes on although nothing happens
         screen.press("\x03")
         assert screen.wait() == 1 and "Weighing" not in screen.text
 
@@ -139,12 +140,18 @@ def test_commands_that_run_at_once_are_told_apart(watch: Watch, server: FakeServ
 def test_a_terminal_that_changes_its_size_gets_a_region_that_fits(
     watch: Watch, server: FakeServer, workspace: Path
 ) -> None:
-    long = "x" * 300
-    server.script(turn(call("exec_command", {"cmd": waits_for("go", f"echo {long}; ")}, "c1")), turn(message("done")))
+    cmd = waits_for("go", f"echo {'x' * 300}; {waits_for('more')}; ")
+    server.script(turn(call("exec_command", {"cmd": cmd}, "c1")), turn(message("done")))
     with watch("exec", "--yolo", "hi", columns=50) as screen:
         screen.until(f"  │ {'x' * 44}…\n• working")
         screen.resize(120, 40)
         screen.until(f"  │ {'x' * 114}…\n• working")
+        screen.resize(30, 40)
+        screen.until(f"  │ {'x' * 24}…\n• working")
+        assert screen.text.count("working") == 1
+        screen.press("\n")  # a person who presses Enter moves the cursor
+        (workspace / "more").touch()
+        screen.until("  │ more-is-there\n• working")
         assert screen.text.count("working") == 1
         (workspace / "go").touch()
         assert screen.wait() == 0 and "working" not in screen.text and "│" not in screen.text
@@ -250,6 +257,13 @@ def test_words_stream_line_by_line_on_a_dumb_terminal(watch: Watch, server: Fake
         assert screen.wait() == 1 and "turn interrupted" in screen.text
 
 
+def test_nothing_is_redrawn_in_continuous_integration(watch: Watch, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": "echo up"}, "c1")), turn(message("first\nlast", deltas=5)))
+    with watch("exec", "--yolo", "hi", env={"CI": "true"}) as screen:
+        assert screen.wait() == 0 and screen.text.count("last") == 1
+        assert b"working" not in screen.raw and re.search(rb"\x1b(?!\[[0-9;]*m)", screen.raw) is None
+
+
 def test_no_color_takes_the_colours_only(watch: Watch, server: FakeServer, workspace: Path) -> None:
     server.script(turn(call("exec_command", {"cmd": waits_for("go", "echo up; ")}, "c1")), turn(message("done")))
     with watch("exec", "--yolo", "hi", env={"NO_COLOR": "1"}) as screen:
@@ -351,6 +365,10 @@ def test_a_resumed_thread_says_which_settings_it_gets_and_why(
     )
     assert resumed["reasoning effort"] == (
         "medium (exec's default; the thread ran with high: add -c model_reasoning_effort=high to keep it)"
+    )
+    header("-s", "workspace-write", "resume", "--last", "more")
+    assert header("resume", "--last", "more")["sandbox"] == (
+        "read-only (exec's default; the thread ran with workspace-write: add -s workspace-write to keep it)"
     )
     # The settings of the last turn count, and what the person says needs no reason.
     assert header("resume", "--last", "more")["sandbox"] == "read-only"

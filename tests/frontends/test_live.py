@@ -6,25 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.frontends.exec.live import TAIL_BYTES, Region, Running, StreamedText
-from spindle.frontends.terminal import reflows, wants_ascii, wants_color
+from spindle.frontends.terminal import wants_ascii, wants_color
 
 
-def test_a_region_is_wiped_from_its_first_row() -> None:
+def test_a_region_is_drawn_with_wrapping_off_and_the_cursor_before_it() -> None:
+    drawn = Region().draw([("a", "1"), ("b", ""), ("c", "")], (80, 24))
+    assert drawn == "\x1b[?7l\x1b[1ma\x1b[0m\r\nb\r\nc\x1b[2A\r\x1b[?7h\x1b7"
+
+
+def test_a_region_is_wiped_once_and_a_stored_place_is_used_only_on_a_terminal_of_the_same_size() -> None:
     region = Region()
-    assert region.wipe(80) == ""
-    region.draw(["a" * 60, "", "b"], ["", "", ""], 80)
-    assert region.wipe(80) == "\r\x1b[2A\x1b[J" and region.wipe(80) == ""
-
-
-def test_rows_that_a_narrower_terminal_has_broken_are_wiped_whole() -> None:
-    broken, cut_off = Region(), Region(reflows=False)
-    for region in (broken, cut_off):
-        region.draw(["a" * 60, "日" * 20], ["", ""], 80)
-    assert (broken.wipe(25), cut_off.wipe(25)) == ("\r\x1b[4A\x1b[J", "\r\x1b[1A\x1b[J")
-
-
-def test_rows_are_drawn_with_wrapping_switched_off() -> None:
-    assert Region().draw(["a", "b"], ["1", ""], 80) == "\x1b[?7l\x1b[1ma\x1b[0m\r\nb\x1b[?7h"
+    assert region.wipe((80, 24)) == ""
+    region.draw([("a", "")], (80, 24))
+    assert (region.wipe((80, 24)), region.wipe((80, 24))) == ("\x1b8\r\x1b[J", "")
+    region.draw([("a", "")], (80, 24))
+    assert region.wipe((60, 24)) == "\r\x1b[J"
 
 
 @given(st.lists(st.text(st.sampled_from("ab\n"), max_size=5)))
@@ -58,4 +54,3 @@ def test_the_environment_says_what_a_terminal_can_do() -> None:
     plain = ({}, {"LANG": "C", "LC_CTYPE": "C.UTF-8"}, {"LANG": "x.UTF-8", "TERM": "dumb"})
     assert [wants_ascii(env) for env in (*unicode, *plain)] == [False, False, False, True, True, True]
     assert wants_color("always", -1, {}) and not wants_color("never", -1, {}) and not wants_color("auto", -1, {})
-    assert reflows({"TERM": "xterm-256color"}) and not reflows({"TERM": "xterm", "XTERM_VERSION": "XTerm(379)"})

@@ -50,11 +50,6 @@ def wants_ascii(env: Mapping[str, str]) -> bool:
     return env.get("TERM") == "dumb" or "utf" not in locale.lower()
 
 
-def reflows(env: Mapping[str, str]) -> bool:
-    """Whether rows that no longer fit are broken when the terminal is made narrower. Nearly all do; these cut them."""
-    return not (env.get("XTERM_VERSION") or env.get("STY") or env.get("TERM", "").startswith(("linux", "rxvt")))
-
-
 def wants_color(when: str, descriptor: int, env: Mapping[str, str]) -> bool:
     """`when` is always, never or auto."""
     if when != "auto":

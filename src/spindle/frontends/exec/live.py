@@ -8,13 +8,12 @@ drawn with wrapping switched off, so a row stays a row even where the terminal c
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spindle.frontends.fit import cells, cut, cut_middle, rows_of
-from spindle.frontends.terminal import STDERR, is_dumb, is_in_foreground, reflows, terminal_size
+from spindle.frontends.fit import cut, cut_middle, rows_of
+from spindle.frontends.terminal import STDERR, is_dumb, is_in_foreground, terminal_size
 from spindle.frontends.transcript import Transcript, command_text, duration_words, printable
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import (
@@ -47,35 +46,38 @@ TEXT_CHARACTERS = 1 << 14
 """How much of an unfinished paragraph is kept for drawing; more does not fit on a screen."""
 
 
+Size = tuple[int, int]
+
+
 class Region:
-    """The rows at the bottom that are redrawn in place. Gives the bytes to write; the cursor stays in the last row."""
+    """The rows at the bottom that are redrawn in place. Gives the text to write.
 
-    def __init__(self, *, reflows: bool = True) -> None:
-        """`reflows`: a terminal that is made narrower breaks rows that no longer fit."""
-        self._reflows = reflows
-        self._drawn: list[int] = []
-        """How many cells each row took that stands on the screen."""
+    The cursor waits at the beginning of the first row, so that wiping needs no count of rows: a terminal that has been
+    made narrower may have broken them or not. Its place is also stored, because a person who presses Enter moves it.
+    """
 
-    def wipe(self, width: int) -> str:
+    def __init__(self) -> None:
+        self._size: Size | None = None
+        """Of the terminal when the region was drawn; None = nothing is drawn."""
+
+    def wipe(self, size: Size) -> str:
         """Back to where the region began, with nothing below."""
-        if not self._drawn:
+        drawn, self._size = self._size, None
+        if drawn is None:
             return ""
-        height = sum(max(1, -(-taken // width)) if self._reflows else 1 for taken in self._drawn)
-        self._drawn = []
-        return "\r" + (f"\x1b[{height - 1}A" if height > 1 else "") + "\x1b[J"
+        # A stored place means nothing on a terminal of another size.
+        return ("\x1b8" if drawn == size else "") + "\r\x1b[J"
 
-    def draw(self, rows: list[str], styles: list[str], width: int) -> str:
-        """The rows in place of those that stand there."""
-        start = self.wipe(width)
+    def draw(self, rows: list[tuple[str, str]], size: Size) -> str:
+        """The rows, each with its style, in place of those that stand there."""
+        start = self.wipe(size)
         if not rows:
             return start
-        self._drawn = [cells(row) for row in rows]
-        painted = [f"\x1b[{style}m{row}\x1b[0m" if style else row for row, style in zip(rows, styles, strict=True)]
-        return start + "\x1b[?7l" + "\r\n".join(painted) + "\x1b[?7h"
-
-    def forget(self) -> None:
-        """Something else was written since; what stands there stays."""
-        self._drawn = []
+        self._size = size
+        painted = [f"\x1b[{style}m{row}\x1b[0m" if style else row for row, style in rows]
+        body = "\r\n".join(painted)
+        up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
+        return f"{start}\x1b[?7l{body}{up}\r\x1b[?7h\x1b7"
 
 
 class StreamedText:
@@ -165,7 +167,7 @@ class Live:
         self._running: dict[str, Running] = {}
         self._is_stopping = False
         self._is_over = False
-        self._region = None if is_dumb(env) or env.get("CI") else Region(reflows=reflows(env))
+        self._region = None if is_dumb(env) or env.get("CI") else Region()
         self._loop = asyncio.get_running_loop()
         self._frame: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -255,9 +257,9 @@ class Live:
             if timer is not None:
                 timer.cancel()
         if self._region is not None:
-            for number in (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP):
+            for number in (signal.SIGWINCH, signal.SIGTSTP):
                 self._loop.remove_signal_handler(number)
-            self._write(self._region.wipe(terminal_size(STDERR)[0]))
+            self._write(self._region.wipe(terminal_size(STDERR)))
             self._region = None
 
     # ---- drawing ----
@@ -269,8 +271,7 @@ class Live:
         elif self._region is None:
             self._write(text)
         else:
-            width = terminal_size(STDERR)[0]
-            self._write(self._region.wipe(width) + text + self._drawing())
+            self._write(self._region.wipe(terminal_size(STDERR)) + text + self._drawing())
 
     def _draw_soon(self) -> None:
         """A frame at most every few hundredths of a second, however fast something streams."""
@@ -288,11 +289,11 @@ class Live:
 
     def _drawing(self) -> str:
         assert self._region is not None
-        width, height = terminal_size(STDERR)
+        size = width, height = terminal_size(STDERR)
         rows: list[tuple[str, str]] = []
         if not self._is_over and height > 2 and is_in_foreground(STDERR):
-            rows = self._rows(width, height)
-        return self._region.draw([row for row, _ in rows], [style if self._color else "" for _, style in rows], width)
+            rows = [(row, style if self._color else "") for row, style in self._rows(width, height)]
+        return self._region.draw(rows, size)
 
     def _rows(self, width: int, height: int) -> list[tuple[str, str]]:
         """With their styles: the unfinished line of the message, or of what is thought; what runs; how it stands."""
@@ -328,7 +329,7 @@ class Live:
             words.append("Ctrl-C stops")
         signs = self._transcript.signs
         line = f"{signs['pending']} " + f" {signs['between']} ".join(words)
-        return cut(line, max(1, width - 4), mark=signs["more"]), "36"  # the terminal writes ^C behind it
+        return cut(line, max(1, width - 1), mark=signs["more"]), "36"
 
     def _activity(self) -> str:
         if self._is_stopping:
@@ -346,24 +347,17 @@ class Live:
 
     def _watch_terminal(self) -> None:
         self._loop.add_signal_handler(signal.SIGWINCH, self._draw_now)
-        self._loop.add_signal_handler(signal.SIGCONT, self._continued)
-        self._may_suspend = signal.getsignal(signal.SIGTSTP) != signal.SIG_IGN
-        if self._may_suspend:
+        if signal.getsignal(signal.SIGTSTP) != signal.SIG_IGN:
             self._loop.add_signal_handler(signal.SIGTSTP, self._suspend)
 
     def _suspend(self) -> None:
-        """Ctrl-Z: leave a clean terminal to the shell, then stop as if we had not looked."""
+        """Ctrl-Z: leave a clean terminal to the shell and stop; draw again when the person comes back."""
         if self._region is not None:
-            self._write(self._region.wipe(terminal_size(STDERR)[0]))
+            self._write(self._region.wipe(terminal_size(STDERR)))
         self._loop.remove_signal_handler(signal.SIGTSTP)
-        os.kill(os.getpid(), signal.SIGTSTP)
-
-    def _continued(self) -> None:
-        if self._may_suspend:
-            self._loop.add_signal_handler(signal.SIGTSTP, self._suspend)
-        if self._region is not None:
-            self._region.forget()  # the shell has written since
-            self._draw_now()
+        signal.raise_signal(signal.SIGTSTP)  # here the process stands still
+        self._loop.add_signal_handler(signal.SIGTSTP, self._suspend)
+        self._draw_now()
 
 
 def _label(tag: str, msg: Any) -> str:

@@ -143,9 +143,10 @@ def notes_on_settings(session: Session, request: SessionRequest) -> dict[str, st
     if before is None:
         return {}
     notes: dict[str, str] = {}
-    recorded = before.get("sandbox_policy")
-    if flags := _sandbox_flags(recorded, session.settings.sandbox):
-        notes["sandbox"] = _note("sandbox_mode", sandbox_line(SandboxPolicy.from_wire(recorded)), flags, request)
+    if flags := _sandbox_flags(recorded := before.get("sandbox_policy"), session.settings.sandbox):
+        had = SandboxPolicy.from_wire(recorded)
+        words = sandbox_line(had) if had.writable_roots or had.network_access else had.mode
+        notes["sandbox"] = _note("sandbox_mode", words, flags, request)
     effort, now = before.get("effort"), session.settings.effort
     if isinstance(effort, str) and effort != now:
         notes["reasoning effort"] = _note(
