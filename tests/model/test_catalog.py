@@ -54,10 +54,43 @@ def test_a_slug_finds_its_row(row: tuple) -> None:
     )
 
 
-def test_the_default_is_the_first_one_listed() -> None:
+LISTED = [
+    # slug, default effort, last effort, window, upgrade
+    ("gpt-6.1-sol", "low", "ultra", 272_000, None),
+    ("gpt-6-astra", "low", "ultra", 272_000, None),
+    ("gpt-6-sol", "medium", "ultra", 272_000, None),
+    ("gpt-6-luna", "medium", "max", 272_000, None),
+    ("gpt-5.6-sol", "low", "ultra", 272_000, "gpt-6-sol"),
+    ("gpt-6.1-terra", "low", "ultra", 500_000, None),
+    ("gpt-5.6-terra", "medium", "ultra", 272_000, "gpt-6-sol"),
+    ("gpt-5.6-luna", "medium", "max", 272_000, "gpt-6-luna"),
+    ("gpt-5.5", "medium", "xhigh", 272_000, "gpt-6-sol"),
+]
+"""What today's Codex lists, in its order."""
+
+
+def test_the_models_of_today_are_listed_and_the_first_is_the_default() -> None:
     catalog = Catalog.load()
-    assert catalog.default_slug == "gpt-5.2-codex"
-    assert [model.visibility for model in catalog.listed] == ["list"] * len(catalog.listed)
+    found = [
+        (
+            model.slug,
+            model.default_reasoning_level,
+            model.supported_reasoning_levels[-1].effort,
+            model.context_window,
+            model.upgrade,
+        )
+        for model in catalog.listed
+    ]
+    assert found == LISTED
+    assert catalog.default_slug == LISTED[0][0]
+    assert {model.shell_type for model in catalog.listed} == {"unified_exec"}
+
+
+def test_older_models_are_hidden_and_still_there() -> None:
+    catalog = Catalog.load()
+    hidden = {model.slug for model in catalog.named} - {model.slug for model in catalog.listed}
+    assert {"gpt-5.2-codex", "gpt-5.2", "gpt-5.1-codex-max", "gpt-daybreak-red-latest", "codex-auto-review"} <= hidden
+    assert not hidden & {"gpt-6", "gpt-5.6", "codex-"}  # these stand for whole lines of models
 
 
 def test_every_listed_row_can_be_shown() -> None:

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from spindle.policy.narrow import narrowed, narrowed_sandbox
 from spindle.policy.sandbox import boundary_of
-from spindle.protocol.settings import APPROVAL_POLICIES, STRICT_TO_LOOSE, SandboxPolicy, ThreadSettings
+from spindle.protocol.settings import (
+    APPROVAL_POLICIES,
+    STRICT_TO_LOOSE,
+    PathRule,
+    PermissionProfile,
+    SandboxPolicy,
+    ThreadSettings,
+)
 
 FOLDERS = ("w", "w/a", "w/a/b", "w/.git", "other", "other/deep", "link")
 MODES = ("read-only", *["workspace-write"] * 5, "danger-full-access", "external-sandbox")
@@ -38,11 +45,25 @@ policies = st.builds(
 )
 
 
+PLACES = (":workspace_roots", ":workspace_roots/a", ":root", ":slash_tmp", ":tmpdir", "w", "w/a/b", "w/.git", "other")
+profiles = st.builds(
+    lambda rules: PermissionProfile(name="p", rules=tuple(PathRule(*rule) for rule in rules.items())),
+    st.dictionaries(st.sampled_from(PLACES), st.sampled_from(("read", "write", "deny")), min_size=1, max_size=5),
+)
+either = st.one_of(policies, st.builds(SandboxPolicy, permissions=profiles, network_access=st.booleans()))
+
+
 def writes(*roots: str) -> SandboxPolicy:
     return SandboxPolicy(mode="workspace-write", writable_roots=roots)
 
 
 def placed(policy: SandboxPolicy, tree: str) -> SandboxPolicy:
+    if policy.permissions is not None:
+        rules = policy.permissions.rules
+        there = tuple(rule if rule.place[0] == ":" else PathRule(f"{tree}/{rule.place}", rule.access) for rule in rules)
+        profile = PermissionProfile(name="p", rules=there)
+        mode = "workspace-write" if profile.can_write else "read-only"
+        return SandboxPolicy(mode=mode, network_access=policy.network_access, permissions=profile)
     roots = tuple(f"{tree}/{name}" for name in policy.writable_roots)
     return SandboxPolicy(
         mode=policy.mode,
@@ -53,8 +74,12 @@ def placed(policy: SandboxPolicy, tree: str) -> SandboxPolicy:
     )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(own=policies, cwd=folders, limit=policies, limit_cwd=folders)
+def limit_may_read(limit: SandboxPolicy, cwd: str, env: dict[str, str], path: str) -> bool:
+    return boundary_of(limit, cwd=cwd, env=env, home="").may_read(path)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(own=either, cwd=folders, limit=either, limit_cwd=folders)
 @example(own=writes("w"), cwd="w/a", limit=writes("w/a"), limit_cwd="w/.git")
 @example(own=writes("w"), cwd="w/.git", limit=writes(), limit_cwd="w/.git")
 @example(own=writes(), cwd="w/.git", limit=writes("w"), limit_cwd="w/.git")
@@ -72,6 +97,7 @@ def test_nothing_can_be_written_or_reached_that_the_limit_forbids(
         for name in (*FOLDERS, "w/x", "w/a/x", "w/a/b/x", "w/.git/x", "other/x", "other/deep/x", "link/x", "x"):
             path = f"{tree}/{name}"
             assert outer.may_write(path) or not inner.may_write(path), (path, result)
+            assert limit_may_read(limit, limit_cwd, env, path) or not inner.may_read(path), (path, result)
         assert outer.may_write("/tmp/x") or not inner.may_write("/tmp/x")
         assert outer.is_full_access or not inner.is_full_access
     # Nothing is left to take away.

@@ -93,7 +93,7 @@ async def start(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 
     async def open_driver(
         *steps: AnyStep,
-        sandbox: str = "danger-full-access",
+        sandbox: str | None = "danger-full-access",
         approval: str = "never",
         config: dict[str, Any] | None = None,
         model: str = "gpt-5.2-codex",
@@ -104,7 +104,7 @@ async def start(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
         loaded = load_config(
             cwd=str(cwd or workspace),
             env={"CODEX_HOME": str(home), "HOME": str(tmp_path)},
-            flags={"model": model, "sandbox_mode": sandbox, "approval_policy": approval},
+            flags={"model": model, "approval_policy": approval} | ({"sandbox_mode": sandbox} if sandbox else {}),
             config=config,
         )
         session = await open_session(

@@ -66,7 +66,7 @@ REFERENCE_FEATURES = _words("""
 
 _REFERENCE_ONLY = _words("""
     allow_symlinked_codex_home analytics approvals_reviewer apps apps_mcp_product_sku audio auto_review
-    background_terminal_max_timeout browser_use cloud commit_attribution computer_use credential_broker credentials
+    background_terminal_max_timeout browser_use cloud commit_attribution computer_use
     debug desktop experimental_realtime_start_instructions experimental_realtime_webrtc_call_base_url
     experimental_realtime_ws_backend_prompt experimental_realtime_ws_base_url experimental_realtime_ws_mode
     experimental_realtime_ws_model experimental_realtime_ws_startup_context experimental_resume
@@ -291,4 +291,4 @@ NOT_FOR_PROJECTS = _words("""
     agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
     features.guardian_approval
     """)
-"""What a project's own file can never set: where credentials go, what runs by itself, what is protected or kept."""
+"""What a project's own file can never set: where go, what runs by itself, what is protected or kept."""

@@ -160,7 +160,10 @@ def other_names(paths: Sequence[str], folders: Sequence[str]) -> list[str]:
                     f"than {MAX_FOLDERS} folders, so nothing was run"
                 )
             for name in names:
-                status = os.lstat(f"{path}/{name}")
+                try:
+                    status = os.lstat(f"{path}/{name}")
+                except OSError:
+                    continue  # it went away meanwhile
                 if (status.st_dev, status.st_ino) in wanted and f"{path}/{name}" not in paths:
                     found.append(f"{path}/{name}")
     return found

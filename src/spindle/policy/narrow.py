@@ -11,7 +11,10 @@ import os
 import msgspec
 
 from spindle.policy.sandbox import is_below, protected_paths
-from spindle.protocol.settings import STRICT_TO_LOOSE, SandboxPolicy, ThreadSettings
+from spindle.protocol.settings import STRICT_TO_LOOSE, PathRule, PermissionProfile, SandboxPolicy, ThreadSettings
+
+
+_STRICT = ("deny", "read", "write")
 
 
 def narrowed(settings: ThreadSettings, limit: ThreadSettings) -> ThreadSettings:
@@ -40,25 +43,63 @@ def narrowed_sandbox(own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_c
 def _narrowed_profile(
     own: SandboxPolicy, cwd: str, limit: SandboxPolicy, limit_cwd: str, has_network: bool
 ) -> SandboxPolicy:
-    """A permission profile is on one side at least. What it denies stays denied, wherever its owner works; written is
-    only what is sure to be writable on both sides."""
+    """A permission profile is on one side at least. What it denies stays denied, wherever one works; written is only
+    what is sure to be writable on both sides."""
     from spindle.policy.permissions import pinned  # only for those who have profiles
 
-    policy, place = (limit, limit_cwd) if limit.permissions is not None else (own, cwd)
-    assert policy.permissions is not None
-    profile = pinned(policy.permissions, place)
-    if own.permissions == limit.permissions:
-        both_write = True
-    elif own.permissions is not None and limit.permissions is not None:
-        rules = (*profile.rules, *(rule for rule in pinned(own.permissions, cwd).rules if rule.access == "deny"))
-        profile = msgspec.structs.replace(profile, rules=rules)
-        both_write = False
+    profiles = [
+        pinned(policy.permissions, place)
+        for policy, place in ((limit, limit_cwd), (own, cwd))
+        if policy.permissions is not None
+    ]
+    profile = profiles[0]
+    if len(profiles) == 2:
+        if _is_stricter(profiles[1], profiles[0]):
+            return msgspec.structs.replace(own, network_access=has_network)
+        denied = (rule for rule in profiles[1].rules if rule.access == "deny")
+        profile = msgspec.structs.replace(profile, rules=(*profile.rules, *denied)).read_only()
     else:
-        other = own if policy is limit else limit
-        both_write = other.is_full_access or (other.mode == "workspace-write" and cwd == limit_cwd and policy is limit)
-    if both_write:
-        return msgspec.structs.replace(policy, network_access=has_network, permissions=profile)
-    return SandboxPolicy(mode="read-only", network_access=has_network, permissions=profile.read_only())
+        mode, place = (own, cwd) if own.permissions is None else (limit, limit_cwd)
+        profile = _within_mode(profile, mode, place)
+    profile = msgspec.structs.replace(profile, rules=tuple(dict.fromkeys(profile.rules)))
+    base = limit if limit.permissions is not None else own
+    if profile.can_write:
+        return msgspec.structs.replace(base, network_access=has_network, permissions=profile)
+    return SandboxPolicy(mode="read-only", network_access=has_network, permissions=profile)
+
+
+def _is_stricter(one: PermissionProfile, other: PermissionProfile) -> bool:
+    """Do both name the same places, and `one` never allows more? What it denies besides takes away only."""
+    wanted = {rule.place: rule.access for rule in other.rules}
+    found = {rule.place: rule.access for rule in one.rules}
+    return all(place in found for place in wanted) and all(
+        access == "deny" or (place in wanted and _STRICT.index(access) <= _STRICT.index(wanted[place]))
+        for place, access in found.items()
+    )
+
+
+def _within_mode(profile: PermissionProfile, mode: SandboxPolicy, cwd: str) -> PermissionProfile:
+    """The profile with no more leave to write than a plain mode gives in `cwd`."""
+    if mode.is_full_access:
+        return profile
+    if mode.mode == "read-only":
+        return profile.read_only()
+    allowed = _roots(mode, cwd)
+    named = {":slash_tmp": not mode.exclude_slash_tmp, ":tmpdir": not mode.exclude_tmpdir_env_var}
+
+    def may_write(place: str) -> bool:
+        if place.startswith(":"):
+            return named.get(place, False)
+        return _is_allowed(os.path.realpath(place), allowed)
+
+    rules = [
+        rule if rule.access != "write" or may_write(rule.place) else PathRule(rule.place, "read")
+        for rule in profile.rules
+    ]
+    kept = [os.path.realpath(rule.place) for rule in rules if rule.access == "write" and rule.place.startswith("/")]
+    if _frees_something(kept, allowed):
+        return profile.read_only()
+    return msgspec.structs.replace(profile, rules=tuple(rules))
 
 
 def _narrowed_roots(

@@ -212,7 +212,10 @@ def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[s
 
     found: list[str] = []
     matched = deny.find_denied(boundary.denied)
-    folders = tuple(dict.fromkeys((os.path.realpath(boundary.cwd), *roots)))
+    profile = boundary.policy.permissions
+    worked_in = (boundary.cwd, *(profile.workspace_roots if profile is not None else ()))
+    # Where everything can be written, a look at all of it would never end.
+    folders = tuple(dict.fromkeys((*map(os.path.realpath, worked_in), *(root for root in roots if root != "/"))))
     again = _named(boundary)
     for folder in again:
         if deny.is_denied(folder, boundary.denied):
