@@ -13,6 +13,7 @@ from spindle.errors import ConfigError, SpindleError
 from spindle.model.http import HttpClient
 from spindle.model.provider import Provider
 from spindle.model.url import parse_url
+from spindle.protocol.items import decode_foreign
 
 MIN_OLLAMA = (0, 13, 4)
 _PROBE_TIMEOUT_S = 3.0
@@ -67,7 +68,7 @@ async def _get(url: str, environ: Mapping[str, str]) -> tuple[int | None, dict[s
     finally:
         await http.aclose()
     try:
-        answer = msgspec.json.decode(content)
+        answer = decode_foreign(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
         answer = None
     return response.status, answer if isinstance(answer, dict) else {}

@@ -19,7 +19,7 @@ from spindle.core.settings import apply_op
 from spindle.core.stream import EventStream, Subscription
 from spindle.core.turns import Turns
 from spindle.core.workbench import Workbench
-from spindle.errors import SpindleError
+from spindle.errors import SpindleError, system_reason
 from spindle.protocol.events import (
     Error,
     Event,
@@ -177,6 +177,8 @@ class Session:
                     await self._handle(submission)
                 except SpindleError as error:
                     self._emit(submission.id, Error(message=str(error)))
+                except OSError as error:
+                    self._emit(submission.id, Error(message=system_reason(error)))
                 except Exception as error:  # our bug: the op fails, the session lives on
                     self._emit(submission.id, Error(message=f"internal error: {type(error).__name__}: {error}"))
                 self._ops.task_done()

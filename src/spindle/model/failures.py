@@ -13,7 +13,7 @@ import msgspec
 
 from spindle.errors import ErrorInfo, ImageRejected, ModelError, StreamDropped
 from spindle.model.retry import parse_retry_after, parse_try_again
-from spindle.protocol.items import decode_json
+from spindle.protocol.items import decode_foreign
 
 BODY_SHOWN_CHARS = 2000
 
@@ -136,7 +136,7 @@ def _usage_text(error: Mapping[str, Any], said: str | None, now: float) -> str:
 def _error_object(body: bytes) -> Mapping[str, Any]:
     """`error` of a JSON body; some servers put its fields, or a bare text, at the top."""
     try:
-        value = decode_json(body)
+        value = decode_foreign(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     if not isinstance(value, dict):

@@ -36,7 +36,7 @@ from spindle.model.tls import TlsFiles
 from spindle.model.url import Url, join_url, parse_url
 from spindle.model.wellformed import is_well_formed
 from spindle.protocol.clock import Clock
-from spindle.protocol.items import Item, decode_json, encode_json
+from spindle.protocol.items import Item, decode_foreign, encode_json
 from spindle.protocol.request import Request
 
 __all__ = ["Decoder", "Identity", "ResponsesClient", "get_json"]
@@ -253,7 +253,7 @@ async def _json(
         failure = failures.from_status(response.status, response.headers, reply, str(url), now)
         raise ModelError(str(failure), failure.info)
     try:
-        return decode_json(reply)
+        return decode_foreign(reply)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{url} did not answer with JSON: {error}") from error
 

@@ -21,6 +21,7 @@ from spindle.protocol.items import (
     is_output,
     is_user_input,
     item_text,
+    json_reader,
     without_surrogates,
 )
 from spindle.thread.rollout import Record, RolloutData, RolloutWriter
@@ -114,10 +115,10 @@ class _BookmarkLine(msgspec.Struct):
     response_id: str
 
 
-_decode_event = msgspec.json.Decoder(_EventHead).decode
-_decode_compacted = msgspec.json.Decoder(_Compacted).decode
-_decode_world_state = msgspec.json.Decoder(_WorldState).decode
-_decode_bookmark = msgspec.json.Decoder(_BookmarkLine).decode
+_decode_event = json_reader(_EventHead)
+_decode_compacted = json_reader(_Compacted)
+_decode_world_state = json_reader(_WorldState)
+_decode_bookmark = json_reader(_BookmarkLine)
 _KEEPS_WORLD_STATE = "root_turn_id"
 """A field only the contexts of that generation have; theirs never hold the user's instructions."""
 _TURN_ENDS = ("task_complete", "turn_complete")
@@ -343,8 +344,8 @@ class History:
             self.compaction_count += not self._is_counted
             self._is_counted = False
         elif event.type == "token_count":
-            info = decode_json(event.info)
-            if isinstance(info, dict):
+            info = Record("event_msg", bytes(event.info)).payload
+            if info:
                 self._fold_count(info)
         elif event.type == "thread_rolled_back":
             mark = self._bookmarks.get(event.spindle_bookmark) if event.spindle_bookmark else None

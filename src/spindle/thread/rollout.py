@@ -15,7 +15,7 @@ import msgspec
 
 from spindle.errors import ThreadError, ThreadLocked
 from spindle.protocol.clock import Clock, iso_utc
-from spindle.protocol.items import decode_json, encode_payload
+from spindle.protocol.items import decode_json, encode_payload, json_reader
 from spindle.thread import layout, private_files
 
 MAX_FORK_DEPTH = 64
@@ -280,7 +280,7 @@ class _Line(msgspec.Struct):
 
 
 _line_decoder = msgspec.json.Decoder(_Line)
-_decode_line = _line_decoder.decode
+_decode_line = json_reader(_Line)
 _JUNK = b"\0 \t\r"
 
 
@@ -322,7 +322,7 @@ def split_records(data: bytes) -> tuple[list[Record], int, bool]:
     if is_text and data.endswith(b"\n"):
         try:
             whole = _line_decoder.decode_lines(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             pass  # some line is damaged; find out which
         else:
             return [Record(line.type, bytes(line.payload), line.timestamp, line.ordinal) for line in whole], 0, False

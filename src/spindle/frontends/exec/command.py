@@ -35,6 +35,7 @@ from spindle.protocol.events import (
     TaskComplete,
     TurnAborted,
 )
+from spindle.protocol.items import decode_foreign
 from spindle.protocol.ops import Interrupt, Shutdown, Submission, UserTurn
 
 OPTIONS = (
@@ -164,7 +165,7 @@ def read_schema(path: str | None) -> dict[str, object] | None:
         return None
     try:
         with open(path, "rb") as file:
-            schema = msgspec.json.decode(file.read())
+            schema = decode_foreign(file.read())
     except OSError as error:
         raise ConfigError(f"cannot read the output schema {path}: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
