@@ -193,6 +193,21 @@ class Session:
         if self.servers is not None:
             self.servers.kill()
 
+    async def rest(self) -> None:
+        """Let go of the record's file and of the connection to the model, until the thread is used again."""
+        if self.turns.is_running:
+            return
+        if self.thread.history.writer is not None:
+            self.thread.history.writer.rest()
+        await self.thread.client.aclose()
+        for session in list(self._agents.sessions.values()) if self._agents else ():
+            await session.rest()
+
+    def wake(self) -> None:
+        """Take the record's file again. Raises ThreadError when another process has gone on with the thread."""
+        if self.thread.history.writer is not None:
+            self.thread.history.writer.wake()
+
     async def aclose(self) -> None:
         """Stop the turn, kill what it left running, and let go of the record. Safe to call twice."""
         await self.turns.close()

@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def decode_json(data: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
-    """Read JSON. Raises `msgspec.DecodeError`, also for what is nested too deep, and `UnicodeError` for what is no text."""
+    """Read JSON. Raises `msgspec.DecodeError`, also for what is nested too deep; `UnicodeError` for what is no text."""
     try:
         value = _decode(data)
     except RecursionError as error:

@@ -85,7 +85,7 @@ def format_line(kind: str, payload: bytes, timestamp: str, ordinal: int | None =
 
 
 class RolloutWriter:
-    """The one writer of a rollout file; holds its lock until closed.
+    """The one writer of a rollout file; holds its lock until closed, except while it rests.
 
     Every record is one write of one whole line. When the disk refuses, the file is cut back to its last whole line,
     `failed` says why, and later records are dropped: a turn never fails because it cannot be recorded.
@@ -100,6 +100,8 @@ class RolloutWriter:
         self._fd: int | None = None
         self._waiting: list[bytes] | None = []
         self._needs_newline = False
+        self._left_at: int | None = None
+        """How long the file was when we let go of it; None unless we rest."""
         self._ordinal: int | None = None
         """The next line's number, in a file of the generation that numbers its lines and refuses one that does not."""
 
@@ -179,14 +181,43 @@ class RolloutWriter:
             self._write(line)
         return timestamp
 
+    def rest(self) -> None:
+        """Let go of the file and of its lock until something is recorded again: an idle thread holds no descriptor."""
+        if self._fd is not None:
+            self._left_at = os.fstat(self._fd).st_size
+            os.close(self._fd)
+            self._fd = None
+
+    def wake(self) -> None:
+        """Take the file again. Raises ThreadError when somebody else writes it, or has written it meanwhile."""
+        if self._left_at is None:
+            return
+        fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if not private_files.try_lock(fd):
+            os.close(fd)
+            raise _locked(self.path)
+        if os.fstat(fd).st_size != self._left_at:
+            os.close(fd)
+            raise ThreadError(f"another process has gone on with this thread: {self.path}")
+        self._fd, self._left_at = fd, None
+
     def close(self) -> None:
+        self._left_at = None
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
         self._waiting = None
 
     def _write(self, lines: bytes) -> None:
-        if self._fd is None or not lines:
+        if not lines:
+            return
+        if self._left_at is not None:
+            try:
+                self.wake()
+            except (OSError, ThreadError) as error:
+                self.failed = f"{self.path}: {error.strerror if isinstance(error, OSError) else error}"
+                self.close()
+        if self._fd is None:
             return
         if self._needs_newline:
             lines = b"\n" + lines

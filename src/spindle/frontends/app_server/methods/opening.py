@@ -206,7 +206,7 @@ async def _open(call: Call, request: SessionRequest) -> LoadedThread:
     server = call.server
     session = await open_session(request)
     loaded = LoadedThread(session, request.config, server.questions, server.clock)
-    server.threads[loaded.id] = loaded
+    server.add(loaded)
     server.follow(loaded, call.client)
     return loaded
 

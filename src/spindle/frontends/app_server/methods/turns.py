@@ -67,7 +67,7 @@ class InjectItemsParams(Wire, frozen=True, kw_only=True):
 
 
 async def turn_start(call: Call, params: TurnStartParams) -> Wire:
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     if params.collaboration_mode is not None and not call.client.is_experimental:
         raise RpcError("turn/start.collaborationMode requires experimentalApi capability")
     _check_input(params.input)
@@ -123,7 +123,7 @@ def _check_input(parts: list[UserInput]) -> None:
 
 
 async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     _check_input(params.input)
     active = thread.hearing.active_turn
     if active is None or thread.hearing.takes_no_input:
@@ -135,7 +135,7 @@ async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
 
 
 async def turn_interrupt(call: Call, params: TurnInterruptParams) -> Wire:
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     active = thread.hearing.active_turn
     if active is None:
         raise RpcError("no active turn to interrupt")
@@ -147,7 +147,7 @@ async def turn_interrupt(call: Call, params: TurnInterruptParams) -> Wire:
 
 
 async def compact_start(call: Call, params: ThreadParams) -> Wire:
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     if thread.hearing.active_turn is not None:
         raise RpcError("a turn is running; interrupt it, or wait for its end, before the thread is compacted")
     thread.start_turn(Compact())
@@ -157,7 +157,7 @@ async def compact_start(call: Call, params: ThreadParams) -> Wire:
 
 async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
     """A command of the person's own, without sandbox and approval, as a turn of its own."""
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     if not params.command.strip():
         raise RpcError("command must not be empty")
     if thread.hearing.active_turn is not None:
@@ -169,7 +169,7 @@ async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
 
 async def inject_items(call: Call, params: InjectItemsParams) -> Wire:
     """Items that the model is shown with the next request, as if they had happened."""
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     if thread.hearing.active_turn is not None:
         raise RpcError("items cannot be injected while a turn runs; steer it, or wait for its end")
     for item in params.items:
