@@ -134,7 +134,7 @@ class Server:
             task.add_done_callback(self._resting.discard)
 
     async def awake(self, thread_id: str) -> LoadedThread:
-        """A thread that is about to be used. One that another process has gone on with is put away instead."""
+        """A thread that is about to be used; one that another process has gone on with is put away instead."""
         thread = self.loaded(thread_id)
         try:
             thread.session.wake()
@@ -144,6 +144,15 @@ class Server:
             raise RpcError(f"{reason}; thread/resume loads it as it is now") from error
         self._settled(thread)
         return thread
+
+    async def current(self, thread_id: str) -> LoadedThread | None:
+        """A loaded thread, unless what is loaded is no longer all of it."""
+        if thread_id not in self.threads:
+            return None
+        try:
+            return await self.awake(thread_id)
+        except RpcError:
+            return None
 
     def follow(self, thread: LoadedThread, connection: Connection) -> None:
         thread.followers.add(connection)

@@ -93,7 +93,7 @@ async def thread_start(call: Call, params: ThreadStartParams) -> After:
 
 
 async def thread_resume(call: Call, params: ThreadResumeParams) -> Wire:
-    loaded = call.server.threads.get(params.thread_id)
+    loaded = await call.server.current(params.thread_id)
     if loaded is None:
         ref = call.server.store.get(params.thread_id)
         config = _recorded_config(call, params, call.server.store.read(ref))
