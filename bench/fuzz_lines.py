@@ -28,7 +28,9 @@ from typing import Any
 
 REPOSITORY = Path(__file__).parent.parent
 BATCH = 2_000
-WAIT_S = 120
+WAIT_S = 60
+OVERLOADED = -32001
+"""Many requests are still being answered; a client asks again."""
 ODD_TEXTS = (
     "",
     "\0",
@@ -262,6 +264,8 @@ class Program:
         self.process.stdin.close()
         code = self.process.wait(WAIT_S)
         self._reader.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         return code
 
 
@@ -271,9 +275,11 @@ def is_alive(program: Program, kind: str, number: int) -> None:
         program.ask({"id": sub_id, "op": {"type": "list_models"}}, lambda said: said.get("id") == sub_id)
     else:
         request = {"id": f"alive-{number}", "method": "model/list", "params": {"limit": 1}}
-        answer = program.ask(request, lambda said: said.get("id") == request["id"])
-        if "result" not in answer:
-            raise SystemExit(f"a valid request was refused: {answer}")
+        end = time.monotonic() + WAIT_S
+        while "result" not in (answer := program.ask(request, lambda said: said.get("id") == request["id"])):
+            if answer["error"]["code"] != OVERLOADED or time.monotonic() > end:
+                raise SystemExit(f"a valid request was refused: {answer}")
+            time.sleep(0.1)
 
 
 def begin(program: Program, kind: str) -> list[dict[str, Any]]:

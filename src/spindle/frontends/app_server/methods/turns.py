@@ -10,6 +10,7 @@ from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import Call, Method, Nothing
 from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Turn, UserInput, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.model.wellformed import is_well_formed
 from spindle.protocol.items import SENT_TYPES
 from spindle.protocol.ops import Compact, Interrupt, OverrideTurnContext, RunUserShellCommand, UserTurn
 from spindle.protocol.ops import UserInput as SteerInput
@@ -173,8 +174,10 @@ async def inject_items(call: Call, params: InjectItemsParams) -> Wire:
     if thread.hearing.active_turn is not None:
         raise RpcError("items cannot be injected while a turn runs; steer it, or wait for its end")
     for item in params.items:
-        if item.get("type") not in SENT_TYPES:
-            raise RpcError(f"an item of type {item.get('type')!r} cannot be sent to a model", INVALID_PARAMS)
+        if not isinstance(kind := item.get("type"), str) or kind not in SENT_TYPES:
+            raise RpcError(f"an item of type {str(kind)[:100]!r} cannot be sent to a model", INVALID_PARAMS)
+        if not is_well_formed(item):
+            raise RpcError(f"a member of the {kind} item is missing or of the wrong type", INVALID_PARAMS)
     await thread.session.settle()
     thread.session.thread.append_items(params.items)
     return Nothing()
