@@ -126,3 +126,12 @@ class SandboxUnavailable(SpindleError):
         """What happened, without the advice that follows: how to do without a fence is for people, not for a model."""
         before, ran, _ = str(self).partition("nothing was run")
         return before + ran
+
+
+def system_reason(error: OSError) -> str:
+    """What the system refused, in one sentence: its reason, and of which file."""
+    reason = error.strerror or str(error) or type(error).__name__
+    if not isinstance(error.filename, str):
+        return reason
+    name = error.filename
+    return f"{reason}: {name if len(name) <= 200 else name[:200] + '…'}"

@@ -8,6 +8,7 @@ import msgspec
 
 from spindle.errors import ConfigError
 from spindle.mcp.tokens import Tokens
+from spindle.protocol.items import json_reader
 from spindle.thread.private_files import open_private, replace_private
 
 _FILE = "mcp-tokens.json"
@@ -32,7 +33,7 @@ def all_tokens(home: str) -> list[Tokens]:
         raise ConfigError(f"{home}/{_FILE} cannot be read: {error.strerror}") from error
     with open(fd, "rb") as file:
         try:
-            return msgspec.json.decode(file.read(_MAX_BYTES), type=list[Tokens])
+            return json_reader(list[Tokens])(file.read(_MAX_BYTES))
         except (msgspec.DecodeError, UnicodeDecodeError):
             # The cause is left out on purpose: its message could quote a token.
             raise ConfigError(f"{home}/{_FILE} is damaged; remove it and sign in again") from None

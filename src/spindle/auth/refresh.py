@@ -13,6 +13,7 @@ from spindle.errors import SpindleError
 from spindle.model.http import HttpClient
 from spindle.model.url import parse_url
 from spindle.protocol.clock import iso_utc
+from spindle.protocol.items import decode_foreign
 
 TOKEN_URL = "https://auth.openai.com/oauth/token"
 CLIENT_ID = "app_EMoamEEZ73f0CkXaXp7hrann"
@@ -70,7 +71,7 @@ async def _ask(url: str, refresh_token: str, environ: Mapping[str, str]) -> dict
         content = await response.read(_MAX_ANSWER_BYTES, _TIMEOUT_S)
         if response.status != 200:
             return None
-        answer = msgspec.json.decode(content)
+        answer = decode_foreign(content)
         return answer if isinstance(answer, dict) else None
     except (SpindleError, msgspec.DecodeError, UnicodeDecodeError):
         return None

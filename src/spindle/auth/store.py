@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from spindle.errors import ConfigError
+from spindle.protocol.items import decode_json
 
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
@@ -78,7 +79,7 @@ def read_raw(home: str, warnings: list[str] | None = None) -> dict[str, Any] | N
     finally:
         os.close(fd)
     try:
-        data = msgspec.json.decode(content)
+        data = decode_json(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
         data = None
     if not isinstance(data, dict):
@@ -143,7 +144,7 @@ def claims_of(token: str | None) -> dict[str, Any]:
 
     try:
         payload = parts[1]
-        claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        claims = decode_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     except (binascii.Error, msgspec.DecodeError, UnicodeError, ValueError):
         return {}
     return claims if isinstance(claims, dict) else {}

@@ -13,6 +13,7 @@ import msgspec
 
 from spindle.errors import ConfigError
 from spindle.mcp.spec import McpServer
+from spindle.protocol.items import json_reader
 from spindle.thread.private_files import replace_private
 
 _FILE = "mcp-consents.json"
@@ -59,7 +60,7 @@ class Consents:
     def _read(self) -> list[_Given]:
         try:
             with open(self._path, "rb") as file:
-                return msgspec.json.decode(file.read(_MAX_BYTES), type=list[_Given])
+                return json_reader(list[_Given])(file.read(_MAX_BYTES))
         except FileNotFoundError:
             return []
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):

@@ -27,6 +27,7 @@ from spindle.protocol.hooks import (
     Trust,
     snake,
 )
+from spindle.protocol.items import decode_json
 from spindle.protocol.quote import visible
 from spindle.workspace.files import shown
 
@@ -82,8 +83,8 @@ def build_hooks(
 def _read_file(path: str, source: Source) -> HookTable:
     text = read_text(path, "file of hooks") or "{}"
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+        value = decode_json(text)
+    except msgspec.DecodeError as error:
         raise ConfigError(f"{shown(path)}: this is not valid JSON: {error}") from error
     table = value.get("hooks", {}) if isinstance(value, dict) else None
     if not isinstance(table, dict):

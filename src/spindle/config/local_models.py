@@ -17,6 +17,7 @@ from spindle.model.http import HttpClient, Response
 from spindle.model.provider import Provider
 from spindle.model.server_words import one_line, read_words
 from spindle.model.url import parse_url
+from spindle.protocol.items import decode_foreign
 
 _SILENCE_S = 600.0
 """Ollama tells of every little progress, but checks a large file without a word."""
@@ -115,8 +116,8 @@ async def _lines(response: Response) -> AsyncIterator[dict[str, Any]]:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        value = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = decode_foreign(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return value if isinstance(value, dict) else None
 

@@ -16,6 +16,7 @@ from spindle.errors import ConfigError, SpindleError
 from spindle.model.http import HttpClient
 from spindle.model.provider import Provider
 from spindle.model.url import parse_url
+from spindle.protocol.items import decode_foreign
 
 MIN_OLLAMA = (0, 13, 4)
 START = {"ollama": "`ollama serve`", "lmstudio": "`lms server start`"}
@@ -94,8 +95,8 @@ async def _get(url: str, environ: Mapping[str, str]) -> tuple[int | None, dict[s
     finally:
         await http.aclose()
     try:
-        answer = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        answer = decode_foreign(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         answer = None
     return response.status, answer if isinstance(answer, dict) else {}
 

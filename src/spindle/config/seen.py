@@ -12,6 +12,7 @@ import os
 import msgspec
 
 from spindle.config.schema import Config
+from spindle.protocol.items import json_reader
 from spindle.protocol.quote import shell_join, visible
 from spindle.thread.private_files import make_private_folders, replace_private
 from spindle.workspace.files import read_regular, shown
@@ -48,7 +49,7 @@ def changes_since_last_run(config: Config) -> list[str]:
 
 def _read(path: str) -> dict[str, str]:
     try:
-        return msgspec.json.decode(read_regular(path, _LIMIT), type=dict[str, str])
+        return json_reader(dict[str, str])(read_regular(path, _LIMIT))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
 

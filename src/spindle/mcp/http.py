@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from spindle.errors import McpError, SpindleError
 from spindle.mcp.channel import MESSAGE_MAX_BYTES, Message, messages_in
-from spindle.protocol.items import decode_json, encode_payload
+from spindle.protocol.items import decode_foreign, encode_payload
 from spindle.protocol.quote import readable, visible
 
 _FAR_S = 24 * 3600.0
@@ -193,8 +193,8 @@ class HttpChannel:
         if not data.strip():
             return False
         try:
-            found = messages_in(decode_json(data))
-        except (ValueError, RecursionError):
+            found = messages_in(decode_foreign(data))
+        except ValueError:
             raise McpError("the server's answer is not JSON") from None
         for message in found:
             self._receive(message)
@@ -242,8 +242,8 @@ async def _refusal(answer: Answer) -> str:
 def _reason_in(body: bytes) -> str:
     """The message of a JSON-RPC or OAuth error, else the text as it stands; a web page says nothing."""
     try:
-        value: Any = decode_json(body)
-    except (ValueError, RecursionError):
+        value: Any = decode_foreign(body)
+    except ValueError:
         text = body.decode("utf-8", "replace").strip()
         return "" if text.startswith("<") else text
     error = value.get("error") if isinstance(value, dict) else None

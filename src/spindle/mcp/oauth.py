@@ -18,7 +18,7 @@ from spindle.errors import McpError
 from spindle.mcp.http import Answer, Http
 from spindle.mcp.tokens import Tokens
 from spindle.protocol.clock import Clock
-from spindle.protocol.items import decode_json
+from spindle.protocol.items import decode_foreign
 from spindle.protocol.quote import readable, visible
 
 _MAX_BYTES = 256 * 1024
@@ -251,8 +251,8 @@ async def _token_request(
 async def _json_of(answer: Answer, what: str) -> Mapping[str, Any]:
     """The object in an answer. What the server says in words may quote a secret of ours, so only its code is shown."""
     try:
-        value: Any = decode_json(await answer.read(_MAX_BYTES, _REQUEST_S))
-    except (ValueError, RecursionError):
+        value: Any = decode_foreign(await answer.read(_MAX_BYTES, _REQUEST_S))
+    except ValueError:
         value = None
     finally:
         answer.close()

@@ -15,7 +15,7 @@ from spindle.errors import McpError
 from spindle.mcp.channel import MESSAGE_MAX_BYTES, Message, messages_in
 from spindle.mcp.log import ServerLog
 from spindle.mcp.spec import McpServer
-from spindle.protocol.items import decode_json, encode_payload
+from spindle.protocol.items import decode_foreign, encode_payload
 from spindle.protocol.quote import visible
 
 PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "USER", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ")
@@ -139,8 +139,8 @@ class StdioChannel:
         if not line.strip():
             return []
         try:
-            value: Any = decode_json(line)
-        except (ValueError, RecursionError):
+            value: Any = decode_foreign(line)
+        except ValueError:
             self._log.write(line[:1000].rstrip() + b"\n")
             return []
         return messages_in(value)

@@ -10,6 +10,7 @@ import os
 import msgspec
 
 from spindle.errors import ConfigError
+from spindle.protocol.items import json_reader
 from spindle.protocol.request import Prices
 
 LEVEL_DESCRIPTIONS = {
@@ -164,7 +165,7 @@ class Catalog:
         source = path or f"{os.path.dirname(__file__)}/catalog.json"
         try:
             with open(source, "rb") as file:
-                models = msgspec.json.decode(file.read(), type=_CatalogFile).models
+                models = json_reader(_CatalogFile)(file.read()).models
         except OSError as error:
             raise ConfigError(f"cannot read the model catalogue {source}: {error.strerror or error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

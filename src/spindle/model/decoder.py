@@ -24,7 +24,7 @@ from spindle.model.client import (
 )
 from spindle.model.failures import incomplete
 from spindle.model.wellformed import is_well_formed
-from spindle.protocol.items import Item, call_id_of, is_call
+from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
 from spindle.protocol.request import TokenUsage
 
 
@@ -79,7 +79,7 @@ class Decoder:
         self.is_over = False
         self.last_error: dict[str, Any] | None = None
         """What the server complained about last, where a stream may end without saying more."""
-        self._readers: dict[bytes, tuple[msgspec.json.Decoder[Any], Callable[[Any], list[ModelEvent]]]] = {
+        self._readers: dict[bytes, tuple[Callable[[bytes], Any], Callable[[Any], list[ModelEvent]]]] = {
             b"response.created": (_response, self._created),
             b"response.output_item.added": (_item, self._added),
             b"response.output_text.delta": (_delta, self._text),
@@ -101,7 +101,7 @@ class Decoder:
             return []
         shape, read = reader
         try:
-            event = shape.decode(frame)
+            event = shape(frame)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return []
         return read(event)
@@ -199,11 +199,11 @@ class Decoder:
         return item_id, [ItemAdded(empty, item_id)]
 
 
-_tag = msgspec.json.Decoder(_Tag)
-_delta = msgspec.json.Decoder(_Delta)
-_item = msgspec.json.Decoder(_ItemEvent)
-_response = msgspec.json.Decoder(_ResponseEvent)
-_error = msgspec.json.Decoder(_ErrorEvent)
+_tag = json_reader(_Tag, MAX_FOREIGN_DEPTH)
+_delta = json_reader(_Delta, MAX_FOREIGN_DEPTH)
+_item = json_reader(_ItemEvent, MAX_FOREIGN_DEPTH)
+_response = json_reader(_ResponseEvent, MAX_FOREIGN_DEPTH)
+_error = json_reader(_ErrorEvent, MAX_FOREIGN_DEPTH)
 
 
 def _peek_type(frame: bytes) -> bytes:
@@ -212,7 +212,7 @@ def _peek_type(frame: bytes) -> bytes:
     if len(parts) == 5 and parts[1] == b"type" and parts[0] == b"{" and b"\\" not in parts[3]:
         return parts[3]
     try:
-        return _tag.decode(frame).type.encode()
+        return _tag(frame).type.encode()
     except (msgspec.DecodeError, UnicodeError):
         return b""
 

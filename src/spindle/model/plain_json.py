@@ -12,7 +12,7 @@ from spindle.model.connection import TransportError
 from spindle.model.failures import NO_CONNECTION
 from spindle.model.http import HttpClient
 from spindle.model.url import Url, parse_url
-from spindle.protocol.items import decode_json
+from spindle.protocol.items import decode_foreign
 
 JSON_MAX_BYTES = 64 * 1024 * 1024
 JSON_TIMEOUT_S = 10.0
@@ -58,6 +58,6 @@ async def request_json(
         failure = from_status(response.status, response.headers, words, Asked(url=str(url)), now)
         raise ModelError(str(failure), failure.info)
     try:
-        return decode_json(reply)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return decode_foreign(reply)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ModelError(f"{url} did not answer with JSON: {error}") from error

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from spindle.protocol.items import decode_foreign
 from spindle.protocol.quote import readable, without_terminal_codes
 
 SHOWN_CHARS = 1000
@@ -86,8 +87,8 @@ def model_names(listed: Any) -> tuple[str, ...]:
 
 def _decoded(body: bytes | str) -> Any:
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode_foreign(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

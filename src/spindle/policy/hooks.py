@@ -16,6 +16,7 @@ import msgspec
 
 from spindle.policy.sandbox import Boundary, absolute
 from spindle.protocol.hooks import Hook, HookEntry
+from spindle.protocol.items import decode_foreign
 
 BLOCKS = 2
 """The exit code that says no."""
@@ -116,8 +117,8 @@ def read_answer(event: str, exit_code: int, out: str, err: str) -> Answer:
             return Answer(context=text, entries=(HookEntry(kind="context", text=text),))
         return _failed("its answer is not JSON") if event in _ANSWERS_IN_JSON else Answer()
     try:
-        value = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
+        value = decode_foreign(text.encode("utf-8", "replace"))
+    except msgspec.DecodeError:
         value = None
     if not isinstance(value, dict):
         return _failed("its answer is no JSON object")

@@ -6,7 +6,8 @@ unknown types included. The functions here make our own items and look into any 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,7 +16,78 @@ Part = dict[str, Any]
 
 encode_json = msgspec.json.Encoder().encode
 """Deterministic: compact, UTF-8, keys in the order they stand in the mapping."""
-decode_json = msgspec.json.Decoder().decode
+
+MAX_FOREIGN_DEPTH = 128
+"""How deep what others send may be nested: clients, models, tool servers."""
+MAX_DEPTH = 200
+"""How deep anything we read may be nested: the same, and what we put around it. Far below what a recursive function,
+of ours or of a library, can walk through."""
+
+T = TypeVar("T")
+
+_decode = msgspec.json.Decoder().decode
+
+
+def decode_json(data: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
+    """Read JSON. Raises `msgspec.DecodeError`, also for what is nested too deep; `UnicodeError` for what is no text."""
+    try:
+        value = _decode(data)
+    except RecursionError as error:
+        raise _too_deep(max_depth) from error
+    if _is_nested(data, max_depth) and _is_deeper(value, max_depth):
+        raise _too_deep(max_depth)
+    return value
+
+
+def decode_foreign(data: bytes | str) -> Any:
+    """Read JSON that somebody else sends, and that may become part of a record."""
+    return decode_json(data, MAX_FOREIGN_DEPTH)
+
+
+def json_reader(kind: type[T], max_depth: int = MAX_DEPTH) -> Callable[[bytes | str], T]:
+    """What reads JSON of one shape, and raises as `decode_json` does."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(data: bytes | str) -> T:
+        try:
+            value = decode(data)
+        except RecursionError as error:
+            raise _too_deep(max_depth) from error
+        if _is_nested(data, max_depth):
+            # What has a shape of its own below the top is as deep as that shape.
+            fields = msgspec.structs.astuple(value) if isinstance(value, msgspec.Struct) else (value,)
+            if _is_deeper(list(fields), max_depth):
+                raise _too_deep(max_depth)
+        return value
+
+    return read
+
+
+def _is_nested(data: bytes | str, depth: int) -> bool:
+    """Whether it could be nested deeper than that. Quick: no JSON is deeper than it has brackets."""
+    if isinstance(data, str):
+        return data.count("{") + data.count("[") > depth
+    return data.count(b"{") + data.count(b"[") > depth
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth + 1):
+        level = [
+            entry
+            for holder in level
+            if isinstance(holder, dict | list)
+            for entry in (holder.values() if isinstance(holder, dict) else holder)
+            if isinstance(entry, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep(depth: int) -> msgspec.DecodeError:
+    return msgspec.DecodeError(f"JSON is nested more than {depth} levels deep")
+
 
 SENT_TYPES = frozenset(
     (

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from spindle.errors import SpindleError
-from spindle.protocol.items import decode_json
+from spindle.protocol.items import decode_foreign
 
 UNSET = msgspec.UNSET
 UnsetType = msgspec.UnsetType
@@ -254,10 +254,13 @@ class Submission(msgspec.Struct, frozen=True):
 
 def decode_submission(line: bytes | str) -> Submission:
     """Read one line of protocol v1. Unknown fields are ignored; an unknown op is a BadSubmission with its id."""
+    from spindle.protocol.foreign import field_with_nul, peek_id  # not on the way of programs that read no ops
+
     try:
-        value = decode_json(line)
+        value = decode_foreign(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadSubmission(f"not a JSON object: {error}") from error
+        given = peek_id(line if isinstance(line, bytes) else line.encode("utf-8", "replace"))
+        raise BadSubmission(f"not a JSON object: {error}", given if isinstance(given, str) else "") from error
     if not isinstance(value, dict) or not isinstance(value.get("id"), str):
         raise BadSubmission('a submission is an object with a string "id" and an "op"')
     sub_id, op = value["id"], value.get("op")
@@ -266,7 +269,9 @@ def decode_submission(line: bytes | str) -> Submission:
     tag: str = _ALIASES.get(op["type"]) or op["type"]
     kind = OPS.get(tag)
     if kind is None:
-        raise BadSubmission(f"unknown op {op['type']!r}", sub_id)
+        raise BadSubmission(f"unknown op {op['type'][:100]!r}", sub_id)
+    if (field := field_with_nul(op)) is not None:
+        raise BadSubmission(f"bad {tag} op: `{field}` holds a NUL character", sub_id)
     try:
         return Submission(sub_id, msgspec.convert({**op, "type": tag}, kind))
     except msgspec.ValidationError as error:

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from spindle.protocol.items import Item, call_id_of, decode_json, is_call, is_output, output_for
+from spindle.protocol.items import Item, call_id_of, decode_json, is_call, is_output, json_reader, output_for
 
 KIND = "spindle_outputs"
 """The line's kind. Programs that do not know it read the outputs in the order in which they became known."""
@@ -42,7 +42,7 @@ class Line(Protocol):
 Given = TypeVar("Given", bound=HasItem)
 AnyLine = TypeVar("AnyLine", bound=Line)
 
-_decode_line = msgspec.json.Decoder(AllAnswered).decode
+_decode_line = json_reader(AllAnswered)
 
 
 def in_call_order(batch: Sequence[Given]) -> tuple[list[Given], list[Given]]:

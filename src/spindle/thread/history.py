@@ -360,8 +360,8 @@ class History:
             self._is_counted = False
             self.compacted_tokens, self._awaits_count = 0, True
         elif event.type == "token_count":
-            info = decode_json(event.info)
-            if isinstance(info, dict):
+            info = Record("event_msg", bytes(event.info)).payload
+            if info:
                 self._fold_count(info)
         elif event.type == "thread_rolled_back":
             mark = self._bookmarks.get(event.spindle_bookmark) if event.spindle_bookmark else None

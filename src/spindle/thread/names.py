@@ -8,7 +8,7 @@ import msgspec
 
 from spindle.errors import ThreadError
 from spindle.protocol.clock import Clock, iso_utc
-from spindle.protocol.items import encode_payload
+from spindle.protocol.items import encode_payload, json_reader
 from spindle.thread import private_files
 
 
@@ -18,7 +18,7 @@ class _Line(msgspec.Struct):
     updated_at: str = ""
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = json_reader(_Line)
 
 
 class ThreadNames:

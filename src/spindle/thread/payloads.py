@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from spindle.protocol.items import json_reader
+
 
 class EventHead(msgspec.Struct):
     """The fields of an event that the fold looks at."""
@@ -40,7 +42,7 @@ class BookmarkLine(msgspec.Struct):
     response_id: str
 
 
-decode_event = msgspec.json.Decoder(EventHead).decode
-decode_compacted = msgspec.json.Decoder(Compacted).decode
-decode_world_state = msgspec.json.Decoder(WorldState).decode
-decode_bookmark = msgspec.json.Decoder(BookmarkLine).decode
+decode_event = json_reader(EventHead)
+decode_compacted = json_reader(Compacted)
+decode_world_state = json_reader(WorldState)
+decode_bookmark = json_reader(BookmarkLine)

@@ -15,7 +15,7 @@ import msgspec
 
 from spindle.errors import ThreadError, ThreadLocked
 from spindle.protocol.clock import Clock, iso_utc
-from spindle.protocol.items import decode_json, encode_payload
+from spindle.protocol.items import decode_json, encode_payload, json_reader
 from spindle.thread import layout, private_files
 from spindle.thread.call_order import in_told_order
 
@@ -89,7 +89,7 @@ def format_line(kind: str, payload: bytes, timestamp: str, ordinal: int | None =
 
 
 class RolloutWriter:
-    """The one writer of a rollout file; holds its lock until closed.
+    """The one writer of a rollout file; holds its lock until closed, except while it rests.
 
     Every record is one write of one whole line. When the disk refuses, the file is cut back to its last whole line,
     `failed` says why, and later records are dropped: a turn never fails because it cannot be recorded.
@@ -104,6 +104,8 @@ class RolloutWriter:
         self._fd: int | None = None
         self._waiting: list[bytes] | None = []
         self._needs_newline = False
+        self._left_at: int | None = None
+        """How long the file was when we let go of it; None unless we rest."""
         self._ordinal: int | None = None
         """The next line's number, in a file of the generation that numbers its lines and refuses one that does not."""
 
@@ -183,14 +185,43 @@ class RolloutWriter:
             self._write(line)
         return timestamp
 
+    def rest(self) -> None:
+        """Let go of the file and of its lock until something is recorded again: an idle thread holds no descriptor."""
+        if self._fd is not None:
+            self._left_at = os.fstat(self._fd).st_size
+            os.close(self._fd)
+            self._fd = None
+
+    def wake(self) -> None:
+        """Take the file again. Raises ThreadError when somebody else writes it, or has written it meanwhile."""
+        if self._left_at is None:
+            return
+        fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if not private_files.try_lock(fd):
+            os.close(fd)
+            raise _locked(self.path)
+        if os.fstat(fd).st_size != self._left_at:
+            os.close(fd)
+            raise ThreadError(f"another process has gone on with this thread: {self.path}")
+        self._fd, self._left_at = fd, None
+
     def close(self) -> None:
+        self._left_at = None
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
         self._waiting = None
 
     def _write(self, lines: bytes) -> None:
-        if self._fd is None or not lines:
+        if not lines:
+            return
+        if self._left_at is not None:
+            try:
+                self.wake()
+            except (OSError, ThreadError) as error:
+                self.failed = f"{self.path}: {error.strerror if isinstance(error, OSError) else error}"
+                self.close()
+        if self._fd is None:
             return
         if self._needs_newline:
             lines = b"\n" + lines
@@ -284,7 +315,7 @@ class _Line(msgspec.Struct):
 
 
 _line_decoder = msgspec.json.Decoder(_Line)
-_decode_line = _line_decoder.decode
+_decode_line = json_reader(_Line)
 _JUNK = b"\0 \t\r"
 
 
@@ -328,7 +359,7 @@ def split_records(data: bytes) -> tuple[list[Record], int, bool]:
     if is_text and data.endswith(b"\n"):
         try:
             whole = _line_decoder.decode_lines(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             pass  # some line is damaged; find out which
         else:
             return [Record(line.type, bytes(line.payload), line.timestamp, line.ordinal) for line in whole], 0, False

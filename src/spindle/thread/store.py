@@ -14,7 +14,7 @@ import msgspec
 
 from spindle.errors import ThreadError, ThreadNotFound
 from spindle.protocol.clock import Clock, iso_utc
-from spindle.protocol.items import encode_payload
+from spindle.protocol.items import encode_payload, json_reader
 from spindle.thread import layout, private_files, view
 from spindle.thread.history import History
 from spindle.thread.names import ThreadNames
@@ -402,6 +402,6 @@ def _read_cursor(cursor: str | None) -> tuple[float, str] | None:
     if cursor is None:
         return None
     try:
-        return msgspec.json.decode(bytes.fromhex(cursor), type=tuple[float, str])
+        return json_reader(tuple[float, str])(bytes.fromhex(cursor))
     except (ValueError, msgspec.DecodeError) as error:
         raise ThreadError("this cursor was not made by this list") from error

@@ -212,7 +212,7 @@ def _from_item(record: Record, wanted: set[str]) -> list[_Shown]:
         texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
         return [_reasoning(texts, [], item.get("id"), record.timestamp)] if texts else []
     role = item.get("role")
-    if item.get("type") != "message" or role not in wanted:
+    if item.get("type") != "message" or not isinstance(role, str) or role not in wanted:
         return []
     text = item_text(item)
     if role == "user":

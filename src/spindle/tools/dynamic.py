@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from spindle.errors import ConfigError, ToolError
-from spindle.protocol.items import Part
+from spindle.protocol.items import Part, decode_foreign
 from spindle.protocol.questions import DynamicToolCallRequest, DynamicToolCallResponse
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult
 
@@ -38,8 +38,8 @@ class DynamicTool:
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         try:
-            arguments = msgspec.json.decode(call.arguments or "{}")
-        except msgspec.DecodeError as error:
+            arguments = decode_foreign(call.arguments or "{}")
+        except (msgspec.DecodeError, UnicodeError) as error:
             raise ToolError(f"failed to parse function arguments: {error}") from error
         started = ctx.clock.monotonic()
         request = DynamicToolCallRequest(

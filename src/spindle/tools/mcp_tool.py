@@ -9,7 +9,7 @@ from spindle.errors import McpError, ToolError
 from spindle.mcp.naming import RemoteTool
 from spindle.mcp.pool import ServerPool
 from spindle.protocol.events import Duration
-from spindle.protocol.items import decode_json, encode_payload
+from spindle.protocol.items import decode_foreign, encode_payload
 from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
 from spindle.tools.mcp_output import model_output, shown_result
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
@@ -74,8 +74,8 @@ def read_arguments(call: ToolCall) -> dict[str, Any]:
     if not call.arguments.strip():
         return {}
     try:
-        value = decode_json(call.arguments)
-    except (ValueError, RecursionError) as error:
+        value = decode_foreign(call.arguments)
+    except ValueError as error:
         raise ToolError(f"failed to parse function arguments: {error}") from error
     if not isinstance(value, dict):
         raise ToolError(f"failed to parse function arguments: expected an object, got {type(value).__name__}")

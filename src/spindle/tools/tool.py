@@ -15,7 +15,7 @@ from spindle.errors import ToolError
 from spindle.policy.sandbox import Boundary
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg
-from spindle.protocol.items import Item, Part
+from spindle.protocol.items import Item, Part, decode_foreign
 from spindle.protocol.settings import ThreadSettings
 
 
@@ -155,14 +155,14 @@ Args = TypeVar("Args", bound=msgspec.Struct)
 def parse_arguments(call: ToolCall, kind: type[Args]) -> Args:
     """The call's JSON arguments as `kind`. Lax: integers may come as floats or digit strings, null means not given."""
     try:
-        value = msgspec.json.decode(call.arguments)
+        value = decode_foreign(call.arguments)
         if not isinstance(value, dict):
             raise ToolError(f"failed to parse function arguments: expected an object, got {type(value).__name__}")
         given = {name: entry for name, entry in value.items() if entry is not None}
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise ToolError(f"failed to parse function arguments: {_rephrase(str(error))}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ToolError(f"failed to parse function arguments: {error}") from error
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from spindle import __version__
-from spindle.errors import SpindleError
+from spindle.errors import SpindleError, system_reason
 from spindle.frontends.app_server import rpc
 from spindle.frontends.app_server.notifications import Note
 from spindle.frontends.app_server.objects import Wire
@@ -118,6 +118,8 @@ class Connection:
             self._refuse(request.id, error)
         except SpindleError as error:
             self._refuse(request.id, RpcError(str(error)))
+        except OSError as error:
+            self._refuse(request.id, RpcError(system_reason(error)))
         except Exception as error:  # our bug: the request fails, the server lives on
             text = f"internal error: {type(error).__name__}: {error}"
             self._refuse(request.id, RpcError(text, rpc.INTERNAL_ERROR))

@@ -7,7 +7,7 @@ a task that translates them; each client reads what it is told at its own speed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -98,6 +98,8 @@ class LoadedThread:
         """Which turns failed here, and how; a record does not say."""
         session.listen(self.hearing)
         self._actor = asyncio.ensure_future(session.run())
+        self.on_idle: Callable[[], None] = lambda: None
+        """Called when a turn has ended."""
         self._teller = asyncio.ensure_future(self._tell_everything())
 
     @property
@@ -149,6 +151,7 @@ class LoadedThread:
         async for event in self.hearing:
             if isinstance(event.msg, TERMINAL):
                 self._questions.withdraw(self.id)
+                self.on_idle()
             try:
                 self._tell(self._translator.translate(event, self.now_ms))
             except Exception as error:  # our bug: this event is not told, those after it are

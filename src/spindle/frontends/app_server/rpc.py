@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from spindle.errors import SpindleError
-from spindle.protocol.items import decode_json, encode_json, without_surrogates
+from spindle.protocol.foreign import field_with_nul, peek_id
+from spindle.protocol.items import decode_foreign, encode_json, without_surrogates
 
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
@@ -56,9 +57,9 @@ class BadFrame(SpindleError):
 def read_frame(line: bytes) -> Request | Notification | Response:
     """Read one line."""
     try:
-        value = decode_json(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadFrame(f"not JSON: {error}") from error
+        value = decode_foreign(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadFrame(f"not JSON: {error}", peek_id(line)) from error
     if not isinstance(value, dict):
         raise BadFrame("a message is a JSON object")
     given = value.get("id")
@@ -93,6 +94,8 @@ def read_params(raw: Any, kind: type[Params]) -> Params:
     given = raw if raw is not None else {}
     if not isinstance(given, dict):
         raise RpcError("Invalid request: params must be an object")
+    if (field := field_with_nul(given)) is not None:
+        raise RpcError(f"Invalid request: `{field}` holds a NUL character", INVALID_PARAMS)
     try:
         return msgspec.convert({name: value for name, value in given.items() if value is not None}, kind)
     except msgspec.ValidationError as error:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spindle.config.schema import Config
+from spindle.errors import ThreadError, system_reason
 from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call
@@ -22,6 +23,9 @@ from spindle.frontends.options import Parsed
 from spindle.protocol.clock import Clock, SystemClock
 from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
+
+MAX_AWAKE = 4
+"""So many idle threads keep their file and their connection to the model open; the others hold no descriptor."""
 
 UNLOAD_AFTER_S = 30 * 60
 """A thread that nobody follows and in which nothing happens is put away after this long."""
@@ -42,6 +46,9 @@ class Server:
         self.searches: dict[str, threading.Event] = {}
         """Searches for files that run, by the client's token; setting the event ends one."""
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._awake: dict[str, LoadedThread] = {}
+        """Idle threads that hold descriptors, the one used last at the end."""
+        self._resting: set[asyncio.Task[None]] = set()
         self._unloading: set[asyncio.Task[bool]] = set()
 
     @property
@@ -111,6 +118,42 @@ class Server:
             raise RpcError(f"thread not found: {thread_id}")
         return thread
 
+    def add(self, thread: LoadedThread) -> None:
+        self.threads[thread.id] = thread
+        thread.on_idle = lambda: self._settled(thread)
+        self._settled(thread)
+
+    def _settled(self, thread: LoadedThread) -> None:
+        """Nothing happens in a thread any more: of those like it, the ones used longest ago let go of their files."""
+        self._awake.pop(thread.id, None)
+        self._awake[thread.id] = thread
+        while len(self._awake) > MAX_AWAKE:
+            oldest = self._awake.pop(next(iter(self._awake)))
+            task = asyncio.ensure_future(oldest.session.rest())
+            self._resting.add(task)
+            task.add_done_callback(self._resting.discard)
+
+    async def awake(self, thread_id: str) -> LoadedThread:
+        """A thread that is about to be used; one that another process has gone on with is put away instead."""
+        thread = self.loaded(thread_id)
+        try:
+            thread.session.wake()
+        except (ThreadError, OSError) as error:
+            await self.unload(thread.id)
+            reason = system_reason(error) if isinstance(error, OSError) else str(error)
+            raise RpcError(f"{reason}; thread/resume loads it as it is now") from error
+        self._settled(thread)
+        return thread
+
+    async def current(self, thread_id: str) -> LoadedThread | None:
+        """A loaded thread, unless what is loaded is no longer all of it."""
+        if thread_id not in self.threads:
+            return None
+        try:
+            return await self.awake(thread_id)
+        except RpcError:
+            return None
+
     def follow(self, thread: LoadedThread, connection: Connection) -> None:
         thread.followers.add(connection)
         if thread.unload_timer is not None:
@@ -143,6 +186,7 @@ class Server:
     async def unload(self, thread_id: str) -> bool:
         """End a thread's session; its record stays. False if it was not loaded."""
         thread = self.threads.pop(thread_id, None)
+        self._awake.pop(thread_id, None)
         if thread is None:
             return False
         await thread.close()
@@ -155,7 +199,7 @@ class Server:
         for search in self.searches.values():
             search.set()
         threads, self.threads = list(self.threads.values()), {}
-        await asyncio.gather(*(thread.close() for thread in threads), *self._unloading)
+        await asyncio.gather(*(thread.close() for thread in threads), *self._unloading, *self._resting)
 
     def describe(self, thread: LoadedThread, *, with_turns: bool = False) -> Thread:
         return thread.describe(self.store.names.all().get(thread.id), with_turns=with_turns)

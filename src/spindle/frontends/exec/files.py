@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from spindle.errors import ConfigError
+from spindle.protocol.items import decode_foreign
 
 MAX_SCHEMA_BYTES = 8 * 1024 * 1024
 
@@ -47,8 +48,8 @@ def read_schema(path: str | None) -> dict[str, object] | None:
     if len(content) > MAX_SCHEMA_BYTES:
         raise ConfigError(f"the output schema {path} is larger than {MAX_SCHEMA_BYTES >> 20} MiB")
     try:
-        schema = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        schema = decode_foreign(content.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"the output schema {path} is not JSON: {error}") from error
     if not isinstance(schema, dict):
         raise ConfigError(f"the output schema {path} must be a JSON object")

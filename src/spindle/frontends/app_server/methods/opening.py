@@ -93,7 +93,7 @@ async def thread_start(call: Call, params: ThreadStartParams) -> After:
 
 
 async def thread_resume(call: Call, params: ThreadResumeParams) -> Wire:
-    loaded = call.server.threads.get(params.thread_id)
+    loaded = await call.server.current(params.thread_id)
     if loaded is None:
         ref = call.server.store.get(params.thread_id)
         config = _recorded_config(call, params, call.server.store.read(ref))
@@ -208,7 +208,7 @@ async def _open(call: Call, request: SessionRequest) -> LoadedThread:
     server = call.server
     session = await open_session(request)
     loaded = LoadedThread(session, request.config, server.questions, server.clock)
-    server.threads[loaded.id] = loaded
+    server.add(loaded)
     server.follow(loaded, call.client)
     return loaded
 

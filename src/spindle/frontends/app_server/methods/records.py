@@ -263,7 +263,7 @@ async def name_set(call: Call, params: NameSetParams) -> After:
 
 
 async def thread_rollback(call: Call, params: RollbackParams) -> Wire:
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     if params.num_turns < 1:
         raise RpcError("numTurns must be at least 1", INVALID_PARAMS)
     if thread.hearing.active_turn is not None:

@@ -10,6 +10,7 @@ from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import Call, Method, Nothing
 from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Turn, UserInput, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.model.wellformed import is_well_formed
 from spindle.protocol.items import SENT_TYPES
 from spindle.protocol.ops import Compact, Interrupt, OverrideTurnContext, RunUserShellCommand, UserTurn
 from spindle.protocol.ops import UserInput as SteerInput
@@ -67,7 +68,7 @@ class InjectItemsParams(Wire, frozen=True, kw_only=True):
 
 
 async def turn_start(call: Call, params: TurnStartParams) -> Wire:
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     if params.collaboration_mode is not None and not call.client.is_experimental:
         raise RpcError("turn/start.collaborationMode requires experimentalApi capability")
     _check_input(params.input)
@@ -123,7 +124,7 @@ def _check_input(parts: list[UserInput]) -> None:
 
 
 async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     _check_input(params.input)
     active = thread.hearing.active_turn
     if active is None or thread.hearing.takes_no_input:
@@ -135,7 +136,7 @@ async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
 
 
 async def turn_interrupt(call: Call, params: TurnInterruptParams) -> Wire:
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     active = thread.hearing.active_turn
     if active is None:
         raise RpcError("no active turn to interrupt")
@@ -147,7 +148,7 @@ async def turn_interrupt(call: Call, params: TurnInterruptParams) -> Wire:
 
 
 async def compact_start(call: Call, params: ThreadParams) -> Wire:
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     if thread.hearing.active_turn is not None:
         raise RpcError("a turn is running; interrupt it, or wait for its end, before the thread is compacted")
     thread.start_turn(Compact())
@@ -157,7 +158,7 @@ async def compact_start(call: Call, params: ThreadParams) -> Wire:
 
 async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
     """A command of the person's own, without sandbox and approval, as a turn of its own."""
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     if not params.command.strip():
         raise RpcError("command must not be empty")
     if thread.hearing.active_turn is not None:
@@ -169,12 +170,14 @@ async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
 
 async def inject_items(call: Call, params: InjectItemsParams) -> Wire:
     """Items that the model is shown with the next request, as if they had happened."""
-    thread = call.server.loaded(params.thread_id)
+    thread = await call.server.awake(params.thread_id)
     if thread.hearing.active_turn is not None:
         raise RpcError("items cannot be injected while a turn runs; steer it, or wait for its end")
     for item in params.items:
-        if item.get("type") not in SENT_TYPES:
-            raise RpcError(f"an item of type {item.get('type')!r} cannot be sent to a model", INVALID_PARAMS)
+        if not isinstance(kind := item.get("type"), str) or kind not in SENT_TYPES:
+            raise RpcError(f"an item of type {str(kind)[:100]!r} cannot be sent to a model", INVALID_PARAMS)
+        if not is_well_formed(item):
+            raise RpcError(f"a member of the {kind} item is missing or of the wrong type", INVALID_PARAMS)
     await thread.session.settle()
     thread.session.thread.append_items(params.items)
     return Nothing()
