@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -505,3 +507,37 @@ async def test_an_echoed_page_is_cut(serve, client_for, ask) -> None:
 def test_retry_settings_are_capped() -> None:
     provider = Provider(id="x", name="x", request_max_retries=1000, stream_max_retries=-1)
     assert (provider.request_retries, provider.stream_retries) == (100, 0)
+
+
+# ---- advice ----------------------------------------------------------------------------------------
+
+
+async def test_a_server_without_a_list_of_models_is_advised_from_the_catalogue(serve, client_for, ask) -> None:
+    error = {"error": {"message": "The model `gpt-5.2-codx` does not exist", "code": "model_not_found"}}
+    failed, server = await failure(serve, client_for, ask, refuse(404, error), id="openai", request_max_retries=3)
+    assert [request.target for request in server.requests] == ["/v1/responses", "/v1/models"]
+    assert "Did you mean gpt-5.2-codex" in str(failed)
+    failed, _ = await failure(serve, client_for, ask, refuse(404, error))
+    assert str(failed).endswith(". Choose a model with -m MODEL or `model` in config.toml.")
+
+
+async def test_a_key_in_the_query_of_an_address_never_stands_in_an_error(serve, client_for, ask) -> None:
+    params = {"api-version": "2024-06-01", "api_key": "hunter2hunter2"}
+    failed, _ = await failure(serve, client_for, ask, refuse(404, b"?"), query_params=params)
+    assert "hunter2" not in str(failed) and "api-version=2024-06-01" in str(failed)
+
+
+async def test_silence_and_an_early_end_say_what_to_look_at_when_given_up(serve, client_for, ask) -> None:
+    async def silent(peer) -> None:
+        await peer.begin_sse()
+        await asyncio.sleep(60)
+
+    async def ends(peer) -> None:
+        await peer.stream({"type": "response.created"})
+
+    for handler, advice in (
+        (silent, "Nothing came for 0.2 s: .* stream_idle_timeout_ms .now 200.\\.$"),
+        (ends, "The server, or a proxy before it, ends the answer too soon: look into its log\\.$"),
+    ):
+        failed, _ = await failure(serve, client_for, ask, handler, stream_idle_timeout_ms=200)
+        assert re.search(rf"\(gave up after 2 retries\)\. {advice}", str(failed.given_up(2)))
