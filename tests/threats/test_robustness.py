@@ -203,7 +203,7 @@ def test_the_damaged_original_is_kept_once_and_is_no_thread_of_its_own(spindle: 
     assert len(spindle("threads").out.splitlines()) == 1
     assert spindle("archive", thread).code == 0
     assert [path.suffix for path in (spindle.home / "archived_sessions").iterdir()].count(".damaged") == 1
-    assert spindle("delete", thread).code == 0
+    assert spindle("delete", "--force", thread).code == 0
     assert list(spindle.home.rglob("rollout-*")) == [], "what is deleted is gone, copies included"
 
 
