@@ -13,7 +13,6 @@ import msgspec
 from spindle.policy.sandbox import is_below, protected_paths
 from spindle.protocol.settings import STRICT_TO_LOOSE, PathRule, PermissionProfile, SandboxPolicy, ThreadSettings
 
-
 _STRICT = ("deny", "read", "write")
 
 
