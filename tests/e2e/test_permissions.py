@@ -140,6 +140,21 @@ def test_a_mode_on_the_command_line_takes_the_place_of_the_profile_and_says_so(a
     assert "the permission profile 'mine' is not in use because sandbox_mode is set by command line" in done.stderr
 
 
+def test_the_search_finds_its_program_where_a_profile_shows_little(agent: Agent, home: Path, workspace: Path) -> None:
+    config = home / "config.toml"
+    config.write_text(config.read_text().replace('":root" = "read"', '":minimal" = "read"'))
+    agent.server.script(
+        turn(call("grep_files", {"pattern": "CANARY|plain", "path": str(workspace)}, "c1")),
+        turn(call("read_file", {"file_path": f"{home}/config.toml"}, "c2")),
+        turn(call("shell_command", {"command": f"cat plain.txt {home}/config.toml"}, "c3")),
+        turn(message("done")),
+    )
+    agent("exec", *JIT, "look")
+    found, read, shown = agent.outputs()
+    assert found == f"{workspace}/plain.txt" and "denied by the user's settings" in read
+    assert "plain" in shown and "No such file" in shown and "base_url" not in shown
+
+
 # ---- spindle sandbox -------------------------------------------------------------------------------
 
 

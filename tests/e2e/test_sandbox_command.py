@@ -206,7 +206,7 @@ def test_no_descriptor_but_the_streams_is_handed_on(sandbox: Run) -> None:
         (["./no-such-program"], 127, "error: ./no-such-program: no such program\n"),
         (["/etc/passwd"], 126, "error: /etc/passwd cannot be started: Permission denied\n"),
         (["-C", "/no/such", "ls"], 2, "error: '/no/such': no such folder (-C)\n"),
-        (["-P", "mine", "ls"], 2, None),
+        (["-P", "mine", "ls"], 1, None),
         (["--mode", "open", "ls"], 2, None),
         (["--mode", "read-only", "--full-auto", "ls"], 2, "error: two modes at once: read-only and workspace-write\n"),
         (["--yolo", "ls"], 2, None),

@@ -119,7 +119,9 @@ def load_config(
     if merged.get("features", {}).get("exec_policy", FEATURES["exec_policy"][1]):
         merged["rule_folders"] = rule_folders(cwd, home, trust, markers, system_dir, only_system=ignore_rules)
     if strict and reader.idle:
-        reader.warnings.append(f"these keys have no effect in Spindle: {', '.join(dict.fromkeys(reader.idle))}")
+        names = list(dict.fromkeys(reader.idle))
+        what = "this key has" if len(names) == 1 else "these keys have"
+        reader.warnings.append(f"{what} no effect in Spindle: {', '.join(names)}")
     refuse_what_protects(merged, reader.place)
     merged["hooks"] = reader.hooks(merged.get("features", {}), skip_consent=skip_hook_consent)
     return _build(merged, home, cwd, trust, policies, limits, provider, providers, reader)
@@ -170,7 +172,8 @@ class _Reader:
 
             resolve_roots(layer)
         if (count := self._unknown.get(layer.label, 0)) > _MAX_UNKNOWN_KEYS:
-            self.warnings.append(f"{layer.label}: {count - _MAX_UNKNOWN_KEYS} more unknown keys")
+            more = count - _MAX_UNKNOWN_KEYS
+            self.warnings.append(f"{layer.label}: {more} more unknown key{'s' if more > 1 else ''}")
 
     def _on_unknown(self, layer: Layer, path: tuple[str, ...], known: Mapping[str, Any]) -> None:
         import difflib  # only when something is wrong

@@ -70,5 +70,6 @@ def _file_values(name: str, path: str | None, warnings: list[str]) -> dict[str, 
             )
     check_layer(layer, PROFILE, lambda *_: None)
     if unused := sorted(set(layer.values) - set(_FROM_FILE)):
-        warnings.append(f"{layer.label}: {', '.join(unused)} has no effect for a role of sub-agents")
+        verb = "has" if len(unused) == 1 else "have"
+        warnings.append(f"{layer.label}: {', '.join(unused)} {verb} no effect for a role of sub-agents")
     return {"description": description, **{key: layer.values[key] for key in _FROM_FILE if key in layer.values}}

@@ -129,6 +129,16 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
         """What a permission profile lets be written by its very name, whatever else stays as it is around it."""
         return self.roots if self.rules is not None else ()
 
+    def showing(self, *programs: str) -> Boundary:
+        """The same for a command of ours: its own programs can be read, whatever a permission profile leaves out."""
+        if self.rules is None or self.rules.shows_everything:
+            return self
+        from spindle.policy.permissions import Rule
+
+        paths = dict.fromkeys(path for given in programs for path in (given, os.path.realpath(given)))
+        rules = (*self.rules.rules, *(Rule(path, "read") for path in paths))
+        return msgspec.structs.replace(self, rules=msgspec.structs.replace(self.rules, rules=rules))
+
     def let_out(self) -> Boundary | None:
         """What holds for a command that a person or a rule let out of the sandbox; None = nothing does."""
         if self.policy.permissions is None or not self.policy.permissions.denies:

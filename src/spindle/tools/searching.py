@@ -80,6 +80,9 @@ async def find_files(
     if program and _has_trap(root):
         program = ""
     argv = _ripgrep_words(program, pattern, include, root) if program else _own_words(pattern, include, root)
+    if boundary is not None:
+        ours = [program] if program else [sys.executable, sys.prefix, sys.base_prefix, os.path.dirname(__file__)]
+        boundary = boundary.showing(*ours)
     collected = bytearray()
 
     def collect(data: bytes) -> None:

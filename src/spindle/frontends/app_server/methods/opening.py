@@ -22,7 +22,7 @@ from spindle.frontends.app_server.objects import (
     UserMessageItem,
     Wire,
 )
-from spindle.frontends.app_server.rpc import RpcError
+from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import turns_of
 from spindle.frontends.launch import config_from
 from spindle.protocol import settings
@@ -40,6 +40,8 @@ class Overrides(Wire, frozen=True, kw_only=True):
     cwd: str | None = None
     approval_policy: AskForApproval | None = None
     sandbox: SandboxMode | None = None
+    permissions: str | None = None
+    """The name of a permission profile, instead of `sandbox`."""
     config: dict[str, Any] = {}
     base_instructions: str | None = None
     developer_instructions: str | None = None
@@ -65,6 +67,11 @@ class ThreadForkParams(Overrides, frozen=True, kw_only=True):
     exclude_turns: bool = False
 
 
+class ActivePermissionProfile(Wire, frozen=True, kw_only=True):
+    id: str
+    extends: str | None = None
+
+
 class ThreadOpened(Wire, frozen=True, kw_only=True):
     thread: Thread
     model: str
@@ -76,6 +83,7 @@ class ThreadOpened(Wire, frozen=True, kw_only=True):
     approval_policy: AskForApproval
     approvals_reviewer: Literal["user"] = "user"
     sandbox: SandboxPolicy
+    active_permission_profile: ActivePermissionProfile | msgspec.UnsetType = msgspec.UNSET
     reasoning_effort: str | None
 
 
@@ -135,12 +143,15 @@ def _turns_to_keep(last_turn_id: str | None, data: RolloutData) -> int | None:
 
 def _config(call: Call, params: Overrides, cwd: str | None) -> Config:
     """The user's configuration for this folder, with what the client says."""
+    if params.permissions is not None and params.sandbox is not None:
+        raise RpcError("`permissions` and `sandbox` cannot be given together", INVALID_PARAMS)
     said = {
         "model": params.model,
         "model_provider": params.model_provider,
         "service_tier": params.service_tier,
         "approval_policy": approval_name(params.approval_policy),
         "sandbox_mode": params.sandbox,
+        "default_permissions": params.permissions,
         "developer_instructions": params.developer_instructions,
         "personality": params.personality,
     }
@@ -157,7 +168,8 @@ def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config
     changes: dict[str, Any] = {}
     if params.approval_policy is None and "approval_policy" not in params.config:
         changes |= _recorded_approval(context, config)
-    if params.sandbox is None and not {"sandbox_mode", "default_permissions"} & set(params.config):
+    names_none = params.sandbox is None and params.permissions is None
+    if names_none and not {"sandbox_mode", "default_permissions"} & set(params.config):
         changes |= _recorded_sandbox(context, config)
     # A model of another provider is no use here.
     is_same_provider = data.meta.get("model_provider") in (None, config.provider.id)
@@ -240,6 +252,11 @@ def _opened(call: Call, loaded: LoadedThread, *, with_turns: bool) -> ThreadOpen
         instruction_sources=docs.sources,
         approval_policy=present.approval_policy,
         sandbox=sandbox_of(present.sandbox),
+        active_permission_profile=(
+            ActivePermissionProfile(id=present.sandbox.permissions.name)
+            if present.sandbox.permissions is not None
+            else msgspec.UNSET
+        ),
         reasoning_effort=present.effort,
     )
 

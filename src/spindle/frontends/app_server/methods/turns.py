@@ -10,6 +10,7 @@ from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import Call, Method, Nothing
 from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Turn, UserInput, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.frontends.launch import config_from
 from spindle.model.wellformed import is_well_formed
 from spindle.protocol.items import SENT_TYPES
 from spindle.protocol.ops import Compact, Interrupt, OverrideTurnContext, RunUserShellCommand, UserTurn
@@ -25,6 +26,8 @@ class TurnStartParams(Wire, frozen=True, kw_only=True):
     cwd: str | None = None
     approval_policy: AskForApproval | None = None
     sandbox_policy: SandboxPolicy | None = None
+    permissions: str | None = None
+    """The name of a permission profile for this turn and later ones, instead of `sandbox_policy`."""
     model: str | None = None
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
@@ -72,7 +75,7 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire:
     if params.collaboration_mode is not None and not call.client.is_experimental:
         raise RpcError("turn/start.collaborationMode requires experimentalApi capability")
     _check_input(params.input)
-    changes = _changes(params, thread)
+    changes = _changes(params, thread, call)
     items = input_to_items(params.input, params.client_user_message_id)
     turn = thread.running_turn
     if turn is None:
@@ -91,11 +94,17 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire:
     return TurnStartResult(turn=turn)
 
 
-def _changes(params: TurnStartParams, thread: LoadedThread) -> dict[str, Any]:
+def _changes(params: TurnStartParams, thread: LoadedThread, call: Call) -> dict[str, Any]:
     """The settings a request changes, for this turn and later ones."""
     config = thread.config
     policy = approval_name(params.approval_policy)
     sandbox = None if params.sandbox_policy is None else sandbox_to_wire(params.sandbox_policy)
+    if params.permissions is not None:
+        if sandbox is not None:
+            raise RpcError("`permissions` and `sandboxPolicy` cannot be given together", INVALID_PARAMS)
+        named = {"default_permissions": params.permissions}
+        cwd = params.cwd or thread.session.settings.cwd
+        sandbox = config_from(call.server.parsed, cwd=cwd, config=named).sandbox.to_wire()
     if policy is not None and policy not in (config.allowed_approval_policies or (policy,)):
         raise RpcError(f"the approval policy {policy} is not allowed here by the administrator")
     if sandbox is not None and sandbox["type"] not in (config.allowed_sandbox_modes or (sandbox["type"],)):
