@@ -142,6 +142,27 @@ def test_mixed_endings_stay_with_their_lines():
     assert update(old, "@@\n-a\n b\n+new\n") == "b\nnew\nc\r\nd\ne\r\n"
 
 
+@pytest.mark.parametrize(
+    ("old", "body", "new"),
+    [
+        ("one\r\ntwo\rthree\n", "@@\n two\n-three\n+THREE\n", "one\r\ntwo\rTHREE\n"),
+        ("one\r\ntwo\rthree\n", "@@\n one\n-two\n+TWO\n three\n", "one\r\nTWO\rthree\n"),
+        ("one\rtwo\rthree\r", "@@\n one\n-two\n+TWO\n+more\n", "one\rTWO\rmore\rthree\r"),
+        ("one\rtwo\rthree", "@@\n-three\n+THREE\n", "one\rtwo\rTHREE\r"),
+        ("a\r\rb\n", "@@\n a\n \n-b\n+B\n", "a\r\rB\n"),
+        ("a\r\r\nb\n", "@@\n a\n \n-b\n+B\n", "a\r\r\nB\n"),
+        ("a\rb\n", "@@\n+end\n", "a\rb\nend\n"),
+    ],
+)
+def test_a_carriage_return_alone_ends_a_line_too(old: str, body: str, new: str):
+    assert update(old, body) == new
+
+
+def test_a_patch_may_also_quote_a_line_with_the_carriage_return_inside_of_it():
+    assert update("a\n10%\r20%\nd\n", "@@\n a\n-10%\r20%\n+X\n") == "a\nX\nd\n"
+    assert reason("*** Update File: f\n@@\n-a\rz\n", {"f": b"a\rb\n"}).startswith("Failed to find expected lines")
+
+
 def test_a_byte_order_mark_stays_in_front():
     assert update("\ufeffa\nb\n", "@@\n-a\n+A\n") == "\ufeffA\nb\n"
 

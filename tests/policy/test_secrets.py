@@ -235,7 +235,7 @@ def test_the_words_of_a_model_are_masked_as_they_stream() -> None:
             out += masker.feed(text[at : at + size])
             at += size
         out += masker.finish()
-        assert re.sub(r"\S{0,3}(\[secret)", r"\1", out) == (
+        assert out == (
             "The key is [secret: OPENAI_API_KEY]; plain words, pla, plain-tok and [secret: MY_TOKEN]é! "
             "sk-proj-abcDEF0123456789abcdef"
         )

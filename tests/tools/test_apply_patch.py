@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -133,7 +132,9 @@ async def test_a_patch_changes_the_files_and_everyone_is_told(desk: Desk):
 
 
 async def test_the_turn_diff_is_relative_to_the_git_root_above(desk: Desk):
-    subprocess.run(["git", "init", "-q", str(desk.cwd)], check=True)
+    for name in ("objects", "refs"):
+        (desk.cwd / ".git" / name).mkdir(parents=True)
+    (desk.cwd / ".git/HEAD").write_text("ref: refs/heads/main\n")
     (desk.cwd / "sub").mkdir()
     inner = Desk(desk.cwd / "sub")
     await inner.run("*** Add File: f\n+x\n")

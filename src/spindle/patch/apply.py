@@ -7,6 +7,7 @@ out is one net change per file.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -194,20 +195,42 @@ def update_bytes(old: bytes, chunks: Sequence[Chunk], path: str) -> bytes:
     except UnicodeDecodeError as error:
         raise PatchError(f"Failed to read file to update {path}: stream did not contain valid UTF-8") from error
     mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
-    texts, endings = _split_lines(text[len(mark) :])
-    return _encode(mark + _rebuild(texts, endings, find_replacements(texts, chunks, path)), path)
+    body = text[len(mark) :]
+    try:
+        new = _updated(body, chunks, path, _ANY_ENDING)
+    except PatchError:
+        if _LONE_RETURN.search(body) is None:
+            raise
+        # Programs that draw over a line print them inside of it, and the patch may quote it as it is.
+        try:
+            new = _updated(body, chunks, path, _NEWLINE)
+        except PatchError:
+            new = None
+        if new is None:
+            raise
+    return _encode(mark + new, path)
 
 
-def _split_lines(text: str) -> tuple[list[str], list[str]]:
-    """Lines and their endings; the last ending is "" when the file does not end with a newline."""
-    texts = text.split("\n")
-    endings = ["\n"] * (len(texts) - 1) + [""]
+def _updated(text: str, chunks: Sequence[Chunk], path: str, ending: re.Pattern[str]) -> str:
+    texts, endings = _split_lines(text, ending)
+    return _rebuild(texts, endings, find_replacements(texts, chunks, path))
+
+
+_ANY_ENDING = re.compile(r"(\r\n|\n|\r)")
+_NEWLINE = re.compile(r"(\r?\n)")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+
+
+def _split_lines(text: str, ending: re.Pattern[str]) -> tuple[list[str], list[str]]:
+    """Lines and their endings; the last ending is "" when the file does not end with one."""
+    if "\r" in text:
+        parts = ending.split(text)
+        texts, endings = parts[::2], [*parts[1::2], ""]
+    else:
+        texts = text.split("\n")
+        endings = ["\n"] * (len(texts) - 1) + [""]
     if texts[-1] == "":
         del texts[-1], endings[-1]
-    if "\r" in text:
-        for index, line in enumerate(texts):
-            if endings[index] and line.endswith("\r"):
-                texts[index], endings[index] = line[:-1], "\r\n"
     return texts, endings
 
 

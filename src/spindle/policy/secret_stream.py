@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from spindle.policy.secret_shapes import HELD_MAX, MARKS, Span, find_shapes, opens_at
 from spindle.policy.secrets import json_forms, mark
 
 PREFIX = 4
-"""So many characters of a known value must be there before what follows is waited for."""
+"""So many characters of a known value are looked for. Where less of one stands at the end, more is waited for too."""
 
 CONTEXT = 64
 """Bytes already given out that a secret may have begun in; it is then masked from where it can be."""
@@ -40,6 +41,29 @@ class Form:
         self.prefix = data[:PREFIX]
 
 
+Text = TypeVar("Text", str, bytes)
+
+
+class _Beginnings(Generic[Text]):
+    """The first few characters of values: fewer than `PREFIX`, which is what is looked for anyway."""
+
+    __slots__ = ("_by_length", "_ends")
+
+    def __init__(self, values: Iterable[Text]) -> None:
+        known = list(values)
+        self._by_length = [(length, {value[:length] for value in known}) for length in range(PREFIX - 1, 0, -1)]
+        self._ends = {begun[-1:] for _, all_begun in self._by_length for begun in all_begun}
+
+    def at_end_of(self, text: Text) -> int:
+        """How many of them stand at the end of `text`. Most texts end in none, which one look tells."""
+        if text[-1:] not in self._ends:
+            return 0
+        for length, all_begun in self._by_length:
+            if text[-length:] in all_begun:
+                return length
+        return 0
+
+
 class Forms:
     """Everything there is to look for. Made anew when a value is added."""
 
@@ -52,6 +76,9 @@ class Forms:
                 found.setdefault(form.data, form)
         self.forms = sorted(found.values(), key=lambda form: -len(form.data))
         self._wrapped = any(form.is_wrapped for form in self.forms)
+        # Not of encodings: taken together, they begin with every letter and digit there is.
+        self._beginnings = _Beginnings(form.data for form in self.forms if not form.is_wrapped)
+        self._text_beginnings = _Beginnings(values)
         self._begins: Callable[[str], object] | None = None
         self._marks: Callable[[bytes], object] | None = None
 
@@ -61,6 +88,14 @@ class Forms:
             prefixes = {value[:PREFIX] for value in self.values}
             self._begins = re.compile("|".join(map(re.escape, sorted(prefixes)))).search
         return self._begins(text) is not None
+
+    def text_begun(self, text: str) -> int:
+        """How many characters at the end of `text` may be the first of a value; fewer than `PREFIX`."""
+        return self._text_beginnings.at_end_of(text)
+
+    def begun(self, data: bytes) -> int:
+        """The same for bytes."""
+        return self._beginnings.at_end_of(data)
 
     def is_quiet(self, data: bytes) -> bool:
         """Nothing in `data` is, or begins, what is looked for. Quick for the small pieces that programs print."""
@@ -109,6 +144,10 @@ class Forms:
         """Where a secret may begin that `data` breaks off in; its length when there is none."""
         return min(opens_at(data) if self.shapes else len(data), self._known_open(data, PREFIX)[0])
 
+    def holds_from(self, data: bytes) -> int:
+        """Where a secret may begin of which more is to come: also one of which hardly anything can be seen yet."""
+        return min(self.opens_at(data), len(data) - self.begun(data))
+
     def cut_off(self, data: bytes) -> tuple[int, str]:
         """Where a known value begins of which `data` holds a good part, but not the end."""
         return self._known_open(data, MIN_CUT_OFF)
@@ -151,10 +190,11 @@ class StreamMasker:
         """What can be given out now."""
         text = self._context + self._held + data
         given = len(self._context)
-        if not self._held and len(text) < SMALL and self._forms.is_quiet(text):
-            self._context = text[-CONTEXT:]
-            return data
-        end = max(given, self._forms.opens_at(text))
+        if len(self._held) < PREFIX and len(text) < SMALL and self._forms.is_quiet(text):
+            end = max(given, len(text) - self._forms.begun(text))
+            self._context, self._held = text[max(0, end - CONTEXT) : end], text[end:]
+            return text[given:end]
+        end = max(given, self._forms.holds_from(text))
         if len(text) - end > HELD_MAX:
             end = len(text)
         return self._give(text, given, end)
@@ -183,29 +223,33 @@ class TextMasker:
     def __init__(self, forms: Forms) -> None:
         self._stream = StreamMasker(forms) if forms.forms else None
         self._forms = forms
-        self._last = ""
+        self._held = ""
+        """A few characters that may be the first of a value; longer beginnings are held by the stream."""
         self._is_alert = False
 
     def feed(self, delta: str) -> str:
         stream = self._stream
         if stream is None:
             return delta
-        text = self._last + delta
         if not self._is_alert:
+            text = self._held + delta if self._held else delta
             if not self._forms.may_begin_in(text):
-                self._last = text[1 - PREFIX :]
-                return delta
-            self._is_alert = True
-            stream.restart(self._last.encode("utf-8", "surrogatepass"))
+                if count := self._forms.text_begun(text):
+                    self._held = text[-count:]
+                    return text[:-count]
+                self._held = ""
+                return text
+            delta, self._held = text, ""
+            stream.restart(b"")
         out = stream.feed(delta.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
-        self._last = text[1 - PREFIX :]
         self._is_alert = stream.is_holding
         return out
 
     def finish(self) -> str:
         """What was held back; the item is complete."""
+        held, self._held = self._held, ""
         if self._stream is None or not self._is_alert:
-            return ""
+            return held
         self._is_alert = False
         return self._stream.finish().decode("utf-8", "surrogatepass")
 

@@ -123,7 +123,7 @@ class OutputRing:
         kept = self.value()
         end = len(kept) - len(_partial_character(kept)) if hold_partial else len(kept)
         if hold_partial and self._secrets is not None:
-            end = min(end, max(0, self._secrets.forms().opens_at(self._given + kept) - len(self._given)))
+            end = min(end, max(0, self._secrets.forms().holds_from(self._given + kept) - len(self._given)))
         held = kept[end:]
         count = len(self._head) + self._kept - len(held)
         taken = self._masked(self._secrets, count, most) if self._secrets else self.peek()
