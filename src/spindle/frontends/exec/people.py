@@ -147,7 +147,7 @@ def notes_on_settings(session: Session, request: SessionRequest) -> dict[str, st
         had = SandboxPolicy.from_wire(recorded)
         words = sandbox_line(had) if had.writable_roots or had.network_access else had.mode
         notes["sandbox"] = _note("sandbox_mode", words, flags, request)
-    effort, now = before.get("effort"), session.settings.effort
+    effort, now = before.get("effort"), session.settings.effort or session.thread.traits.default_effort
     if isinstance(effort, str) and effort != now:
         notes["reasoning effort"] = _note(
             "model_reasoning_effort", effort, ["-c", f"model_reasoning_effort={effort}"], request
