@@ -130,12 +130,12 @@ class Mutator:
 
     def __init__(self, seed: int, lines: list[dict[str, Any]]) -> None:
         self._random = random.Random(seed)
-        self._lines = lines
+        self.lines = lines
 
     def __iter__(self) -> Iterator[bytes]:
         while True:
             pick = self._random
-            message = json.loads(json.dumps(pick.choice(self._lines)))
+            message = json.loads(json.dumps(pick.choice(self.lines)))
             for _ in range(pick.randint(0, 3)):
                 self._change(message)
             line = json.dumps(message, ensure_ascii=pick.random() < 0.5).encode("utf-8", "surrogatepass")
@@ -282,13 +282,19 @@ def is_alive(program: Program, kind: str, number: int) -> None:
             time.sleep(0.1)
 
 
-def begin(program: Program, kind: str) -> list[dict[str, Any]]:
+def new_thread(program: Program, number: int) -> str:
+    """A thread for the next batch: that one thread grows with what is said in it is no leak."""
+    request = {"id": f"thread-{number}", "method": "thread/start", "params": {}}
+    answer = program.ask(request, lambda said: said.get("id") == request["id"])
+    return answer["result"]["thread"]["id"]
+
+
+def greet(program: Program, kind: str) -> list[dict[str, Any]]:
     if kind == "proto":
         return proto_lines()
     hello = {"clientInfo": {"name": "fuzz", "version": "1"}, "capabilities": {"experimentalApi": True}}
     program.ask({"id": "hello", "method": "initialize", "params": hello}, lambda said: said.get("id") == "hello")
-    started = program.ask({"id": "t", "method": "thread/start", "params": {}}, lambda said: said.get("id") == "t")
-    return app_server_lines(started["result"]["thread"]["id"])
+    return app_server_lines(new_thread(program, -1))
 
 
 def fuzz(command: list[str], kind: str, count: int, seed: int, tell: Callable[[str], None]) -> list[str]:
@@ -296,13 +302,16 @@ def fuzz(command: list[str], kind: str, count: int, seed: int, tell: Callable[[s
     folder = Path(tempfile.mkdtemp(prefix="spindle-fuzz-", dir="/var/tmp"))
     try:
         program = Program([*command, kind], folder)
-        lines = iter(Mutator(seed, begin(program, kind)))
+        mutator = Mutator(seed, greet(program, kind))
+        lines = iter(mutator)
         is_alive(program, kind, 0)
         tell(f"{kind}: {program.memory_mb():.1f} MB at the beginning")
         for fed in range(0, count, BATCH):
             for _ in range(min(BATCH, count - fed)):
                 program.write(next(lines))
             is_alive(program, kind, fed + 1)
+            if kind == "app-server":
+                mutator.lines = app_server_lines(new_thread(program, fed))
             if (fed // BATCH) % 10 == 0:
                 tell(f"{kind}: {program.memory_mb():.1f} MB after {min(fed + BATCH, count):,} lines")
         memory = program.memory_mb()

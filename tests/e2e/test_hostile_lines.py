@@ -35,7 +35,7 @@ def proto(spindle_cmd: list[str], workspace: Path, environment: dict[str, str]) 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_a_deeply_nested_line_is_an_error_and_proto_goes_on(proto: Proto, depth: int) -> None:
     proto.write(nested(depth))
-    proto.write('{"id":"mine","op":{"type":"pin","text":"x","more":%s}}' % nested(depth))
+    proto.write(f'{{"id":"mine","op":{{"type":"pin","text":"x","more":{nested(depth)}}}}}')
     said = proto.until("error", sub_id="mine")
     assert [event["id"] for event in said if event["msg"]["type"] == "error"] == ["", "mine"]
     assert "nested" in said[-1]["msg"]["message"]
@@ -48,7 +48,7 @@ def test_a_deeply_nested_line_is_an_error_and_proto_goes_on(proto: Proto, depth:
 def test_arguments_a_model_nests_deeply_are_refused_like_any_bad_ones(
     proto: Proto, server: FakeServer, depth: int
 ) -> None:
-    arguments = '{"cmd":%s}' % nested(depth)
+    arguments = f'{{"cmd":{nested(depth)}}}'
     server.script(turn(call("exec_command", arguments, "c1")), turn(message("done")))
     proto.say("1", "go")
     events = proto.until("task_complete")
@@ -59,7 +59,7 @@ def test_arguments_a_model_nests_deeply_are_refused_like_any_bad_ones(
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_an_item_a_model_nests_deeply_does_not_end_the_turn(proto: Proto, server: FakeServer, depth: int) -> None:
-    item = '{"type":"message","role":"assistant","id":"m","content":[],"more":%s}' % nested(depth)
+    item = f'{{"type":"message","role":"assistant","id":"m","content":[],"more":{nested(depth)}}}'
     frames = [
         '{"type":"response.created","response":{"id":"r"}}',
         f'{{"type":"response.output_item.done","output_index":0,"item":{item}}}',
@@ -93,13 +93,13 @@ def test_a_deeply_nested_line_of_a_record_is_skipped(
     assert run("first words").returncode == 0
     record = next(home.rglob("rollout-*.jsonl"))
     payloads = [
-        ("response_item", '{"type":"message","role":"user","content":%s}' % nested(depth)),
-        ("event_msg", '{"type":"token_count","info":%s}' % nested(depth)),
+        ("response_item", f'{{"type":"message","role":"user","content":{nested(depth)}}}'),
+        ("event_msg", f'{{"type":"token_count","info":{nested(depth)}}}'),
         ("event_msg", nested(depth)),
     ]
     with record.open("a") as file:
         for kind, payload in payloads:
-            file.write('{"timestamp":"2026-01-01T00:00:00.000Z","type":"%s","payload":%s}\n' % (kind, payload))
+            file.write(f'{{"timestamp":"2026-01-01T00:00:00.000Z","type":"{kind}","payload":{payload}}}\n')
     done = run("resume", "--last", "second words")
     assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr[-500:]
     assert "first words" in server.turns_asked[-1].body.decode()
@@ -110,7 +110,7 @@ def test_a_deeply_nested_schema_or_setting_is_one_sentence(
     spindle_cmd: list[str], workspace: Path, environment: dict[str, str], tmp_path: Path, depth: int
 ) -> None:
     schema = tmp_path / "schema.json"
-    schema.write_text('{"a":%s}' % nested(depth))
+    schema.write_text(f'{{"a":{nested(depth)}}}')
     for args in (["--output-schema", str(schema)], ["-c", f"tools={nested(min(depth, 60_000))}"]):
         done = subprocess.run(
             [*spindle_cmd, "exec", *args, "hi"],

@@ -89,6 +89,7 @@ class LoadedThread:
         self.followers: set[Connection] = set()
         self.hearing = Hearing()
         self.unload_timer: asyncio.TimerHandle | None = None
+        self.is_closing = False
         self._questions = questions
         self._clock = clock
         self._translator = Translator(session.thread_id, clock.uuid7)
@@ -137,6 +138,7 @@ class LoadedThread:
 
     async def close(self) -> None:
         """Stop what runs, flush the record, tell what there is to tell, and end."""
+        self.is_closing = True
         if self.unload_timer is not None:
             self.unload_timer.cancel()
         self.session.submit(Submission("", Shutdown()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import weakref
 from collections.abc import Callable
@@ -27,6 +28,12 @@ from spindle.thread.store import ThreadStore
 MAX_AWAKE = 4
 """So many idle threads keep their file and their connection to the model open; the others hold no descriptor."""
 
+MAX_LOADED = 256
+"""When more threads are loaded, the idle one used longest ago is put away."""
+
+COLLECT_EVERY = 64
+"""After so many threads were put away, their memory is given back."""
+
 UNLOAD_AFTER_S = 30 * 60
 """A thread that nobody follows and in which nothing happens is put away after this long."""
 
@@ -49,6 +56,7 @@ class Server:
         self._awake: dict[str, LoadedThread] = {}
         """Idle threads that hold descriptors, the one used last at the end."""
         self._resting: set[asyncio.Task[None]] = set()
+        self._unloaded = 0
         self._unloading: set[asyncio.Task[bool]] = set()
 
     @property
@@ -119,19 +127,24 @@ class Server:
         return thread
 
     def add(self, thread: LoadedThread) -> None:
-        self.threads[thread.id] = thread
         thread.on_idle = lambda: self._settled(thread)
         self._settled(thread)
 
     def _settled(self, thread: LoadedThread) -> None:
-        """Nothing happens in a thread any more: of those like it, the ones used longest ago let go of their files."""
-        self._awake.pop(thread.id, None)
-        self._awake[thread.id] = thread
+        """A thread was used. Of those in which nothing happens, the ones used longest ago let go of what they hold."""
+        if thread.is_closing:
+            return
+        for places in (self.threads, self._awake):
+            places.pop(thread.id, None)
+            places[thread.id] = thread
         while len(self._awake) > MAX_AWAKE:
             oldest = self._awake.pop(next(iter(self._awake)))
             task = asyncio.ensure_future(oldest.session.rest())
             self._resting.add(task)
             task.add_done_callback(self._resting.discard)
+        if len(self.threads) > MAX_LOADED:
+            idle = (other for other in self.threads.values() if other.hearing.active_turn is None)
+            self._unload_soon(next(idle, thread))
 
     async def awake(self, thread_id: str) -> LoadedThread:
         """A thread that is about to be used; one that another process has gone on with is put away instead."""
@@ -177,11 +190,14 @@ class Server:
             if thread.hearing.active_turn is not None:
                 self._unload_later(thread)
                 return
-            task = asyncio.ensure_future(self.unload(thread.id))
-            self._unloading.add(task)
-            task.add_done_callback(self._unloading.discard)
+            self._unload_soon(thread)
 
         thread.unload_timer = asyncio.get_running_loop().call_later(UNLOAD_AFTER_S, look)
+
+    def _unload_soon(self, thread: LoadedThread) -> None:
+        task = asyncio.ensure_future(self.unload(thread.id))
+        self._unloading.add(task)
+        task.add_done_callback(self._unloading.discard)
 
     async def unload(self, thread_id: str) -> bool:
         """End a thread's session; its record stays. False if it was not loaded."""
@@ -192,6 +208,10 @@ class Server:
         await thread.close()
         self.tell_all(ThreadStatusChanged(thread_id=thread_id, status=NotLoaded()))
         self.tell_all(ThreadClosed(thread_id=thread_id))
+        self._unloaded += 1
+        if self._unloaded % COLLECT_EVERY == 0:
+            # A session is a web of objects that name each other, and the collector was told at the start to rest.
+            gc.collect()
         return True
 
     async def close(self) -> None:

@@ -120,7 +120,15 @@ async def serve(server: Server, host: str, port: int, token: str, ended: asyncio
             clients.discard(ws)
 
     try:
-        listener = await listen(handle, host, port, process_request=look, max_size=MAX_LINE_BYTES, server_header=None)
+        listener = await listen(
+            handle,
+            host,
+            port,
+            process_request=look,
+            max_size=MAX_LINE_BYTES,
+            server_header=None,
+            compression=None,  # on one machine it costs time and memory for nothing
+        )
     except OSError as error:
         raise SpindleError(f"ws://{host}:{port} cannot be listened on: {error.strerror}") from error
     bound = next(iter(listener.sockets)).getsockname()[1]
