@@ -225,7 +225,7 @@ class Session:
                 if self._agents is not None:
                     self._agents.nudge()
             case RunUserShellCommand() if self.turns.is_running:
-                raise SpindleError("a command of yours can only be run between turns; wait until this one has ended")
+                raise SpindleError("a command of yours can be run when the turn has ended")
             case UserInput() | Compact() | StartOver() | RunUserShellCommand():
                 await self._stop("replaced")
                 self.turns.start(submission, self.settings)

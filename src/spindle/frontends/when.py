@@ -18,7 +18,7 @@ def local_clock(moment: str | datetime) -> str:
 
 
 def zone_of(moment: str | datetime) -> str:
-    """The name of the local zone at that moment, such as `CET`, or `UTC+03` if it has none; empty if there is no moment."""
+    """The name of the local zone at that moment, such as `CET`, or `UTC+03` if it has none; empty for no moment."""
     found = _local(moment)
     name = "" if found is None else found.tzname() or ""
     return f"UTC{name}" if name[:1] in ("+", "-") else name

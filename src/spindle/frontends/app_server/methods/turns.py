@@ -161,7 +161,7 @@ async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
     if not params.command.strip():
         raise RpcError("command must not be empty")
     if thread.hearing.active_turn is not None:
-        raise RpcError("a command of yours can only be run between turns; wait until this one has ended")
+        raise RpcError("a command of yours can be run when the turn has ended")
     thread.start_turn(RunUserShellCommand(command=params.command))
     thread.hearing.takes_no_input = True
     return Nothing()
