@@ -53,7 +53,7 @@ def run() -> None:
     except OSError as error:
         import errno
 
-        # A stream has no name. A failure was told already; an answer that nobody could read is not a success.
+        # A stream has no name. A failure was told already; a success that cannot be read is none.
         if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
             raise
         if code == 0:
