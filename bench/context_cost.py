@@ -154,7 +154,7 @@ def cost(task: Task, policy: str, prices: Prices, seed: int = 1) -> tuple[float,
 
 
 def table(prices: Prices) -> list[str]:
-    lines = ["| task | append-only | edit | hybrid | hybrid to the better |", "|---|--:|--:|--:|--:|"]
+    lines = ["| task | append-only | edit | hybrid | hybrid ÷ the better |", "|---|--:|--:|--:|--:|"]
     for task in TASKS:
         costs = {policy: cost(task, policy, prices) for policy in POLICIES}
         better = min(costs["append_only"][0], costs["edit"][0])

@@ -45,7 +45,7 @@ def test_a_size_may_have_a_unit(size: int | str, wanted: int) -> None:
 
 @pytest.mark.parametrize("size", ["", "much", "-1", "1.5G", "5X", "\u0663G"])
 def test_what_is_no_size_is_refused(size: str) -> None:
-    with pytest.raises(ConfigError, match=r"spindle\.sandbox\.memory_max: .* is no size"):
+    with pytest.raises(ConfigError, match=r"spindle\.sandbox\.memory_max: .* is not a size"):
         build_fence({"memory_max": size})
 
 

@@ -122,7 +122,7 @@ def test_a_project_cannot_let_its_hooks_out_of_the_sandbox(setup: Setup):
     setup.user(setup.trust())
     setup.write("repo/.codex/hooks.json", listed(Stop=[hook("one", sandbox=False)]))
     config = setup.load(skip_hook_consent=True)
-    assert config.hooks == () and "cannot leave the sandbox" in config.warnings[0]
+    assert config.hooks == () and "cannot run outside of the sandbox" in config.warnings[0]
     setup.write("repo/.codex/hooks.json", listed(Stop=[hook("one")]))
     assert [(one.may_run, one.is_confined) for one in setup.load(skip_hook_consent=True).hooks] == [(True, True)]
 
@@ -157,7 +157,7 @@ def test_what_cannot_be_run_is_named_and_the_rest_runs(setup: Setup):
         "hooks.Interrupt is ignored: it is not run by this version",
         "hooks.Nonsense is ignored: it is none of PreToolUse, PermissionRequest, PostToolUse, PreCompact, PostCompact, "
         "SessionStart, SessionEnd, UserPromptSubmit, SubagentStart, SubagentStop, Stop",
-        "hooks.PreToolUse[0] is ignored: its matcher ([ is no regular expression",
+        "hooks.PreToolUse[0] is ignored: its matcher ([ is not a regular expression",
         "hooks.PreToolUse[1].hooks[0] is ignored: it has no command",
         'hooks.PreToolUse[1].hooks[1] is ignored: type is prompt, and only "command" is supported',
     ]

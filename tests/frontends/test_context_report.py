@@ -447,6 +447,44 @@ def test_the_page_tells_what_each_request_did_under_the_prompt_of_its_turn(recor
     assert did[0] == "ran cat hostile.txt" and did[6:] == ["answered: “done”", "answered: “switched”"]
 
 
+def test_a_long_thread_is_a_page_that_can_still_be_used(recorded: Recorded, tmp_path: Path) -> None:
+    lines = [(FIXTURES / "codex-0.101.0.jsonl").read_text().splitlines()[0]]
+
+    def add(kind: str, payload: dict[str, Any]) -> None:
+        lines.append(json.dumps({"timestamp": "2026-11-15T19:34:02.959Z", "type": kind, "payload": payload}))
+
+    total = 0
+    for number in range(1, 1_201):
+        if number % 300 == 1:
+            content = [{"type": "input_text", "text": f"prompt {number}"}]
+            add("response_item", {"type": "message", "role": "user", "content": content})
+        call_id, used = f"c{number}", 5_000 + 80 * number
+        arguments = json.dumps({"cmd": f"echo {number}"})
+        call = {"type": "function_call", "name": "exec_command", "arguments": arguments, "call_id": call_id}
+        add("response_item", call)
+        add("response_item", {"type": "function_call_output", "call_id": call_id, "output": "x" * 4_000})
+        total += used
+        counts = {
+            "input_tokens": used,
+            "cached_input_tokens": used - 100,
+            "output_tokens": 20,
+            "total_tokens": used + 20,
+        }
+        sums = {**counts, "input_tokens": total, "total_tokens": total}
+        info = {"total_token_usage": sums, "last_token_usage": counts, "model_context_window": 258_400}
+        add("event_msg", {"type": "token_count", "info": info})
+    (tmp_path / "long.jsonl").write_text("\n".join(lines) + "\n")
+    page = recorded.run("context", str(tmp_path / "long.jsonl"), "--html")
+    assert "<dt>requests</dt><dd>1,200</dd>" in page and len(page) < 3_500_000
+    plots = figures(page)
+    for plot in plots.values():
+        assert plot.count('class="target"') <= 250  # one that is pointed at stands for several columns
+    # Each request still has its own column, and what cannot be pointed at is in the table and below it.
+    assert set(columns(plots["Tokens of each request"], "cached")) == set(range(1, 1_201))
+    assert {int(number) for number in re.findall(r'id="r(\d+)"', page)} == set(range(1, 1_201))
+    assert page.count('<tr class="turn') == 4
+
+
 @pytest.mark.parametrize(
     ("settings", "costs"),
     [

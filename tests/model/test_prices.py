@@ -8,8 +8,8 @@ import pytest
 
 from spindle.errors import ConfigError
 from spindle.model.catalog import Catalog
-from spindle.model.prices import Priced, find_prices
-from spindle.protocol.request import Prices
+from spindle.model.prices import Priced, find_prices, known_prices
+from spindle.protocol.request import Prices, TokenUsage
 
 BUNDLED = Catalog.load()
 
@@ -49,3 +49,27 @@ def test_a_catalogue_with_prices_that_cannot_be_is_not_used(tmp_path: Path):
     file.write_text('{"models":[{"slug":"x","prices":{"input":1,"cached_input":2}}]}')
     with pytest.raises(ConfigError, match=r"models\.json is not a model catalogue: prices must not"):
         Catalog.load(str(file))
+
+
+@pytest.mark.parametrize(
+    ("slug", "source"),
+    [
+        ("gpt-4o", "catalogue"),
+        ("gpt-4o-2024-08-06", "catalogue"),
+        ("gpt-4o-mini", None),  # begins like a model whose price is known, and costs something else
+        ("gpt-6", None),
+        ("llama", None),
+    ],
+)
+def test_an_amount_is_known_only_for_the_very_model_that_somebody_priced(slug: str, source: str | None):
+    found = known_prices(slug, BUNDLED)
+    assert (found and found.source) == source
+    mine = Prices(3.0)
+    assert known_prices(slug, BUNDLED, for_all=mine) == Priced(mine, "configuration")
+
+
+def test_what_tokens_cost_is_the_sum_of_new_cached_and_written_ones():
+    usage = TokenUsage(input_tokens=1_000, cached_input_tokens=600, output_tokens=50)
+    assert Prices(2.0, 0.5, 8.0).cost_of(usage) == 400 * 2.0 + 600 * 0.5 + 50 * 8.0
+    # A server that claims more from its cache than there was is not believed.
+    assert Prices(2.0, 0.5, 8.0).cost_of(TokenUsage(input_tokens=10, cached_input_tokens=90)) == 10 * 0.5

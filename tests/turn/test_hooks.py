@@ -378,7 +378,7 @@ async def test_an_input_that_a_hook_does_not_let_in_never_reaches_the_model(
     msgs = await driver.turn("my password")
     assert [(event, how) for event, how, _ in runs(msgs)] == [("user_prompt_submit", status)]
     assert [msg.message for msg in msgs if isinstance(msg, Warning)] == [
-        "this input did not reach the model, a hook objects: no secrets here"
+        "a hook refused this input, so the model does not see it: no secrets here"
     ]
     assert isinstance(msgs[-1], TaskComplete) and driver.model.requests == []
     script.write_text("#!/bin/sh\n")

@@ -19,7 +19,7 @@ OpenSession = Callable[[SessionRequest], Awaitable[Session]]
 
 
 def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
-    """The roles a model can choose from; None where it has no sub-agents. Who describes a role wants them."""
+    """The roles a model can choose from; None if it has no sub-agents. Describing a role switches them on."""
     is_on = config.features.get("collab") or config.agent_roles
     return tuple(config.agent_roles.values()) if is_on else None
 

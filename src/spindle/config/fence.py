@@ -54,5 +54,5 @@ def _bytes(size: int | str) -> int:
     if number and not number[-1].isdigit():
         number, unit = number[:-1].strip(), number[-1].upper()
     if not number.isascii() or not number.isdigit() or unit not in _UNITS:
-        raise ConfigError(f'spindle.sandbox.memory_max: {size!r} is no size; write for example 2147483648 or "2G"')
+        raise ConfigError(f'spindle.sandbox.memory_max: {size!r} is not a size; write for example 2147483648 or "2G"')
     return int(number) * _UNITS[unit]

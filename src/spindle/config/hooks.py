@@ -121,7 +121,7 @@ class _Parser:
         self._check(where, group, _GROUP)
         matcher = group.get("matcher") if event in MATCHED else None
         if not is_readable(matcher):
-            self._warn(where, f"its matcher {visible(str(matcher))} is no regular expression")
+            self._warn(where, f"its matcher {visible(str(matcher))} is not a regular expression")
             return []
         handlers = [
             self._handler(event, number, index, matcher, handler)
@@ -142,7 +142,7 @@ class _Parser:
             return None
         is_confined = handler.get("sandbox", True)
         if not is_confined and self._table.source == "project":
-            self._warn(where, "a project's hooks cannot leave the sandbox (sandbox = false)")
+            self._warn(where, "a project's hooks cannot run outside of the sandbox (sandbox = false)")
             return None
         hook = Hook(
             key=f"{self._table.path}:{snake(event)}:{number}:{index}",
@@ -193,7 +193,7 @@ class _Parser:
 
 
 def definition_hash(hook: Hook) -> str:
-    """The hash of all that was said about a hook. What the reference program does not know makes it another one."""
+    """The hash of everything a hook's definition says. Keys that only Spindle knows change it, too."""
     handler: dict[str, Any] = {
         "type": "command",
         "command": hook.command,

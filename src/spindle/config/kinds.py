@@ -89,7 +89,7 @@ Unknown = Callable[[Layer, tuple[str, ...], Mapping[str, Any]], None]
 
 
 def check_layer(layer: Layer, table: Table, unknown: Unknown) -> None:
-    """Check every value of `layer` and resolve its paths in place. `unknown` hears of keys that `table` has not."""
+    """Check every value of `layer` and resolve its paths in place. `unknown` is called for keys not in `table`."""
     _check_table(layer, layer.values, table, (), unknown)
 
 

@@ -111,7 +111,7 @@ def compress_by_rule(
     offloaded          call id → file that holds the whole output; named in the placeholder
     used_tokens        what the server says is in context, for the trigger; else it is estimated
     first_index        leave what stands before this place as it is
-    costs              the tokens of each item, for who has them; else they are estimated
+    costs              the tokens of each item, if they are known already; else they are estimated
 
     A part is cleared only if that makes it smaller. Raises ConfigError for a parameter that cannot be used.
     """

@@ -157,7 +157,7 @@ class HybridPolicy:
     ) -> TradeDecision:
         """Called once for each request that is about to be made; `report` is what the rule would do now.
 
-        `remaining_requests` is for who knows, and then only that counts; else the thread is expected to go on as long
+        `remaining_requests`, if given, is the only thing that counts; else the thread is expected to go on as long
         as it did so far, give or take. `cache_is_lost`: the model changes, or the cache's life is over.
         """
         used = report.tokens_before if outlook is None else outlook.used

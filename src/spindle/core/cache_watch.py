@@ -87,7 +87,7 @@ class CacheWatch:
 
 def _age_s(timestamp: str, now: float) -> float | None:
     """How long ago something was recorded; None when that is not known."""
-    from datetime import datetime  # only for who weighs edits of a resumed thread
+    from datetime import datetime  # only to weigh edits of a resumed thread
 
     try:
         return now - datetime.fromisoformat(timestamp).timestamp()

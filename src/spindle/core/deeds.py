@@ -17,7 +17,7 @@ from spindle.core.report import Deed, TurnReport
 from spindle.protocol.items import Item, call_id_of, is_call, is_output, item_text, said_text
 
 _LONGEST = 400
-"""So much of a command, a prompt or a message stands in the report; the record has all of it."""
+"""How many characters of a command, a prompt or a message the report holds; the record has all of it."""
 _SUBJECTS = ("path", "query", "pattern", "file_path", "url")
 """Arguments that tell what a call of a tool was about."""
 

@@ -61,7 +61,7 @@ def changed_call(call: ToolCall, given: dict[str, Any]) -> ToolCall:
             arguments[_COMMANDS[call.name]] = text
         given = arguments
     elif call.is_freeform:
-        raise ToolError("This call was not run: a hook changed it, and its input is no object.")
+        raise ToolError("This call was not run: a hook changed it, and its input is not an object.")
     return msgspec.structs.replace(call, arguments=encode_payload(given).decode())
 
 

@@ -257,7 +257,7 @@ class CallApprovals(Asking):
 
 
 class _CommandQuestion:
-    """May this run, here, so?"""
+    """What is asked for one call: may this command run, in this folder, with these rights?"""
 
     def __init__(
         self, argv: list[str], cwd: str, sandboxed: bool, reason: str | None, prefix: tuple[str, ...] | None

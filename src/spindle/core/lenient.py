@@ -1,4 +1,4 @@
-"""Fields of a record that any program may have written: what is of another kind counts as not there."""
+"""Fields of a record that any program may have written: a value of the wrong kind is treated as missing."""
 
 from __future__ import annotations
 

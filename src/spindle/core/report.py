@@ -136,7 +136,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     lost_tokens: dict[str, int]
     """What was charged in full although it had been in the cache, by cause."""
     side_tokens: int
-    """Spent beside the requests of the thread: on summaries and sub-agents."""
+    """Spent in addition to the requests of the thread, on summaries and sub-agents."""
     compactions: int
     edits: int
     """Of the context: how often old outputs were cleared from it. No file is meant."""

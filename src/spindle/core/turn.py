@@ -78,7 +78,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     plan: PlanView | None = None
     """In plan mode: shows plans apart from the messages they stand in."""
     max_samples: int = 0
-    """Stop after so many requests; 0 = no limit."""
+    """Stop after this many requests; 0 = no limit."""
 
 
 class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):

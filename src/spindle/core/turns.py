@@ -256,7 +256,7 @@ class Turns:
         return PlanView(self._thread, running.turn_id, running.emit)
 
     async def _begin(self, running: RunningTurn, op: UserTurn | UserInput) -> bool:
-        """Append what changed in the world, then the input; the order is the record's order. False: a hook objects."""
+        """Append what changed in the world, then the input, in the record's order. False if a hook refuses it."""
         thread, settings = self._thread, running.settings
         model_before = thread.traits.slug
         if model_before != settings.model:
@@ -295,7 +295,7 @@ class Turns:
         if running.hooks is not None:
             refusal, added = await running.hooks.prompt(_text_of(op))
             if refusal is not None:
-                running.emit(Warning(message=f"this input did not reach the model, a hook objects: {refusal}"))
+                running.emit(Warning(message=f"a hook refused this input, so the model does not see it: {refusal}"))
                 return False
         thread, settings = self._thread, running.settings
         running.inputs.append(self._briefing.append_input(thread, op.items, settings, running.turn_id, running.emit))

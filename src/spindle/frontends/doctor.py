@@ -148,7 +148,7 @@ def _hooks(config: Config, checks: list[Check]) -> None:
 
 def _terminal(checks: list[Check]) -> None:
     if not sys.stdout.isatty():
-        checks.append(Check("terminal", NOTE, "standard output is none"))
+        checks.append(Check("terminal", NOTE, "standard output is not a terminal"))
         return
     columns, rows = terminal_size(STDOUT)
     checks.append(Check("terminal", OK, f"{os.environ.get('TERM') or 'no TERM'}, {columns} × {rows}"))

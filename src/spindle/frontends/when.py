@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def local_time(moment: str | datetime) -> str:
-    """A moment like `2026-11-16 14:03 CET`; a text that is no moment comes back as it is."""
+    """A moment like `2026-11-16 14:03 CET`; a text that is not a moment is returned unchanged."""
     found = _local(moment)
     return str(moment) if found is None else f"{found:%Y-%m-%d %H:%M} {zone_of(found)}"
 
@@ -18,7 +18,7 @@ def local_clock(moment: str | datetime) -> str:
 
 
 def zone_of(moment: str | datetime) -> str:
-    """The name of the local zone at that moment, `CET` or `UTC+03` where it has none; empty for what is no moment."""
+    """The name of the local zone at that moment, such as `CET`, or `UTC+03` if it has none; empty for no moment."""
     found = _local(moment)
     name = "" if found is None else found.tzname() or ""
     return f"UTC{name}" if name[:1] in ("+", "-") else name

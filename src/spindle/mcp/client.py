@@ -52,7 +52,7 @@ class Client:
         await self._channel.open(self._receive, self._on_lost)
 
     async def request(self, method: str, params: dict[str, Any] | None = None, *, timeout_s: float) -> dict[str, Any]:
-        """The result. McpRefusal for an error answer, McpError when none comes; cancelled, the server hears of it."""
+        """The result. McpRefusal for an error answer, McpError if none comes; the server is told of a cancellation."""
         if self.lost is not None:
             raise McpError(self.lost)
         self._count += 1

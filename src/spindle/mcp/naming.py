@@ -49,7 +49,7 @@ class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def offered_tools(spec: McpServer, listed: Iterable[Any], warn: Callable[[str], None]) -> list[RemoteTool]:
-    """What of a server's list is offered: what the user lets through and can be used. `warn` hears of the rest."""
+    """The tools that are offered: those the user allows and a model can use. `warn` is told about the rest."""
     found: list[RemoteTool] = []
     for raw in listed:
         name = raw.get("name") if isinstance(raw, dict) else None

@@ -83,7 +83,7 @@ class ServerPool:
         return sorted(self._connections)
 
     async def refresh(self, specs: Mapping[str, McpServer], blocked: Mapping[str, str]) -> None:
-        """Start all of them anew. Between turns only: whoever waits for a call would wait in vain."""
+        """Start all of them anew. Between turns only: a call that is waiting would never get its answer."""
         await self._close_all()
         self._begin(specs, blocked)
 

@@ -128,5 +128,5 @@ def _content(path: str, most: int) -> bytes:
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-            raise ValueError(f"{path} is no ordinary file of bearable size")
+            raise ValueError(f"{path} is not an ordinary file, or it is too large")
         return file.read(most)

@@ -56,7 +56,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache
 def _pattern(matcher: str) -> re.Pattern[str] | None:
-    """None when it is no regular expression."""
+    """None when it is not a regular expression."""
     try:
         return re.compile(f"(?:{matcher})\\Z" if _WORDS.fullmatch(matcher) else matcher)
     except (re.error, RecursionError, OverflowError):

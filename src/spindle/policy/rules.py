@@ -259,7 +259,7 @@ def _attributed(rule: Rule) -> Rule:
 
 
 def _text_of(path: str) -> str:
-    """The text of a regular file of bearable size; RulesError otherwise. A pipe is not waited for."""
+    """The text of a regular file that is not too large; RulesError otherwise. A pipe is not waited for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         try:

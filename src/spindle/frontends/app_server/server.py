@@ -112,7 +112,7 @@ class Server:
             connection.notify(note, self.now_ms)
 
     def leave(self, connection: Connection) -> None:
-        """A client is gone: nobody else hears of what it alone was asked."""
+        """A client has disconnected: nobody else is told about questions that only it was asked."""
         self.connections.remove(connection)
         for thread in self.threads.values():
             self.unfollow(thread, connection)

@@ -45,7 +45,7 @@ def address_of(url: str, *, may_be_remote: bool) -> tuple[str, int]:
 def read_token(path: str | None) -> str:
     """The token that clients must send. A file that does not exist is made, with a new one, for the owner only."""
     if path is None:
-        raise UsageError("ws:// needs --token-file FILE: clients send what stands in it as `Authorization: Bearer …`")
+        raise UsageError("ws:// needs --token-file FILE: clients must send its content as `Authorization: Bearer …`")
     try:
         token = _stored_token(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -96,7 +96,7 @@ class Doorkeeper:
 async def serve(server: Server, host: str, port: int, token: str, ended: asyncio.Event) -> None:
     """Serve clients until `ended` is set."""
     try:
-        from websockets.asyncio.server import serve as listen  # only for who listens
+        from websockets.asyncio.server import serve as listen  # only if somebody listens
     except ImportError:
         raise SpindleError("ws:// needs the package websockets: pip install 'spindle-agent[ws]'") from None
 

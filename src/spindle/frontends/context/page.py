@@ -242,7 +242,7 @@ def _table(report: ContextReport) -> Markup | None:
     return tag(
         "section",
         tag("h2", "Request by request"),
-        tag("p", "All bars have one scale; the heading of their column names it.", class_="dim"),
+        tag("p", "All bars have one scale; the heading of their column names it.", class_="dim bars"),
         tag("div", tag("table", head, *rows, class_="requests"), class_="wide tall"),
     )
 

@@ -9,8 +9,8 @@ from spindle.frontends.context.plots import Mark, Plot, Scale, Series, amount, d
 from spindle.frontends.context.wording import break_words, counted, deeds_words, money, note_on, one_line, source_words
 
 _IN_RANGE = 2.5
-"""A line for the window or the limit is drawn when it is at most so many times as high as the highest column: above
-that it would press the columns flat."""
+"""The line for the window or the limit is drawn if at most this many times as high as the highest column. A higher
+one would press the columns flat."""
 
 
 def pictures(report: ContextReport, limit: int | None) -> Markup:

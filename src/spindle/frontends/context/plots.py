@@ -19,7 +19,7 @@ _FEWEST_COLUMNS = 16
 _MOST_APART = 150
 _MOST_LABELS = 8
 _MOST_TARGETS = 250
-"""So many columns can be pointed at; in longer threads one target stands for several."""
+"""How many places can be pointed at; in longer threads one of them stands for several columns."""
 _MOST_EDIT_MARKS = 200
 STRIPES = {
     "fine": ("s-permissions", "s-skills", "s-summary", "s-images"),
@@ -55,7 +55,7 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A line between two columns: something happened after so many of them."""
+    """A line between two columns: something happened after the first `after` of them."""
 
     after: int
     kind: str

@@ -33,7 +33,7 @@ _BAR = 24
 _NARROWEST = 48
 """An id has to stay whole, to be copied."""
 _LEAST_WORDS = 24
-"""So much room is left for what a request did, before a number is shown."""
+"""The least room for what a request did; a number that would take it away is left out."""
 _COLUMNS = (
     # Name, width, and how soon the column goes when there is no room: the highest goes first.
     ("#", 4, 0),

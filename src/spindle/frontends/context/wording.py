@@ -130,7 +130,7 @@ def source_words(source: str) -> str:
 
 
 def note_on(request: RequestReport) -> str:
-    """Why a request was dearer than it could be; empty when it was not."""
+    """Why a request cost more than it had to; empty if it did not."""
     cache = request.cache
     if cache.cause is None:
         return ""

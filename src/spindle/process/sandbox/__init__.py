@@ -1,7 +1,7 @@
 """The fence around a command: which back end this machine offers, and the launcher it puts in front of the argv.
 
-`plan()` is the only door, and `plan_now()` the same one for who has no event loop. It answers with a launch that is
-confined as the policy says, or raises `SandboxUnavailable`; it never answers with less than was asked for. The ladder:
+`plan()` is the only door; `plan_now()` is the same one for callers without an event loop. It answers with a launch that
+is confined as the policy says, or raises `SandboxUnavailable`; it never gives less than was asked for. The ladder:
 bubblewrap on Linux, the system's own sandbox on macOS, Landlock if the user accepted it by name, and then nothing.
 """
 

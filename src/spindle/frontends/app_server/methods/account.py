@@ -95,7 +95,7 @@ async def rate_limits_read(call: Call, params: Nothing) -> Wire:
         snapshot = thread.session.thread.rate_limits
         if snapshot is not None:
             return RateLimitsResult(rate_limits=rate_limits(snapshot))
-    raise RpcError("the provider has told nothing about rate limits yet; it does so with its answers, or never")
+    raise RpcError("the provider has not reported any rate limits yet; it does so with its answers, if at all")
 
 
 METHODS = (
