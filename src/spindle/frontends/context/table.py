@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from unicodedata import combining, east_asian_width
 
 from spindle.context.account import SOURCES
 from spindle.core.inspection import Inspection
@@ -25,6 +24,7 @@ from spindle.frontends.context.wording import (
     title_of,
     turn_words,
 )
+from spindle.frontends.fit import cut
 from spindle.frontends.transcript import printable
 from spindle.frontends.when import local_clock
 from spindle.protocol.quote import visible
@@ -53,12 +53,12 @@ def overview(found: Inspection, name: str | None = None, width: int = 100) -> It
     yield from _overview(report, name, width)
     if report.requests:
         yield ""
-        yield from (_fit(line, width) for line in sources(report.requests[-1], max(4, width - 40)))
-        yield from (_fit(line, width) for line in (*_causes(report), *_kept(report)))
+        yield from (_fitted(line, width) for line in sources(report.requests[-1], max(4, width - 40)))
+        yield from (_fitted(line, width) for line in (*_causes(report), *_kept(report)))
 
 
 def _overview(report: ContextReport, name: str | None, width: int) -> Iterator[str]:
-    yield _fit(visible(title_of(report, name)), width)
+    yield _fitted(visible(title_of(report, name)), width)
     models = dict.fromkeys(request.model for request in report.requests if request.model)
     yield from _wrapped(" · ".join(visible(part) for part in (*models, report.cwd or "") if part), width)
     yield f"thread {report.thread_id}"
@@ -73,9 +73,9 @@ def _overview(report: ContextReport, name: str | None, width: int) -> Iterator[s
     yield from _breaks(report, 0, width)
     for request in report.requests:
         yield from _turns(report, request.number, width)
-        yield _fit(_row(request, columns) + printable(deeds_words(request)).replace("\n", " "), width)
+        yield _fitted(_row(request, columns) + printable(deeds_words(request)).replace("\n", " "), width)
         if note := note_on(request):
-            yield _fit(f"      cache: {note}", width)
+            yield _fitted(f"      cache: {note}", width)
         yield from _breaks(report, request.number, width)
     yield from _turns(report, len(report.requests) + 1, width)
 
@@ -148,7 +148,7 @@ def _row(request: RequestReport, columns: list[str]) -> str:
 def _turns(report: ContextReport, first: int, width: int) -> Iterator[str]:
     for turn in report.turns:
         if turn.first_request == first:
-            yield _fit(f"── {printable(turn_words(turn, width))}", width)
+            yield _fitted(f"── {printable(turn_words(turn, width))}", width)
 
 
 def _breaks(report: ContextReport, after: int, width: int) -> Iterator[str]:
@@ -157,25 +157,12 @@ def _breaks(report: ContextReport, after: int, width: int) -> Iterator[str]:
             yield from _wrapped(f"   · {printable(break_words(broken))}", width, "     ")
 
 
+def _fitted(line: str, width: int) -> str:
+    return cut(line.rstrip(), width)
+
+
 def _wrapped(line: str, width: int, indent: str = "  ") -> list[str]:
     return textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
-
-
-def _fit(line: str, width: int) -> str:
-    """The line, cut where the terminal ends; letters of some scripts take two cells, some marks none."""
-    used = 0
-    for place, char in enumerate(line):
-        used += 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
-        if used > width:
-            kept, room = line[:place], 1
-            while kept and room > 0:
-                room -= 2 if east_asian_width(kept[-1]) in "WF" else 1
-                kept = kept[:-1]
-            return kept.rstrip() + "…"
-    return line.rstrip()
-
-
-# ---- below the table ---------------------------------------------------------------------------------
 
 
 def _causes(report: ContextReport) -> Iterator[str]:
