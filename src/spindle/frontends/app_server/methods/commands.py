@@ -50,6 +50,9 @@ async def command_exec(call: Call, params: CommandExecParams) -> Wire:
         raise RpcError("command/exec runs a command to its end; terminals and streams are not supported")
     if params.timeout_ms is not None and params.timeout_ms < 0:
         raise RpcError("timeoutMs must not be negative", INVALID_PARAMS)
+    for name in params.env:
+        if not name or "=" in name:
+            raise RpcError(f"Invalid request: {name!r} in `env` cannot be the name of a variable", INVALID_PARAMS)
     config = call.server.config
     environment = child_environment(
         os.environ, config.environment, secret_names=config.secret_variables, for_person=True
