@@ -21,7 +21,6 @@ import pytest
 from fake_server import FakeServer, Turn, call, message, turn
 from spindle.context.account import SOURCES
 from spindle.core.report import Break, Cache, ContextReport, Deed, RequestReport, Totals, TurnReport
-from spindle.frontends.context.table import _fit
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "rollouts"
 HOSTILE = (

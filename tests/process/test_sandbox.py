@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -136,6 +137,21 @@ async def test_placeholders_stay_while_another_command_needs_them(
     await table.stop(live)
     table.let_go()
     assert list(folder.iterdir()) == []
+
+
+async def test_git_reports_no_placeholder_neither_to_the_command_nor_to_anybody_else(
+    table: ProcessTable, command: Build, folder: Path
+) -> None:
+    status = "git status --porcelain --untracked-files=all --ignored"
+    assert await said(table, Command(argv=["git", "init", "-q"], cwd=str(folder), boundary=None)) == ""
+    script = f"{status}; ls -a; touch ready; until test -e go; do sleep 0.01; done"
+    running = asyncio.ensure_future(said(table, command(script, WORKSPACE_WRITE)))
+    while not (folder / "ready").exists():
+        await asyncio.sleep(0.01)
+    assert await said(table, Command(argv=["bash", "-c", status], cwd=str(folder), boundary=None)) == "?? ready\n"
+    (folder / "go").touch()
+    seen = await running
+    assert seen.startswith(".\n..\n") and ".vscode" in seen, "it sees the folder, and no change of the repository"
 
 
 @pytest.mark.parametrize("starts_command", [True, False])
