@@ -196,6 +196,11 @@ def test_the_end_names_the_way_back_to_a_thread_that_is_recorded(last: Msg) -> N
     assert "to go on" not in text(configured(), last, **how)
 
 
+def test_a_command_that_still_runs_at_the_end_is_named() -> None:
+    shown = text(began(), TaskComplete(turn_id="u", last_agent_message="x"))
+    assert shown == "exec ls in /w\n\nstopped with the turn: ls\ntokens used: 0\n"
+
+
 def test_a_message_is_shown_once() -> None:
     item = {"type": "AgentMessage", "id": "m", "content": [{"type": "Text", "text": "hi"}]}
     assert text(AgentMessage(message="hi"), ItemCompleted(thread_id="t", turn_id="u", item=item)) == "spindle\nhi\n"
