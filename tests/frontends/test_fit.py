@@ -63,3 +63,9 @@ def test_head_and_tail_keep_what_was_asked_for() -> None:
     shown = head_and_tail(lines, 10)
     assert shown == ["0", "1", "2", "3", "… 990 lines omitted …", "994", "995", "996", "997", "998", "999"]
     assert head_and_tail(lines, None) == lines
+
+
+def test_letters_that_take_two_cells_are_counted_as_two() -> None:
+    assert [cut(text, 6) for text in ("abcdef", "abcdefg", "漢字漢", "漢字漢字", "漢字漢a", "e\u0301" * 6)] == [
+        *("abcdef", "abcde…", "漢字漢", "漢字…", "漢字…", "e\u0301" * 6)
+    ]
