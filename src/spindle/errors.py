@@ -128,8 +128,10 @@ class SandboxUnavailable(SpindleError):
         return before + ran
 
 
-def system_reason(error: OSError) -> str:
-    """What the system refused, in one sentence: its reason, and of which file."""
+def reason_of(error: SpindleError | OSError) -> str:
+    """One sentence for a person; for what the system refused its reason, and of which file."""
+    if isinstance(error, SpindleError):
+        return str(error)
     reason = error.strerror or str(error) or type(error).__name__
     if not isinstance(error.filename, str):
         return reason

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from spindle.core.session import Session
 from spindle.core.stream import EventStream, Subscription
-from spindle.errors import SpindleError, system_reason
+from spindle.errors import SpindleError, reason_of
 from spindle.protocol.events import Error, Event, Msg, ShutdownComplete
 from spindle.protocol.ops import ConfigureSession, Op, Shutdown, Submission
 
@@ -98,11 +98,8 @@ class Engine:
         await self._close()
         try:
             self._session = await self._open_session(op, self._stream)
-        except SpindleError as error:
-            self._fail(sub_id, str(error))
-            return
-        except OSError as error:
-            self._fail(sub_id, system_reason(error))
+        except (SpindleError, OSError) as error:
+            self._fail(sub_id, reason_of(error))
             return
         except Exception as error:  # our bug: no session then, but the engine lives on
             self._fail(sub_id, f"internal error: {type(error).__name__}: {error}")

@@ -19,7 +19,7 @@ from spindle.core.settings import apply_op
 from spindle.core.stream import EventStream, Subscription
 from spindle.core.turns import Turns
 from spindle.core.workbench import Workbench
-from spindle.errors import SpindleError, system_reason
+from spindle.errors import SpindleError, reason_of
 from spindle.protocol.events import (
     Error,
     Event,
@@ -175,10 +175,8 @@ class Session:
                     return
                 try:
                     await self._handle(submission)
-                except SpindleError as error:
-                    self._emit(submission.id, Error(message=str(error)))
-                except OSError as error:
-                    self._emit(submission.id, Error(message=system_reason(error)))
+                except (SpindleError, OSError) as error:
+                    self._emit(submission.id, Error(message=reason_of(error)))
                 except Exception as error:  # our bug: the op fails, the session lives on
                     self._emit(submission.id, Error(message=f"internal error: {type(error).__name__}: {error}"))
                 self._ops.task_done()
@@ -192,21 +190,6 @@ class Session:
             session.kill_processes()
         if self.servers is not None:
             self.servers.kill()
-
-    async def rest(self) -> None:
-        """Let go of the record's file and of the connection to the model, until the thread is used again."""
-        if self.turns.is_running:
-            return
-        if self.thread.history.writer is not None:
-            self.thread.history.writer.rest()
-        await self.thread.client.aclose()
-        for session in list(self._agents.sessions.values()) if self._agents else ():
-            await session.rest()
-
-    def wake(self) -> None:
-        """Take the record's file again. Raises ThreadError when another process has gone on with the thread."""
-        if self.thread.history.writer is not None:
-            self.thread.history.writer.wake()
 
     async def aclose(self) -> None:
         """Stop the turn, kill what it left running, and let go of the record. Safe to call twice."""

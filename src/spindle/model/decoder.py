@@ -102,7 +102,7 @@ class Decoder:
         shape, read = reader
         try:
             event = shape(frame)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return []
         return read(event)
 
@@ -200,7 +200,7 @@ class Decoder:
 
 
 _tag = json_reader(_Tag, MAX_FOREIGN_DEPTH)
-_delta = json_reader(_Delta, MAX_FOREIGN_DEPTH)
+_delta = msgspec.json.Decoder(_Delta).decode  # there are many of them, and none of its members can be nested
 _item = json_reader(_ItemEvent, MAX_FOREIGN_DEPTH)
 _response = json_reader(_ResponseEvent, MAX_FOREIGN_DEPTH)
 _error = json_reader(_ErrorEvent, MAX_FOREIGN_DEPTH)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from spindle import __version__
-from spindle.errors import SpindleError, system_reason
+from spindle.errors import SpindleError, reason_of
 from spindle.frontends.app_server import rpc
 from spindle.frontends.app_server.notifications import Note
 from spindle.frontends.app_server.objects import Wire
@@ -116,10 +116,8 @@ class Connection:
                 then()
         except RpcError as error:
             self._refuse(request.id, error)
-        except SpindleError as error:
-            self._refuse(request.id, RpcError(str(error)))
-        except OSError as error:
-            self._refuse(request.id, RpcError(system_reason(error)))
+        except (SpindleError, OSError) as error:
+            self._refuse(request.id, RpcError(reason_of(error)))
         except Exception as error:  # our bug: the request fails, the server lives on
             text = f"internal error: {type(error).__name__}: {error}"
             self._refuse(request.id, RpcError(text, rpc.INTERNAL_ERROR))

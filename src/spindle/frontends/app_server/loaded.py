@@ -136,6 +136,19 @@ class LoadedThread:
             raise SpindleError(msg.message)
         return msg
 
+    async def rest(self) -> None:
+        """Let go of the record's file and of the connection to the model, until the thread is used again."""
+        if self.session.is_running:
+            return
+        if (writer := self.session.thread.history.writer) is not None:
+            writer.rest()
+        await self.session.thread.client.aclose()
+
+    def wake(self) -> None:
+        """Take the record's file again. Raises ThreadError when another process has gone on with the thread."""
+        if (writer := self.session.thread.history.writer) is not None:
+            writer.wake()
+
     async def close(self) -> None:
         """Stop what runs, flush the record, tell what there is to tell, and end."""
         self.is_closing = True

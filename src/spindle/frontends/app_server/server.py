@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spindle.config.schema import Config
-from spindle.errors import ThreadError, system_reason
+from spindle.errors import ThreadError, reason_of
 from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call
@@ -139,7 +139,7 @@ class Server:
             places[thread.id] = thread
         while len(self._awake) > MAX_AWAKE:
             oldest = self._awake.pop(next(iter(self._awake)))
-            task = asyncio.ensure_future(oldest.session.rest())
+            task = asyncio.ensure_future(oldest.rest())
             self._resting.add(task)
             task.add_done_callback(self._resting.discard)
         if len(self.threads) > MAX_LOADED:
@@ -150,11 +150,10 @@ class Server:
         """A thread that is about to be used; one that another process has gone on with is put away instead."""
         thread = self.loaded(thread_id)
         try:
-            thread.session.wake()
+            thread.wake()
         except (ThreadError, OSError) as error:
             await self.unload(thread.id)
-            reason = system_reason(error) if isinstance(error, OSError) else str(error)
-            raise RpcError(f"{reason}; thread/resume loads it as it is now") from error
+            raise RpcError(f"{reason_of(error)}; thread/resume loads it as it is now") from error
         self._settled(thread)
         return thread
 
