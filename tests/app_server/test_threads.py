@@ -30,6 +30,7 @@ def test_a_new_thread_is_described_in_full(client: Client, workspace: Path, home
             "excludeTmpdirEnvVar": False,
             "excludeSlashTmp": False,
         },
+        "activePermissionProfile": None,
         "reasoningEffort": None,
     }
     assert thread["status"] == {"type": "idle"} and thread["turns"] == [] and thread["preview"] == ""

@@ -83,7 +83,8 @@ class ThreadOpened(Wire, frozen=True, kw_only=True):
     approval_policy: AskForApproval
     approvals_reviewer: Literal["user"] = "user"
     sandbox: SandboxPolicy
-    active_permission_profile: ActivePermissionProfile | msgspec.UnsetType = msgspec.UNSET
+    active_permission_profile: ActivePermissionProfile | None = None
+    """None where a plain mode holds."""
     reasoning_effort: str | None
 
 
@@ -255,7 +256,7 @@ def _opened(call: Call, loaded: LoadedThread, *, with_turns: bool) -> ThreadOpen
         active_permission_profile=(
             ActivePermissionProfile(id=present.sandbox.permissions.name)
             if present.sandbox.permissions is not None
-            else msgspec.UNSET
+            else None
         ),
         reasoning_effort=present.effort,
     )
