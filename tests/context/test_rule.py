@@ -329,6 +329,7 @@ rules = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(threads(), rules)
 def test_clearing_keeps_ids_and_pairs_saves_tokens_and_is_done_once(items: list[dict], rule: dict):

@@ -20,6 +20,7 @@ from escape.arena import Arena
 from escape.drive import Agent, Battery, mode_words, spindle
 from escape.judge import difference, snapshot
 from fake_server import FakeServer, call
+from repository import needs_git
 
 USERS = ("root", "user") if os.getuid() == 0 else ("user",)
 Make = Callable[..., Arena]
@@ -137,6 +138,7 @@ def test_a_workspace_with_a_strange_name_is_fenced_in_too(make: Make, server: Fa
     assert not (arena.outside / "new").exists()
 
 
+@needs_git
 def test_git_works_in_a_workspace_that_is_a_folder_of_a_repository(make: Make) -> None:
     """What keeps a `.git` from being made in the workspace must not hide the one above it."""
     arena = make("absent")
@@ -473,6 +475,7 @@ def test_nothing_is_left_in_a_workspace_without_a_repository(make: Make) -> None
     assert {folder: names(folder) for folder in before} == before
 
 
+@needs_git
 def test_a_repository_that_a_person_makes_meanwhile_is_kept(make: Make) -> None:
     arena = make("absent")
     with sandbox(arena, "echo on; sleep 1.5") as process:

@@ -172,6 +172,7 @@ def test_talking_about_destruction_is_not_destruction(script: str) -> None:
     assert not is_dangerous(bash(script))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["cat <<E", "cat <<E <<-F", "echo $((1<<2))", "`", "$(", '"$('])
 def test_a_long_script_is_read_in_reasonable_time(line: str) -> None:
     script = "\n".join(f"{line}{number}" for number in range(10_000))
@@ -278,6 +279,7 @@ def test_a_link_with_a_harmless_name_is_not_safe(tmp_path: Path) -> None:
     assert not is_known_safe([str(tmp_path / "cat"), "touch", "f"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     [

@@ -53,6 +53,7 @@ def placed(policy: SandboxPolicy, tree: str) -> SandboxPolicy:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(own=policies, cwd=folders, limit=policies, limit_cwd=folders)
 @example(own=writes("w"), cwd="w/a", limit=writes("w/a"), limit_cwd="w/.git")

@@ -20,6 +20,7 @@ import pytest
 
 import spindle as spindle_package
 from fake_server import FakeServer, Received, Turn, call, custom_call, message, turn
+from repository import make_repository, needs_git
 from threats.cli import Spindle, finish, in_own_mounts, wait_for, whole_lines
 from threats.engine import ask, asked_about, outputs, run_calls, run_commands
 
@@ -672,8 +673,7 @@ def test_04_names_of_branches_and_folders_are_never_read_by_a_shell(
     canary = tmp_path / "canary"
     branch = name.replace("CANARY", "canary").replace(" ", "${IFS}")
     folder = tmp_path / name.replace("CANARY", "canary").replace("/", "_")
-    folder.mkdir()
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    make_repository(folder)
     (folder / ".git/HEAD").write_text(f"ref: refs/heads/{branch}\n")
     inner = folder / f"new\nline{folder.name}"
     inner.mkdir()
@@ -878,6 +878,7 @@ def test_21_32_35_what_hides_in_a_harmless_command_is_asked_about(spindle: Spind
     assert asked_about(spindle, server, [*harmless, *hidden], *ASK_ALWAYS) == hidden
 
 
+@needs_git
 def test_21_looking_at_a_repository_runs_no_program_that_it_names(
     spindle: Spindle, server: FakeServer, tmp_path: Path
 ) -> None:
