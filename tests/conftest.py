@@ -30,6 +30,8 @@ for number in (signal.SIGQUIT, signal.SIGHUP):
 
 MANY_PROGRAMS = ("app_server", "e2e", "escape", "frontends", "mcp", "process", "threats")
 """Folders whose tests start many programs. `./test quick` leaves them out, and every test that is marked as slow."""
+KEPT = ("e2e/test_exec.py",)
+"""But not these: the whole way through, once."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,11 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With --quick, the folders above are not even read, unless the command line names something in them."""
-    if not config.getoption("quick") or collection_path.parent != Path(__file__).parent:
+    folder = collection_path.parent
+    if not config.getoption("quick") or folder.parent != Path(__file__).parent or folder.name not in MANY_PROGRAMS:
         return None
     asked = [Path(config.invocation_params.dir, word.split("::")[0]) for word in config.args]
-    is_asked_for = any(path == collection_path or collection_path in path.parents for path in asked)
-    return True if collection_path.name in MANY_PROGRAMS and not is_asked_for else None
+    is_asked_for = any(path in (collection_path, folder) for path in asked)
+    return True if f"{folder.name}/{collection_path.name}" not in KEPT and not is_asked_for else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
