@@ -218,7 +218,7 @@ def test_a_daemon_that_goes_away_meanwhile_keeps_no_command_from_running(make: M
 
 def test_connections_that_hang_do_not_keep_the_next_command_waiting(make: Make, server: FakeServer) -> None:
     arena = make()
-    python = arena.user.python
+    python = shlex.quote(arena.user.python)
     hang = "import socket,threading,time\ns=socket.socket(socket.AF_UNIX); s.bind('full.sock'); s.listen(0)\n"
     hang += "def c():\n o=socket.socket(socket.AF_UNIX); o.connect('full.sock'); time.sleep(9)\n"
     hang += "[threading.Thread(target=c,daemon=True).start() for _ in range(60)]; time.sleep(1); print('hung')"
@@ -276,8 +276,8 @@ def test_a_command_whose_calls_all_hang_leaves_room_for_others(make: Make, serve
         outputs = run(
             arena,
             server,
-            command(f"{arena.user.python} -c {shlex.quote(hang)}", yield_time_ms=2000),
-            command(f"{arena.user.python} -c {shlex.quote(work)}", 2),
+            command(f"{shlex.quote(arena.user.python)} -c {shlex.quote(hang)}", yield_time_ms=2000),
+            command(f"{shlex.quote(arena.user.python)} -c {shlex.quote(work)}", 2),
         )
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -310,7 +310,7 @@ def test_two_commands_of_one_session_talk_by_a_unix_socket(make: Make, server: F
     )
     listen += "c=s.accept()[0]; c.sendall(b'hel'+b'lo'); c.close(); import time; time.sleep(3)"
     connect = "import socket; s=socket.socket(socket.AF_UNIX); s.connect('own.sock'); print(s.recv(9))"
-    python = arena.user.python
+    python = shlex.quote(arena.user.python)
     outputs = run(
         arena,
         server,
@@ -339,7 +339,7 @@ print("as it should be")
 def test_a_program_learns_who_sends_and_may_then_have_datagrams(make: Make) -> None:
     """As browsers do. A process that has sent, ended, and whose status still waits, is no obstacle."""
     arena = make()
-    with sandbox(arena, f"{arena.user.python} -c {shlex.quote(SENDS)}") as process:
+    with sandbox(arena, f"{shlex.quote(arena.user.python)} -c {shlex.quote(SENDS)}") as process:
         assert process.communicate(timeout=30)[0] == b"as it should be\n"
 
 
