@@ -187,7 +187,7 @@ def test_a_package_index_out_of_reach_is_named_in_a_sentence_and_nothing_is_left
 @pytest.mark.parametrize(
     ("says", "sentence"),
     [
-        (NO_ROOM, "There is no room left on the disk"),
+        (NO_ROOM, "There is no room left for .venv"),
         ("ERROR: No matching distribution found for msgspec\n", "No matching distribution found for msgspec"),
         ("", "it said nothing"),
     ],
