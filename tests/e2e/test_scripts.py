@@ -184,6 +184,20 @@ def test_a_package_index_out_of_reach_is_named_in_a_sentence_and_nothing_is_left
     assert start(set_up, "x").stdout == "spindle x\n"
 
 
+def test_with_uv_the_words_are_those_that_uv_understands(set_up: Path) -> None:
+    (set_up / "uv").write_text(
+        '#!/bin/sh\n[ "$1" = venv ] && exec "$PYTHON" -m venv "$5"\n'
+        'printf "  cause: Failed to fetch: http://index.example/simple/x/\\n'
+        '  cause: Connection refused (os error 111)\\n"\nexit 2\n'
+    )
+    (set_up / "uv").chmod(0o755)
+    failed = start(set_up, "x", PATH=f"{set_up}:/usr/bin:/bin")
+    last = failed.stderr.splitlines()[-1]
+    assert "http://index.example/simple/x/ could not be reached (Connection refused). " in last
+    assert "UV_DEFAULT_INDEX" in last and "PIP_" not in last
+    assert failed.returncode == 1 and not (set_up / ".venv").exists()
+
+
 @pytest.mark.parametrize(
     ("says", "sentence"),
     [
