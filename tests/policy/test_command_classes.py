@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from repository import needs_git
 from spindle.policy.approval import Allow, Ask, Refuse, decide_command
 from spindle.policy.commands import is_dangerous, is_known_safe, parse_command, safe_environment
 from spindle.policy.shell_tree import parse
@@ -256,6 +257,7 @@ def test_what_cannot_be_parsed_is_opaque_and_no_error(script: str) -> None:
     is_dangerous(bash(script))
 
 
+@needs_git
 def test_safe_git_runs_no_program_that_a_repository_names(tmp_path: Path) -> None:
     run = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True)
     run(["git", "init", "-q", "."])

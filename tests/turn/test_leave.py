@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from repository import needs_git
 from spindle.model.scripted import calls, patches, says
 from spindle.protocol.events import (
     ApplyPatchApprovalRequest,
@@ -248,6 +249,7 @@ async def test_a_question_says_when_a_program_is_not_the_installed_one(
     assert "agent can write" not in second.if_approved and first.proposed_execpolicy_amendment is None
 
 
+@needs_git
 async def test_looking_at_a_repository_runs_no_program_of_its_own(start: Any, workspace: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     spy = tmp_path / "spy"
