@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from fake_server import FakeServer
+from repository import make_repository
 
 # Not below /tmp: that is a writable root of every sandbox, and while one runs it has a guard named .git in it.
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/var/tmp")
+
+# Continuous integration tries the same examples every time; who works here, others each day.
+settings.register_profile("same every time", derandomize=True, database=None)
+if os.environ.get("CI"):
+    settings.load_profile("same every time")
 
 # A job in the background of a script is started with these ignored, and every program the tests start would be too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -22,13 +28,44 @@ for number in (signal.SIGQUIT, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 
 
+MANY_PROGRAMS = ("app_server", "e2e", "escape", "frontends", "mcp", "process", "threats")
+"""Folders whose tests start many programs. `./test quick` leaves them out, and every test that is marked as slow."""
+KEPT = ("e2e/test_exec.py",)
+"""But not these: the whole way through, once."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only tests that need few programs and little time")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes a second or more of processor time; --quick leaves it out")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --quick, the folders above are not even read, unless the command line names something in them."""
+    folder = collection_path.parent
+    if not config.getoption("quick") or folder.parent != Path(__file__).parent or folder.name not in MANY_PROGRAMS:
+        return None
+    asked = [Path(config.invocation_params.dir, word.split("::")[0]) for word in config.args]
+    is_asked_for = any(path in (collection_path, folder) for path in asked)
+    return True if f"{folder.name}/{collection_path.name}" not in KEPT and not is_asked_for else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("quick"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """An empty git repository the agent may write to."""
     folder = tmp_path / "workspace"
     folder.mkdir()
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
-    return folder
+    return make_repository(folder)
 
 
 @pytest.fixture

@@ -51,9 +51,9 @@ def installed(folder: str, package: str, *, with_optional: bool = True) -> Path:
                 [*found[1], "install", *options, package], cwd=fresh, capture_output=True, timeout=100, check=True
             )
         except subprocess.SubprocessError as error:
-            reason = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()[-300:] or error
+            reason = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()[-300:]
             # Asked once: without a way to the registry each try takes long.
-            _refused[folder] = f"npm cannot install {package} here: {reason}"
+            _refused[folder] = f"npm cannot install {package} here: {reason or 'no registry within reach'}"
             pytest.skip(_refused[folder])
         try:
             fresh.rename(place)

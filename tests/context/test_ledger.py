@@ -442,6 +442,7 @@ steps = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=25), st.integers(0, 25), st.integers(0, 1_500))
 def test_a_ledger_is_the_same_wherever_it_was_recorded_and_its_text_fits(

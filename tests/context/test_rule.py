@@ -329,6 +329,7 @@ rules = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(threads(), rules)
 def test_clearing_keeps_ids_and_pairs_saves_tokens_and_is_done_once(items: list[dict], rule: dict):
@@ -366,7 +367,7 @@ def test_a_thread_of_a_thousand_calls_is_cleared_in_a_moment():
         items += ran(f"c{number}", exec_text("z" * 2_000 + str(number)), cmd=f"cat src/file{number % 90}.py")
     times = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         _, report = compress_by_rule(
             items,
             clear_tool_inputs=True,
@@ -375,7 +376,7 @@ def test_a_thread_of_a_thousand_calls_is_cleared_in_a_moment():
             old_images=3,
             clear_thinking="all",
         )
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     print(f"{min(times) * 1000:.1f} ms, {report}")
     assert report.cleared_tool_uses == 997
     assert min(times) < 0.2  # measured: a tenth of that

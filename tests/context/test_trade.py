@@ -217,12 +217,14 @@ SIMULATION = bench_module("context_cost")
 GRID = bench_module("context_grid")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", SIMULATION.TASKS, ids=lambda task: task.name)
 def test_the_hybrid_policy_is_never_much_dearer_than_the_better_of_the_others(task):
     costs = {policy: SIMULATION.cost(task, policy, Prices())[0] for policy in SIMULATION.POLICIES}
     assert costs["hybrid"] <= 1.05 * min(costs["append_only"], costs["edit"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cached", [0.0, 0.5])
 @pytest.mark.parametrize("task", SIMULATION.TASKS[:3:2], ids=lambda task: task.name)
 def test_other_discounts_cost_it_little_more(task, cached: float):
@@ -232,6 +234,7 @@ def test_other_discounts_cost_it_little_more(task, cached: float):
     assert costs["hybrid"] <= 1.1 * min(costs["append_only"], costs["edit"])
 
 
+@pytest.mark.slow
 def test_the_policies_do_differ():
     first, talkative = SIMULATION.TASKS[0], SIMULATION.TASKS[2]
     assert SIMULATION.cost(first, "edit", Prices())[0] < 0.7 * SIMULATION.cost(first, "append_only", Prices())[0]
@@ -240,6 +243,7 @@ def test_the_policies_do_differ():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(15))
 def test_whenever_a_task_ends_the_hybrid_policy_has_not_lost_to_append_only(part: int):
     """1,008 settings, each with every length it could have had: prices, triggers, windows, pauses, kinds of tasks."""
@@ -251,6 +255,7 @@ def test_whenever_a_task_ends_the_hybrid_policy_has_not_lost_to_append_only(part
         assert found.to_better <= 1.3, setting.name
 
 
+@pytest.mark.slow
 def test_sizes_cost_what_items_cost():
     """The grid's threads are sizes; here one is played with real items and the real rule, too."""
     task = SIMULATION.TASKS[5]

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -375,7 +376,10 @@ class Terminal:
     """An interactive shell on a terminal of its own, in which "$S" is `spindle sandbox`."""
 
     def __init__(self, run: Run) -> None:
-        env = {**run.env, "PS1": "[prompt]", "TERM": "dumb", "S": " ".join(run.command), "HISTFILE": ""}
+        short = Path(run.cwd).parent / "S"
+        short.write_text(f'#!/bin/sh\nexec {shlex.join(run.command)} "$@"\n')
+        short.chmod(0o755)
+        env = {**run.env, "PS1": "[prompt]", "TERM": "dumb", "S": str(short), "HISTFILE": ""}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(run.cwd)
@@ -414,7 +418,7 @@ def terminal(sandbox: Run) -> Iterator[Terminal]:
 
 
 def test_an_interactive_program_has_the_terminal(terminal: Terminal) -> None:
-    terminal.type("$S sh -c 'stty size; read answer; echo got=$answer; exit 3'\n")
+    terminal.type("\"$S\" sh -c 'stty size; read answer; echo got=$answer; exit 3'\n")
     terminal.until("31 97\r\n")
     terminal.type("hello\n")
     terminal.until("got=hello")
@@ -425,7 +429,7 @@ def test_an_interactive_program_has_the_terminal(terminal: Terminal) -> None:
 
 def test_ctrl_c_is_for_the_program_which_may_go_on(terminal: Terminal) -> None:
     script = 'trap "echo caught; exit 5" INT; echo rea""dy; while :; do sleep 0.05; done'
-    terminal.type(f"$S sh -c '{script}'\n")
+    terminal.type(f"\"$S\" sh -c '{script}'\n")
     terminal.until("ready\r\n")
     terminal.type("\x03")
     terminal.until("caught")
@@ -435,7 +439,7 @@ def test_ctrl_c_is_for_the_program_which_may_go_on(terminal: Terminal) -> None:
 
 
 def test_ctrl_c_ends_a_program_that_does_not_care(terminal: Terminal) -> None:
-    terminal.type("$S sh -c 'echo rea\"\"dy; exec sleep 60'\n")
+    terminal.type('"$S" sh -c \'echo rea""dy; exec sleep 60\'\n')
     terminal.until("ready\r\n")
     terminal.type("\x03")
     terminal.until("[prompt]")
@@ -444,7 +448,7 @@ def test_ctrl_c_ends_a_program_that_does_not_care(terminal: Terminal) -> None:
 
 
 def test_a_job_can_be_stopped_and_continued(terminal: Terminal) -> None:
-    terminal.type("$S sh -c 'echo rea\"\"dy; sleep 1; read answer; echo got=$answer'\n")
+    terminal.type('"$S" sh -c \'echo rea""dy; sleep 1; read answer; echo got=$answer\'\n')
     terminal.until("ready\r\n")
     terminal.type("\x1a")
     terminal.until("Stopped")
@@ -457,7 +461,7 @@ def test_a_job_can_be_stopped_and_continued(terminal: Terminal) -> None:
 
 
 def test_a_job_in_the_background_waits_for_the_terminal(terminal: Terminal) -> None:
-    terminal.type("set -b\n$S sh -c 'read answer; echo got=$answer' &\n")
+    terminal.type("set -b\n\"$S\" sh -c 'read answer; echo got=$answer' &\n")
     terminal.until("Stopped")
     terminal.type("fg\n")
     terminal.until("read answer")
@@ -467,7 +471,7 @@ def test_a_job_in_the_background_waits_for_the_terminal(terminal: Terminal) -> N
 
 
 def test_a_program_behind_a_pipe_can_still_ask_the_person(terminal: Terminal) -> None:
-    terminal.type("echo piped | $S sh -c 'cat; echo as\"\"k; read answer </dev/tty; echo got=$answer' | cat\n")
+    terminal.type('echo piped | "$S" sh -c \'cat; echo as""k; read answer </dev/tty; echo got=$answer\' | cat\n')
     terminal.until("piped\r\nask\r\n")
     terminal.type("yes\n")
     terminal.until("got=yes")
@@ -475,7 +479,7 @@ def test_a_program_behind_a_pipe_can_still_ask_the_person(terminal: Terminal) ->
 
 
 def test_a_shell_inside_has_jobs_of_its_own(terminal: Terminal) -> None:
-    terminal.type("PS1=[inner] $S bash --norc --noprofile --noediting -i\n")
+    terminal.type('PS1=[inner] "$S" bash --norc --noprofile --noediting -i\n')
     start = terminal.until("\n[inner]")
     assert "no job control" not in start
     terminal.type("sleep 60\n")

@@ -91,7 +91,8 @@ def test_a_whole_session_leaves_no_secret_behind(run: Any, server: FakeServer, h
     (workspace / ".env").write_text(f"AWS={KEY_ID}\nGH={GITHUB}\nname = 1\n")
     (workspace / "id.pem").write_text(PRIVATE_KEY)
     remote = f"https://bot:{REMOTE}@git.example/x.git"
-    subprocess.run(["git", "-C", str(workspace), "remote", "add", "origin", remote], check=True)
+    with (workspace / ".git/config").open("a") as config:
+        config.write(f'[remote "origin"]\n\turl = {remote}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n')
     patch = "*** Begin Patch\n*** Update File: .env\n@@\n-name = 1\n+name = 2\n*** End Patch"
     half = len(TOKEN) // 2
 

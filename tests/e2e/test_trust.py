@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer
+from repository import make_repository
 
 WORDS = "WORDS OF THE PROJECT"
 
@@ -18,7 +19,7 @@ def project(folder: Path, *, is_repository: bool = True) -> Path:
     (folder / ".codex").mkdir(parents=True)
     (folder / ".codex/config.toml").write_text(f'developer_instructions = "{WORDS}"\n')
     if is_repository:
-        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        make_repository(folder)
     return folder
 
 
@@ -80,6 +81,6 @@ def test_a_project_file_that_is_a_link_out_of_an_untrusted_folder_is_not_read(is
     trusted = project(tmp_path / "trusted")
     evil = tmp_path / "evil"
     evil.mkdir()
-    subprocess.run(["git", "init", "-q", str(evil)], check=True)
+    make_repository(evil)
     (evil / ".codex").symlink_to(trusted / ".codex")
     assert not is_heard(evil, str(trusted))

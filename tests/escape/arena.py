@@ -190,28 +190,39 @@ class Arena:
         }
 
     def __enter__(self) -> Self:
+        with _removing:
+            _OPEN.add(self)
         self.build()
         self.host.open()
         self._give_away()
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The trees stay until `remove_all`: no other command's launcher shall find the files of sockets gone that the
-        # kernel has just listed. That it survives this too is a test of its own.
         self.host.close()
-        _FINISHED.append((self.root, self.slash_tmp))
         for path in Path("/dev/shm").glob(f"{self.stamp}*"):
             path.unlink()
+        with _removing:
+            _OPEN.discard(self)
+            _FINISHED.append((self, _OPEN.copy()))
+        remove_finished()
 
 
-_FINISHED: list[tuple[Path, Path]] = []
+_OPEN: set[Arena] = set()
+_FINISHED: list[tuple[Arena, set[Arena]]] = []
+"""Arenas whose trees still stand, and those that were open when they were left. The trees stay until these are left
+too: no other command's launcher shall find the files of sockets gone that the kernel has just listed. That it survives
+this as well is a test of its own."""
+_removing = threading.Lock()
 
 
-def remove_all() -> None:
-    """Throw the finished arenas away."""
-    for folder in (folder for folders in _FINISHED for folder in folders):
-        shutil.rmtree(folder, ignore_errors=True)
-    _FINISHED.clear()
+def remove_finished() -> None:
+    """Throw away the arenas that nobody can see any more; a moment each, instead of minutes at the end."""
+    with _removing:
+        due = [arena for arena, others in _FINISHED if not others & _OPEN]
+        _FINISHED[:] = [(arena, others) for arena, others in _FINISHED if others & _OPEN]
+    for arena in due:
+        for folder in (arena.root, arena.slash_tmp):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(path: Path, text: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent.parent / "src")]
 from escape import conftest  # noqa: E402
-from escape.arena import KINDS, Arena, User, inherited, remove_all  # noqa: E402
+from escape.arena import KINDS, Arena, User, inherited, remove_finished  # noqa: E402
 from escape.case import ATTACKS, WORKS  # noqa: E402
 from escape.drive import Watched, is_due, mode_words, run_bare, runner_words, spindle  # noqa: E402
 
@@ -90,7 +90,7 @@ def main() -> None:
                     print(f"    {name}: {what[:160]}")
     finally:
         shutil.rmtree(stage)
-        remove_all()
+        remove_finished()
 
 
 if __name__ == "__main__":

@@ -33,12 +33,15 @@ assert ATTACKS
 
 
 @pytest.fixture(scope="session")
-def battery(request: pytest.FixtureRequest) -> Iterator[Battery]:
+def battery(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Battery]:
     stage = Path(tempfile.mkdtemp(prefix="escape-stage-", dir="/var/tmp"))
     stage.chmod(0o755)
     shutil.copytree(HERE, stage / "escape", ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run(["chmod", "-R", "a+rX", str(stage)], check=True)
-    battery = Battery(stage, find_users())
+    base = tmp_path_factory.getbasetemp()
+    shelf = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "escape-shelf"
+    shelf.mkdir(exist_ok=True)
+    battery = Battery(stage, find_users(), shelf)
     for item in request.session.items:  # what will be asked for is begun now, a few runs at a time
         begin = FORESEEN.get(getattr(item, "originalname", ""))
         if begin and isinstance(item, pytest.Function) and item.callspec.params["user"] in battery.users:

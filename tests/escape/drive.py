@@ -7,18 +7,21 @@ and `hook`, a command of the user's that the agent runs by itself.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pickle
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from escape.arena import KINDS, SYSTEM_PATH, Arena, User, inherited, remove_all
+from escape.arena import KINDS, SYSTEM_PATH, Arena, User, inherited, remove_finished
 from escape.case import ATTACKS, MODES, WORKS, Attack
 from escape.judge import difference, heard, mounted, snapshot, survives
 from fake_server import FakeServer, Received, Turn, call, message, turn
@@ -92,16 +95,20 @@ class Watched(Arena):
 
 
 class Battery:
-    """Runs each combination once and keeps what came out; several at a time when it knows what will be asked."""
+    """Runs each combination once and keeps what came out; several at a time when it knows what will be asked.
 
-    def __init__(self, stage: Path, users: dict[str, User]) -> None:
+    `shelf` is a folder that all processes of one test run have in common: what one has found the others read.
+    """
+
+    def __init__(self, stage: Path, users: dict[str, User], shelf: Path) -> None:
         self.stage, self.users = stage, users
+        self._shelf = shelf
         self._runs: dict[tuple[Any, ...], Future[Any]] = {}
         self._pool = ThreadPoolExecutor(3)
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
-        remove_all()
+        remove_finished()
 
     def attack(self, user: str, mode: str, way: str) -> Future[Outcome]:
         """The attacks that `mode` promises to block, run as `user` through `way`."""
@@ -118,8 +125,24 @@ class Battery:
     def _once(self, run: Callable[..., Any], *what: str) -> Future[Any]:
         key = (run.__name__, *what)
         if key not in self._runs:
-            self._runs[key] = self._pool.submit(run, *what)
+            self._runs[key] = self._pool.submit(self._shared, run, *what)
         return self._runs[key]
+
+    def _shared(self, run: Callable[..., Any], *what: str) -> Any:
+        """What `run` finds, here or in the process that came first."""
+        place = self._shelf / ".".join((run.__name__, *what))
+        with open(f"{place}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if place.exists():
+                return pickle.loads(place.read_bytes())
+            started = time.monotonic()
+            found = run(*what)
+            if os.environ.get("ESCAPE_TIMES"):
+                print(f"{place.name}: {time.monotonic() - started:.1f} s", file=sys.__stderr__)
+            aside = Path(f"{place}.new")
+            aside.write_bytes(pickle.dumps(found))
+            aside.rename(place)
+            return found
 
     def _attack(self, user: str, mode: str, way: str) -> Outcome:
         outcome = Outcome()

@@ -20,6 +20,7 @@ from escape.arena import Arena
 from escape.drive import Agent, Battery, mode_words, spindle
 from escape.judge import difference, snapshot
 from fake_server import FakeServer, call
+from repository import needs_git
 
 USERS = ("root", "user") if os.getuid() == 0 else ("user",)
 Make = Callable[..., Arena]
@@ -137,6 +138,7 @@ def test_a_workspace_with_a_strange_name_is_fenced_in_too(make: Make, server: Fa
     assert not (arena.outside / "new").exists()
 
 
+@needs_git
 def test_git_works_in_a_workspace_that_is_a_folder_of_a_repository(make: Make) -> None:
     """What keeps a `.git` from being made in the workspace must not hide the one above it."""
     arena = make("absent")
@@ -216,7 +218,7 @@ def test_a_daemon_that_goes_away_meanwhile_keeps_no_command_from_running(make: M
 
 def test_connections_that_hang_do_not_keep_the_next_command_waiting(make: Make, server: FakeServer) -> None:
     arena = make()
-    python = arena.user.python
+    python = shlex.quote(arena.user.python)
     hang = "import socket,threading,time\ns=socket.socket(socket.AF_UNIX); s.bind('full.sock'); s.listen(0)\n"
     hang += "def c():\n o=socket.socket(socket.AF_UNIX); o.connect('full.sock'); time.sleep(9)\n"
     hang += "[threading.Thread(target=c,daemon=True).start() for _ in range(60)]; time.sleep(1); print('hung')"
@@ -274,8 +276,8 @@ def test_a_command_whose_calls_all_hang_leaves_room_for_others(make: Make, serve
         outputs = run(
             arena,
             server,
-            command(f"{arena.user.python} -c {shlex.quote(hang)}", yield_time_ms=2000),
-            command(f"{arena.user.python} -c {shlex.quote(work)}", 2),
+            command(f"{shlex.quote(arena.user.python)} -c {shlex.quote(hang)}", yield_time_ms=2000),
+            command(f"{shlex.quote(arena.user.python)} -c {shlex.quote(work)}", 2),
         )
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -308,7 +310,7 @@ def test_two_commands_of_one_session_talk_by_a_unix_socket(make: Make, server: F
     )
     listen += "c=s.accept()[0]; c.sendall(b'hel'+b'lo'); c.close(); import time; time.sleep(3)"
     connect = "import socket; s=socket.socket(socket.AF_UNIX); s.connect('own.sock'); print(s.recv(9))"
-    python = arena.user.python
+    python = shlex.quote(arena.user.python)
     outputs = run(
         arena,
         server,
@@ -337,7 +339,7 @@ print("as it should be")
 def test_a_program_learns_who_sends_and_may_then_have_datagrams(make: Make) -> None:
     """As browsers do. A process that has sent, ended, and whose status still waits, is no obstacle."""
     arena = make()
-    with sandbox(arena, f"{arena.user.python} -c {shlex.quote(SENDS)}") as process:
+    with sandbox(arena, f"{shlex.quote(arena.user.python)} -c {shlex.quote(SENDS)}") as process:
         assert process.communicate(timeout=30)[0] == b"as it should be\n"
 
 
@@ -473,6 +475,7 @@ def test_nothing_is_left_in_a_workspace_without_a_repository(make: Make) -> None
     assert {folder: names(folder) for folder in before} == before
 
 
+@needs_git
 def test_a_repository_that_a_person_makes_meanwhile_is_kept(make: Make) -> None:
     arena = make("absent")
     with sandbox(arena, "echo on; sleep 1.5") as process:

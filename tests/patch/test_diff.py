@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repository import needs_git
 from spindle.patch.diff import TurnDiffTracker, unified_diff
 
 
@@ -83,6 +84,7 @@ def test_the_turn_diff_spans_from_the_first_state_to_the_last():
 TEXT = st.lists(st.sampled_from(["a", "b", "c", "", "d\r"]), max_size=12).map("\n".join)
 
 
+@needs_git
 @settings(max_examples=30, deadline=None)
 @given(old=TEXT, new=TEXT)
 def test_git_can_apply_a_turn_diff(tmp_path_factory, old: str, new: str):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from repository import needs_git
 from spindle.policy.approval import Allow, Ask, Refuse, decide_command
 from spindle.policy.commands import is_dangerous, is_known_safe, parse_command, safe_environment
 from spindle.policy.shell_tree import parse
@@ -172,6 +173,7 @@ def test_talking_about_destruction_is_not_destruction(script: str) -> None:
     assert not is_dangerous(bash(script))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["cat <<E", "cat <<E <<-F", "echo $((1<<2))", "`", "$(", '"$('])
 def test_a_long_script_is_read_in_reasonable_time(line: str) -> None:
     script = "\n".join(f"{line}{number}" for number in range(10_000))
@@ -255,6 +257,7 @@ def test_what_cannot_be_parsed_is_opaque_and_no_error(script: str) -> None:
     is_dangerous(bash(script))
 
 
+@needs_git
 def test_safe_git_runs_no_program_that_a_repository_names(tmp_path: Path) -> None:
     run = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True)
     run(["git", "init", "-q", "."])
@@ -278,6 +281,7 @@ def test_a_link_with_a_harmless_name_is_not_safe(tmp_path: Path) -> None:
     assert not is_known_safe([str(tmp_path / "cat"), "touch", "f"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     [

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from spindle.policy.commands import is_dangerous, is_known_safe, parse_command, split_command
 from spindle.protocol.quote import shell_quote
 
+pytestmark = pytest.mark.slow
+
 PAYLOADS = [
     *(
         "rm -rf x",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,6 +20,8 @@ SIGNED = (
 
 
 def git(folder: Path, *words: str, stdin: str | None = None) -> str:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     line = ["git", "-c", "user.name=x", "-c", "user.email=a@b", "-c", "core.fsmonitor=false", *words]
     return subprocess.run(

@@ -78,6 +78,7 @@ def limit_may_read(limit: SandboxPolicy, cwd: str, env: dict[str, str], path: st
     return boundary_of(limit, cwd=cwd, env=env, home="").may_read(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(own=either, cwd=folders, limit=either, limit_cwd=folders)
 @example(own=writes("w"), cwd="w/a", limit=writes("w/a"), limit_cwd="w/.git")

@@ -91,6 +91,7 @@ def test_what_allows_is_not_looked_for_behind_wrappers() -> None:
     assert decide("make > f") == Allow(sandboxed=True)
 
 
+@pytest.mark.slow
 def test_more_than_can_be_looked_at_asks() -> None:
     script = "\n".join(f"run{number}" for number in range(10_000))
     assert commands_within(["bash", "-lc", script]) is None

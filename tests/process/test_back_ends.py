@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ from spindle.process.sandbox import landlock, survey
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
 
+PYTHON = shlex.quote(sys.executable)
 LANDLOCK = Fence(backend="landlock")
 needs_landlock = pytest.mark.skipif(
     landlock.unusable(landlock.abi()) is not None, reason="this kernel has no Landlock of use"
@@ -119,7 +121,7 @@ async def test_the_agents_commands_run_behind_landlock_when_the_user_accepted_it
 )
 async def test_calls_that_lead_outside_are_refused(say: Say, code: str, words: str) -> None:
     whole = f"import ctypes, os, resource, socket; OUTER = {os.getpid()}; {code}"
-    status, said = await say(f"{sys.executable} -c {whole!r}" if "'" not in code else f'{sys.executable} -c "{whole}"')
+    status, said = await say(f"{PYTHON} -c {shlex.quote(whole)}")
     assert status != 0 and words in said
 
 
@@ -142,7 +144,7 @@ async def test_a_program_sets_its_own_limits_and_has_pairs_of_sockets(say: Say) 
         "os.sched_setaffinity(0, os.sched_getaffinity(0)); socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); "
         "socket.socketpair(); print(os.nice(0))"
     )
-    assert await say(f'{sys.executable} -c "{code}"') == (0, "1\n")
+    assert await say(f"{PYTHON} -c {shlex.quote(code)}") == (0, "1\n")
 
 
 @needs_landlock
@@ -184,7 +186,7 @@ for one in (sender, socket.socketpair(type=socket.SOCK_DGRAM)[0]):
     box.setblocking(False)
     refused = "Operation not permitted\n"
     try:
-        said = await say(f"{sys.executable} own.py")
+        said = await say(f"{PYTHON} own.py")
         assert said == (0, f"own socket\n{refused}own letter\n{refused}{refused}")
         with pytest.raises(BlockingIOError):
             box.recv(9)

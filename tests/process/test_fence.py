@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from spindle.process.sandbox.guards import Guards
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
 
+PYTHON = shlex.quote(sys.executable)
 WRITE = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True)
 READ = SandboxPolicy(mode="read-only")
 Reach = Callable[..., Boundary]
@@ -185,7 +187,7 @@ except OSError:
     pass
 print(born)
 """
-ALLOCATES = "x = bytearray(400 << 20); print('got it')"
+ALLOCATES = "x = bytearray(400 << 20); print('got', 'it')"
 
 
 async def test_processes_and_memory_are_limited_when_wanted(table: ProcessTable, reach: Reach, folder: Path) -> None:
@@ -194,10 +196,10 @@ async def test_processes_and_memory_are_limited_when_wanted(table: ProcessTable,
     (folder / "forks.py").write_text(FORKS)
     (folder / "allocates.py").write_text(ALLOCATES)
     free, tight = reach(WRITE), reach(WRITE, Fence(pids_max=20, memory_max=200 << 20))
-    assert await said(table, "python3 forks.py", free, folder) == "60\n"
-    assert await said(table, "python3 allocates.py", free, folder) == "got it\n"
-    assert 1 < int((await said(table, "python3 forks.py", tight, folder)).strip() or 2) < 20
-    assert "got it" not in await said(table, "python3 allocates.py", tight, folder)
+    assert await said(table, f"{PYTHON} forks.py", free, folder) == "60\n"
+    assert await said(table, f"{PYTHON} allocates.py", free, folder) == "got it\n"
+    assert 1 < int((await said(table, f"{PYTHON} forks.py", tight, folder)).strip() or 2) < 20
+    assert "got it" not in await said(table, f"{PYTHON} allocates.py", tight, folder)
 
 
 def test_a_limit_without_control_groups_is_the_shells(monkeypatch: pytest.MonkeyPatch) -> None:

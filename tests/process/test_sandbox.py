@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -273,7 +274,7 @@ async def test_a_launcher_inside_a_root_cannot_be_replaced(table: ProcessTable, 
     folders = [launcher.rsplit("/", depth)[0] for depth in range(launcher.count("/") - 1)]
     # A folder that is a mount can be written in, but not be moved away.
     test = '[ -w "$path" ] && ! mountpoint -q "$path" && echo "$path"'
-    script = f"[ -w {launcher} ] && echo it; for path in {' '.join(folders)}; do {test}; done; echo end"
+    script = f"[ -w {shlex.quote(launcher)} ] && echo it; for path in {shlex.join(folders)}; do {test}; done; echo end"
     assert await said(table, command(script, policy)) == "end\n"
 
 

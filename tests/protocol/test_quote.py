@@ -47,6 +47,7 @@ def test_a_row_of_selectors_after_one_letter_is_a_message_in_disguise() -> None:
     assert visible("م\u200c\u200d") == "م\u200c\\u{200D}"
 
 
+@pytest.mark.slow
 def test_no_code_point_alone_comes_through_unseen() -> None:
     unseen = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
     through = [

@@ -6,12 +6,14 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 PATIENCE_S = 50.0
+REPOSITORY = Path(__file__).parents[2]
 
 
 class Done:
@@ -162,6 +164,27 @@ def on_small_disk(folder: Path, kilobytes: int, copy: Path) -> list[str]:
         f"cp -a {disk} {before} && mount -t tmpfs -o size={kilobytes}k,mode=700 none {disk} && "
         f'cp -a {before}/. {disk} && {{ "$@"; code=$?; cp -a {disk} {kept}; exit $code; }}'
     )
+
+
+def with_empty_temp_folders(listing: Path, keep: Sequence[Path]) -> list[str]:
+    """A wrapper that empties the shared temp folders, and writes what was put there in the meantime into `listing`.
+
+    What is in `keep` stays, and so do the programs under test, wherever they lie.
+    """
+    empty = ("/tmp", "/dev/shm")
+    roots = {Path(os.path.realpath(path)) for path in (*keep, REPOSITORY, sys.prefix, sys.base_prefix)}
+    kept = sorted(path for path in roots if str(path).startswith(tuple(f"{folder}/" for folder in empty)))
+    kept = [path for path in kept if not any(other in path.parents for other in kept)]
+    stages = {shlex.quote(str(path)): f"/mnt/{number}" for number, path in enumerate(kept)}
+    steps = ["mount -t tmpfs none /mnt"]
+    steps += [f"mkdir {stage} && mount --bind {path} {stage}" for path, stage in stages.items()]
+    steps += [f"mount -t tmpfs none {folder}" for folder in empty]
+    steps += [f"mkdir -p {path} && mount --bind {stage} {path}" for path, stage in stages.items()]
+    pruned = "".join(f"-path {path} -prune -o " for path in stages)
+    look = f"find {' '.join(empty)} -mindepth 1 {pruned}-print"
+    told = shlex.quote(str(listing))
+    steps += [f"{look} > /mnt/before", f'{{ "$@"; code=$?; {look} | grep -vxFf /mnt/before > {told}; exit $code; }}']
+    return in_own_mounts(" && ".join(steps))
 
 
 def on_read_only_disk(folder: Path) -> list[str]:

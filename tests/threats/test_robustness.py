@@ -13,9 +13,11 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -61,6 +63,7 @@ from threats.cli import (
 )
 from threats.engine import outputs
 
+PYTHON = shlex.quote(sys.executable)
 MIB = 1024 * 1024
 SHORT_IDLE = ("-c", "model_providers.fake.stream_idle_timeout_ms=700")
 ONE_TRY = ("-c", "model_providers.fake.stream_max_retries=0", "-c", "model_providers.fake.request_max_retries=0")
@@ -952,7 +955,7 @@ def test_only_the_clock_module_reads_the_wall_clock_for_the_rest() -> None:
 
 # ---- many processes, much memory -------------------------------------------------------------------
 
-FORKS = """python3 -c '
+FORKS = f"""{PYTHON} -c '
 import os, time
 made = 0
 for _ in range(400):
@@ -960,11 +963,11 @@ for _ in range(400):
         made += 1 if os.fork() else time.sleep(1) or os._exit(0)
     except OSError:
         pass
-print("made", made)
+print("made", made, flush=True)
 os.kill(0, 9)
 '"""
 GIBIBYTE = (
-    'python3 -c \'b = bytearray(1 << 30); b[::4096] = b"x" * (1 << 18); print("held", len(b) >> 20)\' 2>&1 | tail -1'
+    f'{PYTHON} -c \'b = bytearray(1 << 30); b[::4096] = b"x" * (1 << 18); print("held", len(b) >> 20)\' 2>&1 | tail -1'
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from spindle.protocol.clock import SystemClock
 from spindle.protocol.settings import SandboxPolicy
 from spindle.tools import searching
 from spindle.tools.grep_files import GrepFiles
+from spindle.tools.patterns import with_portable_groups
 from spindle.tools.searching import find_files, ripgrep
 from spindle.tools.tool import Truncation
 from spindle.workspace.shell import Shell
@@ -258,6 +260,46 @@ async def test_settings_of_the_user_for_ripgrep_change_nothing(bench: Bench, tmp
     finally:
         await table.aclose()
     assert found == [f"{bench.folder}/f.txt"]
+
+
+OLD_RIPGREP = """#!/bin/sh
+for word; do
+    case $word in *'(?<'*) echo 'regex parse error: unrecognized flag' >&2; exit 2 ;; esac
+done
+case $* in *'(?P<word>le )'*) printf '%s\\0' "$PWD/b.ts" ;; *) exit 1 ;; esac
+"""
+
+
+async def test_an_older_ripgrep_of_the_system_is_not_preferred_and_understands_named_groups(bench: Bench):
+    make(bench.folder, {"b.ts": "needle two\n"})
+    old = bench.folder.parent / "rg"
+    old.write_text(OLD_RIPGREP)
+    old.chmod(0o755)
+    ours = Path(sys.executable).with_name("rg")
+    assert ripgrep([str(old)]) == str(ours if ours.exists() else old)
+    assert await search(bench, str(old), "(?<word>le )two") == ["b.ts"]
+
+
+@pytest.mark.parametrize(
+    ("written", "portable"),
+    [
+        ("(?<a>x)(?<b>y)", "(?P<a>x)(?P<b>y)"),
+        ("(?P<a>x)", "(?P<a>x)"),
+        (r"\(?<a", r"\(?<a"),
+        (r"\\(?<a>x)", r"\\(?P<a>x)"),
+        ("(?<=a)(?<!b)c", "(?<=a)(?<!b)c"),
+        ("[(?<a]", "[(?<a]"),
+        ("[](?<a](?<b>c)", "[](?<a](?P<b>c)"),
+        ("[^](?<a](?<b>c)", "[^](?<a](?P<b>c)"),
+        ("[a[(?<b](?<c](?<d>e)", "[a[(?<b](?<c](?P<d>e)"),
+        (r"[\](?<a](?<b>c)", r"[\](?<a](?P<b>c)"),
+        ("](?<a>b)", "](?P<a>b)"),
+        ("(?<a\n", "(?P<a\n"),
+        ("\\", "\\"),
+    ],
+)
+def test_named_groups_are_written_as_every_engine_knows_them(written: str, portable: str):
+    assert with_portable_groups(written) == portable
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from repository import make_repository, needs_git
 from spindle.tools.ignore_rules import IgnoreFile, Ignores
 
 PATHS = ["a", "b.o", "build/x", "build/y.o", "src/a", "src/build/x", "src/deep/a.o", "a b", "x.txt", "[z]"]
@@ -20,7 +21,7 @@ PATHS += ["!bang", "#hash"]
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
-    subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)
+    make_repository(folder)
     for path in PATHS:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text("")
@@ -72,6 +73,7 @@ LINES = st.one_of(
 )
 
 
+@needs_git
 @settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(LINES, min_size=1, max_size=4))
 def test_the_same_files_are_ignored_as_by_git(repository: Path, lines: list[str]):
@@ -79,6 +81,7 @@ def test_the_same_files_are_ignored_as_by_git(repository: Path, lines: list[str]
     assert ignored_by_us(repository) == ignored_by_git(repository)
 
 
+@needs_git
 def test_deeper_files_have_the_last_word(repository: Path):
     (repository / ".gitignore").write_text("*.o\n")
     (repository / "src" / "deep" / ".gitignore").write_text("!a.o\n")

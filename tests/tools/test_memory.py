@@ -177,6 +177,7 @@ def test_empty_folders_go_with_their_last_note(notes: MemoryFolder):
     assert [name for name in os.listdir(notes.root) if name != ".lock"] == []
 
 
+@pytest.mark.slow
 def test_notes_are_bounded(notes: MemoryFolder):
     notes.create("full.md", "x" * FILE_BYTES)
     assert refusal(notes, "create", "more.md", "x" * (FILE_BYTES + 1)) == (

@@ -8,6 +8,7 @@ import os
 import tempfile
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,8 @@ from spindle.protocol.ops import (
     UserTurn,
 )
 from spindle.thread.rollout import RolloutData, read_rollout
+
+pytestmark = pytest.mark.slow
 
 PLAN = {"plan": [{"step": "a", "status": "pending"}]}
 

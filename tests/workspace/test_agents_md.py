@@ -105,7 +105,7 @@ def ordinary_user() -> Iterator[None]:
 
 
 def test_a_file_without_read_permission_is_named_and_left_out(ordinary_user: None):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # where everybody may make one
         os.makedirs(f"{folder}/.git")
         os.makedirs(f"{folder}/sub")
         (Path(folder) / "AGENTS.md").touch(mode=0o000)

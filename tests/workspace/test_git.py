@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from repository import make_repository
 from spindle.workspace.git import GitFacts, find_repository, find_root, git_facts, strip_credentials
 
 
 def git(folder: Path, *args: str) -> str:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(folder), *args]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "repo"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
+    folder = make_repository(tmp_path / "repo")
+    (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
     return folder
 
 

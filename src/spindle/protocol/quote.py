@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from functools import cache
 
 _LONG_ROW = r"((?:\\u\{[0-9A-F]+\}){16})(?:\\u\{[0-9A-F]+\})+"
+_ALWAYS_ESCAPED = "\\x00-\\x08\\x0b\\x0e-\\x1f\\x7f\u200b\u2060-\u206f\U000e0000-\U000e00ff"
+"""Hidden characters that no spelling needs. Rows of them are shortened first: a file may have millions."""
+_LONG_HIDDEN_ROW = f"([{_ALWAYS_ESCAPED}]{{17}})[{_ALWAYS_ESCAPED}]+"
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
 
@@ -57,7 +60,8 @@ def reveal(document: str) -> tuple[str, list[int]]:
     lines = rest.split("\n")
     if not _hidden().search(rest.replace("\r", "").replace("\f", "")):
         return document, []
-    shown = [_hidden().sub(lambda found: found[0] if found[0] in "\r\f" else _escaped(found), line) for line in lines]
+    shown = [re.sub(_LONG_HIDDEN_ROW, r"\1", line) for line in lines]
+    shown = [_hidden().sub(lambda found: found[0] if found[0] in "\r\f" else _escaped(found), line) for line in shown]
     shown = [re.sub(_LONG_ROW, r"\1…", line) for line in shown]
     changed = [number for number, (old, new) in enumerate(zip(lines, shown, strict=True), 1) if old != new]
     return (mark + "\n".join(shown) if changed else document), changed

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from spindle.tools.ignore_rules import Globs, Ignores
+from spindle.tools.patterns import with_portable_groups
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -114,8 +115,7 @@ def has_match(test: re.Pattern[str], name: str, folder: int) -> bool:
 
 def _in_python(pattern: str) -> str:
     r"""Named groups and the end of the text are written otherwise here: `(?<name>…)` and `\z`."""
-    pattern = re.sub(r"(?<!\\)\(\?<(?![=!])", "(?P<", pattern)
-    return re.sub(r"(?<!\\)\\z", r"\\Z", pattern)
+    return re.sub(r"(?<!\\)\\z", r"\\Z", with_portable_groups(pattern))
 
 
 if __name__ == "__main__":

