@@ -100,6 +100,7 @@ def set_up(tmp_path: Path) -> Path:
         'case "$1 $2 $3" in\n'
         '"-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp scripts/spindle "$3/bin" ;;\n'
         '"-I -m pip") case $4 in install) . ./pip ;; esac ;;\n'
+        '"-m pip "*) echo "pip without -I would see the packages of others" >&2; exit 1 ;;\n'
         f'*) exec "{sys.executable}" "$@" ;;\n'
         "esac\n"
     )
