@@ -45,6 +45,7 @@ class Program:
     command: tuple[str, ...]
     model: str
     version: str
+    is_spindle: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class Bench:
         folder = self.scratch / "sandboxed"
         folder.mkdir(exist_ok=True)
         options: dict[str, Any] = {"env": environment(home, self.scratch), "cwd": folder, "check": True}
-        if program.name == "spindle":
+        if program.is_spindle:
             python = Path(program.command[0]).parent / "python"
             words = [str(python), str(HERE / "sandboxed_true.py"), str(count), str(self.scratch)]
             done = subprocess.run(words, stdout=subprocess.PIPE, text=True, **options)

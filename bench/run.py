@@ -1,8 +1,10 @@
 """Measure Spindle against the native Codex on this machine.
 
-    python bench/run.py [--quick] [--codex PATH] [--spindle PATH] [--only SCENARIO]... [--write]
+    python bench/run.py [--quick] [--codex PATH] [--spindle PATH] [--before PATH] [--only SCENARIO]... [--write]
 
-Prints medians and ratios; `--write` puts the table into docs/performance.md. Needs nothing but the standard library.
+Prints medians and ratios. With `--before`, the `spindle` of another checkout takes its turns in the same run, and a
+second table says what the change between the two did. `--write` puts the first table into docs/performance.md. Needs
+nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ def main() -> int:
     arguments = parse()
     sizes = QUICK if arguments.quick else Sizes()
     spindle = arguments.spindle.split()
-    programs = [Program("spindle", tuple(spindle), arguments.model, version_of(tuple(spindle)))]
+    programs = [Program("spindle", tuple(spindle), arguments.model, version_of(tuple(spindle)), is_spindle=True)]
+    if arguments.before:
+        before = tuple(arguments.before.split())
+        programs.append(Program("before", before, arguments.model, version_of(before), is_spindle=True))
     codex = None if arguments.alone else find_codex(arguments.codex)
     if codex is not None:
         programs.append(Program("codex", (codex,), arguments.codex_model, version_of((codex,))))
@@ -43,6 +48,8 @@ def main() -> int:
     table, passed = render(readings, sizes)
     text = f"{describe(programs, sizes)}\n\n{table}\n"
     print(text)
+    if arguments.before:
+        print(render_change(readings["before"], readings["spindle"]))
     if arguments.write:
         write_page(text)
         say(f"written to {PAGE.relative_to(REPOSITORY)}")
@@ -54,6 +61,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smaller numbers, a minute instead of ten")
     parser.add_argument("--spindle", default=str(REPOSITORY / ".venv/bin/spindle"), help="the command to measure")
     parser.add_argument("--codex", help="the Codex to compare with (default: the one on PATH)")
+    parser.add_argument("--before", help="the `spindle` of another checkout, to see what a change does")
     parser.add_argument("--alone", action="store_true", help="measure Spindle without a comparison")
     parser.add_argument("--model", default="gpt-5.2-codex", help="the model slug for Spindle")
     parser.add_argument("--codex-model", default="gpt-5.5", help="a slug the compared Codex knows")
@@ -92,6 +100,20 @@ def render(readings: dict[str, Readings], sizes: Sizes) -> tuple[str, bool]:
         cells = [row.label.format(**names), show(mine, row), show(other, row), shown_ratio, limit(row.must, row)]
         lines.append("| " + " | ".join([*cells, limit(row.aim, row), verdict]) + " |")
     return "\n".join(lines), passed
+
+
+def render_change(before: Readings, after: Readings) -> str:
+    """Each row before and after a change, both from this run: the median, and the best reading, which says more of the
+    program and less of whatever else the machine did."""
+    lines = ["| what | before | after | median | best |", "|---|--:|--:|--:|--:|"]
+    for key, readings in after.items():
+        old = before.get(key)
+        if not old or not median(old) or not min(old):
+            continue
+        ratios = (median(readings) / median(old), min(readings) / min(old))
+        cells = [f"{median(old):.4g}", f"{median(readings):.4g}", *(f"{ratio - 1:+.1%}" for ratio in ratios)]
+        lines.append(f"| {key} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def judge(row: Judged, mine: float | None, ratio: float | None) -> str:

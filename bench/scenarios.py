@@ -148,7 +148,7 @@ def parallel(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> No
 
 def interrupts(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
     """Through protocol v1, which only Spindle speaks; the slowest of all states counts."""
-    if program.name != "spindle":
+    if not program.is_spindle:
         return
     slowest = max(time_interrupt(bench, program, state) for state in STATES)
     into.setdefault("interrupt", []).append(slowest * 1000)
@@ -164,7 +164,7 @@ LONG_THREAD = 1000
 
 def shorter(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
     """Compaction and clearing by rule, our own CPU. The best of a few: what else the machine does is not ours."""
-    if program.name != "spindle":
+    if not program.is_spindle:
         return
     for name, readings in bench.time_own(program, LONG_THREAD).items():
         into.setdefault(name, []).append(min(readings))
