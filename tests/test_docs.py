@@ -208,7 +208,9 @@ def texts_of_the_program() -> str:
                 texts.append("".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.append(node.value)
-    return "\n".join([*texts, (REPOSITORY / "scripts" / "prepare-venv").read_text()])
+    return "\n".join(
+        [*texts, *((REPOSITORY / "scripts" / name).read_text() for name in ("prepare-venv", "set-up-step"))]
+    )
 
 
 def test_messages_that_are_quoted_are_messages_of_the_program() -> None:

@@ -99,9 +99,9 @@ def test_words_are_seen_while_they_stream_and_stay_after_ctrl_c(watch: Watch, se
 
 
 def test_thinking_is_seen_while_it_streams(watch: Watch, server: FakeServer) -> None:
-    server.script(turn(reasoning("**Weighing** it"), hang_after=4))
+    server.script(turn(reasoning("**Weighing** all"), hang_after=4))
     with watch("exec", "hi") as screen:
-        screen.until("  **Weighing** it", "thinking", "working")
+        screen.until("  **Weighing** all", "thinking", "working")
         screen.until_gone("working 0s")  # the time goes on although nothing happens
         screen.press("\x03")
         assert screen.wait() == 1 and "Weighing" not in screen.text

@@ -214,7 +214,10 @@ def test_get_path_and_names_and_models(start: Any, server: FakeServer) -> None:
     proto.send("n", "set_thread_name", name="my thread")
     assert proto.until("thread_name_updated")[-1]["msg"]["thread_name"] == "my thread"
     proto.send("m", "list_models")
-    assert "gpt-5.2-codex" in [model["slug"] for model in proto.until("list_models_response")[-1]["msg"]["models"]]
+    slugs = [model["slug"] for model in proto.until("list_models_response")[-1]["msg"]["models"]]
+    assert "gpt-6.1-sol" in slugs and "gpt-5.2-codex" not in slugs, (
+        "models of today's Codex; earlier ones need no mention"
+    )
 
 
 def test_rollback_forgets_the_last_turn(start: Any, server: FakeServer) -> None:

@@ -262,7 +262,7 @@ def test_the_demo_runs_nothing_bare_and_says_so(sandbox: Run, spindle_cmd: list[
     done = sandbox("--mode", "workspace-write", *spindle_cmd, "demo", "--fast")
     assert done.returncode == 1
     assert "sandbox: none. Bubblewrap cannot start a sandbox here (" in done.stdout
-    assert "exited -1 in " in done.stdout
+    assert done.stdout.count("did not run:") >= 2
     assert "exited 1 in " not in done.stdout and "succeeded in " not in done.stdout
 
 

@@ -1126,7 +1126,9 @@ def test_ctrl_c_on_a_terminal_gives_it_back_as_it_was(terminal: Terminal) -> Non
     assert time.monotonic() - started < 20
     shown = terminal.read()
     assert terminal.is_as_it_was()
-    assert b"\x1b[?" not in shown, "modes that somebody would have to switch off again"
+    modes = re.findall(rb"\x1b\[\?([0-9;]+)([hl])", shown)
+    assert set(modes) <= {(b"7", b"l"), (b"7", b"h")}, "modes that somebody would have to switch off again"
+    assert not modes or modes[-1] == (b"7", b"h"), "long lines are no longer broken"
     assert shown.rfind(b"\x1b[0m") >= shown.rfind(b"\x1b[3"), "colours that nobody ended"
 
 

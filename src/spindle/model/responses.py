@@ -251,7 +251,7 @@ class ResponsesClient:
             names = model_names(await self._json("GET", "/models", b"", MODEL_LIST_TIMEOUT_S, MODEL_LIST_MAX_BYTES))
         if not names and (self._provider.is_openai or self._provider.requires_openai_auth):
             with suppress(SpindleError):
-                names = tuple(model.slug for model in Catalog.load(self._catalog_path).listed)
+                names = tuple(model.slug for model in Catalog.load(self._catalog_path).named)
         return names
 
     # ---- the rest ------------------------------------------------------------------------------------
