@@ -8,7 +8,7 @@ from typing import Any
 
 from spindle.config.keys import FEATURES, KEYS, PROFILE
 from spindle.config.kinds import Layer, Table, check_layer, describe, dotted, idle_keys, resolve_path
-from spindle.config.policies import Policies, defaults_for, resolve_policies
+from spindle.config.policies import Policies, Requirements, defaults_for, read_requirements, resolve_policies
 from spindle.config.project_layer import (
     drop_forbidden,
     drop_loosening,
@@ -18,7 +18,6 @@ from spindle.config.project_layer import (
 )
 from spindle.config.protective import refuse_what_protects
 from spindle.config.providers import build_providers, choose_provider
-from spindle.config.requirements import Requirements, read_requirements
 from spindle.config.schema import Config
 from spindle.config.sources import merge, overrides_layer, read_layer, read_text, resolve_home
 from spindle.config.spindle_table import build_spindle

@@ -7,10 +7,33 @@ from typing import Any
 
 import msgspec
 
-from spindle.config.requirements import Requirements
+from spindle.config.sources import read_layer
 from spindle.config.trust import Trust
 from spindle.errors import ConfigError
 from spindle.protocol.settings import SandboxPolicy
+
+
+class Requirements(msgspec.Struct, frozen=True, kw_only=True):
+    """The administrator's limits; None = there is none."""
+
+    file: str = ""
+    approval_policies: tuple[str, ...] | None = None
+    """Strictest first."""
+    sandbox_modes: tuple[str, ...] | None = None
+    """Strictest first."""
+    profiles: Mapping[str, bool] | None = None
+    search_modes: tuple[str, ...] | None = None
+    login_shell: bool = True
+
+    def search_mode(self, wanted: str, *, is_full_access: bool) -> str:
+        if self.search_modes is None:
+            return wanted
+        if is_full_access and "live" not in self.search_modes:
+            return "disabled"  # with full access even what is cached is asked for live
+        return wanted if wanted in self.search_modes else self.search_modes[0]
+
+    def allows_profile(self, name: str) -> bool:
+        return self.profiles is None or self.profiles.get(name, False)
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,3 +127,13 @@ def _within(key: str, value: str, allowed: tuple[str, ...] | None, file: str, wa
         return value
     warnings.append(f"{key} = {value!r} is not allowed by {file}; using {allowed[0]!r}")
     return allowed[0]
+
+
+def read_requirements(system_dir: str) -> Requirements:
+    """The administrator's limits on this machine."""
+    layer = read_layer(f"{system_dir}/requirements.toml")
+    if layer is None:
+        return Requirements()
+    from spindle.config.requirements import requirements_of  # few machines have any
+
+    return requirements_of(layer)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from spindle.config.kinds import BOOL, STRINGS, Kind, Layer, Table, check_layer, dotted
-from spindle.config.sources import read_layer
+from spindle.config.policies import Requirements
 from spindle.errors import ConfigError
 from spindle.protocol.settings import SANDBOX_MODES, STRICT_TO_LOOSE
 
@@ -57,34 +54,8 @@ _NOT_KEPT = frozenset(
 _SEARCH_MODES = ("disabled", "cached", "live")
 
 
-class Requirements(msgspec.Struct, frozen=True, kw_only=True):
-    """The administrator's limits; None = there is none."""
-
-    file: str = ""
-    approval_policies: tuple[str, ...] | None = None
-    """Strictest first."""
-    sandbox_modes: tuple[str, ...] | None = None
-    """Strictest first."""
-    profiles: Mapping[str, bool] | None = None
-    search_modes: tuple[str, ...] | None = None
-    login_shell: bool = True
-
-    def search_mode(self, wanted: str, *, is_full_access: bool) -> str:
-        if self.search_modes is None:
-            return wanted
-        if is_full_access and "live" not in self.search_modes:
-            return "disabled"  # with full access even what is cached is asked for live
-        return wanted if wanted in self.search_modes else self.search_modes[0]
-
-    def allows_profile(self, name: str) -> bool:
-        return self.profiles is None or self.profiles.get(name, False)
-
-
-def read_requirements(system_dir: str) -> Requirements:
-    """The limits in force on this machine. Raises ConfigError for one that cannot be kept."""
-    layer = read_layer(f"{system_dir}/requirements.toml")
-    if layer is None:
-        return Requirements()
+def requirements_of(layer: Layer) -> Requirements:
+    """The limits of an administrator's file. Raises ConfigError for one that cannot be kept."""
     check_layer(layer, _KEPT, lambda *_: None)
     for key in layer.values:
         if key in _NOT_KEPT:

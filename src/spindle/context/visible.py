@@ -192,8 +192,9 @@ def _pairing(items: Sequence[Item]) -> list[int | Item]:
             if index in claimed:
                 run.append((claimed[index], index))
             continue
-        order += _by_call(run)
-        run = []
+        if run:
+            order += _by_call(run)
+            run = []
         order.append(index)
         if not is_call(item):
             continue
@@ -210,6 +211,8 @@ def _pairing(items: Sequence[Item]) -> list[int | Item]:
 
 def _by_call(run: list[tuple[int, int | Item]]) -> list[int | Item]:
     """Neighbouring outputs in the order of their calls: a program that was killed may have left them in another."""
+    if len(run) == 1:
+        return [run[0][1]]
     return [step for _, step in sorted(run, key=lambda placed: placed[0])]
 
 

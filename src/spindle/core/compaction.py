@@ -29,7 +29,7 @@ from spindle.errors import ModelError, StreamDropped
 from spindle.model.client import Completed, ItemDone, TurnState
 from spindle.prompt.snapshot import ContextSnapshot, initial_context
 from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted, Msg, Warning
-from spindle.protocol.items import Item, decode_json, encode_json, item_text
+from spindle.protocol.items import Item, decode_own, encode_json, item_text
 from spindle.protocol.request import Request
 from spindle.protocol.settings import ThreadSettings
 
@@ -232,7 +232,7 @@ class _Summariser:
             tools=request.tools if keeps_tools else _NO_TOOLS,
         )
         self.fixed_tokens = tokens_of_bytes(len(request.instructions) + len(self._request.tools))
-        self.items: list[Item] = [decode_json(raw) for raw in request.input]
+        self.items: list[Item] = [decode_own(raw) for raw in request.input]
         # What was sent before is sent with the same bytes, for the sake of the provider's cache.
         self._raw = {id(item): raw for item, raw in zip(self.items, request.input, strict=True)}
 

@@ -199,7 +199,7 @@ class Decoder:
         return item_id, [ItemAdded(empty, item_id)]
 
 
-_tag = json_reader(_Tag, MAX_FOREIGN_DEPTH)
+_tag = json_reader(_Tag, is_walked=False)
 _delta = msgspec.json.Decoder(_Delta).decode  # there are many of them, and none of its members can be nested
 _item = json_reader(_ItemEvent, MAX_FOREIGN_DEPTH)
 _response = json_reader(_ResponseEvent, MAX_FOREIGN_DEPTH)

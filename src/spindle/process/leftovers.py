@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 PREFIX = "unfinished-"
 """How the names of such lists begin, in `spindle/` below the agent's home."""
-_TEMPORARY = re.compile(r"\.spindle-[0-9a-f]{16}\.tmp")
 _LONGEST_PATH = 1 << 16
 
 
@@ -68,7 +66,9 @@ def recover(home: str) -> None:
 
 
 def _remove(path: str) -> None:
-    if _TEMPORARY.fullmatch(os.path.basename(path)):
+    import re  # only after a crash
+
+    if re.fullmatch(r"\.spindle-[0-9a-f]{16}\.tmp", os.path.basename(path)):
         try:
             if stat.S_ISREG(os.lstat(path).st_mode):
                 os.unlink(path)

@@ -26,6 +26,8 @@ of ours or of a library, can walk through."""
 T = TypeVar("T")
 
 _decode = msgspec.json.Decoder().decode
+decode_own = _decode
+"""Read JSON that we encoded: how deep it is nested was looked at when it came in."""
 
 
 def decode_json(data: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
@@ -44,16 +46,22 @@ def decode_foreign(data: bytes | str) -> Any:
     return decode_json(data, MAX_FOREIGN_DEPTH)
 
 
-def json_reader(kind: type[T], max_depth: int = MAX_DEPTH) -> Callable[[bytes | str], T]:
-    """What reads JSON of one shape, and raises as `decode_json` does."""
-    decode = msgspec.json.Decoder(kind).decode
+def json_reader(kind: type[T], max_depth: int = MAX_DEPTH, *, is_walked: bool = True) -> Callable[[bytes | str], T]:
+    """What reads JSON of one shape, and raises as `decode_json` does.
+
+    Where its fields are looked at but never walked through (`is_walked` false), their depth is nobody's trouble.
+    """
+    decode: Callable[[bytes | str], T] | None = None
 
     def read(data: bytes | str) -> T:
+        nonlocal decode
         try:
+            if decode is None:
+                decode = msgspec.json.Decoder(kind).decode  # not before it is used: start-up has no use for most
             value = decode(data)
         except RecursionError as error:
             raise _too_deep(max_depth) from error
-        if _is_nested(data, max_depth):
+        if is_walked and _is_nested(data, max_depth):
             # What has a shape of its own below the top is as deep as that shape.
             fields = msgspec.structs.astuple(value) if isinstance(value, msgspec.Struct) else (value,)
             if _is_deeper(list(fields), max_depth):
@@ -64,7 +72,9 @@ def json_reader(kind: type[T], max_depth: int = MAX_DEPTH) -> Callable[[bytes | 
 
 
 def _is_nested(data: bytes | str, depth: int) -> bool:
-    """Whether it could be nested deeper than that. Quick: no JSON is deeper than it has brackets."""
+    """Whether it could be nested deeper than that. Quick: each level has two brackets."""
+    if len(data) <= 2 * depth:
+        return False
     if isinstance(data, str):
         return data.count("{") + data.count("[") > depth
     return data.count(b"{") + data.count(b"[") > depth

@@ -9,11 +9,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from spindle.protocol.items import Item, call_id_of, decode_json, is_call, is_output, json_reader, output_for
+
+if TYPE_CHECKING:
+    from typing import Protocol, TypeVar
+
+    class HasItem(Protocol):
+        @property
+        def item(self) -> Item: ...
+
+    class Line(Protocol):
+        @property
+        def kind(self) -> str: ...
+        @property
+        def raw(self) -> bytes: ...
+
+    Given = TypeVar("Given", bound=HasItem)
+    AnyLine = TypeVar("AnyLine", bound=Line)
 
 KIND = "spindle_outputs"
 """The line's kind. Programs that do not know it read the outputs in the order in which they became known."""
@@ -27,22 +43,7 @@ class AllAnswered(msgspec.Struct, frozen=True):
     """How many items were recorded since, that call included."""
 
 
-class HasItem(Protocol):
-    @property
-    def item(self) -> Item: ...
-
-
-class Line(Protocol):
-    @property
-    def kind(self) -> str: ...
-    @property
-    def raw(self) -> bytes: ...
-
-
-Given = TypeVar("Given", bound=HasItem)
-AnyLine = TypeVar("AnyLine", bound=Line)
-
-_decode_line = json_reader(AllAnswered)
+_decode_line = json_reader(AllAnswered, is_walked=False)
 
 
 def in_call_order(batch: Sequence[Given]) -> tuple[list[Given], list[Given]]:

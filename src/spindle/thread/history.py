@@ -360,8 +360,11 @@ class History:
             self._is_counted = False
             self.compacted_tokens, self._awaits_count = 0, True
         elif event.type == "token_count":
-            info = Record("event_msg", bytes(event.info)).payload
-            if info:
+            try:
+                info = decode_json(bytes(event.info))
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return
+            if isinstance(info, dict) and info:
                 self._fold_count(info)
         elif event.type == "thread_rolled_back":
             mark = self._bookmarks.get(event.spindle_bookmark) if event.spindle_bookmark else None

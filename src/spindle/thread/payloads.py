@@ -42,7 +42,7 @@ class BookmarkLine(msgspec.Struct):
     response_id: str
 
 
-decode_event = json_reader(EventHead)
-decode_compacted = json_reader(Compacted)
+decode_event = json_reader(EventHead, is_walked=False)
+decode_compacted = json_reader(Compacted, is_walked=False)
 decode_world_state = json_reader(WorldState)
-decode_bookmark = json_reader(BookmarkLine)
+decode_bookmark = json_reader(BookmarkLine, is_walked=False)

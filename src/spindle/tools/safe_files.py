@@ -14,7 +14,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spindle.process.leftovers import listed, temporary_name
 from spindle.thread.private_files import write_all
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -165,6 +164,8 @@ def _put(
         made = os.fstat(unnamed).st_mode & 0o777
         if current is None and _name(unnamed, name, folder):
             return made
+        from spindle.process.leftovers import listed, temporary_name  # most that use this module only read
+
         # Nothing gives a file a name that is taken; for an instant it needs another.
         temporary = temporary_name()
         with listed(f"{where}/{temporary}", home):
@@ -178,6 +179,8 @@ def _put_by_name(
     name: str, folder: int, content: bytes, current: os.stat_result | None, mode: int, where: str, home: str | None
 ) -> int:
     """The same where files need a name from the start: write beside the file and rename over it."""
+    from spindle.process.leftovers import listed, temporary_name  # most that use this module only read
+
     temporary = temporary_name()
     with listed(f"{where}/{temporary}", home):
         try:

@@ -18,7 +18,6 @@ from spindle.assembly import SessionRequest, open_session
 from spindle.core.session import Session
 from spindle.errors import ConfigError, SpindleError, UsageError
 from spindle.frontends import standard_streams
-from spindle.frontends.exec.files import check_images, check_output, read_schema, write_last_message
 from spindle.frontends.launch import (
     config_from,
     image_items,
@@ -72,12 +71,21 @@ def read_args(parsed: Parsed, words: list[str]) -> ExecArgs:
     return ExecArgs(action=action, thread=thread, last=last, prompt=rest[0] if rest else None, options=parsed)
 
 
+def check_files(parsed: Parsed) -> dict[str, object] | None:
+    """Look at the files the line names, before a request is paid for; the result is the output schema."""
+    if not any(key in parsed.values for key in ("image", "output_last_message", "output_schema")):
+        return None
+    from spindle.frontends.exec import files  # few lines name any
+
+    files.check_images(parsed.many("image"))
+    files.check_output(parsed.value("output_last_message"))
+    return files.read_schema(parsed.value("output_schema"))
+
+
 def run(parsed: Parsed, words: list[str]) -> int:
     """Run one prompt and give the exit code."""
     args = read_args(parsed, words)
-    check_images(parsed.many("image"))
-    check_output(parsed.value("output_last_message"))
-    schema = read_schema(parsed.value("output_schema"))
+    schema = check_files(parsed)
     prompt = read_prompt(args)
     config = config_from(parsed, headless=True)
     bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
@@ -181,8 +189,10 @@ async def drive(request: SessionRequest, turn: UserTurn, args: ExecArgs) -> int:
     finally:
         printer.close()
     code = signals.exit_code if signals.caught is not None else int(failed)
-    is_written = write_last_message(args.options.value("output_last_message"), last_message)
-    code = code or int(not is_written)
+    if (path := args.options.value("output_last_message")) is not None:
+        from spindle.frontends.exec.files import write_last_message  # few lines name a file
+
+        code = code or int(not write_last_message(path, last_message))
     printer.finish(last_message)
     session.submit(Submission("", Shutdown()))
     await actor
