@@ -9,6 +9,7 @@ from spindle.frontends.completion.places import (
     Place,
     Values,
     all_valued_options,
+    filled,
     names_with_value,
     places,
     values_of,
@@ -88,10 +89,7 @@ def script() -> str:
         ),
         "TABLES": "\n".join(_table(place) for place in known),
     }
-    text = _FRAME
-    for name, part in parts.items():
-        text = text.replace(f"@{name}@", part)
-    return text
+    return filled(_FRAME, parts)
 
 
 def _step(place: Place) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from spindle.config.keys import FEATURES
@@ -101,3 +103,10 @@ def all_valued_options() -> list[Option]:
     """Options with something to offer as their value, one for each spelling set."""
     found = {option.names: option for place in places() for option in place.options if takes_value(option)}
     return [option for option in found.values() if values_of(option) != Values()]
+
+
+def filled(frame: str, parts: Mapping[str, str]) -> str:
+    """A script whose gaps, `@NAME@`, are filled."""
+    for name, part in parts.items():
+        frame = frame.replace(f"@{name}@", part)
+    return frame

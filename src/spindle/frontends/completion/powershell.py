@@ -5,6 +5,7 @@ from __future__ import annotations
 from spindle.frontends.completion.places import (
     Place,
     all_valued_options,
+    filled,
     names_with_value,
     places,
     values_of,
@@ -90,10 +91,7 @@ def script() -> str:
         "OPTIONS": "\n".join(f"        {_quoted(place.path)} = @({_options(place)})" for place in known),
         "VERBATIM": ", ".join(_quoted(place.path) for place in known if place.is_verbatim),
     }
-    text = _FRAME
-    for name, part in parts.items():
-        text = text.replace(f"@{name}@", part)
-    return text
+    return filled(_FRAME, parts)
 
 
 def _commands(place: Place) -> str:
