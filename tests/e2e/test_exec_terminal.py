@@ -203,7 +203,7 @@ def test_a_job_can_be_stopped_and_continued(
     env = {**environment, "PS1": "[prompt]", "HISTFILE": "", "S": " ".join(spindle_cmd)}
     with Screen(shell, cwd=workspace, env={**env, "TERM": "xterm", "LANG": "C.UTF-8"}) as screen:
         screen.until("[prompt]")
-        screen.press("$S exec --yolo hi\n")
+        screen.press('"$S" exec --yolo hi\n')
         screen.until("  │ up\n• working")
         screen.press("\x1a")
         screen.until("Stopped")
@@ -224,7 +224,7 @@ def test_a_job_in_the_background_does_not_draw(
     env = {**environment, "PS1": "[prompt]", "HISTFILE": "", "S": " ".join(spindle_cmd)}
     with Screen(shell, cwd=workspace, env={**env, "TERM": "xterm", "LANG": "C.UTF-8"}) as screen:
         screen.until("[prompt]")
-        screen.press("$S exec --yolo hi </dev/null &\n")
+        screen.press('"$S" exec --yolo hi </dev/null &\n')
         screen.until("exec echo up")
         (workspace / "go").touch()
         screen.until("the end", "to go on")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, TextIO
 
-    from typing_extensions import Buffer
-
 LAST_WRITE_S = 1.0
 """After a signal: how long what is being written may still take to be read."""
 
@@ -40,7 +38,7 @@ class WholeWriter(io.RawIOBase):
         self.given_up: int | None = None
         """The signal after which nothing more was written."""
 
-    def write(self, data: Buffer, /) -> int:
+    def write(self, data: Any, /) -> int:
         with memoryview(data).cast("B") as view:
             size = len(view)
             if self.given_up is not None:
