@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import shlex
 import signal
@@ -269,6 +270,16 @@ def test_the_demo_runs_nothing_bare_and_says_so(sandbox: Run, spindle_cmd: list[
 # ---- signals and lifetime --------------------------------------------------------------------------
 
 
+def wait_until_caught(pid: int, number: signal.Signals) -> None:
+    """On a busy machine the command may be heard before the process that started it is ready to pass signals on."""
+    deadline = time.monotonic() + PATIENCE_S
+    while sys.platform == "linux" and time.monotonic() < deadline:
+        caught = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+        if caught is None or int(caught[1], 16) >> (number - 1) & 1:
+            return
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_for_us_is_for_the_command(sandbox: Run, number: signal.Signals) -> None:
     name = number.name.removeprefix("SIG")
@@ -276,6 +287,7 @@ def test_a_signal_for_us_is_for_the_command(sandbox: Run, number: signal.Signals
     with sandbox.start("bash", "-c", script) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
+        wait_until_caught(process.pid, number)
         process.send_signal(number)
         # Its children get the signal too, as on a terminal, and the shell may say so.
         assert process.stdout.read().splitlines()[-1] == "farewell"
