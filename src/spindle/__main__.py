@@ -26,6 +26,7 @@ def main() -> int:
     gc.set_threshold(100_000, 20, 50)
     # msgspec takes typing_extensions where another package brought it along; Python has all of it, several ms faster.
     sys.modules.setdefault("typing_extensions", None)  # pyright: ignore[reportArgumentType]
+    _load_uuid()
     try:
         from spindle.frontends.cli import main as run_command_line
     except KeyboardInterrupt:
@@ -34,6 +35,21 @@ def main() -> int:
     if sys.modules["typing_extensions"] is None:
         del sys.modules["typing_extensions"]
     return run_command_line()
+
+
+def _load_uuid() -> None:
+    """Load `uuid`, which msgspec needs, without the large module that it only asks for the system's name."""
+    if "platform" in sys.modules or not sys.platform.startswith("linux"):
+        return
+    stand_in = type(sys)("platform")
+    stand_in.system = lambda: "Linux"
+    sys.modules["platform"] = stand_in
+    try:
+        import uuid  # noqa: F401
+    except Exception:
+        sys.modules.pop("uuid", None)  # another Python asks for more; it gets the real module with msgspec
+    finally:
+        del sys.modules["platform"]
 
 
 def run() -> None:

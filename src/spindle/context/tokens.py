@@ -25,7 +25,7 @@ def estimate_tokens(item: Item | bytes) -> int:
     if isinstance(item, bytes):
         if b'"input_image"' not in item and b'"encrypted_content"' not in item:
             return tokens_of_bytes(len(item))
-        decoded = decode_json(item)
+        decoded = decode_json(item, None)
         if not isinstance(decoded, dict):
             return tokens_of_bytes(len(item))
         item = decoded

@@ -30,13 +30,16 @@ decode_own = _decode
 """Read JSON that we encoded: how deep it is nested was looked at when it came in."""
 
 
-def decode_json(data: bytes | str, max_depth: int = MAX_DEPTH) -> Any:
-    """Read JSON. Raises `msgspec.DecodeError`, also for what is nested too deep; `UnicodeError` for what is no text."""
+def decode_json(data: bytes | str, max_depth: int | None = MAX_DEPTH) -> Any:
+    """Read JSON. Raises `msgspec.DecodeError`, also for what is nested too deep; `UnicodeError` for what is no text.
+
+    Without `max_depth`: for values that are looked at and never walked through.
+    """
     try:
         value = _decode(data)
     except RecursionError as error:
-        raise _too_deep(max_depth) from error
-    if _is_nested(data, max_depth) and _is_deeper(value, max_depth):
+        raise _too_deep(max_depth or MAX_DEPTH) from error
+    if max_depth is not None and _is_nested(data, max_depth) and _is_deeper(value, max_depth):
         raise _too_deep(max_depth)
     return value
 
