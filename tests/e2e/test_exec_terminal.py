@@ -201,6 +201,7 @@ def test_a_job_can_be_stopped_and_continued(
     server.script(turn(call("exec_command", {"cmd": waits_for("go", "echo up; ")}, "c1")), turn(message("the end")))
     shell = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
     env = {**environment, "PS1": "[prompt]", "HISTFILE": "", "S": " ".join(spindle_cmd)}
+    env.pop("CI", None)  # nothing is redrawn there
     with Screen(shell, cwd=workspace, env={**env, "TERM": "xterm", "LANG": "C.UTF-8"}) as screen:
         screen.until("[prompt]")
         screen.press('"$S" exec --yolo hi\n')
@@ -222,6 +223,7 @@ def test_a_job_in_the_background_does_not_draw(
     server.script(turn(call("exec_command", {"cmd": waits_for("go", "echo up; ")}, "c1")), turn(message("the end")))
     shell = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
     env = {**environment, "PS1": "[prompt]", "HISTFILE": "", "S": " ".join(spindle_cmd)}
+    env.pop("CI", None)  # nothing is redrawn there
     with Screen(shell, cwd=workspace, env={**env, "TERM": "xterm", "LANG": "C.UTF-8"}) as screen:
         screen.until("[prompt]")
         screen.press('"$S" exec --yolo hi </dev/null &\n')
