@@ -29,6 +29,7 @@ LAYERS = [
     {"tools"},
     {"core", "config", "auth"},
     {"assembly"},
+    {"api"},
     {"frontends", "sdk"},
     {"__main__"},
 ]

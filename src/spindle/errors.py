@@ -12,6 +12,8 @@
     ├── StreamDropped            the answer broke off; asking again is safe
     ├── ToolError                tell the model, go on with the turn
     │   └── Rejected             policy or a person said no
+    ├── ToolDefinitionError      a function cannot be a tool (also a TypeError)
+    ├── OutputInvalid            the answer does not fit the type that was asked for (also a ValueError)
     ├── McpError                 an MCP server cannot be reached, or does not answer as it should
     ├── PatchError               a patch cannot be read, or does not fit the files
     └── SandboxUnavailable       no sandbox can be started here; nothing was run
@@ -20,6 +22,8 @@ Anything else that is raised is a bug of ours.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 ErrorInfo = str | dict[str, dict[str, int | None]]
 """What kind of failure, for machines: "bad_request", or {"response_stream_disconnected": {"http_status_code": 502}}."""
@@ -108,6 +112,22 @@ class Rejected(ToolError):
     def __init__(self, message: str, *, by_user: bool = False) -> None:
         super().__init__(message)
         self.by_user = by_user
+
+
+class ToolDefinitionError(SpindleError, TypeError):
+    """A function cannot be offered to the model as a tool. Names the function, and what to change."""
+
+
+class OutputInvalid(SpindleError, ValueError):
+    """The model's answer does not fit the type that was asked for.
+
+    `text` is the answer as it came, `result` the `TurnResult` of the turn that gave it.
+    """
+
+    def __init__(self, message: str, *, text: str = "", result: Any = None) -> None:
+        super().__init__(message)
+        self.text = text
+        self.result = result
 
 
 class McpError(SpindleError):

@@ -1,0 +1,1 @@
+"""The Python API: threads and turns in the caller's own process, functions as tools, typed answers."""
