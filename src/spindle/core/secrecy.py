@@ -47,8 +47,8 @@ _FROM_TOOLS = (
 )
 """These quote files and commands: what only looks like a secret is masked in them too."""
 
-_FROM_SERVERS = "mcp_tool_call_end"
-"""So do these, which are known by their tag: their module is loaded with the first server."""
+_FROM_OTHERS = frozenset(("mcp_tool_call_end", "python_tool_call_progress", "python_tool_call_end"))
+"""So do these, which are known by their tag: their modules are loaded with the first server or function."""
 
 _OUTPUT_FIELDS = frozenset(("stdout", "stderr", "aggregated_output", "formatted_output"))
 """What a command printed was masked when it was taken from the command."""
@@ -58,7 +58,7 @@ def masked_msg(msg: Msg, secrets: Secrets) -> Msg:
     """The message without secrets; the same object when it has none."""
     if isinstance(msg, _MASKED_BEFORE):
         return msg
-    if isinstance(msg, _FROM_TOOLS) or msg.__struct_config__.tag == _FROM_SERVERS:
+    if isinstance(msg, _FROM_TOOLS) or msg.__struct_config__.tag in _FROM_OTHERS:
         skipped = _OUTPUT_FIELDS if isinstance(msg, ExecCommandEnd) else frozenset[str]()
         wire, mask = msg_to_wire(msg), secrets.masker()
         masked = {

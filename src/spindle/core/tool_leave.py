@@ -17,6 +17,8 @@ from spindle.protocol.tool_servers import ElicitationRequest
 KIND = "elicitation"
 _MESSAGE_CHARS = 4000
 _ARGUMENTS_CHARS = 2000
+_MCP_REACH = "the server does it with all your rights: the sandbox does not cover MCP servers"
+_FUNCTION_REACH = "the function runs in the program itself, with all its rights: the sandbox does not cover it"
 
 
 class ToolLeave(Asking):
@@ -54,7 +56,7 @@ class ToolLeave(Asking):
                 if answer.word == "approved_for_session":
                     self._grant(tool_grant(tool.server, tool.name, expires="session"))
 
-            what = f"tool {visible(tool.name)} of MCP server {tool.server}"
+            what = f"tool {visible(tool.name)}" + (f" of MCP server {tool.server}" if tool.server else "")
             if not (await self._ask(question, what, put, settle)).is_yes:
                 raise Rejected(USER_REJECTED_TOOL, by_user=True)
             return
@@ -75,12 +77,12 @@ class ToolLeave(Asking):
         return ElicitationRequest(
             server_name=tool.server,
             id=self._call_id,
-            message=f"Use the tool {visible(tool.name)} of the MCP server {tool.server}{why}? Arguments: {shown}",
+            message=f"Use the tool {_owned(tool)}{why}? Arguments: {shown}",
             kind="tool_approval",
             call_id=self._call_id,
             turn_id=self._turn_id,
-            invocation={"server": tool.server, "tool": tool.name, "arguments": arguments},
-            if_approved="the server does it with all your rights: the sandbox does not cover MCP servers",
+            invocation={**({"server": tool.server} if tool.server else {}), "tool": tool.name, "arguments": arguments},
+            if_approved=_MCP_REACH if tool.server else _FUNCTION_REACH,
             available_decisions=[offer["decision"] for offer in offers],
             offers=offers,
         )
@@ -105,3 +107,8 @@ class ToolLeave(Asking):
         if answer.word == "cancel":
             return {"action": "cancel"}
         return {"action": "accept", "content": answer.content or {}} if answer.is_yes else {"action": "decline"}
+
+
+def _owned(tool: RemoteTool) -> str:
+    """The tool and whose it is: a server's, or a function of the program that Spindle runs in."""
+    return f"{visible(tool.name)} of the MCP server {tool.server}" if tool.server else visible(tool.name)
