@@ -28,9 +28,10 @@ LAYERS = [
     {"prompt", "model", "process", "workspace", "mcp"},
     {"tools"},
     {"core", "config", "auth"},
-    {"assembly"},
+    {"features"},
+    {"assembly", "lookback"},
     {"api"},
-    {"frontends", "sdk"},
+    {"frontends"},
     {"__main__"},
 ]
 MODULE_LINES = 500

@@ -1,1 +1,1 @@
-"""The Python API: threads and turns in the caller's own process, functions as tools, typed answers."""
+"""The one door: the Python API, and the layer through which every front end opens and drives threads."""

@@ -41,10 +41,9 @@ BUILT_IN = frozenset(
         *("exec_command", "write_stdin", "shell", "shell_command", "local_shell", "apply_patch", "view_image"),
         *("update_plan", "request_user_input", "web_search", "grep_files", "read_file", "list_dir"),
         *("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"),
-        *("spawn_agent", "send_input", "wait", "close_agent", "resume_agent", "memory", "remember", "recall"),
     )
 )
-"""Names that a function cannot have, whether or not the model is offered these tools."""
+"""Names that no function can have: a model of the thread, now or later, may be offered these tools."""
 
 _MARK = "__spindle_tool__"
 _EVENT_MAX_CHARS = 1024 * 1024
