@@ -28,8 +28,10 @@ LAYERS = [
     {"prompt", "model", "process", "workspace", "mcp"},
     {"tools"},
     {"core", "config", "auth"},
-    {"assembly"},
-    {"frontends", "sdk"},
+    {"features"},
+    {"assembly", "lookback"},
+    {"api"},
+    {"frontends"},
     {"__main__"},
 ]
 MODULE_LINES = 500

@@ -13,7 +13,7 @@ from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.launch import config_from
 from spindle.model.wellformed import is_well_formed
 from spindle.protocol.items import SENT_TYPES
-from spindle.protocol.ops import Compact, Interrupt, OverrideTurnContext, RunUserShellCommand, UserTurn
+from spindle.protocol.ops import Compact, InjectItems, Interrupt, OverrideTurnContext, RunUserShellCommand, UserTurn
 from spindle.protocol.ops import UserInput as SteerInput
 
 MAX_INPUT_CHARACTERS = 1 << 20
@@ -187,8 +187,8 @@ async def inject_items(call: Call, params: InjectItemsParams) -> Wire:
             raise RpcError(f"an item of type {str(kind)[:100]!r} cannot be sent to a model", INVALID_PARAMS)
         if not is_well_formed(item):
             raise RpcError(f"a member of the {kind} item is missing or of the wrong type", INVALID_PARAMS)
+    thread.submit(InjectItems(items=params.items))
     await thread.session.settle()
-    thread.session.thread.append_items(params.items)
     return Nothing()
 
 
