@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spindle.core.deeds import Turns
-from spindle.core.inspection import Inspection, inspect_thread
+from spindle.lookback.deeds import Turns
+from spindle.lookback.inspection import Inspection, inspect_thread
 from spindle.errors import UsageError
 from spindle.model.scripted import calls, drops, fails, patches, says
 from spindle.protocol.items import encode_payload

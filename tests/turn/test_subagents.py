@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spindle.core.inspection import inspect_thread
+from spindle.lookback.inspection import inspect_thread
 from spindle.errors import ToolError
 from spindle.model.scripted import AnyStep, calls, fails, patches, says, waits
 from spindle.protocol.agents import (

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from spindle.core.inspection import Inspection, inspect_thread
+from spindle.lookback.inspection import Inspection, inspect_thread
 from spindle.errors import ThreadError, ThreadNotFound, UsageError
 from spindle.frontends.context.terms import Terms
 from spindle.frontends.launch import home_from, working_folder

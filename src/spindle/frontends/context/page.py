@@ -6,8 +6,8 @@ import os.path
 from collections.abc import Iterable, Sequence
 
 from spindle.context.account import SOURCES, breakdown
-from spindle.core.inspection import Inspection
-from spindle.core.report import ContextReport, RequestReport
+from spindle.lookback.inspection import Inspection
+from spindle.lookback.report import ContextReport, RequestReport
 from spindle.frontends.context.markup import Markup, join, tag
 from spindle.frontends.context.pictures import lost_of, new_of, pictures, share_of, tokens_of
 from spindle.frontends.context.plots import amount, fills, stripes

@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Iterator
 
 from spindle.context.account import SOURCES
-from spindle.core.inspection import Inspection
-from spindle.core.report import ContextReport, RequestReport
+from spindle.lookback.inspection import Inspection
+from spindle.lookback.report import ContextReport, RequestReport
 from spindle.frontends.context.wording import (
     break_words,
     cause_words,
