@@ -16,11 +16,11 @@ from spindle.context.account import Breakdown, breakdown
 from spindle.context.cache import CacheEntry, CacheLedger, RequestParts
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.visible import VisibleFold
+from spindle.core.notes import Notes
+from spindle.errors import UsageError
 from spindle.lookback.deeds import Answers, Turns
 from spindle.lookback.lenient import as_list, cache_entry_in, number_in, seconds_between, text_in, usage_in
-from spindle.core.notes import Notes
 from spindle.lookback.report import VERSION, Break, Cache, ContextReport, RequestReport, sum_up
-from spindle.errors import UsageError
 from spindle.protocol.items import Item, decode_json, encode_payload, is_call, is_output, is_user_input
 from spindle.protocol.request import Prices, TokenUsage
 from spindle.thread.history import Entry, History
