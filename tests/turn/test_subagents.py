@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from spindle.core.inspection import inspect_thread
 from spindle.errors import ToolError
+from spindle.lookback.inspection import inspect_thread
 from spindle.model.scripted import AnyStep, calls, fails, patches, says, waits
 from spindle.protocol.agents import (
     CollabAgentEvent,
