@@ -12,7 +12,7 @@ import pytest
 from spindle.core.inspection import inspect_thread
 from spindle.errors import ToolError
 from spindle.model.scripted import AnyStep, calls, fails, patches, says, waits
-from spindle.protocol.agents import (
+from spindle.protocol.agent_events import (
     CollabAgentEvent,
     CollabAgentSpawnBegin,
     CollabAgentSpawnEnd,

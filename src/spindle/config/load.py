@@ -154,7 +154,7 @@ class _Reader:
         is_on = features.get("hooks", features.get("codex_hooks", FEATURES["hooks"][1]))
         if not is_on or not (self._hook_tables or self._hook_files):
             return ()
-        from spindle.config.hooks import SESSION_FLAGS, HookTable, build_hooks  # only for those who have any
+        from spindle.config.hook_files import SESSION_FLAGS, HookTable, build_hooks  # only for those who have any
 
         tables = [
             HookTable(path=path or SESSION_FLAGS, source=source, table=table)  # pyright: ignore[reportArgumentType]

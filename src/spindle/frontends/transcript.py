@@ -163,7 +163,7 @@ class Transcript:
             return self._line("mcp", tool_call_text(msg, self._paint, self.clip_output, self.signs))
         if not tag.startswith("collab_"):
             return ""
-        from spindle.frontends.agents import agent_text  # with the first sub-agent
+        from spindle.frontends.agent_lines import agent_text  # with the first sub-agent
 
         return self._line("agent", agent_text(msg))
 

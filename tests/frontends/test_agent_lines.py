@@ -6,7 +6,7 @@ from typing import Any
 
 from spindle.frontends.exec.jsonl import JsonlTranslator
 from spindle.frontends.transcript import Transcript
-from spindle.protocol.agents import (
+from spindle.protocol.agent_events import (
     CollabAgentEvent,
     CollabAgentInteractionBegin,
     CollabAgentInteractionEnd,
