@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, call, custom_call, message, reasoning, turn
-from spindle.config.load import load_config
+from spindle.config.load import LoadOptions, load_config
 from spindle.frontends.command_table import EXEC, SPINDLE
 from spindle.frontends.commands import COMMON
 from spindle.frontends.demo.story import FILES, PATCH, PROMPT
@@ -50,7 +50,9 @@ def test_the_configuration_files_that_are_shown_can_be_used(page: str, tmp_path:
         tomllib.loads(block)
         (tmp_path / "config.toml").write_text(block)
         env = {"CODEX_HOME": str(tmp_path)}
-        assert load_config(cwd=str(tmp_path), env=env, system_dir=str(tmp_path / "none"), strict=True).warnings == []
+        strict = LoadOptions(strict=True)
+        found = load_config(cwd=str(tmp_path), env=env, system_dir=str(tmp_path / "none"), options=strict)
+        assert found.warnings == []
 
 
 @pytest.mark.parametrize("page", PAGES)
