@@ -95,8 +95,8 @@ class History:
 
     def __init__(self, writer: RolloutWriter | None = None) -> None:
         self.writer = writer
-        self.guard: Callable[..., bytes] | None = None
-        """`guard(raw, own_only=…)`: takes out of JSON what must not be recorded; `own_only` for a person's own words.
+        self.mask: Callable[..., bytes] | None = None
+        """`mask(raw, own_only=…)`: takes out of JSON what must not be recorded; `own_only` for a person's own words.
 
         Applied to what is appended, never to what was recorded before: a prompt's prefix keeps its bytes.
         """
@@ -202,7 +202,7 @@ class History:
         self.meta = payload
         if self.writer is not None:
             raw = encode_payload(payload)
-            self.writer.append("session_meta", raw if self.guard is None else self.guard(raw))
+            self.writer.append("session_meta", raw if self.mask is None else self.mask(raw))
 
     def append_item(self, item: Item) -> Entry:
         """Record a finished item. The first message of a person makes the rollout file."""
@@ -242,8 +242,8 @@ class History:
 
     def _write_item(self, item: Item) -> tuple[Entry, Record]:
         entry = Entry.of(item)
-        if self.guard is not None:
-            raw = self.guard(entry.raw, own_only=is_user_input(item))
+        if self.mask is not None:
+            raw = self.mask(entry.raw, own_only=is_user_input(item))
             if raw is not entry.raw:
                 entry = Entry.from_bytes(raw) or entry
         return entry, self._write("response_item", entry.raw)
@@ -311,8 +311,8 @@ class History:
             self.writer.close()
 
     def _record(self, kind: str, raw: bytes, *, own_only: bool = False) -> None:
-        if self.guard is not None:
-            raw = self.guard(raw, own_only=own_only)
+        if self.mask is not None:
+            raw = self.mask(raw, own_only=own_only)
         self.records.append(self._write(kind, raw))
 
     def _write(self, kind: str, raw: bytes) -> Record:

@@ -21,7 +21,7 @@ from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.notifications import Note, TurnCompleted
 from spindle.frontends.app_server.objects import Thread, Turn, TurnError, Wire
 from spindle.frontends.app_server.questions import Questions
-from spindle.frontends.app_server.threads import thread_from_meta, turns_of
+from spindle.frontends.app_server.threads import ThreadFacts, thread_from_meta, turns_of
 from spindle.frontends.app_server.translate import Said, Translator
 from spindle.protocol import events
 from spindle.protocol.clock import Clock
@@ -218,15 +218,17 @@ class LoadedThread:
         self._preview = self._preview or preview(history.records) or ""
         return thread_from_meta(
             history.meta,
-            thread_id=self.id,
+            ThreadFacts(
+                id=self.id,
+                path=history.writer.path if history.writer is not None else None,
+                preview=self._preview,
+                updated_at=self._updated_at,
+                cwd=settings.cwd,
+                model=settings.model,
+                effort=settings.effort,
+                provider=settings.model_provider,
+            ),
             status=self.status,
-            preview=self._preview,
-            updated_at=self._updated_at,
-            path=history.writer.path if history.writer is not None else None,
             name=name,
-            cwd=settings.cwd,
-            model=settings.model,
-            effort=settings.effort,
-            provider=settings.model_provider,
             turns=self.turns() if with_turns else (),
         )

@@ -13,11 +13,11 @@ import msgspec
 
 from spindle import __version__
 from spindle.assembly import SessionRequest, open_session
-from spindle.config.load import load_config
+from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
 from spindle.frontends.demo.story import FILES, PROMPT, practice_model
 from spindle.frontends.options import Parsed
-from spindle.frontends.transcript import Transcript
+from spindle.frontends.transcript import Look, Transcript
 from spindle.process.sandbox import backend_of, problem
 from spindle.protocol.events import (
     AgentMessageContentDelta,
@@ -55,7 +55,7 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
         cwd=project,
         env={**os.environ, "CODEX_HOME": home},
         flags={"model": "gpt-5.2-codex", "sandbox_mode": "workspace-write"},
-        headless=True,
+        options=LoadOptions(headless=True),
     )
     say("Spindle demo: a practice model answers from a script; no real model is asked.")
     say("The loop, the tools, the sandbox and the patch are real.")
@@ -67,10 +67,12 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
     events = session.subscribe(skip=(AgentMessageContentDelta,))
     actor = asyncio.ensure_future(session.run())
     transcript = Transcript(
+        Look(
+            color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
+            max_output_lines=SHOWN_OUTPUT_LINES,
+        ),
         version=__version__,
-        color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
         summary=session.settings.summary,
-        max_output_lines=SHOWN_OUTPUT_LINES,
     )
     session.submit(Submission("demo", UserTurn(items=[{"type": "text", "text": PROMPT}])))
     results: dict[str, int] = {}

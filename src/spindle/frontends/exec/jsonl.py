@@ -109,7 +109,7 @@ class JsonlTranslator:
             return [self._completed(item)] if is_over else [{"type": "item.started", "item": item}]
         if not tag.startswith("collab_"):
             return []
-        from spindle.frontends.agents import tool_call_line  # with the first sub-agent
+        from spindle.frontends.agent_lines import tool_call_line  # with the first sub-agent
 
         line = tool_call_line(msg, self._id)
         return [line] if line is not None else []
