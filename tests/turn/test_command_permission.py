@@ -1,4 +1,4 @@
-"""Leave to run or to write, through whole turns: rules, amendments, retries outside, and grants that are taken back."""
+"""Permission to run or to write, through whole turns: rules, amendments, retries outside, grants taken back."""
 
 from __future__ import annotations
 
