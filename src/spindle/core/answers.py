@@ -8,13 +8,8 @@ import msgspec
 
 from spindle.core.usage import context_usage
 from spindle.errors import SpindleError
-from spindle.protocol.events import (
-    ConversationPath,
-    ListGrantsResponse,
-    ListModelsResponse,
-    ListSkillsResponse,
-    Msg,
-)
+from spindle.protocol.answers import ConversationPath, ListGrantsResponse, ListModelsResponse, ListSkillsResponse
+from spindle.protocol.events import Msg
 from spindle.protocol.ops import GetContext, GetPath, ListGrants, ListModels, ListSkills
 
 if TYPE_CHECKING:
