@@ -10,6 +10,7 @@ import pytest
 
 from repository import needs_git
 from spindle.model.scripted import calls, patches, says
+from spindle.protocol.answers import ListGrantsResponse
 from spindle.protocol.events import (
     ApplyPatchApprovalRequest,
     Error,
@@ -18,7 +19,6 @@ from spindle.protocol.events import (
     ExecCommandEnd,
     GrantAdded,
     GrantRevoked,
-    ListGrantsResponse,
     PatchApplyBegin,
     PatchApplyEnd,
     TaskComplete,

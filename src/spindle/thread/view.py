@@ -281,7 +281,8 @@ def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> lis
             return [_Shown([{"type": "context_compacted"}], item, timestamp)]
         case "Plan":
             return [_Shown([event], item, timestamp)]
-    return []
+        case _:
+            return []
 
 
 def _user(

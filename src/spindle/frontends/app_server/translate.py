@@ -270,6 +270,8 @@ class Translator:
                 return self._of_agents(msg, now_ms)
             case "mcp" | "elicitation":
                 return self._of_servers(msg, now_ms)
+            case _:
+                pass
         match msg:
             case RequestUserInput():
                 return self._wait(user_input_put(msg, self._thread_id), None, now_ms)
