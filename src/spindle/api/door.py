@@ -167,7 +167,10 @@ class OpenThread:
         self._session.kill_processes()
 
     async def close(self) -> None:
-        """Stop what runs, flush the record, and end the stream of events. Safe to call twice."""
+        """Stop what runs, flush the record, and end the stream of events. Safe to call twice.
+
+        Raises what ended the thread, if that was not this.
+        """
         if self._actor is None:
             await self._session.aclose()
             if self._owns_stream:
@@ -179,3 +182,5 @@ class OpenThread:
             else:
                 self._actor.cancel()  # no `shutdown_complete`: whoever brought the stream says when it is over
         await asyncio.wait([self._actor])
+        if not self._actor.cancelled():
+            self._actor.result()
