@@ -1,9 +1,12 @@
-"""Events → the JSON lines that today's Codex SDKs parse. Pure: no I/O, no clock."""
+"""Events → the JSON lines that today's Codex SDKs parse. The translation is pure: no I/O, no clock."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from spindle.frontends.exec.printer import Printer, write_out
 from spindle.protocol.events import (
     Error,
     ExecCommandBegin,
@@ -25,6 +28,9 @@ from spindle.protocol.events import (
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import shell_join
 
+if TYPE_CHECKING:
+    from spindle.api.door import OpenThread, SessionRequest
+
 USAGE_KEYS = (
     "input_tokens",
     "cached_input_tokens",
@@ -34,6 +40,20 @@ USAGE_KEYS = (
 )
 
 Line = dict[str, Any]
+
+
+class JsonPrinter(Printer):
+    """JSON lines on stdout, nothing else."""
+
+    is_json = True
+
+    def __init__(self, thread: OpenThread, request: SessionRequest) -> None:
+        self._translator = JsonlTranslator(hide_reasoning=request.config.hide_agent_reasoning)
+        self._translator.set_usage(msgspec.to_builtins(thread.usage))
+
+    def show(self, msg: Msg) -> None:
+        if lines := self._translator.translate(msg):
+            write_out(b"".join(map(encode_line, lines)))
 
 
 class JsonlTranslator:
