@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
+from spindle.protocol.items import encode_payload
+
 if TYPE_CHECKING:
     from spindle.policy.secret_stream import Forms, StreamMasker, TextMasker
 
@@ -187,8 +189,6 @@ class Secrets:
 
 def json_forms(value: str) -> list[bytes]:
     """The inside of the JSON texts that mean `value`."""
-    from spindle.protocol.items import encode_payload
-
     forms = [value.encode("utf-8", "replace"), encode_payload(value)[1:-1]]
     if not value.isascii():
         import json  # few keys have letters that some programs escape

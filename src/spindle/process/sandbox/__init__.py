@@ -53,23 +53,22 @@ def _planned(
 ) -> Launch:
     _hide_this_process()
     if boundary is None or boundary.is_full_access:
-        from spindle.process.sandbox import none
+        from spindle.process.sandbox import none  # only the back end in use is loaded
 
         return none.launch(argv, env)
     if reason is not None:
         raise SandboxUnavailable(reason)
-    # Only the back end that is used is loaded.
     match backend_of(boundary.fence):
         case "landlock":
-            from spindle.process.sandbox import landlock
+            from spindle.process.sandbox import landlock  # only the back end in use is loaded
 
             return landlock.launch(argv, boundary=boundary, env=env)
         case "seatbelt":
-            from spindle.process.sandbox import seatbelt
+            from spindle.process.sandbox import seatbelt  # only the back end in use is loaded
 
             return seatbelt.launch(argv, boundary=boundary, env=env)
         case _:
-            from spindle.process.sandbox import bubblewrap
+            from spindle.process.sandbox import bubblewrap  # only the back end in use is loaded
 
             return bubblewrap.launch(argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
 
@@ -77,7 +76,7 @@ def _planned(
 def _hide_this_process() -> None:
     """Before any command runs: what this process knows, keys among it, is not for commands that run beside it."""
     if sys.platform == "linux":
-        from spindle.process.sandbox import kernel
+        from spindle.process.sandbox import kernel  # loads ctypes, which is slow: not before the first command
 
         kernel.hide_from_other_processes()
 
@@ -109,17 +108,17 @@ def problem_now(fence: Fence) -> str | None:
     """The same without an event loop."""
     match backend_of(fence):
         case "bubblewrap":
-            from spindle.process.sandbox import bubblewrap
+            from spindle.process.sandbox import bubblewrap  # only the back end in use is loaded
 
             reason = bubblewrap.problem()
             return reason if reason is None or fence.backend != "auto" else _with_offer(reason)
         case "landlock":
-            from spindle.process.sandbox import landlock
+            from spindle.process.sandbox import landlock  # only the back end in use is loaded
 
             reason = landlock.problem()
             return reason and f"the Landlock back end cannot be used ({reason}), so nothing was run; {_OTHERWISE}"
         case "seatbelt":
-            from spindle.process.sandbox import seatbelt
+            from spindle.process.sandbox import seatbelt  # only the back end in use is loaded
 
             reason = seatbelt.problem()
             return reason and f"macOS cannot confine commands here ({reason}), so nothing was run; {_OTHERWISE}"

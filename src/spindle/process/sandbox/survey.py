@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -197,8 +198,6 @@ def _bind(listener: socket, folder: str, name: str) -> None:
 
 
 async def _run_trial(mode: SandboxMode, fence: Fence, env: Mapping[str, str], scratch: str) -> set[str]:
-    import socket
-
     inside, home = f"{scratch}/work", f"{scratch}/home"
     os.mkdir(inside)
     os.mkdir(home, 0o700)
