@@ -106,8 +106,8 @@ class EventStream:
 
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
-        self.mask: Callable[[Msg], Msg] | None = None
         self._closed = False
+        self.mask: Callable[[Msg], Msg] | None = None
         """Takes out of a message what nobody is to see."""
 
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
