@@ -22,7 +22,6 @@ from spindle.api.signatures import FunctionSignature, check_name, check_paramete
 from spindle.api.tool_results import Output, model_output, shown_text
 from spindle.api.workers import Outcome, outcome_in_thread, outcome_on_loop
 from spindle.errors import ToolDefinitionError, ToolError
-from spindle.mcp.naming import RemoteTool
 from spindle.protocol.items import decode_foreign
 from spindle.protocol.python_tools import PythonToolCallBegin, PythonToolCallEnd, PythonToolCallProgress
 from spindle.tools.tool import ToolCall, ToolResult
@@ -213,7 +212,7 @@ class PythonTool:
         try:
             values = self._checked(given)
             if await self._is_asked_about(values):
-                await self._permit(given, ctx)
+                await ctx.permission.function(self.name, given)
             shown.begin()
             output = await self._called(values, ctx)
         except ToolError as error:
@@ -247,12 +246,6 @@ class PythonTool:
         arguments = {**self._signature.defaults, **values}
         return bool(await self._awaited(await outcome_in_thread(lambda: approval(arguments), self.name)))
 
-    async def _permit(self, given: dict[str, Any], ctx: CallContext) -> None:
-        """Ask a person, whatever the sandbox is: it does not hold functions."""
-        raw = {"annotations": {"readOnlyHint": True}}  # no words about what a server says of its tool
-        about = RemoteTool(full_name=self.name, server="", name=self.name, description="", schema={}, raw=raw)
-        await ctx.permit_tool(about, given, "prompt")
-
     # ---- the call ------------------------------------------------------------------------------
 
     async def _called(self, values: dict[str, Any], ctx: CallContext) -> Output:
@@ -269,7 +262,7 @@ class PythonTool:
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                return await self._answer(values, ctx.accepts_images)
+                return await self._answer(values, ctx.output.accepts_images)
         except asyncio.CancelledError:
             context.cancelled.set()
             raise

@@ -1,4 +1,4 @@
-"""Ops that only ask: what a session says of itself. Nothing here changes anything."""
+"""Ops with an answer and no turn: what a session says of itself, and the facts a person pins."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ import msgspec
 
 from spindle.core.usage import context_usage
 from spindle.errors import SpindleError
-from spindle.protocol.events import (
-    ConversationPath,
-    ListGrantsResponse,
-    ListModelsResponse,
-    ListSkillsResponse,
-    Msg,
-)
-from spindle.protocol.ops import GetContext, GetPath, ListGrants, ListModels, ListSkills
+from spindle.protocol.answers import ConversationPath, ListGrantsResponse, ListModelsResponse, ListSkillsResponse
+from spindle.protocol.events import Msg, PinsUpdated
+from spindle.protocol.ops import GetContext, GetPath, ListGrants, ListModels, ListSkills, Pin, Unpin
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -40,5 +35,14 @@ def answer(session: Session, op: object) -> Msg:
             writer = thread.history.writer
             path = writer.recorded_path if writer is not None else None
             return ConversationPath(conversation_id=thread.thread_id, path=path)
+        case Pin(text=text):
+            if not text.strip():
+                raise SpindleError("there is nothing to pin: the text is empty")
+            thread.notes.pin(text)
+            return PinsUpdated(pins=thread.notes.pins)
+        case Unpin(text=text):
+            if not thread.notes.unpin(text):
+                raise SpindleError("no such fact is pinned")
+            return PinsUpdated(pins=thread.notes.pins)
         case _:
             raise SpindleError(f"a session does not take the op {type(op).__name__}")

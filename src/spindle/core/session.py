@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spindle.core.approvals import reading
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.notify import Notifier
+from spindle.core.permission.approvals import reading
 from spindle.core.settings import apply_op
 from spindle.core.stream import EventStream, Subscription
 from spindle.core.turns import Turns
@@ -25,7 +25,6 @@ from spindle.protocol.events import (
     Event,
     GrantRevoked,
     Msg,
-    PinsUpdated,
     SessionConfigured,
     ShutdownComplete,
     ThreadNameUpdated,
@@ -35,10 +34,10 @@ from spindle.protocol.events import (
 from spindle.protocol.ops import (
     ANSWERS,
     Compact,
+    InjectItems,
     Interrupt,
     ListMcpTools,
     OverrideTurnContext,
-    Pin,
     RefreshMcpServers,
     RevokeGrant,
     RunUserShellCommand,
@@ -47,7 +46,6 @@ from spindle.protocol.ops import (
     StartOver,
     Submission,
     ThreadRollback,
-    Unpin,
     UserInput,
     UserTurn,
 )
@@ -159,6 +157,10 @@ class Session:
     def listen(self, reader: Subscription) -> None:
         self._stream.attach(reader)
 
+    def end_stream(self) -> None:
+        """Nothing more will be emitted: whoever reads the events comes to their end."""
+        self._stream.close()
+
     async def run(self, configured_by: str = "") -> None:
         """Handle ops until shutdown. Owns the running turn: when this task ends, so has the turn."""
         self._emit(configured_by, self._configured)
@@ -245,23 +247,18 @@ class Session:
                 if grant is None:
                     raise SpindleError(f"there is no grant {grant_id!r}")
                 self._emit(submission.id, GrantRevoked(grant=grant.to_wire()))
-            case Pin(text=text):
-                if not text.strip():
-                    raise SpindleError("there is nothing to pin: the text is empty")
-                self.thread.notes.pin(text)
-                self._emit(submission.id, PinsUpdated(pins=self.thread.notes.pins))
-            case Unpin(text=text):
-                if not self.thread.notes.unpin(text):
-                    raise SpindleError("no such fact is pinned")
-                self._emit(submission.id, PinsUpdated(pins=self.thread.notes.pins))
             case ThreadRollback(num_turns=num_turns):
                 self._roll_back(num_turns)
                 self._emit(submission.id, ThreadRolledBack(num_turns=num_turns))
+            case InjectItems() if self.turns.is_running:
+                raise SpindleError("items cannot be injected while a turn runs; steer it, or wait for its end")
+            case InjectItems(items=items):
+                self.thread.append_items(items)
             case SetThreadName(name=name):
                 self._store.set_name(self.thread_id, name)
                 self._emit(submission.id, ThreadNameUpdated(thread_id=self.thread_id, thread_name=name))
             case op:
-                from spindle.core.answers import answer  # for the ops that change nothing
+                from spindle.core.answers import answer  # for the ops that are answered at once, and seldom come
 
                 self._emit(submission.id, answer(self, op))
 
@@ -286,13 +283,11 @@ class Session:
         return self._agents is not None and self._agents.answer(kind, request_id, decision, content)
 
     def _roll_back(self, num_turns: int) -> None:
+        from spindle.core.branching import roll_back  # seldom
+
         if self.turns.is_running:
             raise SpindleError("a thread cannot be rolled back while a turn runs; interrupt it first")
-        if num_turns < 1:
-            raise SpindleError("num_turns must be at least 1")
-        self.thread.history.append_rolled_back(num_turns)
-        self.thread.cache.declare("rollback")
-        self.briefing.forget_since(self.thread.history.last_turn_context)
+        roll_back(self.thread, self.briefing, num_turns)
 
     def _way_back(self, response_id: str) -> Callable[[], None]:
         from spindle.core.branching import way_back  # few turns go back

@@ -131,17 +131,9 @@ class Grants:
             del self._held[grant.id]
         return ended
 
-    def cover_command(self, argv: Sequence[str], cwd: str, boundary: Boundary, *, sandboxed: bool) -> bool:
-        """Exactly this command, here, with no more than it was granted."""
-        wanted = command_grant(argv, cwd, sandboxed=sandboxed, expires="session")
-        return self._find(wanted.effect, wanted.scope, boundary)
-
-    def cover_files(self, paths: Iterable[str], boundary: Boundary) -> bool:
-        """Each of these files; a patch with one more is a new question."""
-        return all(self._find("write_file", FileScope(path=path), boundary) for path in paths)
-
-    def cover_tool(self, server: str, tool: str, boundary: Boundary) -> bool:
-        return self._find("call_tool", ToolScope(server=server, tool=tool), boundary)
+    def cover(self, wanted: Iterable[Grant], boundary: Boundary) -> bool:
+        """Was each of these granted here, word for word?"""
+        return all(self._find(grant.effect, grant.scope, boundary) for grant in wanted)
 
     def _find(self, effect: Effect, scope: Scope, boundary: Boundary) -> bool:
         return any(

@@ -1,12 +1,14 @@
-"""What front ends show of sub-agents: `collab_tool_call` items for machines, a line each for people. Pure."""
+"""Items of calls to MCP servers (`mcp_tool_call`) and of sub-agent tools (`collab_tool_call`). Pure.
+
+Loaded with the first such call.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from spindle.protocol.agents import (
-    CollabAgentEvent,
+from spindle.protocol.agent_events import (
     CollabAgentInteractionBegin,
     CollabAgentInteractionEnd,
     CollabAgentSpawnBegin,
@@ -18,14 +20,30 @@ from spindle.protocol.agents import (
     Status,
 )
 from spindle.protocol.events import Msg
-from spindle.protocol.quote import readable, shell_join, visible
+from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
 
 _FAILED = ("errored", "not_found")
-_SHOWN_CHARACTERS = 200
+
+Step = tuple[str, dict[str, Any]]
 
 
-def tool_call_line(msg: Msg, item_id: Callable[[str], str]) -> dict[str, Any] | None:
-    """The JSON line for a call of a sub-agent tool; None for events of the sub-agents themselves."""
+def server_call_step(msg: Msg, number: Callable[[str], str]) -> Step:
+    """A call to a server begins, or is over."""
+    assert isinstance(msg, McpToolCallBegin | McpToolCallEnd)
+    item: dict[str, Any] = {"id": number(msg.call_id), "type": "mcp_tool_call", **msg.invocation}
+    if isinstance(msg, McpToolCallBegin):
+        return "item.started", {**item, "result": None, "error": None, "status": "in_progress"}
+    answer = msg.result.get("Ok")
+    if answer is None:
+        error = {"message": msg.result.get("Err", "")}
+        return "item.completed", {**item, "result": None, "error": error, "status": "failed"}
+    result = {"content": answer.get("content") or [], "structured_content": answer.get("structuredContent")}
+    status = "failed" if answer.get("isError") is True else "completed"
+    return "item.completed", {**item, "result": result, "error": None, "status": status}
+
+
+def agent_call_step(msg: Msg, item_id: Callable[[str], str]) -> Step | None:
+    """A call of a sub-agent tool begins, or is over; None for events of the sub-agents themselves."""
     match msg:
         case CollabAgentSpawnBegin():
             return _started("spawn_agent", msg, [], msg.prompt, item_id)
@@ -48,31 +66,8 @@ def tool_call_line(msg: Msg, item_id: Callable[[str], str]) -> dict[str, Any] | 
             return None
 
 
-def agent_text(msg: Msg) -> str:
-    """What a person reads of it, in a line; "" for most of what sub-agents do."""
-    match msg:
-        case CollabAgentSpawnEnd(new_thread_id=str(new), prompt=prompt):
-            return f"agent {new} started: {_short(prompt)}"
-        case CollabAgentSpawnEnd(status={"errored": str(reason)}):
-            return f"no agent started: {_short(reason)}"
-        case CollabAgentInteractionBegin(receiver_thread_id=receiver, prompt=prompt):
-            return f"agent {visible(receiver)} is told: {_short(prompt)}"
-        case CollabAgentEvent(thread_id=thread_id, msg={"type": "exec_command_begin", "command": [*command]}):
-            return f"agent {thread_id} runs {_short(shell_join([str(word) for word in command]))}"
-        case CollabAgentEvent(thread_id=thread_id, msg={"type": "warning" | "error" as kind, "message": str(text)}):
-            return f"agent {thread_id} {kind}: {_short(text)}"
-        case CollabAgentEvent(thread_id=thread_id, msg={"type": "task_complete", "last_agent_message": str(text)}):
-            return f"agent {thread_id} finished: {_short(text)}"
-        case CollabAgentEvent(thread_id=thread_id, msg={"type": "turn_aborted"}):
-            return f"agent {thread_id} was stopped"
-        case _:
-            return ""
-
-
-def _started(
-    tool: str, msg: Any, receivers: list[str], prompt: str | None, item_id: Callable[[str], str]
-) -> dict[str, Any]:
-    return {"type": "item.started", "item": _item(tool, msg, receivers, prompt, {}, "in_progress", item_id)}
+def _started(tool: str, msg: Any, receivers: list[str], prompt: str | None, item_id: Callable[[str], str]) -> Step:
+    return "item.started", _item(tool, msg, receivers, prompt, {}, "in_progress", item_id)
 
 
 def _completed(
@@ -84,11 +79,11 @@ def _completed(
     item_id: Callable[[str], str],
     *,
     is_failed: bool = False,
-) -> dict[str, Any]:
+) -> Step:
     shown = {agent_id: _state(status) for agent_id, status in states.items()}
     is_failed = is_failed or any(state["status"] in _FAILED for state in shown.values())
     outcome = "failed" if is_failed else "completed"
-    return {"type": "item.completed", "item": _item(tool, msg, receivers, prompt, shown, outcome, item_id)}
+    return "item.completed", _item(tool, msg, receivers, prompt, shown, outcome, item_id)
 
 
 def _item(
@@ -117,8 +112,3 @@ def _state(status: Status) -> dict[str, str | None]:
         name, text = next(iter(status.items()))
         return {"status": name, "message": text}
     return {"status": status, "message": None}
-
-
-def _short(text: str) -> str:
-    line = " ".join(readable(text).split())
-    return line if len(line) <= _SHOWN_CHARACTERS else line[: _SHOWN_CHARACTERS - 1] + "…"
