@@ -67,6 +67,7 @@ async def _assemble(
         warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
     order = request.order
     of_client = [] if order is not None else client_tools(request, history.meta, warnings)
+    of_client += request.own_tools
     build_tools = partial(tool_set, config, info, 0 if order is None else order.depth, of_client)
     client, provider, credential = (
         (request.client, config.provider, StaticCredential())

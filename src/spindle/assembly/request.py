@@ -51,6 +51,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the parent of a sub-agent."""
     dynamic_tools: list[dict[str, Any]] = []
     """Tools that the client answers itself; recorded with the thread."""
+    own_tools: list[Any] = []
+    """Ready `Tool`s of the program that opens the session, offered last; not recorded."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None
