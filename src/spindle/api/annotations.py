@@ -51,12 +51,7 @@ _MAPS: dict[Any, Callable[[dict[Any, Any]], Any]] = {
     collections.abc.MutableMapping: dict,
 }
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-_QUALIFIERS = tuple(
-    found
-    for module in (typing, sys.modules.get("typing_extensions"))
-    for name in ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
-    if (found := getattr(module, name, None)) is not None
-)
+_QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
 _PRIMITIVE = (str, int, bool, type(None))
 
 
@@ -71,7 +66,7 @@ def shape_of(annotation: Any) -> Shape:
 
 def described(annotation: Any) -> str:
     """The text that `Annotated` gives to a type; empty if it gives none."""
-    while typing.get_origin(annotation) in _QUALIFIERS:
+    while _is_qualifier(typing.get_origin(annotation)):
         annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) is not typing.Annotated:
         return ""
@@ -88,6 +83,7 @@ def hints_of(owner: Any) -> dict[str, Any]:
         return typing.get_type_hints(owner, include_extras=True)
     except NameError:
         names = _names_around()
+        names.update({variable.__name__: variable for variable in getattr(owner, "__type_params__", ())})
         if isinstance(owner, type):
             names[owner.__name__] = owner
         elif inspect.isfunction(owner):
@@ -111,6 +107,7 @@ class Builder:
 
     def __init__(self) -> None:
         self._records: dict[Any, Record] = {}
+        self._open_aliases: list[Any] = []
 
     def shape(self, annotation: Any) -> Shape:
         if annotation in (Any, object, inspect.Parameter.empty):
@@ -124,10 +121,10 @@ class Builder:
         origin, args = typing.get_origin(annotation), typing.get_args(annotation)
         if origin is typing.Annotated:
             return self._annotated(annotation)
-        if origin in _QUALIFIERS:
+        if _is_qualifier(origin):
             return self.shape(args[0])
         if (inner := _aliased(annotation, origin, args)) is not None:
-            return self.shape(inner)
+            return self._alias(annotation, inner)
         if isinstance(annotation, typing.TypeVar):
             return self._variable(annotation)
         if origin in (typing.Union, types.UnionType):
@@ -135,6 +132,15 @@ class Builder:
         if origin is typing.Literal:
             return _literal(args)
         return self._class(annotation, origin or annotation, args)
+
+    def _alias(self, alias: Any, inner: Any) -> Shape:
+        if alias in self._open_aliases:
+            return Anything()  # an alias that means itself, as for all of JSON: the outer levels are described
+        self._open_aliases.append(alias)
+        try:
+            return self.shape(inner)
+        finally:
+            self._open_aliases.pop()
 
     def _annotated(self, annotation: Any) -> Shape:
         inner = annotation.__origin__
@@ -235,6 +241,11 @@ def _aliased(annotation: Any, origin: Any, args: tuple[Any, ...]) -> Any:
     if origin is not None and not isinstance(origin, type) and hasattr(origin, "__value__"):
         return _substituted(origin.__value__, dict(zip(origin.__type_params__, args, strict=False)))
     return None
+
+
+def _is_qualifier(origin: Any) -> bool:
+    """`Required[…]` and the like say something about a field, not about its type. By name: there are two of each."""
+    return not isinstance(origin, type) and getattr(origin, "_name", None) in _QUALIFIERS
 
 
 def _literal(args: tuple[Any, ...]) -> Shape:
@@ -391,6 +402,9 @@ def _spread(kind: Callable[..., Any]) -> Callable[[list[Any]], Any]:
 
 
 def _name(annotation: Any) -> str:
-    if isinstance(annotation, type) and not typing.get_args(annotation):
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if isinstance(origin, type) and args and origin is not types.UnionType:
+        return f"{origin.__name__}[{', '.join(_name(arg) for arg in args)}]"
+    if isinstance(annotation, type):
         return annotation.__name__
     return str(annotation).replace("typing.", "")

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.api.annotations import Unsupported, shape_of
+from spindle.api.annotations import shape_of
 from spindle.api.schema_check import check
 from spindle.api.schemas import restored, schema_of, strict_schema
 from spindle.api.shapes import Misfit, Schema
@@ -63,7 +63,7 @@ def output_format(output_type: Any) -> OutputFormat:
     try:
         shape = shape_of(output_type)
         schema = schema_of(shape)
-    except (Unsupported, NameError) as error:
+    except (TypeError, NameError) as error:
         raise ValueError(f"output_type cannot be used: {error}") from error
 
     def convert(value: Any) -> Any:
