@@ -7,7 +7,7 @@ from spindle.errors import ToolError
 from spindle.process.command import Command
 from spindle.prompt.aborted import user_command_message
 from spindle.tools.execution import Execution, cut_for_model
-from spindle.tools.one_shot import run_once
+from spindle.tools.shell import run_once
 from spindle.tools.tool import ToolContext
 
 TIME_LIMIT_S = 60 * 60.0
