@@ -484,6 +484,31 @@ def test_nothing_heavy_is_loaded_before_the_first_request(
     assert sys.platform != "linux" or "platform" not in reported_imports(loaded[0]), "uuid asks it for one word only"
 
 
+def test_yaml_is_loaded_for_skills_that_are_new_and_not_again(
+    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path, home: Path
+) -> None:
+    skill = home / "skills/one/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: one\ndescription: does things\n---\n")
+    server.script(turn(message("done")), turn(message("done")))
+    loads_yaml: list[bool] = []
+    for _ in range(2):
+        done = subprocess.run(
+            [*spindle_cmd, "exec", "--json", "hello"],
+            cwd=workspace,
+            env={**environment, **REPORTS_IMPORTS},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        loads_yaml.append("yaml" in reported_imports(done.stderr))
+    assert loads_yaml == [True, False]
+    first, second = ([item for item in request.json["input"] if item["role"] == "user"] for request in server.requests)
+    assert "does things" in str(first) and first == second
+
+
 def test_what_draws_on_a_terminal_is_loaded_only_where_there_is_one(
     spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path
 ) -> None:
