@@ -20,6 +20,7 @@ from spindle.protocol.agents import (
     Status,
 )
 from spindle.protocol.events import Msg
+from spindle.protocol.questions import DynamicToolCallRequest, DynamicToolCallResponse
 from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
 
 _FAILED = ("errored", "not_found")
@@ -112,3 +113,26 @@ def _state(status: Status) -> dict[str, str | None]:
         name, text = next(iter(status.items()))
         return {"status": name, "message": text}
     return {"status": status, "message": None}
+
+
+def function_call_step(msg: Msg, number: Callable[[str], str]) -> Step:
+    """A call of a Python function begins, or is over."""
+    assert isinstance(msg, DynamicToolCallRequest | DynamicToolCallResponse)
+    item: dict[str, Any] = {
+        "id": number(msg.call_id),
+        "type": "python_tool_call",
+        "tool": msg.tool,
+        "arguments": msg.arguments,
+        "status": "in_progress",
+        "result": None,
+        "error": None,
+        "duration_ms": None,
+    }
+    if isinstance(msg, DynamicToolCallRequest):
+        return "item.started", item
+    parts = msg.content_items
+    text = "\n".join(str(part.get("text")) for part in parts if isinstance(part.get("text"), str))
+    is_plain = all("text" in part for part in parts)
+    ended = {"status": "completed" if msg.success else "failed", "duration_ms": msg.duration_ms}
+    said = {"result": text if is_plain else parts} if msg.success else {"error": text}
+    return "item.completed", {**item, **ended, **said}
