@@ -5,7 +5,10 @@ Answers --version before anything is imported and hands all else to the command 
 
 from __future__ import annotations
 
+import os
 import sys
+
+from spindle import __version__
 
 INTERRUPTED = 130
 ASKS_VERSION = (["--version"], ["-V"])
@@ -14,12 +17,10 @@ ASKS_VERSION = (["--version"], ["-V"])
 def main() -> int:
     """Run the command line of this process; the result is the exit code."""
     if sys.argv[1:] in ASKS_VERSION:
-        from spindle import __version__
-
         sys.stdout.write(f"spindle {__version__}\n")
         return 0
 
-    import gc
+    import gc  # not to say a version
 
     # Modules and history stay for good: looking through them every 700 objects finds nothing and costs start-up time.
     # With this many, start-up has no collection at all.
@@ -28,7 +29,7 @@ def main() -> int:
     sys.modules.setdefault("typing_extensions", None)  # pyright: ignore[reportArgumentType]
     _load_uuid()
     try:
-        from spindle.frontends.cli import main as run_command_line
+        from spindle.frontends.cli import main as run_command_line  # msgspec comes with it: only after the lines above
     except KeyboardInterrupt:
         return INTERRUPTED  # a Ctrl-C in the first instants needs no traceback
 
@@ -45,7 +46,7 @@ def _load_uuid() -> None:
     stand_in.system = lambda: "Linux"
     sys.modules["platform"] = stand_in
     try:
-        import uuid  # noqa: F401
+        import uuid  # noqa: F401  it must be loaded while the stand-in is in its place
     except Exception:
         sys.modules.pop("uuid", None)  # another Python asks for more; it gets the real module with msgspec
     finally:
@@ -54,14 +55,12 @@ def _load_uuid() -> None:
 
 def run() -> None:
     """Run `main` and end the process without Python's own tear-down, which takes as long as a tool round."""
-    import os
-
     if sys.getfilesystemencoding() != "utf-8":
         # Names, commands and output are UTF-8 whatever the locale says; only a new interpreter can be told so.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     if sys.argv[1:] in ASKS_VERSION and _told_version():
         os._exit(0)
-    from spindle.frontends import standard_streams
+    from spindle.frontends import standard_streams  # not to say a version
 
     standard_streams.install()
     try:
@@ -71,7 +70,7 @@ def run() -> None:
             # The reader of our output went away; there is nobody left to tell.
             code = 1
         except OSError as error:
-            import errno
+            import errno  # only when writing failed
 
             # A stream has no name; anything else is a bug of ours.
             if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
@@ -85,10 +84,6 @@ def run() -> None:
 
 def _told_version() -> bool:
     """Answer by one system call, before anything else is loaded; False when that must be done with more care."""
-    import os
-
-    from spindle import __version__
-
     answer = f"spindle {__version__}\n".encode()
     try:
         return os.write(1, answer) == len(answer)

@@ -20,7 +20,7 @@ from spindle.protocol.events import (
 )
 from spindle.protocol.settings import SandboxPolicy
 from spindle.tools.exec_command import ExecCommand, WriteStdin
-from tools.shell_context import Bench
+from tools.bench import Bench
 
 EXEC, STDIN = ExecCommand(), WriteStdin()
 PATCH = "*** Begin Patch\n*** Add File: n.txt\n+hello\n*** End Patch\n"

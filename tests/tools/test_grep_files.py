@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spindle.context.truncate import Truncation
 from spindle.errors import ToolError
 from spindle.policy.sandbox import Fence
 from spindle.process.table import ProcessTable
@@ -17,9 +18,8 @@ from spindle.tools import searching
 from spindle.tools.grep_files import GrepFiles
 from spindle.tools.patterns import with_portable_groups
 from spindle.tools.searching import find_files, ripgrep
-from spindle.tools.tool import Truncation
 from spindle.workspace.shell import Shell
-from tools.shell_context import Bench
+from tools.bench import Bench
 
 OWN = ""
 PROGRAMS = [

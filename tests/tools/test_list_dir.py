@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from spindle.context.truncate import Truncation
 from spindle.errors import ToolError
 from spindle.policy.sandbox import Fence
 from spindle.protocol.settings import SandboxPolicy
 from spindle.tools.list_dir import ListDir
 from spindle.tools.listing import list_folder
-from spindle.tools.tool import Truncation
-from tools.shell_context import Bench
+from tools.bench import Bench
 
 
 async def listing(bench: Bench, path: Path | str | None = None, **given: object) -> list[str]:

@@ -15,7 +15,7 @@ from spindle.policy.secrets import Secrets
 from spindle.tools.memory import Memory
 from spindle.tools.memory_folder import FILE_BYTES, FILES, MemoryFolder, Note, project_folder
 from spindle.tools.router import build_tools
-from tools.shell_context import Bench
+from tools.bench import Bench
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from spindle.context.truncate import Truncation
 from spindle.errors import ToolError
 from spindle.policy.secrets import Secrets
 from spindle.tools.exec_command import ExecCommand, WriteStdin
 from spindle.tools.read_file import ReadFile
 from spindle.tools.shell import Shell, ShellCommand
-from spindle.tools.tool import Truncation
-from tools.shell_context import Bench
+from tools.bench import Bench
 
 COUNT = "seq 1 5000"
 WHOLE = "".join(f"{number}\n" for number in range(1, 5001))

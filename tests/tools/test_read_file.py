@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spindle.context.truncate import Truncation
 from spindle.errors import ToolError
 from spindle.policy.sandbox import Fence
 from spindle.policy.secrets import Secrets
@@ -14,8 +15,7 @@ from spindle.protocol.settings import SandboxPolicy
 from spindle.thread.offload import store_output
 from spindle.tools.read_file import ReadFile
 from spindle.tools.reading import read_lines
-from spindle.tools.tool import Truncation
-from tools.shell_context import Bench
+from tools.bench import Bench
 
 
 async def read(bench: Bench, content: bytes | str, **given: object) -> str:

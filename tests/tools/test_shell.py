@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from spindle.context.truncate import Truncation
 from spindle.errors import Rejected, ToolError
 from spindle.protocol.events import ExecCommandBegin, ExecCommandEnd, ExecCommandOutputDelta
 from spindle.protocol.settings import SandboxPolicy
 from spindle.tools.shell import Shell, ShellCommand
-from spindle.tools.tool import Truncation
-from tools.shell_context import Bench
+from tools.bench import Bench
 
 SHELL, SHELL_COMMAND = Shell(), ShellCommand()
 

@@ -14,7 +14,6 @@ from spindle.api.options import ThreadOptions, TurnOptions, thread_name
 from spindle.api.running import Answering, Ears, OutputFormat, TurnRun
 from spindle.api.shown import TurnResult
 from spindle.config.schema import Config
-from spindle.core.settings import apply_op
 from spindle.errors import SpindleError, ThreadBusy, ThreadClosed, ThreadError
 from spindle.protocol.clock import Clock
 from spindle.protocol.ops import Compact, Op, OverrideTurnContext, Pin, SetThreadName, ThreadRollback, UserTurn
@@ -75,7 +74,7 @@ class Conversation:
         schema = options.output_schema if output is None else output.schema
         op = UserTurn(items=items, final_output_json_schema=schema, **self._changes(options))
         try:
-            apply_op(self.door.settings, op)
+            self.door.check(op)
         except SpindleError as error:
             raise ValueError(str(error)) from error
         turn = self._new_turn(keeps_events=keeps_events)

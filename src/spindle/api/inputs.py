@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spindle.tools.images import ImageError, check_image, image_url
+from spindle.tools.images import ImageError, check_image, load_image
 
 Items = list[dict[str, Any]]
 
@@ -101,7 +101,7 @@ def _item(part: Any) -> dict[str, Any]:
 def _image(image: Any) -> dict[str, Any]:
     if isinstance(image, bytes | bytearray | memoryview):
         try:
-            return {"type": "image", "image_url": image_url(bytes(image))}
+            return {"type": "image", "image_url": load_image(bytes(image), "a picture").url}
         except ImageError as error:
             raise ValueError(f"images: the picture given as bytes cannot be used: {error}") from error
     if isinstance(image, str) and image.startswith(("data:", "http:", "https:")):

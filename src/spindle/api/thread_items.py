@@ -17,6 +17,8 @@ class ThreadItems(ItemTranslator):
         super().__init__(first_number=first_number)
         self._streaming: dict[str, str] = {}
         """The number of each message that has begun, by the id that the model server gave it."""
+        self._functions: dict[str, Item] = {}
+        """Calls of Python functions that run."""
 
     def steps(self, msg: Msg) -> list[Step]:
         """What an event says about items; many events say nothing."""
@@ -42,11 +44,11 @@ class ThreadItems(ItemTranslator):
 
     def _of_functions(self, msg: Msg) -> list[Step]:
         """Calls of Python functions, whose events are loaded with them."""
-        if not str(msg.__struct_config__.tag).startswith("dynamic_tool_call_"):
+        if not str(msg.__struct_config__.tag).startswith("python_tool_call_"):
             return []
         from spindle.api.tool_items import function_call_step  # with the first call
 
-        return [function_call_step(msg, self._id)]
+        return [function_call_step(msg, self._id, self._functions)]
 
     def _begin(self, item_id: str, kind: str) -> Step:
         """A server may use an id twice, as when an answer broke off and came again: each beginning is a new item."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spindle.protocol.agents import (
+from spindle.protocol.agent_events import (
     CollabAgentInteractionBegin,
     CollabAgentInteractionEnd,
     CollabAgentSpawnBegin,
@@ -20,7 +20,7 @@ from spindle.protocol.agents import (
     Status,
 )
 from spindle.protocol.events import Msg
-from spindle.protocol.questions import DynamicToolCallRequest, DynamicToolCallResponse
+from spindle.protocol.python_tools import PythonToolCallBegin, PythonToolCallEnd, PythonToolCallProgress
 from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
 
 _FAILED = ("errored", "not_found")
@@ -115,24 +115,18 @@ def _state(status: Status) -> dict[str, str | None]:
     return {"status": status, "message": None}
 
 
-def function_call_step(msg: Msg, number: Callable[[str], str]) -> Step:
-    """A call of a Python function begins, or is over."""
-    assert isinstance(msg, DynamicToolCallRequest | DynamicToolCallResponse)
-    item: dict[str, Any] = {
-        "id": number(msg.call_id),
-        "type": "python_tool_call",
-        "tool": msg.tool,
-        "arguments": msg.arguments,
-        "status": "in_progress",
-        "result": None,
-        "error": None,
-        "duration_ms": None,
-    }
-    if isinstance(msg, DynamicToolCallRequest):
-        return "item.started", item
-    parts = msg.content_items
-    text = "\n".join(str(part.get("text")) for part in parts if isinstance(part.get("text"), str))
-    is_plain = all("text" in part for part in parts)
-    ended = {"status": "completed" if msg.success else "failed", "duration_ms": msg.duration_ms}
-    said = {"result": text if is_plain else parts} if msg.success else {"error": text}
-    return "item.completed", {**item, **ended, **said}
+def function_call_step(msg: Msg, number: Callable[[str], str], begun: dict[str, dict[str, Any]]) -> Step:
+    """A call of a Python function begins, says how far it is, or is over. `begun` keeps those that run."""
+    match msg:
+        case PythonToolCallBegin(call_id=call_id, tool=tool, arguments=arguments):
+            item = {"id": number(call_id), "type": "python_tool_call", "tool": tool, "arguments": arguments}
+            begun[call_id] = {**item, "status": "in_progress", "result": None, "error": None, "duration_ms": None}
+            return "item.started", begun[call_id]
+        case PythonToolCallProgress(call_id=call_id, text=text):
+            return "item.updated", {**begun[call_id], "result": text}
+        case PythonToolCallEnd(call_id=call_id):
+            status = "completed" if msg.success else "failed"
+            ended = {"status": status, "result": msg.result, "error": msg.error, "duration_ms": msg.duration_ms}
+            return "item.completed", {**begun.pop(call_id), **ended}
+        case _:
+            raise AssertionError(f"no event of a function: {msg}")

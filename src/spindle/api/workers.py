@@ -1,7 +1,7 @@
-"""Functions that may block, run beside the event loop: each in a thread of its own.
+"""Runs the caller's functions outside the event loop, each in a thread of its own.
 
-Not in a pool: one that is full would let a thread of conversation wait for another one's tool. And in daemon threads: a
-function that never returns must not keep the program from ending.
+Not the loop's own pool of threads: that one is bounded, so that a few slow functions would hold up everything else.
+The threads are daemons: a function that never returns does not keep the program alive.
 """
 
 from __future__ import annotations
@@ -10,34 +10,51 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+import msgspec
 
 
-async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """What `function` returns or raises. Cancelled, we no longer wait for it; it runs on, and its answer is dropped."""
+class Outcome(msgspec.Struct, frozen=True):
+    """How a function ended: with a value, or with an exception of any kind, `KeyboardInterrupt` included."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+async def outcome_in_thread(function: Callable[[], Any], name: str) -> Outcome:
+    """Call the function in a new thread. When the waiting task is cancelled, what the function gives is dropped."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    future: asyncio.Future[Outcome] = loop.create_future()
     context = contextvars.copy_context()
+
+    def deliver(outcome: Outcome) -> None:
+        if not future.done():
+            future.set_result(outcome)
 
     def work() -> None:
         try:
-            outcome: tuple[Any, BaseException | None] = (context.run(function, *arguments), None)
-        except BaseException as error:
-            outcome = (None, error)
+            outcome = Outcome(context.run(function))
+        except BaseException as error:  # handed over, whatever it is: nobody else looks into this thread
+            outcome = Outcome(error=error)
         try:
-            loop.call_soon_threadsafe(_tell, answer, outcome)
+            loop.call_soon_threadsafe(deliver, outcome)
         except RuntimeError:
-            pass  # the loop is closed; nobody waits any more
+            pass  # the loop has been closed meanwhile: nobody waits any more
 
-    threading.Thread(target=work, name="spindle-worker", daemon=True).start()
-    result, error = await answer
-    if error is not None:
-        raise error
-    return result
+    threading.Thread(target=work, name=f"spindle {name}", daemon=True).start()
+    return await future
 
 
-def _tell(answer: asyncio.Future[Any], outcome: tuple[Any, BaseException | None]) -> None:
-    if not answer.done():
-        answer.set_result(outcome)
+async def outcome_on_loop(function: Callable[[], Any]) -> Outcome:
+    """Await what a coroutine function gives. Only a cancellation of the waiting task itself goes through."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        return Outcome(await function())
+    except asyncio.CancelledError as error:
+        if task is not None and task.cancelling() > before:
+            raise
+        return Outcome(error=error)
+    except BaseException as error:  # an exit or Ctrl-C that left a task would stop the whole loop
+        return Outcome(error=error)

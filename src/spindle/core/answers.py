@@ -8,14 +8,8 @@ import msgspec
 
 from spindle.core.usage import context_usage
 from spindle.errors import SpindleError
-from spindle.protocol.events import (
-    ConversationPath,
-    ListGrantsResponse,
-    ListModelsResponse,
-    ListSkillsResponse,
-    Msg,
-    PinsUpdated,
-)
+from spindle.protocol.answers import ConversationPath, ListGrantsResponse, ListModelsResponse, ListSkillsResponse
+from spindle.protocol.events import Msg, PinsUpdated
 from spindle.protocol.ops import GetContext, GetPath, ListGrants, ListModels, ListSkills, Pin, Unpin
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from spindle.context.truncate import guard_limit, truncate_output
+from spindle.context.truncate import Truncation, guard_limit, truncate_output
 from spindle.errors import SpindleError
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg, Warning
 from spindle.protocol.items import Item, Part, output_for
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
-from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, Truncation
+from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
 
 Emit = Callable[[Msg], None]
 AroundCall = Callable[[Tool, ToolCall, ToolContext], Awaitable[ToolResult]]

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spindle.core.approvals import reading
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.notify import Notifier
+from spindle.core.permission.approvals import reading
 from spindle.core.settings import apply_op
 from spindle.core.stream import EventStream, Subscription
 from spindle.core.turns import Turns

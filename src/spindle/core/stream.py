@@ -106,7 +106,8 @@ class EventStream:
 
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
-        self.guard: Callable[[Msg], Msg] | None = None
+        self._closed = False
+        self.mask: Callable[[Msg], Msg] | None = None
         """Takes out of a message what nobody is to see."""
 
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
@@ -114,17 +115,20 @@ class EventStream:
         return self.attach(Subscription(skip))
 
     def attach(self, subscription: Subscription) -> Subscription:
-        """Let a reader of any kind hear everything from now on."""
+        """Let a reader of any kind hear everything from now on; one that comes too late hears the end at once."""
         self._subscriptions.append(subscription)
+        if self._closed:
+            subscription.close()
         return subscription
 
     def emit(self, event: Event) -> None:
-        if self.guard is not None and (msg := self.guard(event.msg)) is not event.msg:
+        if self.mask is not None and (msg := self.mask(event.msg)) is not event.msg:
             event = Event(event.id, msg)
         for subscription in self._subscriptions:
             subscription.push(event)
 
     def close(self) -> None:
+        self._closed = True
         for subscription in self._subscriptions:
             subscription.close()
 

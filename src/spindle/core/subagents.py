@@ -20,7 +20,7 @@ from spindle.core.stream import DELTAS, EventStream, Subscription
 from spindle.errors import SpindleError, ToolError
 from spindle.policy.narrow import narrowed
 from spindle.policy.rulebook import RuleBook
-from spindle.protocol.agents import CollabAgentEvent, Status
+from spindle.protocol.agent_events import CollabAgentEvent, Status
 from spindle.protocol.events import (
     ApplyPatchApprovalRequest,
     Error,
@@ -33,7 +33,6 @@ from spindle.protocol.events import (
     TaskStarted,
     TokenCount,
     TurnAborted,
-    msg_to_wire,
     usage_info,
 )
 from spindle.protocol.ops import (
@@ -372,7 +371,7 @@ class Subagents:
             thread_id=agent.id,
             parent_thread_id=self._thread.thread_id,
             agent_type=agent.role.name if agent.role else None,
-            msg=msg_to_wire(msg),
+            msg=msgspec.to_builtins(msg),
         )
 
     def _put_question(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.core.approvals import Approvals
 from spindle.core.briefing import Briefing
 from spindle.core.calls import CallEvents
 from spindle.core.live_thread import CompactionOptions, LiveThread
 from spindle.core.notify import Notifier
+from spindle.core.permission.approvals import Approvals, CallSite
 from spindle.core.stream import EventStream
 from spindle.core.turn import Emit, Turn, run_turn
 from spindle.core.workbench import Workbench
@@ -207,10 +207,8 @@ class Turns:
             await self.compactor.compact(settings, turn_id, emit, op.instructions, trigger="manual")
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         if isinstance(op, StartOver):
-            from spindle.core.swap import start_over  # seldom
-
             await self._announce(running)
-            start_over(self._thread, self._briefing, settings, turn_id, emit, self._compaction)
+            self.compactor.start_over(settings, turn_id, emit)
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         if isinstance(op, RunUserShellCommand):
             from spindle.core.user_command import run_user_command  # seldom
@@ -362,31 +360,22 @@ class Turns:
         return is_any
 
     def _tool_context(self, call_id: str, running: RunningTurn, emit: Emit) -> ToolContext:
-        settings, turn_id = self._cap(running.settings), running.turn_id
-        boundary = self._workbench.boundary(settings)
-        approvals = self.approvals.for_call(
+        settings = self._cap(running.settings)
+        site = CallSite(
             sub_id=running.submission.id,
-            turn_id=turn_id,
+            turn_id=running.turn_id,
             call_id=call_id,
             settings=settings,
-            boundary=boundary,
+            boundary=self._workbench.boundary(settings),
             emit=emit,
             consult=running.hooks and running.hooks.permission,
         )
-        return self._workbench.tool_context(
-            self._thread,
-            call_id=call_id,
-            turn_id=turn_id,
-            settings=settings,
-            boundary=boundary,
-            emit=emit,
-            approvals=approvals,
-        )
+        return self._workbench.tool_context(self._thread, site, self.approvals)
 
     async def _warm_up(self, settings: ThreadSettings) -> None:
         """Load what runs tools, and try the sandbox, while the model thinks. A profile must not run without need."""
         await asyncio.sleep(WARM_AFTER_S)
-        from spindle.core import leave  # noqa: F401  kept out of the way of the first request
+        from spindle.core.permission import asking, person  # noqa: F401  kept out of the way of the first request
         from spindle.tools import patching, sessions  # noqa: F401
 
         if not settings.sandbox.is_full_access:

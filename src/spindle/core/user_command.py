@@ -22,5 +22,5 @@ async def run_user_command(thread: LiveThread, ctx: ToolContext, script: str) ->
     except ToolError as error:
         thread.history.append_item(user_command_message(script, -1, 0.0, str(error)))
         return
-    text, _ = cut_for_model(done.output.peek(), ctx.truncation.mode, ctx.truncation.limit)
+    text, _ = cut_for_model(done.output.peek(), ctx.output.truncation.mode, ctx.output.truncation.limit)
     thread.history.append_item(user_command_message(script, done.exit_code, done.duration_s, text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from spindle import __version__
 from spindle.errors import SpindleError, UsageError
 from spindle.frontends.command_line import check_words, read
 
@@ -36,8 +37,6 @@ def dispatch(arguments: list[str]) -> int:
 
         return show(line.path, sys.stdout)
     if line.parsed.flag("version"):
-        from spindle import __version__
-
         print(f"spindle {__version__}")
         return 0
     if not line.command.run:

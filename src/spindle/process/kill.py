@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -253,8 +254,6 @@ def _send_group(leader: int, number: int) -> None:
 
 
 def _call_prctl() -> bool:
-    import sys
-
     if sys.platform != "linux":
         return False
     import ctypes  # 9 ms; only when a command runs outside a sandbox, which has its own process namespace

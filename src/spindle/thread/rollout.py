@@ -399,8 +399,7 @@ def _read_bytes(path: str) -> bytes:
     except OSError as error:
         raise ThreadError(f"{path} cannot be read: {error.strerror}") from error
     if path.endswith(".zst"):
-        # Only for files that another program compressed.
-        from spindle.thread.zstd import decompress
+        from spindle.thread.zstd import decompress  # only for files that another program compressed
 
         return decompress(data, path)
     return data

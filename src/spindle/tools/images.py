@@ -95,17 +95,13 @@ def _absolute(path: str, cwd: str) -> str:
 
 def read_image(path: str) -> LoadedImage:
     """The file as a data URL, scaled down if it is larger than a model looks at."""
-    return _load(_read_file(path), path)
+    return load_image(_read_file(path), path)
 
 
-def image_url(data: bytes) -> str:
-    """The same for a picture that is no file."""
-    if not data or len(data) > MAX_FILE_BYTES:
-        raise ImageError(f"it is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB" if data else "it is empty")
-    return _load(data, "a picture").url
-
-
-def _load(data: bytes, name: str) -> LoadedImage:
+def load_image(data: bytes, name: str) -> LoadedImage:
+    """The same for bytes; `name` is what a person would call them."""
+    if len(data) > MAX_FILE_BYTES:
+        raise ImageError(f"it is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB")
     header = read_header(data)
     if header is None:
         return LoadedImage(_data_url("image/png", _convert(data, "PNG")))

@@ -12,7 +12,7 @@ from spindle.errors import ToolError
 from spindle.patch.apply import reason_of
 from spindle.tools.ignore_rules import Ignores
 from spindle.tools.list_dir import ListDirArgs
-from spindle.tools.looking import byte_budget, cut_bytes, may_read, place, shown_name
+from spindle.tools.looking import cut_bytes, may_read, place, shown_name
 from spindle.tools.safe_files import open_folder
 from spindle.tools.tool import ToolContext
 
@@ -32,7 +32,7 @@ def answer(args: ListDirArgs, ctx: ToolContext) -> str:
         offset=args.offset,
         limit=args.limit,
         depth=args.depth,
-        budget=byte_budget(ctx.truncation),
+        budget=ctx.output.truncation.byte_limit,
         may_read=lambda path: may_read(path, ctx),
     )
 

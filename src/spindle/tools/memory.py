@@ -57,13 +57,12 @@ class Memory:
 
 
 def _carry_out(root: str, args: MemoryArgs, ctx: ToolContext) -> str:
-    from spindle.tools.looking import byte_budget  # loaded with the first call
-    from spindle.tools.memory_folder import MemoryFolder
+    from spindle.tools.memory_folder import MemoryFolder  # loaded with the first call
 
     memory = MemoryFolder(root)
     match args.command:
         case "view":
-            return memory.view(args.path, offset=args.offset, limit=args.limit, budget=byte_budget(ctx.truncation))
+            return memory.view(args.path, offset=args.offset, limit=args.limit, budget=ctx.output.truncation.byte_limit)
         case "create":
             memory.create(args.path, _clean(_needed(args.text, "text"), ctx))
             return f"Wrote {args.path}"

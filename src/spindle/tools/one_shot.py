@@ -68,7 +68,7 @@ async def run_once(shown: Execution, command: Command, limit_s: float | None, ct
 
 
 def _answer(ctx: ToolContext, exit_code: int, seconds: float, output: Taken, *, as_json: bool) -> ToolResult:
-    text, truncated = cut_for_model(output, ctx.truncation.mode, ctx.truncation.limit)
+    text, truncated = cut_for_model(output, ctx.output.truncation.mode, ctx.output.truncation.limit)
     if truncated:
         text += put_aside(output, ctx)
     plain = text

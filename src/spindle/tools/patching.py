@@ -34,7 +34,7 @@ async def answer(patch: str, ctx: ToolContext) -> ToolResult:
     except PatchNotWritten as failure:
         exit_code, text = 1, str(failure)
     seconds = ctx.clock.monotonic() - started
-    return ToolResult(output=_format(text, exit_code, seconds, freeform=ctx.freeform_patch))
+    return ToolResult(output=_format(text, exit_code, seconds, freeform=ctx.output.freeform_patch))
 
 
 class PatchNotWritten(ToolError):
@@ -76,11 +76,11 @@ async def _apply(patch: str, cwd: str, ctx: ToolContext) -> str:
     except PatchError as error:
         raise ToolError(f"apply_patch verification failed: {error}") from error
     changes = {change.path: change.to_wire() for change in plan.changes}
-    permit = await ctx.permit_patch(changes)
+    permit = await ctx.permission.patch(changes)
     try:
         return _write_and_tell(plan, paths, permit, changes, ctx)
     except PatchFencedOff:
-        again = await ctx.permit_patch_retry(changes)
+        again = await ctx.permission.patch_retry(changes)
         if again is None:
             raise
     return _write_and_tell(plan, paths, again, changes, ctx)
@@ -161,11 +161,11 @@ def _require_unchanged(plan: Plan, paths: _Paths) -> None:
 
 
 def _write(plan: Plan, paths: _Paths, permit: Permit, ctx: ToolContext) -> None:
-    """Put the plan on disk, file by file, and record each file that is done. All or nothing as far as leave goes."""
+    """Put the plan on disk, file by file, and record each file that is done. Nothing is written unless all may be."""
     for change in plan.changes:
         try:
             for path in _touched(change, paths):
-                _require_leave(path, permit, ctx)
+                _require_permission(path, permit, ctx)
         except OSError as error:
             raise PatchFencedOff(_failure(change, error, [])) from error
     done: list[str] = []
@@ -192,7 +192,7 @@ def _write_one(change: FileChange, paths: _Paths, permit: Permit, ctx: ToolConte
     source = paths.true(change.path)
     target = paths.true(change.move_path) if change.move_path else source
     for path in dict.fromkeys((source, target)):
-        _require_leave(path, permit, ctx)
+        _require_permission(path, permit, ctx)
     if change.new is None:
         ctx.diff.record(source, change.old, None, mode=remove_file(source))
         return
@@ -204,7 +204,7 @@ def _write_one(change: FileChange, paths: _Paths, permit: Permit, ctx: ToolConte
     ctx.diff.record(source, change.old, None, mode=remove_file(source))
 
 
-def _require_leave(path: str, permit: Permit, ctx: ToolContext) -> None:
+def _require_permission(path: str, permit: Permit, ctx: ToolContext) -> None:
     """The second fence: what nobody was asked about stays inside the writable roots, whatever the first one said."""
     if permit.asked or not permit.sandboxed:
         return

@@ -59,7 +59,7 @@ class ReadFile:
 
         text = await asyncio.to_thread(reading.answer, args, ctx)
         known = await asyncio.to_thread(reading.fingerprint, args, ctx)
-        if known is not None and ctx.notes is not None:
+        if known is not None:
             ctx.notes.read(known[0], hash=known[1])
         return ToolResult(output=text)
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from spindle.errors import ToolError
 from spindle.patch.apply import reason_of
-from spindle.tools.looking import byte_budget, cut_bytes, place, shown_name
+from spindle.tools.looking import cut_bytes, place, shown_name
 from spindle.tools.read_file import Indentation, ReadFileArgs
 from spindle.tools.safe_files import open_file, read_file
 from spindle.tools.tool import ToolContext
@@ -43,7 +43,7 @@ def answer(args: ReadFileArgs, ctx: ToolContext) -> str:
         offset=args.offset,
         limit=args.limit,
         block=(args.indentation or Indentation()) if args.mode == "indentation" else None,
-        budget=byte_budget(ctx.truncation),
+        budget=ctx.output.truncation.byte_limit,
         mask=secrets.mask_bytes if secrets is not None else None,
     )
 

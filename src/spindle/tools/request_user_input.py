@@ -78,7 +78,9 @@ class RequestUserInput:
             }
             for asked in args.questions
         ]
-        response = await ctx.ask("user_input", Request(call_id=ctx.call_id, turn_id=ctx.turn_id, questions=questions))
+        response = await ctx.person.ask(
+            "user_input", Request(call_id=ctx.call_id, turn_id=ctx.turn_id, questions=questions)
+        )
         return ToolResult(output=encode_payload({"answers": _answers(response)}).decode())
 
 

@@ -18,7 +18,7 @@ from spindle.process.command import Command
 from spindle.process.table import ProcessTable
 from spindle.tools.grep_files import MAX_LIMIT, GrepFilesArgs
 from spindle.tools.ignore_rules import IGNORE_FILES
-from spindle.tools.looking import byte_budget, is_of_processes, may_read, readable_path, shown_name
+from spindle.tools.looking import is_of_processes, may_read, readable_path, shown_name
 from spindle.tools.patterns import with_portable_groups
 from spindle.tools.tool import ToolContext
 
@@ -60,7 +60,7 @@ async def answer(args: GrepFilesArgs, ctx: ToolContext) -> str:
     if not found:
         return NOTHING
     shown = [shown_name(written + path[len(true) :] if true != "/" else path) for path in found]
-    return _page(shown[: min(args.limit, MAX_LIMIT)], byte_budget(ctx.truncation))
+    return _page(shown[: min(args.limit, MAX_LIMIT)], ctx.output.truncation.byte_limit)
 
 
 async def find_files(

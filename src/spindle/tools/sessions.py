@@ -144,11 +144,11 @@ def _answer(
     session_id: int | None = None,
     after: str = "",
 ) -> ToolResult:
-    policy = ctx.truncation
+    policy = ctx.output.truncation
     allowed = policy.limit if policy.mode == "tokens" else -(-policy.limit // 4)
     limit = min(DEFAULT_OUTPUT_TOKENS if max_tokens is None else max(0, int(max_tokens)), allowed)
     # Looked at before it is taken: then only both ends are left.
-    whole = output.peek() if ctx.offload_home is not None and output.total > 4 * limit else None
+    whole = output.peek() if ctx.output.offload_home is not None and output.total > 4 * limit else None
     taken = output.take(hold_partial=session_id is not None, most=4 * limit)
     text, truncated = cut_for_model(taken, "tokens", limit)
     count = -(-taken.total // 4)

@@ -56,7 +56,7 @@ class Shell:
         argv = ["bash", "-lc", args.command] if isinstance(args.command, str) else args.command
         from spindle.tools import one_shot  # what runs commands is loaded with the first one
 
-        return await one_shot.run(argv, args, ctx, as_json=not ctx.freeform_patch)
+        return await one_shot.run(argv, args, ctx, as_json=not ctx.output.freeform_patch)
 
 
 class ShellCommand:

@@ -31,7 +31,7 @@ class ViewImage:
         return function_spec(self.name, description(self.name), {"path": path}, ["path"])
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
-        if not ctx.accepts_images:
+        if not ctx.output.accepts_images:
             raise ToolError("view_image cannot be used here: the model of this session reads text only")
         args = parse_arguments(call, ViewImageArgs)
         path = os.path.normpath(f"{ctx.settings.cwd}/{args.path}") if not os.path.isabs(args.path) else args.path
@@ -51,7 +51,7 @@ class ViewImage:
             ctx.emit(Warning(message=image.warning))
         ctx.emit(ViewImageToolCall(call_id=ctx.call_id, path=path))
         part = {"type": "input_image", "image_url": image.url}
-        if ctx.image_as_message:
+        if ctx.output.image_as_message:
             message = {"type": "message", "role": "user", "content": [part]}
             return ToolResult(output=ATTACHED, follow_up=[message])
         return ToolResult(output=[part])

@@ -270,6 +270,8 @@ class Translator:
                 return self._of_agents(msg, now_ms)
             case "mcp" | "elicitation":
                 return self._of_servers(msg, now_ms)
+            case _:
+                pass
         match msg:
             case RequestUserInput():
                 return self._wait(user_input_put(msg, self._thread_id), None, now_ms)
@@ -310,7 +312,7 @@ class Translator:
                 return []
 
     def _of_agents(self, msg: Msg, now_ms: int) -> list[Said]:
-        from spindle.frontends.app_server.agents import agent_item  # with the first sub-agent
+        from spindle.frontends.app_server.agent_items import agent_item  # with the first sub-agent
 
         item = agent_item(msg)
         if item is None:

@@ -292,7 +292,7 @@ def _login(config: Config, name: str, scopes: str | None) -> int:
         raise ConfigError(f"a project describes {name}; agree to it first: spindle mcp trust {name}")
     import asyncio  # only to sign in
 
-    from spindle.frontends.mcp.login import sign_in
+    from spindle.frontends.mcp.login import sign_in  # the same
 
     wanted = tuple(scope for scope in (scopes or "").replace(",", " ").split())
     asyncio.run(sign_in(server, wanted, config.home))

@@ -237,7 +237,7 @@ _CODE = {
 @cache
 def is_known() -> bool:
     """Does this kernel know what the program asks for? Whether it may be executed is to be tried."""
-    from spindle.process.sandbox.landlock import abi
+    from spindle.process.sandbox.landlock import abi  # the other back end; asked once, after the first command came
 
     return bool(seccomp.machine()) and abi() >= LEAST_ABI
 

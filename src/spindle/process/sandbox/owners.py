@@ -92,7 +92,7 @@ def _bound_sockets() -> dict[int | bytes, set[int]] | None:
 
     None when the kernel does not tell.
     """
-    import socket
+    import socket  # only once a confined program connects to a Unix socket
 
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as link:

@@ -8,6 +8,7 @@ asynchronous rings, foreign call tables. Files and networks are fenced in by nam
 from __future__ import annotations
 
 import errno
+import os
 import struct
 from collections.abc import Sequence
 from functools import cache
@@ -161,8 +162,6 @@ _CONNECT, _SENDTO, _SENDMSG, _SENDMMSG = (42, 203), (44, 206), (46, 211), (307, 
 
 def machine() -> str:
     """The name of this machine's call table; "" when there is no filter for it."""
-    import os
-
     name = os.uname().machine
     return name if name in SUPPORTED and struct.calcsize("P") == 8 else ""
 

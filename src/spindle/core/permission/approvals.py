@@ -1,21 +1,21 @@
-"""A person's word: the open questions of a session, the answers to them, and what was granted for its lifetime.
+"""The open questions of a session, the answers to them, and what was granted for its lifetime.
 
-What is decided without a person, and how a question is put, is `leave`; that module and the rules are loaded when the
-first command or patch wants leave, the first request does not wait for them.
+What is decided without a person, and how a question is put, is in `asking`; that module and the rules are loaded when
+the first call wants permission, the first request does not wait for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import Boundary
-from spindle.protocol.events import GrantRevoked, Msg, Warning
+from spindle.protocol.events import GrantAdded, GrantRevoked, Msg, Warning
 from spindle.protocol.ops import (
     DynamicToolResponse,
     ExecApproval,
@@ -27,7 +27,8 @@ from spindle.protocol.ops import (
 from spindle.protocol.settings import ThreadSettings
 
 if TYPE_CHECKING:
-    from spindle.core.leave import CallApprovals
+    from spindle.core.permission.asking import CallPermission
+    from spindle.core.permission.person import CallPerson
     from spindle.policy.grants import Grant, Grants
 
 AMENDMENT = "approved_execpolicy_amendment"
@@ -41,6 +42,19 @@ _WORDS = {
     "decline": "denied",
 }
 _APPROVED = frozenset(("approved", "approved_for_session", AMENDMENT))
+
+
+class CallSite(msgspec.Struct, frozen=True, kw_only=True):
+    """The call that asks, and what holds for it."""
+
+    sub_id: str
+    """The submission its turn answers; part of every question's event."""
+    turn_id: str
+    call_id: str
+    settings: ThreadSettings
+    boundary: Boundary
+    emit: Callable[[Msg], None]
+    consult: Consult | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,22 +147,18 @@ class Approvals:
         self._open: list[Question] = []
         self._grants: Grants | None = None
 
-    def for_call(
-        self,
-        *,
-        sub_id: str,
-        turn_id: str,
-        call_id: str,
-        settings: ThreadSettings,
-        boundary: Boundary,
-        emit: Callable[[Msg], None],
-        consult: Consult | None = None,
-    ) -> CallApprovals:
-        """The questions one tool call may put."""
-        from spindle.core.leave import CallApprovals  # with the first call
+    def permission(self, site: CallSite) -> CallPermission:
+        """What one call gets its permissions from."""
+        from spindle.core.permission.asking import CallPermission  # with the first call
 
-        self.load_rules(emit)
-        return CallApprovals(self, sub_id, turn_id, call_id, settings, boundary, emit, consult)
+        self.load_rules(site.emit)
+        return CallPermission(self, site)
+
+    def person(self, site: CallSite, *, answers_tools: bool) -> CallPerson:
+        """Who answers the other questions of one call; `answers_tools` when somebody can answer those of tools."""
+        from spindle.core.permission.person import CallPerson  # with the first call
+
+        return CallPerson(self, site, answers_tools=answers_tools)
 
     # ---- questions -----------------------------------------------------------------------------
 
@@ -163,7 +173,9 @@ class Approvals:
         named[0].answer.set_result(msgspec.structs.replace(Answer.read(decision), content=content))
         return True
 
-    async def ask(self, question: Question, put: Callable[[], None], settle: Callable[[Answer], None]) -> Answer:
+    async def ask(
+        self, question: Question, *, put: Callable[[], None], settle: Callable[[Answer], None] = lambda answer: None
+    ) -> Answer:
         """Put the question and wait for the answer; `settle` gives it effect before anybody else is let on."""
         self._open.append(question)
         try:
@@ -193,6 +205,12 @@ class Approvals:
 
             self._grants = Grants()
         return self._grants
+
+    def keep(self, offered: Iterable[Grant], site: CallSite) -> None:
+        """Hold what a person granted until the session ends."""
+        for one in offered:
+            if (grant := self.grants.add(one, site.boundary)) is not None:
+                site.emit(GrantAdded(grant=grant.to_wire()))
 
     def begin_turn(self, boundary: Callable[[], Boundary], emit: Callable[[Msg], None]) -> None:
         """What was granted in another folder or another sandbox ends."""

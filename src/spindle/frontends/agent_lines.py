@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spindle.protocol.agents import CollabAgentEvent, CollabAgentInteractionBegin, CollabAgentSpawnEnd
+from spindle.protocol.agent_events import CollabAgentEvent, CollabAgentInteractionBegin, CollabAgentSpawnEnd
 from spindle.protocol.events import Msg
 from spindle.protocol.quote import readable, shell_join, visible
 
