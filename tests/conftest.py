@@ -14,7 +14,7 @@ from hypothesis import settings
 from fake_server import FakeServer
 from repository import make_repository
 
-# Not below /tmp: that is a writable root of every sandbox, and while one runs it has a guard named .git in it.
+# Not below /tmp: that is a writable root of every sandbox, and while one runs it has a placeholder named .git in it.
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/var/tmp")
 
 # Continuous integration tries the same examples every time; who works here, others each day.

@@ -112,6 +112,16 @@ def test_a_module_imports_only_lower_layers_and_its_own_package() -> None:
     assert wrong == []
 
 
+def test_only_one_method_replaces_what_the_model_is_shown() -> None:
+    callers = {
+        name
+        for name, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "append_compacted"
+    }
+    assert callers == {"spindle.core.live_thread"}
+
+
 def test_front_ends_do_not_import_each_other() -> None:
     wrong = [
         f"{name} imports {target}"

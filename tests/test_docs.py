@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, call, custom_call, message, reasoning, turn
-from spindle.config.load import load_config
+from spindle.config.load import LoadOptions, load_config
 from spindle.frontends.command_table import EXEC, SPINDLE
 from spindle.frontends.commands import COMMON
 from spindle.frontends.demo.story import FILES, PATCH, PROMPT
-from spindle.protocol import agents, events, questions, tool_servers
+from spindle.protocol import agent_events, events, questions, tool_servers
 from spindle.protocol.ops import OPS
 from spindle.workspace.shell import user_shell
 
@@ -50,7 +50,9 @@ def test_the_configuration_files_that_are_shown_can_be_used(page: str, tmp_path:
         tomllib.loads(block)
         (tmp_path / "config.toml").write_text(block)
         env = {"CODEX_HOME": str(tmp_path)}
-        assert load_config(cwd=str(tmp_path), env=env, system_dir=str(tmp_path / "none"), strict=True).warnings == []
+        strict = LoadOptions(strict=True)
+        found = load_config(cwd=str(tmp_path), env=env, system_dir=str(tmp_path / "none"), options=strict)
+        assert found.warnings == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -81,7 +83,7 @@ def test_every_operation_and_event_is_on_the_protocol_page() -> None:
     assert operations - {"type"} == set(OPS)
     part = text_of("docs/protocol.md").split("## Events\n", 1)[1]
     shown = set(re.findall(r"`(\w+)`", part)) - {"type"} - TWINS
-    named = [kind for module in (events, agents, questions, tool_servers) for kind in vars(module).values()]
+    named = [kind for module in (events, agent_events, questions, tool_servers) for kind in vars(module).values()]
     kinds = [kind for kind in named if isinstance(kind, type) and issubclass(kind, events.Msg)]
     real = {str(kind.__struct_config__.tag) for kind in kinds if kind not in (events.Msg, events.UnknownMsg)}
     assert shown == real

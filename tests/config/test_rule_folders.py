@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spindle.config.load import load_config
+from spindle.config.load import LoadOptions, load_config
 
 
 def folders(
-    tmp_path: Path, *, trust: str | None = None, cwd: str = "project/sub", **more: Any
+    tmp_path: Path, *, trust: str | None = None, cwd: str = "project/sub", ignore_rules: bool = False, **more: Any
 ) -> list[tuple[str, bool]]:
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True, exist_ok=True)
@@ -20,7 +20,8 @@ def folders(
     config |= more.pop("config", {})
     env = {"CODEX_HOME": str(more.pop("home", home)), "HOME": str(tmp_path)}
     system = str(tmp_path / "etc")
-    loaded = load_config(cwd=str(tmp_path / cwd), env=env, system_dir=system, config=config, **more)
+    options = LoadOptions(ignore_rules=ignore_rules)
+    loaded = load_config(cwd=str(tmp_path / cwd), env=env, system_dir=system, config=config, options=options, **more)
     return [(folder.removeprefix(f"{tmp_path}/"), may_allow) for folder, may_allow in loaded.rule_folders]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spindle.config.load import load_config
+from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
 
 
@@ -33,7 +33,10 @@ class Setup:
     def trust(self, folder: str = "repo", level: str = "trusted") -> str:
         return f'[projects."{self.path(folder)}"]\ntrust_level = "{level}"\n'
 
-    def load(self, *overrides: str, cwd: str = "repo", **options: Any) -> Config:
+    def load(self, *overrides: str, cwd: str = "repo", **more: Any) -> Config:
+        """`more` are fields of `LoadOptions` and parameters of `load_config`."""
+        options = LoadOptions(**{name: more.pop(name) for name in LoadOptions.__struct_fields__ if name in more})
+        system = self.path("etc")
         return load_config(
-            cwd=self.path(cwd), env=self.env, overrides=overrides, system_dir=self.path("etc"), **options
+            cwd=self.path(cwd), env=self.env, overrides=overrides, options=options, system_dir=system, **more
         )

@@ -9,6 +9,7 @@ from spindle.context.account import (
     Breakdown,
     ContextUsage,
     ItemCost,
+    ServerCount,
     breakdown,
     classify,
     compaction_limit,
@@ -109,21 +110,23 @@ def test_a_breakdown_names_every_source_and_adds_up_to_the_estimate_of_all_parts
 
 def test_the_servers_report_is_the_truth_and_new_items_are_added_to_it():
     items = [user_message("one"), assistant_message("a"), user_message("x" * 4_000)]
-    usage = context_usage("i", b"[]", items, window=112_000, limit=100_000, last_total_tokens=61_000, counted=2)
+    counted = ServerCount(total_tokens=61_000, items=2)
+    usage = context_usage("i", b"[]", items, window=112_000, limit=100_000, counted=counted)
     used = 61_000 + estimate_tokens(items[2])
     assert usage == ContextUsage(
         window=112_000, limit=100_000, used=used, percent_left=50, breakdown=breakdown("i", b"[]", items)
     )
     assert not usage.is_over_limit
-    assert context_usage("i", b"[]", items, window=None, limit=used, last_total_tokens=61_000, counted=2).is_over_limit
+    assert context_usage("i", b"[]", items, window=None, limit=used, counted=counted).is_over_limit
 
 
 def test_reasoning_the_server_does_not_count_is_added():
     thought = {"type": "reasoning", "encrypted_content": "e" * 4_000}
     items = [user_message("one"), thought, user_message("two")]
-    told = {"window": None, "last_total_tokens": 900, "counted": 3}
-    assert context_usage("", b"", items, **told).used == 900 + estimate_tokens(thought)
-    assert context_usage("", b"", items, **told, reasoning_included=True).used == 900
+    without = ServerCount(total_tokens=900, items=3)
+    assert context_usage("", b"", items, window=None, counted=without).used == 900 + estimate_tokens(thought)
+    all_of_it = ServerCount(total_tokens=900, items=3, reasoning_included=True)
+    assert context_usage("", b"", items, window=None, counted=all_of_it).used == 900
 
 
 def test_before_the_first_report_everything_is_estimated():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spindle.context.tokens import context_tokens, estimate_tokens, percent_left
+from spindle.context.tokens import ServerCount, context_tokens, estimate_tokens, percent_left
 from spindle.protocol.items import assistant_message, encode_json, user_message
 
 
@@ -39,14 +39,15 @@ def test_tokens_in_context_are_the_last_total_and_what_came_after():
         user_message("new"),
     ]
     after = estimate_tokens(items[5])
-    counted = {"last_total_tokens": 900, "counted": 5}
-    assert context_tokens(items, **counted, reasoning_included=True) == 900 + after
-    assert context_tokens(items, **counted, reasoning_included=False) == 900 + after + estimate_tokens(reasoning)
+    all_of_it = ServerCount(total_tokens=900, items=5, reasoning_included=True)
+    assert context_tokens(items, all_of_it) == 900 + after
+    without = ServerCount(total_tokens=900, items=5)
+    assert context_tokens(items, without) == 900 + after + estimate_tokens(reasoning)
 
 
 def test_before_the_first_response_the_base_text_counts_too():
     items = [user_message("one")]
-    tokens = context_tokens(items, last_total_tokens=0, counted=0, reasoning_included=False, fixed_bytes=40)
+    tokens = context_tokens(items, ServerCount(), fixed_bytes=40)
     assert tokens == estimate_tokens(items[0]) + 10
 
 

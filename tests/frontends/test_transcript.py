@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spindle.frontends.fit import cells, head_and_tail
-from spindle.frontends.transcript import Transcript, printable, sandbox_line
+from spindle.frontends.transcript import Look, Transcript, printable, sandbox_line
 from spindle.protocol.events import (
     AgentMessage,
     Duration,
@@ -30,7 +30,8 @@ from spindle.protocol.settings import SandboxPolicy
 
 
 def text(*msgs: Msg, **how: Any) -> str:
-    transcript = Transcript(**{"version": "1.0", "color": False, "summary": "auto", **how})
+    look = Look(**{name: how.pop(name) for name in Look.__struct_fields__ if name in how})
+    transcript = Transcript(look, **{"version": "1.0", "summary": "auto", **how})
     return "".join(map(transcript.translate, msgs))
 
 

@@ -20,7 +20,7 @@ import pytest
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, Boundary, Fence
 from spindle.process.sandbox import bubblewrap, limits, mounts
-from spindle.process.sandbox.guards import Guards
+from spindle.process.sandbox.placeholders import Placeholders
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
 
@@ -298,7 +298,7 @@ def test_commands_are_started_with_a_keyring_of_their_own() -> None:
 def test_a_placeholder_that_another_process_is_about_to_remove_is_waited_for(tmp_path: Path) -> None:
     """On a busy machine the other one may be stopped between its two steps."""
     place = tmp_path / ".git"
-    other = Guards(str(tmp_path / "other"))
+    other = Placeholders(str(tmp_path / "other"))
     assert other.hold([str(place)]) == [str(place)]
     with open_folder(place) as fd:
         other.release([str(place)])  # refused, because of our lock
@@ -310,14 +310,14 @@ def test_a_placeholder_that_another_process_is_about_to_remove_is_waited_for(tmp
 
         later = threading.Timer(0.3, remove)
         later.start()
-        ours = Guards(str(tmp_path / "ours"))
+        ours = Placeholders(str(tmp_path / "ours"))
         assert ours.hold([str(place)]) == [str(place)]
         later.join()
     assert place.is_dir()
     ours.release([str(place)])
     assert not place.exists()
-    for guards in (ours, other):
-        guards.close()
+    for placeholders in (ours, other):
+        placeholders.close()
 
 
 @contextmanager

@@ -284,9 +284,9 @@ async def test_programs_are_found_on_the_path_and_never_in_the_working_folder(
 
 @needs_gate
 def test_where_it_cannot_be_executed_the_sandbox_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bubblewrap.problem() is None and bubblewrap.found().guards_pipes
+    assert bubblewrap.problem() is None and bubblewrap.found().closes_pipes
     monkeypatch.setattr(bubblewrap._Backend, "answer", None)
     monkeypatch.setattr(bubblewrap._Backend, "has_gate", True)
     monkeypatch.setattr(gate, "through", lambda fd, argv: ["/proc/self/fd/99", *argv])
     assert bubblewrap.problem() is None
-    assert not bubblewrap.found().guards_pipes
+    assert not bubblewrap.found().closes_pipes

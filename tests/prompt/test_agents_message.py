@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from spindle.prompt.agents import agents_message, render_skills, skill_message, user_instructions
+from spindle.prompt.document_messages import agents_message, render_skills, skill_message, user_instructions
 from spindle.prompt.environment import environment_message
 from spindle.protocol.items import item_text
 

@@ -102,14 +102,6 @@ def test_store_is_false_unless_the_provider_insists():
 
 
 def test_a_compaction_can_forbid_tools_without_changing_the_list():
-    got = build_request(
-        input=[],
-        instructions=b'""',
-        tools=b"[]",
-        traits=CODEX,
-        settings=SETTINGS,
-        thread_id="T",
-        tool_choice="none",
-        parallel_tool_calls=False,
-    )
-    assert (got.tool_choice, got.parallel_tool_calls) == ("none", False)
+    got = msgspec.structs.replace(request(), tool_choice="none", parallel_tool_calls=False)
+    sent = decode_json(got.encode())
+    assert (sent["tool_choice"], sent["parallel_tool_calls"], sent["tools"]) == ("none", False, body()["tools"])

@@ -12,6 +12,7 @@ from spindle.errors import ThreadError, ThreadLocked, ThreadNotFound
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import user_message
 from spindle.thread.history import History
+from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.offload import store_output
 from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.thread.view import transcript
@@ -147,7 +148,7 @@ def test_a_list_is_newest_first_and_comes_in_pages(store: ThreadStore, record) -
     third = store.list(limit=2, cursor=second.next_cursor)
     assert [ids(first), ids(second), ids(third)] == [newest_first[:2], newest_first[2:4], newest_first[4:]]
     assert third.next_cursor is None
-    back = store.list(limit=2, cursor=third.backwards_cursor, descending=False)
+    back = store.list(order=ThreadOrder(descending=False), limit=2, cursor=third.backwards_cursor)
     assert ids(back) == [refs[1].id, refs[2].id]
     with pytest.raises(ThreadError, match="cursor"):
         store.list(cursor="zz")
@@ -158,8 +159,8 @@ def test_a_list_can_be_sorted_by_the_last_update(store: ThreadStore, record) -> 
     second = record.thread(("q", "a", "r2"))
     os.utime(first.path, (4_000_000_000, 4_000_000_000))
     os.utime(second.path, (3_000_000_000, 3_000_000_000))
-    assert ids(store.list(sort_key="updated_at")) == [first.id, second.id]
-    assert ids(store.list(sort_key="updated_at", descending=False)) == [second.id, first.id]
+    assert ids(store.list(order=ThreadOrder(key="updated_at"))) == [first.id, second.id]
+    assert ids(store.list(order=ThreadOrder(key="updated_at", descending=False))) == [second.id, first.id]
 
 
 def test_a_list_is_filtered(store: ThreadStore, record) -> None:
@@ -168,15 +169,15 @@ def test_a_list_is_filtered(store: ThreadStore, record) -> None:
         ("sub task", "nothing", "r2"), cwd="/x", model_provider="local", source={"subagent": {"thread_spawn": {}}}
     )
     store.set_name(child.id, "Night Watch")
-    assert ids(store.list(cwd="/w")) == [parent.id]
-    assert ids(store.list(providers=["local"])) == [child.id]
-    assert ids(store.list(sources=["cli", "exec"])) == [parent.id]
-    assert ids(store.list(sources=["subagent"])) == [child.id]
-    assert ids(store.list(search="ÉMIGRÉ")) == [parent.id]
-    assert ids(store.list(search="su")) == [child.id]
-    assert ids(store.list(search='"fix the')) == []
-    assert ids(store.list(search="night w")) == [child.id]
-    assert ids(store.list(search="100%")) == []
+    assert ids(store.list(ThreadFilter(cwds=["/w"]))) == [parent.id]
+    assert ids(store.list(ThreadFilter(providers=["local"]))) == [child.id]
+    assert ids(store.list(ThreadFilter(sources=["cli", "exec"]))) == [parent.id]
+    assert ids(store.list(ThreadFilter(sources=["subagent"]))) == [child.id]
+    assert ids(store.list(ThreadFilter(search="ÉMIGRÉ"))) == [parent.id]
+    assert ids(store.list(ThreadFilter(search="su"))) == [child.id]
+    assert ids(store.list(ThreadFilter(search='"fix the'))) == []
+    assert ids(store.list(ThreadFilter(search="night w"))) == [child.id]
+    assert ids(store.list(ThreadFilter(search="100%"))) == []
 
 
 def test_a_listed_thread_carries_what_a_client_shows(store: ThreadStore, record) -> None:
@@ -205,11 +206,11 @@ def test_a_listed_thread_carries_what_a_client_shows(store: ThreadStore, record)
 
 def test_the_index_follows_the_files(store: ThreadStore, record, clock: FixedClock) -> None:
     ref = record.thread(("before", "a", "r1"))
-    assert ids(store.list(search="before")) == [ref.id]
+    assert ids(store.list(ThreadFilter(search="before"))) == [ref.id]
     history, _ = store.resume(ref)
     record.turn(history, "another word", "a", "r2")
     history.close()
-    assert ids(store.list(search="another")) == [ref.id]
+    assert ids(store.list(ThreadFilter(search="another"))) == [ref.id]
     os.unlink(ref.path)
     assert ids(store.list()) == []
 
@@ -218,7 +219,7 @@ def test_the_index_follows_the_files(store: ThreadStore, record, clock: FixedClo
 def test_a_lost_or_damaged_index_changes_no_answer(store: ThreadStore, record, home: Path, damage: str) -> None:
     for number in range(3):
         record.thread((f"question {number}", "answer", f"r{number}"))
-    before = store.list(search="question")
+    before = store.list(ThreadFilter(search="question"))
     assert len(before.threads) == 3
     index = home / "spindle" / "index.sqlite"
     assert index.stat().st_mode & 0o777 == 0o600
@@ -236,8 +237,8 @@ def test_a_lost_or_damaged_index_changes_no_answer(store: ThreadStore, record, h
         database.close()
     elif damage == "a folder":
         index.mkdir()
-    assert store.list(search="question") == before
-    assert store.list(search="question") == before
+    assert store.list(ThreadFilter(search="question")) == before
+    assert store.list(ThreadFilter(search="question")) == before
 
 
 # ---- archive, delete, names ----
@@ -268,7 +269,7 @@ def test_an_archived_thread_leaves_the_list_and_comes_back(store: ThreadStore, r
     archived = store.archive(ref.id)
     assert archived.path == str(home / "archived_sessions" / os.path.basename(ref.path))
     assert (home / "archived_sessions").stat().st_mode & 0o777 == 0o700
-    assert (ids(store.list()), ids(store.list(archived=True))) == ([], [ref.id])
+    assert (ids(store.list()), ids(store.list(ThreadFilter(archived=True)))) == ([], [ref.id])
     assert store.find(ref.id) == archived and store.latest() is None
     assert store.unarchive(ref.id) == ref
     assert ids(store.list()) == [ref.id]

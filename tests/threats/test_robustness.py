@@ -45,7 +45,7 @@ from fake_server import (
 )
 from mcp.kit import stub
 from spindle.assembly import SessionRequest, open_session
-from spindle.config.load import load_config
+from spindle.config.load import LoadOptions, load_config
 from spindle.protocol.clock import SystemClock, format_uuid7
 from spindle.protocol.events import TERMINAL, Msg, TaskComplete
 from spindle.protocol.ops import Shutdown, Submission, UserTurn
@@ -864,7 +864,7 @@ class BackwardClock(SystemClock):
 
 async def one_turn(spindle: Spindle, clock: SystemClock, thread: str | None = None) -> tuple[str, Msg]:
     """A whole turn in this process, with a clock of our own; the thread's id and its terminal event."""
-    config = load_config(cwd=str(spindle.workspace), env=spindle.environment, headless=True)
+    config = load_config(cwd=str(spindle.workspace), env=spindle.environment, options=LoadOptions(headless=True))
     session = await open_session(
         SessionRequest(config=config, source="exec", originator="codex_exec", clock=clock, thread=thread)
     )

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from spindle.core.inspection import inspect_thread
 from spindle.errors import ToolError
+from spindle.lookback.inspection import inspect_thread
 from spindle.model.scripted import AnyStep, calls, fails, patches, says, waits
-from spindle.protocol.agents import (
+from spindle.protocol.agent_events import (
     CollabAgentEvent,
     CollabAgentSpawnBegin,
     CollabAgentSpawnEnd,
@@ -38,6 +38,7 @@ from spindle.protocol.ops import (
     UserInput,
 )
 from spindle.protocol.request import Request, TokenUsage
+from spindle.thread.listing import ThreadFilter
 from spindle.tools.agents import WaitArgs
 
 ON: dict[str, Any] = {"features": {"collab": True}}
@@ -780,8 +781,8 @@ async def test_the_record_of_a_sub_agent_names_its_parent(play: Any) -> None:
     store = driver.session._store
     newest = store.latest(str(meta["cwd"]), None)
     assert newest is not None and newest.id == driver.session.thread_id
-    assert [thread.id for thread in store.list(subagents=False).threads] == [driver.session.thread_id]
-    assert [thread.id for thread in store.list(sources=["subagent"]).threads] == [child.thread_id]
+    assert [thread.id for thread in store.list(ThreadFilter(subagents=False)).threads] == [driver.session.thread_id]
+    assert [thread.id for thread in store.list(ThreadFilter(sources=["subagent"])).threads] == [child.thread_id]
 
 
 async def test_a_role_decides_what_a_sub_agent_is_told_and_who_it_is(play: Any, tmp_path: Path) -> None:

@@ -88,9 +88,9 @@ async def _assemble(
         mask=config.spindle.mask_secrets,
         unmasked=config.spindle.unmasked_variables,
     )
-    history.guard = secrets.mask_json
+    history.mask = secrets.mask_json
     stream = request.stream or EventStream()
-    stream.guard = partial(masked_msg, secrets=secrets)
+    stream.mask = partial(masked_msg, secrets=secrets)
     # The connection opens while files are read below; the first request waits for it only as long as it must.
     warming = asyncio.ensure_future(client.warm())
     await asyncio.sleep(0)

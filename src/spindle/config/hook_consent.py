@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spindle.config.writing import Edit, write_user_config
-from spindle.protocol.hooks import Hook
+from spindle.protocol.hook_records import Hook
 
 
 def give_consent(home: str, hooks: Iterable[Hook]) -> None:

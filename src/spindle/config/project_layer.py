@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from spindle.config.keys import NOT_FOR_PROJECTS
 from spindle.config.kinds import Layer
@@ -17,50 +19,49 @@ from spindle.workspace.git import find_root
 _SEARCHES = ("disabled", "cached", "live")
 
 
-def project_layers(cwd: str, home: str, trust: Trust, root_markers: Sequence[str], warnings: list[str]) -> list[Layer]:
-    """The files from the project root down to `cwd`, outermost first. Those that are not trusted are not even read."""
-    here = os.path.realpath(cwd)
-    layers: list[Layer] = []
-    for folder in folders_between(find_root(here, root_markers) or here, here):
-        path = f"{folder}/.codex/config.toml"
-        if not is_regular(path) or os.path.realpath(f"{folder}/.codex") == os.path.realpath(home):
-            continue
-        if not trust.covers(folder):
-            warnings.append(f"{shown(path)} is ignored: {shown(folder)} is not a trusted project")
-        elif (layer := read_layer(path, is_project=True)) is not None:
-            layers.append(layer)
-    return layers
+class Project(msgspec.Struct, frozen=True, kw_only=True):
+    """The folder work is done in, and how far what lies around it is trusted."""
 
+    cwd: str
+    home: str
+    """The user's own configuration folder. Even where it lies inside a project, it is not a file of the project."""
+    trust: Trust
+    root_markers: Sequence[str]
+    """Names of which one marks the folder where the project begins."""
 
-def project_hook_files(
-    cwd: str, home: str, trust: Trust, root_markers: Sequence[str], warnings: list[str]
-) -> list[str]:
-    """The `hooks.json` files from the project root down to `cwd` that lie in trusted folders."""
-    here = os.path.realpath(cwd)
-    files: list[str] = []
-    for folder in folders_between(find_root(here, root_markers) or here, here):
-        path = f"{folder}/.codex/hooks.json"
-        if not is_regular(path) or os.path.realpath(f"{folder}/.codex") == os.path.realpath(home):
-            continue
-        if trust.covers(folder):
-            files.append(path)
-        else:
-            warnings.append(f"{shown(path)} is ignored: {shown(folder)} is not a trusted project")
-    return files
+    def layers(self, warnings: list[str]) -> list[Layer]:
+        """The `config.toml` files, outermost first. Those that are not trusted are not even read."""
+        paths = self._trusted_files("config.toml", warnings)
+        return [layer for path in paths if (layer := read_layer(path, is_project=True)) is not None]
 
+    def hook_files(self, warnings: list[str]) -> list[str]:
+        """The `hooks.json` files in trusted folders, outermost first."""
+        return list(self._trusted_files("hooks.json", warnings))
 
-def rule_folders(
-    cwd: str, home: str, trust: Trust, root_markers: Sequence[str], system_dir: str, *, only_system: bool = False
-) -> tuple[tuple[str, bool], ...]:
-    """Where `.rules` files may be, lowest precedence first, and whether what they allow counts."""
-    folders = [(f"{system_dir}/rules", True)]
-    if not only_system:
-        folders.append((f"{home}/rules", True))
-        here = os.path.realpath(cwd)
-        for folder in folders_between(find_root(here, root_markers) or here, here):
-            if os.path.realpath(f"{folder}/.codex") != os.path.realpath(home):
-                folders.append((f"{folder}/.codex/rules", trust.covers(folder)))
-    return tuple(folders)
+    def rule_folders(self, system_dir: str, *, only_system: bool = False) -> tuple[tuple[str, bool], ...]:
+        """Where `.rules` files may be, lowest precedence first, and whether what they allow counts."""
+        folders = [(f"{system_dir}/rules", True)]
+        if not only_system:
+            folders.append((f"{self.home}/rules", True))
+            folders += [(f"{folder}/.codex/rules", self.trust.covers(folder)) for folder in self._folders()]
+        return tuple(folders)
+
+    def _trusted_files(self, name: str, warnings: list[str]) -> Iterator[str]:
+        for folder in self._folders():
+            path = f"{folder}/.codex/{name}"
+            if not is_regular(path):
+                continue
+            if self.trust.covers(folder):
+                yield path
+            else:
+                warnings.append(f"{shown(path)} is ignored: {shown(folder)} is not a trusted project")
+
+    def _folders(self) -> Iterator[str]:
+        """The folders from the project's root down to `cwd` whose `.codex` belongs to the project."""
+        here, home = os.path.realpath(self.cwd), os.path.realpath(self.home)
+        for folder in folders_between(find_root(here, self.root_markers) or here, here):
+            if os.path.realpath(f"{folder}/.codex") != home:
+                yield folder
 
 
 def drop_forbidden(layer: Layer, warnings: list[str]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from spindle.config.keys import KEYS
 from spindle.config.kinds import Layer, check_layer
 from spindle.config.locate import split_key
-from spindle.config.project_layer import drop_forbidden, project_layers
+from spindle.config.project_layer import Project, drop_forbidden
 from spindle.config.sources import overrides_layer, parse_toml, read_layer, read_text
 from spindle.config.trust import find_trust
 from spindle.errors import ConfigError
@@ -61,7 +61,8 @@ def read_layers(
     given = overrides_layer(overrides, {}, cwd).values | dict(flags or {})
     projects = merged([*found, Source(kind="flags", path=None, values=given)]).get("projects", {})
     markers = merged(found).get("project_root_markers", (".git",))
-    for layer in project_layers(cwd, home, find_trust(cwd, projects), markers, []):
+    project = Project(cwd=cwd, home=home, trust=find_trust(cwd, projects), root_markers=markers)
+    for layer in project.layers([]):
         drop_forbidden(layer, [])
         found.append(Source(kind="project", path=f"{layer.folder}/config.toml", values=_plain(layer.values)))
     if given:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spindle.context.order import order_tools
     from spindle.context.rule import EditOption, RuleReport, check_rule, compress_by_rule, is_cleared
     from spindle.context.swap import SwapReport, start_over
-    from spindle.context.tokens import context_tokens, estimate_tokens, percent_left
+    from spindle.context.tokens import ServerCount, context_tokens, estimate_tokens, percent_left
     from spindle.context.trade import HybridPolicy, Outlook, Prices, TradeDecision
     from spindle.context.truncate import truncate_output, truncate_text
     from spindle.context.visible import VisibleFold, pair_calls, to_wire
@@ -67,6 +67,7 @@ __all__ = [
     "Prices",
     "RequestParts",
     "RuleReport",
+    "ServerCount",
     "SummaryModel",
     "SwapReport",
     "TaskAnswer",
@@ -119,7 +120,7 @@ _HOMES = {
     "order": "order_tools",
     "rule": "EditOption RuleReport check_rule compress_by_rule is_cleared",
     "swap": "SwapReport start_over",
-    "tokens": "context_tokens estimate_tokens percent_left",
+    "tokens": "ServerCount context_tokens estimate_tokens percent_left",
     "trade": "HybridPolicy Outlook Prices TradeDecision",
     "truncate": "truncate_output truncate_text",
     "visible": "VisibleFold pair_calls to_wire",

@@ -12,7 +12,14 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from spindle.context.calls import READ_TOOL, read_of, tool_of
-from spindle.context.tokens import IMAGE_TOKENS, context_tokens, estimate_tokens, percent_left, tokens_of_bytes
+from spindle.context.tokens import (
+    IMAGE_TOKENS,
+    ServerCount,
+    context_tokens,
+    estimate_tokens,
+    percent_left,
+    tokens_of_bytes,
+)
 from spindle.context.wording import LEDGER_OPEN, is_summary
 from spindle.protocol.items import Item, call_id_of, encode_json, is_call, is_output, item_text
 
@@ -49,6 +56,7 @@ _BY_START: tuple[tuple[str, Source], ...] = (
     (LEDGER_OPEN, "summary"),
 )
 _SKILLS_HEADING = "\n## Skills\n"
+_NOT_COUNTED = ServerCount()
 
 
 class ItemCost(msgspec.Struct, frozen=True):
@@ -148,21 +156,13 @@ def context_usage(
     *,
     window: int | None,
     limit: int | None = None,
-    last_total_tokens: int = 0,
-    counted: int = 0,
-    reasoning_included: bool = False,
+    counted: ServerCount = _NOT_COUNTED,
     each: bool = False,
 ) -> ContextUsage:
-    """The state of a thread now.
-
-    `window` is the effective one. `last_total_tokens` is the total of the last response, 0 before the first; `counted`
-    is how many of `items` it already covers; `reasoning_included` is what the server said about older reasoning.
-    """
+    """The state of a thread now. `window` is the effective one; `counted` is what the last response said."""
     parts = breakdown(instructions, tools, items, each=each)
-    used = context_tokens(
-        items, last_total_tokens=last_total_tokens, counted=counted, reasoning_included=reasoning_included
-    )
-    if last_total_tokens == 0:
+    used = context_tokens(items, counted)
+    if counted.total_tokens == 0:
         used += parts.tokens["instructions"] + parts.tokens["tools"]
     left = None if window is None else percent_left(window, used)
     return ContextUsage(window=window, limit=limit, used=used, percent_left=left, breakdown=parts)

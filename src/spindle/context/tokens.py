@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from spindle.protocol.items import Item, decode_json, encode_json, is_user_input
 
 BYTES_PER_TOKEN = 4
@@ -41,20 +43,26 @@ def estimate_tokens(item: Item | bytes) -> int:
     return tokens_of_bytes(size) + IMAGE_TOKENS * len(images)
 
 
-def context_tokens(
-    items: Sequence[Item], *, last_total_tokens: int, counted: int, reasoning_included: bool, fixed_bytes: int = 0
-) -> int:
+class ServerCount(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server's last response said about the size of a thread. The defaults mean: there was no response yet."""
+
+    total_tokens: int = 0
+    items: int = 0
+    """How many of the thread's items, from its beginning, the total covers."""
+    reasoning_included: bool = False
+    """The total covers reasoning older than the last user message too. It does not unless the server says so."""
+
+
+def context_tokens(items: Sequence[Item], counted: ServerCount, *, fixed_bytes: int = 0) -> int:
     """Tokens now in context: the last response's total, plus what the server could not know yet.
 
-    `counted` is how many of `items` that response already covered. Reasoning older than the last user message is not
-    part of a server's total unless it said so. `fixed_bytes` is the base text and the tools; they count only while no
-    response has told us the real total.
+    `fixed_bytes` is the base text and the tools; they count only while no response has told us the real total.
     """
-    total = last_total_tokens + sum(map(estimate_tokens, items[counted:]))
-    if last_total_tokens == 0:
+    total = counted.total_tokens + sum(map(estimate_tokens, items[counted.items :]))
+    if counted.total_tokens == 0:
         return total + tokens_of_bytes(fixed_bytes)
-    if not reasoning_included:
-        last_user = max((i for i, item in enumerate(items[:counted]) if is_user_input(item)), default=0)
+    if not counted.reasoning_included:
+        last_user = max((i for i, item in enumerate(items[: counted.items]) if is_user_input(item)), default=0)
         total += sum(estimate_tokens(item) for item in items[:last_user] if item.get("type") == "reasoning")
     return total
 

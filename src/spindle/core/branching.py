@@ -29,8 +29,7 @@ def way_back(thread: LiveThread, briefing: Briefing, store: ThreadStore, respons
     other.cut_to_bookmark(response_id)
 
     def take_over() -> None:
-        history.append_compacted("", [entry.item for entry in other.entries])
-        thread.cache.declare("fork")
+        thread.replace_visible([entry.item for entry in other.entries], "fork")
         briefing.forget_since(other.last_turn_context)
 
     return take_over

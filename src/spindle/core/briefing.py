@@ -14,7 +14,13 @@ import msgspec
 
 from spindle.core.live_thread import LiveThread
 from spindle.policy.sandbox import Fence, boundary_of, writable_roots
-from spindle.prompt.agents import agents_message, notes_section, render_skills, skill_message, user_instructions
+from spindle.prompt.document_messages import (
+    agents_message,
+    notes_section,
+    render_skills,
+    skill_message,
+    user_instructions,
+)
 from spindle.prompt.permissions import PROTECTED
 from spindle.prompt.snapshot import (
     ContextSnapshot,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from spindle.context import swap
 from spindle.context.compaction import (
     KEPT_MESSAGE_TOKENS,
     OVERFLOW,
@@ -23,7 +24,7 @@ from spindle.context.tokens import tokens_of_bytes
 from spindle.context.wording import compaction_warning, is_summary
 from spindle.core.briefing import Briefing
 from spindle.core.editing import Editor
-from spindle.core.live_thread import CompactionOptions, LiveThread
+from spindle.core.live_thread import Cause, CompactionOptions, LiveThread
 from spindle.core.turn import wait_before_retry
 from spindle.errors import ModelError, StreamDropped
 from spindle.model.client import Completed, ItemDone, TurnState
@@ -154,32 +155,42 @@ class Compactor:
         if not self._can_help():
             emit(Warning(message="there is nothing in this thread yet that could be compacted"))
             return
-        hooks = None if self._hooks is None else self._hooks.at(turn_id, shown_to or settings, emit)
+        shown_to = shown_to or settings
+        hooks = None if self._hooks is None else self._hooks.at(turn_id, shown_to, emit)
         if hooks is not None:
             await hooks.before_compact(trigger)
-        before = thread.tokens_in_context
-        shown = {"type": "ContextCompaction", "id": thread.clock.uuid7()}
-        emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
-        snapshot = self._briefing.anew(thread, shown_to or settings, emit)
+        replacement = _Replacement(thread, self._briefing, shown_to, turn_id, emit)
         try:
-            message, replacement = await self._shortened(settings, snapshot, instructions, emit)
+            message, items = await self._shortened(settings, replacement.snapshot, instructions, emit)
         except ModelError as error:
             raise ModelError(f"the thread could not be compacted: {error}", error.info) from error
-        thread.history.append_compacted(message, replacement)
-        thread.cache.declare("compaction")
-        self._briefing.was_told(snapshot)
-        thread.history.append_turn_context(
-            self._briefing.turn_context(snapshot, thread, shown_to or settings, turn_id, None)
-        )
-        thread.history.append_event({"type": "context_compacted"})
-        thread.note_compacted(emit)
-        if self._editor is not None:
-            self._editor.note_compacted()
-        emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
-        emit(ContextCompacted(tokens_before=before, tokens_after=thread.tokens_in_context))
+        self._replace(replacement, items, "compaction", message)
         emit(Warning(message=compaction_warning(thread.history.compaction_count)))
         if hooks is not None:
             await hooks.after_compact(trigger)
+
+    def start_over(self, settings: ThreadSettings, turn_id: str, emit: Emit) -> None:
+        """Replace the thread by its context told anew, the person's messages, and the ledger. No model is asked."""
+        thread = self._thread
+        replacement = _Replacement(thread, self._briefing, settings, turn_id, emit)
+        new, _ = swap.start_over(
+            [entry.item for entry in thread.history.entries],
+            thread.notes.ledger().with_pins(self._options.keep, "config"),
+            initial_context=initial_context(replacement.snapshot),
+            ledger_tokens=self._ledger_room,
+            is_summary=thread.history.is_summary,
+        )
+        self._replace(replacement, new, "start_over", item_text(new[-1]))
+
+    def _replace(self, replacement: _Replacement, items: list[Item], cause: Cause, message: str) -> None:
+        replacement.put(items, cause, message)
+        if self._editor is not None:
+            self._editor.note_compacted()
+
+    @property
+    def _ledger_room(self) -> int:
+        """In a small window, what is kept must leave room for the work."""
+        return min(self._options.ledger_tokens, (self._thread.window_tokens or 10**9) // 8)
 
     async def _shortened(
         self, settings: ThreadSettings, snapshot: ContextSnapshot, instructions: str | None, emit: Emit
@@ -187,9 +198,8 @@ class Compactor:
         """The summary message ("" when the server keeps it to itself), and what stands for the thread from now on."""
         thread = self._thread
         context = initial_context(snapshot)
-        # In a small window, what is kept must leave room for the work.
         window = thread.window_tokens or 10**9
-        ledger, room = thread.notes.ledger(), min(self._options.ledger_tokens, window // 8)
+        ledger, room = thread.notes.ledger(), self._ledger_room
         if self._options.asks_server and not instructions:
             try:
                 returned = await thread.client.compact(thread.build_request(settings, None))
@@ -216,6 +226,36 @@ class Compactor:
             is_summary=lambda item: thread.history.is_summary(item) or is_summary(item),
         )
         return report.message, new
+
+
+class _Replacement:
+    """A shorter list on its way into the thread: told as an item that begins here and ends when the list is there."""
+
+    def __init__(
+        self, thread: LiveThread, briefing: Briefing, settings: ThreadSettings, turn_id: str, emit: Emit
+    ) -> None:
+        self._thread = thread
+        self._briefing = briefing
+        self._settings = settings
+        self._turn_id = turn_id
+        self._emit = emit
+        self._tokens_before = thread.tokens_in_context
+        self._shown = {"type": "ContextCompaction", "id": thread.clock.uuid7()}
+        emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=self._shown))
+        self.snapshot = briefing.anew(thread, settings, emit)
+        """The surroundings, which the new list tells anew."""
+
+    def put(self, items: list[Item], cause: Cause, message: str) -> None:
+        thread, emit = self._thread, self._emit
+        thread.replace_visible(items, cause, message=message)
+        self._briefing.was_told(self.snapshot)
+        thread.history.append_turn_context(
+            self._briefing.turn_context(self.snapshot, thread, self._settings, self._turn_id, None)
+        )
+        thread.history.append_event({"type": "context_compacted"})
+        thread.note_compacted(emit)
+        emit(ItemCompleted(thread_id=thread.thread_id, turn_id=self._turn_id, item=self._shown))
+        emit(ContextCompacted(tokens_before=self._tokens_before, tokens_after=thread.tokens_in_context))
 
 
 class _Summariser:

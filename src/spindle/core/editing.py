@@ -140,8 +140,7 @@ class Editor:
     ) -> None:
         thread = self._thread
         before = thread.tokens_in_context
-        thread.history.append_compacted("", items)
-        thread.cache.declare("context_edit")
+        thread.replace_visible(items, "context_edit")
         thread.note_edited(before - (report.tokens_before - report.tokens_after))
         event = ContextEdited(
             message=str(report),

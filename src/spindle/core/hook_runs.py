@@ -14,7 +14,7 @@ import msgspec
 
 from spindle.context.truncate import truncate_text
 from spindle.errors import SandboxUnavailable
-from spindle.policy.hooks import Answer, cannot_run, matches, read_answer
+from spindle.policy.hook_answers import Answer, cannot_run, matches, read_answer
 from spindle.policy.sandbox import Boundary
 from spindle.process.command import Command
 from spindle.process.error_stream import error_stream
@@ -22,7 +22,7 @@ from spindle.process.output import OutputRing
 from spindle.process.table import Finished, ProcessTable
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import HookCompleted, HookStarted, Msg
-from spindle.protocol.hooks import Hook, HookEntry, HookRun, snake
+from spindle.protocol.hook_records import Hook, HookEntry, HookRun, snake
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import readable
 

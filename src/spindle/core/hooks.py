@@ -16,9 +16,9 @@ from spindle.core.hook_runs import HookRunner, Moment, run_id
 from spindle.core.live_thread import LiveThread
 from spindle.core.workbench import Workbench
 from spindle.errors import ModelError, Rejected, SpindleError, ToolError
-from spindle.policy.hooks import Answer, is_in_reach
+from spindle.policy.hook_answers import Answer, is_in_reach
 from spindle.protocol.events import Msg, Warning
-from spindle.protocol.hooks import Hook
+from spindle.protocol.hook_records import Hook
 from spindle.protocol.items import Item, developer_message, user_message
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult

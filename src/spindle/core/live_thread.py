@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,6 +25,9 @@ from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
 from spindle.tools.tool import Truncation
+
+Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
+"""Why the model is shown another list than before."""
 
 IMAGE_REFUSED = "The model server refused this picture; it was taken out of the conversation."
 
@@ -175,10 +178,20 @@ class LiveThread:
             output = items[index].get("output")
             if isinstance(output, list) and any(part.get("type") == "input_image" for part in output):
                 items[index] = {**items[index], "output": IMAGE_REFUSED}
-                self.history.append_compacted("", items)
-                self.cache.declare("picture_removed")
+                self.replace_visible(items, "picture_removed")
                 return True
         return False
+
+    def replace_visible(self, items: list[Item], cause: Cause, *, message: str = "") -> None:
+        """From here on, `items` stand for everything the model was shown. `message` is the summary among them, if any.
+
+        There is no other way to take back what a request has sent. The record says why it was done, and the watch over
+        the provider's cache expects the break. Whoever calls this also says how long the thread is now
+        (`note_compacted`, `note_edited`), unless an estimate of the new list will do.
+        """
+        self.history.append_compacted(message, items, cause)
+        # To the provider's cache a fresh start is a compaction like any other.
+        self.cache.declare("compaction" if cause == "start_over" else cause)
 
     def next_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         """The request that continues the thread."""

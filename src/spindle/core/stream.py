@@ -107,7 +107,7 @@ class EventStream:
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
         self._closed = False
-        self.guard: Callable[[Msg], Msg] | None = None
+        self.mask: Callable[[Msg], Msg] | None = None
         """Takes out of a message what nobody is to see."""
 
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
@@ -122,7 +122,7 @@ class EventStream:
         return subscription
 
     def emit(self, event: Event) -> None:
-        if self.guard is not None and (msg := self.guard(event.msg)) is not event.msg:
+        if self.mask is not None and (msg := self.mask(event.msg)) is not event.msg:
             event = Event(event.id, msg)
         for subscription in self._subscriptions:
             subscription.push(event)

@@ -20,7 +20,7 @@ from spindle.core.stream import DELTAS, EventStream, Subscription
 from spindle.errors import SpindleError, ToolError
 from spindle.policy.narrow import narrowed
 from spindle.policy.rulebook import RuleBook
-from spindle.protocol.agents import CollabAgentEvent, Status
+from spindle.protocol.agent_events import CollabAgentEvent, Status
 from spindle.protocol.events import (
     ApplyPatchApprovalRequest,
     Error,

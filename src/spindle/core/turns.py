@@ -207,10 +207,8 @@ class Turns:
             await self.compactor.compact(settings, turn_id, emit, op.instructions, trigger="manual")
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         if isinstance(op, StartOver):
-            from spindle.core.swap import start_over  # seldom
-
             await self._announce(running)
-            start_over(self._thread, self._briefing, settings, turn_id, emit, self._compaction)
+            self.compactor.start_over(settings, turn_id, emit)
             return TaskComplete(turn_id=turn_id, last_agent_message=None)
         if isinstance(op, RunUserShellCommand):
             from spindle.core.user_command import run_user_command  # seldom

@@ -13,6 +13,7 @@ from spindle.frontends.launch import home_from, working_folder
 from spindle.frontends.options import Parsed
 from spindle.frontends.transcript import printable
 from spindle.protocol.clock import SystemClock
+from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.store import ThreadStore
 
 SHOWN = 5
@@ -40,7 +41,8 @@ def run(parsed: Parsed, words: list[str]) -> int:
 
 def _list(action: str, parsed: Parsed) -> int:
     cwd = None if parsed.flag("all") else working_folder(parsed.value("cd"))
-    page = ThreadStore(home_from(), SystemClock()).list(limit=SHOWN, sort_key="updated_at", cwd=cwd, subagents=False)
+    here = ThreadFilter(cwds=None if cwd is None else [cwd], subagents=False)
+    page = ThreadStore(home_from(), SystemClock()).list(here, order=ThreadOrder(key="updated_at"), limit=SHOWN)
     if not page.threads:
         print("no threads" if cwd is None else "no threads in this folder (--all shows those of others)")
         return 0

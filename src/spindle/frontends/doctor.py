@@ -139,7 +139,7 @@ def _login(config: Config, checks: list[Check]) -> None:
 def _hooks(config: Config, checks: list[Check]) -> None:
     if not config.hooks:
         return
-    from spindle.frontends.hooks import state_of
+    from spindle.frontends.hooks_command import state_of
 
     for hook in config.hooks:
         status = OK if hook.may_run and hook.is_confined else NOTE if not hook.may_run else WARN

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from spindle.config.keys import FEATURES, REFERENCE_FEATURES
-from spindle.config.load import load_config
+from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
 from spindle.config.sources import resolve_home
 from spindle.errors import UsageError
@@ -29,12 +29,14 @@ def config_from(
         env=os.environ,
         overrides=overrides_from(parsed),
         flags=flags_from(parsed),
-        headless=headless,
         profile=parsed.value("profile"),
-        ignore_user_config=parsed.flag("ignore_user_config"),
-        ignore_rules=parsed.flag("ignore_rules"),
-        skip_hook_consent=parsed.flag("dangerously_bypass_hook_trust"),
-        strict=parsed.flag("strict_config"),
+        options=LoadOptions(
+            headless=headless,
+            strict=parsed.flag("strict_config"),
+            ignore_user_config=parsed.flag("ignore_user_config"),
+            ignore_rules=parsed.flag("ignore_rules"),
+            skip_hook_consent=parsed.flag("dangerously_bypass_hook_trust"),
+        ),
     )
 
 

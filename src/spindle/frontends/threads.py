@@ -16,7 +16,8 @@ from spindle.frontends.transcript import printable
 from spindle.frontends.when import local_time
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.quote import visible
-from spindle.thread.store import ThreadPage, ThreadRef, ThreadStore, ThreadSummary
+from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadPage, ThreadSummary
+from spindle.thread.store import ThreadRef, ThreadStore
 
 _TITLE_CELLS = 72
 _ID_START = 13
@@ -63,14 +64,13 @@ def _is_agreed(store: ThreadStore, ref: ThreadRef) -> bool:
 
 
 def show_list(store: ThreadStore, parsed: Parsed) -> int:
-    page = store.list(
-        limit=_limit(parsed.value("limit")),
-        sort_key="updated_at",
+    which = ThreadFilter(
         archived=parsed.flag("archived"),
-        cwd=None if parsed.flag("all") else working_folder(parsed.value("cd")),
+        cwds=None if parsed.flag("all") else [working_folder(parsed.value("cd"))],
         subagents=False,
         search=parsed.value("find"),
     )
+    page = store.list(which, order=ThreadOrder(key="updated_at"), limit=_limit(parsed.value("limit")))
     if parsed.flag("json"):
         for thread in page.threads:
             sys.stdout.buffer.write(msgspec.json.encode(thread) + b"\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from spindle.frontends.fit import cut, cut_middle, head_and_tail
 from spindle.protocol.events import (
     Error,
@@ -66,33 +68,36 @@ def unlimited() -> int | None:
     return None
 
 
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """How text is shown where it is read: a terminal, or a file that stderr was sent to."""
+
+    color: bool = False
+    plain_ascii: bool = False
+    """Our own signs keep to ASCII. What others wrote stays UTF-8, whatever the terminal knows."""
+    hide_reasoning: bool = False
+    max_output_lines: int | None = None
+    """None = all: what is piped into a file should be whole."""
+    width: Callable[[], int | None] = unlimited
+    """The columns there are now; None = lines of any length."""
+
+
 class Transcript:
     """Turns events into blocks of text; remembers the commands that run, the last usage, and what was shown last."""
 
     def __init__(
         self,
+        look: Look,
         *,
         version: str,
-        color: bool,
         summary: str,
-        hide_reasoning: bool = False,
-        max_output_lines: int | None = None,
-        plain_ascii: bool = False,
-        width: Callable[[], int | None] = unlimited,
         elapsed_s: Callable[[], float] | None = None,
         notes: Mapping[str, str] | None = None,
         way_back: Callable[[str], str] | None = None,
     ) -> None:
+        self.look = look
+        self.signs = ASCII_SIGNS if look.plain_ascii else SIGNS
         self._version = version
-        self.color = color
         self._summary = summary
-        self._hide_reasoning = hide_reasoning
-        self._max_output_lines = max_output_lines
-        """None = all: what is piped into a file should be whole."""
-        self.signs = ASCII_SIGNS if plain_ascii else SIGNS
-        """Our own signs; the text of others is in UTF-8 whatever the terminal knows."""
-        self._width = width
-        """The columns there are now; None = lines of any length."""
         self._elapsed_s = elapsed_s
         self._notes = notes or {}
         """What stands behind a line of the header, by its name."""
@@ -117,7 +122,7 @@ class Transcript:
             case UserMessage(message=text):
                 return self._user(text)
             case ItemCompleted(item={"type": "Reasoning", "summary_text": summary}):
-                if self._hide_reasoning or not any(summary):
+                if self.look.hide_reasoning or not any(summary):
                     return ""
                 lines = printable("\n\n".join(summary)).split("\n")
                 return self._titled("thinking", "35;3", "thinking", self._indented(lines, "3"))
@@ -163,7 +168,7 @@ class Transcript:
             return self._line("mcp", tool_call_text(msg, self._paint, self.clip_output, self.signs))
         if not tag.startswith("collab_"):
             return ""
-        from spindle.frontends.agents import agent_text  # with the first sub-agent
+        from spindle.frontends.agent_lines import agent_text  # with the first sub-agent
 
         return self._line("agent", agent_text(msg))
 
@@ -232,7 +237,7 @@ class Transcript:
 
     def _command_begin(self, msg: ExecCommandBegin) -> str:
         shown = self._commands[msg.call_id] = command_text(msg.command)
-        first, *others = self._clip(shown.split("\n"), None if self._width() is None else MAX_COMMAND_LINES)
+        first, *others = self._clip(shown.split("\n"), None if self.look.width() is None else MAX_COMMAND_LINES)
         where = "" if msg.cwd == self._cwd else self._paint("2", f" in {visible(msg.cwd)}")
         lines = [f"{self._paint('35', 'exec')} {self._paint('1', first)}"]
         lines += [f"     {self._paint('1', line)}" for line in others]
@@ -259,7 +264,7 @@ class Transcript:
     def _label(self, command: str, taken: int) -> str:
         """A command in one line, which still tells two apart that begin alike."""
         line = " ".join(command.split())
-        return cut_middle(line, max(24, (self._width() or 120) - taken), mark=f" {self.signs['more']} ")
+        return cut_middle(line, max(24, (self.look.width() or 120) - taken), mark=f" {self.signs['more']} ")
 
     def _patch_end(self, msg: PatchApplyEnd) -> str:
         """Each file with its letter and its diff."""
@@ -282,19 +287,19 @@ class Transcript:
             return []
         text = change.get("unified_diff") or "\n".join(f"+{line}" for line in change.get("content", "").splitlines())
         lines = printable(text).rstrip("\n").split("\n") if text else []
-        shown = self._clip(lines, MAX_DIFF_LINES if self._max_output_lines is not None else None)
+        shown = self._clip(lines, MAX_DIFF_LINES if self.look.max_output_lines is not None else None)
         return [INDENT + self._paint(DIFF_STYLES.get(line[:1], "2"), line) for line in shown]
 
     # ---- how blocks are put together ----
 
     def clip_output(self, lines: list[str]) -> list[str]:
         """What a program printed, as much as is shown of it."""
-        return self._clip(lines, self._max_output_lines)
+        return self._clip(lines, self.look.max_output_lines)
 
     def _clip(self, lines: list[str], most: int | None) -> list[str]:
         """At most so many lines, and on a terminal none that takes more than a few rows."""
         lines = head_and_tail(lines, most, mark=self.signs["more"])
-        width = self._width()
+        width = self.look.width()
         if width is None:
             return lines
         room = max(8, MAX_ROWS * width - len(INDENT))
@@ -317,7 +322,7 @@ class Transcript:
         return self._block(kind, [text], follows=self._kind == kind) if text else ""
 
     def _paint(self, style: str, text: str) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self.color and style and text else text
+        return f"\x1b[{style}m{text}\x1b[0m" if self.look.color and style and text else text
 
 
 def command_text(command: list[str]) -> str:

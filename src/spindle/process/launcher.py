@@ -91,7 +91,7 @@ class Launcher:
 
     def _tidy(self) -> None:
         self.let_go()
-        bubblewrap.guards_of(self._home).close()
+        bubblewrap.placeholders_of(self._home).close()
         if self._watchdog is not None:
             self._watchdog.close()
             self._watchdog = None

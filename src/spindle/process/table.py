@@ -282,11 +282,12 @@ def _tidy_up_after_a_crash(home: str) -> None:
         names = os.listdir(f"{home}/spindle")
     except OSError:
         return
-    guards = [name.removeprefix("guards-") for name in names if name.startswith("guards-")]
-    if any(not os.path.exists(f"/proc/{pid}") for pid in guards):
+    # `placeholders.REGISTER_PREFIX`, written out: that module is loaded with the first sandbox, not at start-up.
+    owners = [name.removeprefix("guards-") for name in names if name.startswith("guards-")]
+    if any(not os.path.exists(f"/proc/{pid}") for pid in owners):
         from spindle.process.sandbox import bubblewrap  # rarely needed
 
-        bubblewrap.guards_of(home).recover()
+        bubblewrap.placeholders_of(home).recover()
     if any(name.startswith("unfinished-") for name in names):
         from spindle.process import leftovers  # rarely needed
 

@@ -38,12 +38,10 @@ def build_request(
     thread_id: str,
     output_schema: dict[str, Any] | None = None,
     store: bool = False,
-    tool_choice: str = "auto",
-    parallel_tool_calls: bool | None = None,
 ) -> Request:
     """One request. `input` comes from a `VisibleFold`; `instructions` and `tools` are serialised once per thread.
 
-    `store` is for providers that insist on keeping responses. `parallel_tool_calls` overrides the model's trait.
+    `store` is for providers that insist on keeping responses.
     """
     reasoning = _reasoning(traits, settings)
     return Request(
@@ -51,8 +49,7 @@ def build_request(
         instructions=instructions,
         input=input,
         tools=tools,
-        tool_choice=tool_choice,
-        parallel_tool_calls=traits.supports_parallel_tool_calls if parallel_tool_calls is None else parallel_tool_calls,
+        parallel_tool_calls=traits.supports_parallel_tool_calls,
         reasoning=reasoning,
         store=store,
         include=() if reasoning is None else (ENCRYPTED_REASONING,),

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from spindle.errors import ConfigError
-from spindle.prompt.agents import agents_ended_message, agents_message
+from spindle.prompt.document_messages import agents_ended_message, agents_message
 from spindle.prompt.environment import environment_message
 from spindle.prompt.modes import mode_message, mode_text, model_switch_message, personality_message
 from spindle.prompt.permissions import PROTECTED, permissions_message

@@ -95,8 +95,8 @@ class History:
 
     def __init__(self, writer: RolloutWriter | None = None) -> None:
         self.writer = writer
-        self.guard: Callable[..., bytes] | None = None
-        """`guard(raw, own_only=…)`: takes out of JSON what must not be recorded; `own_only` for a person's own words.
+        self.mask: Callable[..., bytes] | None = None
+        """`mask(raw, own_only=…)`: takes out of JSON what must not be recorded; `own_only` for a person's own words.
 
         Applied to what is appended, never to what was recorded before: a prompt's prefix keeps its bytes.
         """
@@ -202,7 +202,7 @@ class History:
         self.meta = payload
         if self.writer is not None:
             raw = encode_payload(payload)
-            self.writer.append("session_meta", raw if self.guard is None else self.guard(raw))
+            self.writer.append("session_meta", raw if self.mask is None else self.mask(raw))
 
     def append_item(self, item: Item) -> Entry:
         """Record a finished item. The first message of a person makes the rollout file."""
@@ -242,8 +242,8 @@ class History:
 
     def _write_item(self, item: Item) -> tuple[Entry, Record]:
         entry = Entry.of(item)
-        if self.guard is not None:
-            raw = self.guard(entry.raw, own_only=is_user_input(item))
+        if self.mask is not None:
+            raw = self.mask(entry.raw, own_only=is_user_input(item))
             if raw is not entry.raw:
                 entry = Entry.from_bytes(raw) or entry
         return entry, self._write("response_item", entry.raw)
@@ -259,10 +259,10 @@ class History:
         self._record("turn_context", encode_payload(payload))
         self._contexts.append((len(self.entries), payload))
 
-    def append_compacted(self, message: str, replacement_history: list[Item]) -> None:
-        """From here on, `replacement_history` stands for everything before."""
+    def append_compacted(self, message: str, replacement_history: list[Item], cause: str = "compaction") -> None:
+        """From here on, `replacement_history` stands for everything before; `cause` says why, in a few words."""
         entries = [Entry.of(item) for item in replacement_history]
-        self._record("compacted", _compacted_payload(message, entries))
+        self._record("compacted", _compacted_payload(message, entries, "spindle_cause", cause))
         self._replace(entries, message)
         self._is_counted = False
 
@@ -299,7 +299,9 @@ class History:
             payload = {"type": "thread_rolled_back", "num_turns": dropped, "spindle_bookmark": response_id}
             self._record("event_msg", encode_payload(payload))
         else:
-            self._record("compacted", _compacted_payload("", mark.entries[: mark.length], response_id))
+            self._record(
+                "compacted", _compacted_payload("", mark.entries[: mark.length], "spindle_bookmark", response_id)
+            )
         self._restore(mark)
         return dropped
 
@@ -309,8 +311,8 @@ class History:
             self.writer.close()
 
     def _record(self, kind: str, raw: bytes, *, own_only: bool = False) -> None:
-        if self.guard is not None:
-            raw = self.guard(raw, own_only=own_only)
+        if self.mask is not None:
+            raw = self.mask(raw, own_only=own_only)
         self.records.append(self._write(kind, raw))
 
     def _write(self, kind: str, raw: bytes) -> Record:
@@ -482,7 +484,8 @@ class History:
         return length
 
 
-def _compacted_payload(message: str, entries: list[Entry], bookmark: str | None = None) -> bytes:
+def _compacted_payload(message: str, entries: list[Entry], key: str, value: str) -> bytes:
+    """The line that replaces the list, with one key of our own at its end, which other programs ignore."""
     items = b",".join(entry.raw for entry in entries)
-    tail = b"" if bookmark is None else b',"spindle_bookmark":' + encode_payload(bookmark)
-    return b'{"message":%s,"replacement_history":[%s]%s}' % (encode_payload(message), items, tail)
+    fields = encode_payload(message), items, encode_payload(key), encode_payload(value)
+    return b'{"message":%s,"replacement_history":[%s],%s:%s}' % fields

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from spindle.errors import ThreadError
 from spindle.protocol.items import decode_json, encode_json
 from spindle.thread import layout, private_files, view
+from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.rollout import RolloutData
 
 VERSION = 1
@@ -59,51 +62,35 @@ class ThreadIndex:
     def query(
         self,
         files: Iterable[tuple[str, bool]],
+        which: ThreadFilter,
         *,
-        sort_key: str,
-        descending: bool,
-        archived: bool,
+        order: ThreadOrder,
         after: tuple[float, str] | None = None,
         limit: int | None = None,
-        cwds: list[str] | None = None,
-        providers: list[str] | None = None,
-        sources: list[str] | None = None,
-        subagents: bool = True,
-        search: str | None = None,
-        named: list[str] | None = None,
+        named: Sequence[str] = (),
     ) -> list[Row]:
         """The threads among `files` (path, is archived) that fit, in order, beginning after `after`.
 
         `named` are ids whose thread name fits the search; they count as found.
         """
-        where, values = ["archived = ?", "preview IS NOT NULL"], [int(archived)]
-        arguments: list[Any] = list(values)
-        if not subagents:
-            where.append("source_kind IS NOT 'subagent'")
-        for column, allowed in (("cwd", cwds), ("provider", providers), ("source_kind", sources)):
-            if allowed:
-                where.append(f"{column} IN ({','.join('?' * len(allowed))})")
-                arguments += allowed
-        if after is not None:
-            where.append(f"({sort_key}, id) {'<' if descending else '>'} (?, ?)")
-            arguments += after
-        order = "DESC" if descending else "ASC"
+        files = list(files)
 
         def run(db: sqlite3.Connection) -> list[Row]:
             self._refresh(db, files)
-            conditions, parameters = list(where), list(arguments)
-            if search:
-                condition, extra = _search_condition(db, search, named or [])
+            conditions, arguments = _conditions(which)
+            if which.search:
+                condition, more = _search_condition(db, which.search, named)
                 conditions.append(condition)
-                parameters += extra
-            statement = (
-                f"SELECT * FROM threads WHERE {' AND '.join(conditions)} ORDER BY {sort_key} {order}, id {order}"
-            )
+                arguments += more
+            if after is not None:
+                conditions.append(f"({order.key}, id) {'<' if order.descending else '>'} (?, ?)")
+                arguments += after
+            way = "DESC" if order.descending else "ASC"
+            statement = f"SELECT * FROM threads WHERE {' AND '.join(conditions)} ORDER BY {order.key} {way}, id {way}"
             if limit is not None:
                 statement += f" LIMIT {int(limit)}"
-            return [Row(values) for values in db.execute(statement, parameters)]
+            return [Row(values) for values in db.execute(statement, arguments)]
 
-        files = list(files)
         return self._with_database(run)
 
     def _with_database(self, run: Callable[[sqlite3.Connection], list[Row]]) -> list[Row]:
@@ -210,7 +197,20 @@ def _forget(db: sqlite3.Connection, path: str) -> None:
     db.execute("DELETE FROM texts WHERE path = ?", (path,))
 
 
-def _search_condition(db: sqlite3.Connection, search: str, named: list[str]) -> tuple[str, list[Any]]:
+def _conditions(which: ThreadFilter) -> tuple[list[str], list[Any]]:
+    """The filter but for its search, as conditions and the values of their question marks."""
+    conditions = ["archived = ?", "preview IS NOT NULL"]
+    arguments: list[Any] = [int(which.archived)]
+    if not which.subagents:
+        conditions.append("source_kind IS NOT 'subagent'")
+    for column, allowed in (("cwd", which.cwds), ("provider", which.providers), ("source_kind", which.sources)):
+        if allowed:
+            conditions.append(f"{column} IN ({','.join('?' * len(allowed))})")
+            arguments += allowed
+    return conditions, arguments
+
+
+def _search_condition(db: sqlite3.Connection, search: str, named: Sequence[str]) -> tuple[str, list[Any]]:
     """Text found anywhere in what was said, upper and lower case alike; or one of the named threads."""
     by_name = f"id IN ({','.join('?' * len(named))})" if named else "0"
     declaration = db.execute("SELECT sql FROM sqlite_master WHERE name = 'texts'").fetchone()[0]
@@ -242,10 +242,6 @@ def _source_kind(source: Any) -> str | None:
 
 
 def _created_at(data: RolloutData) -> float:
-    # Only for lists, never on the way to a turn.
-    import time
-    from datetime import datetime
-
     try:
         return datetime.fromisoformat(str(data.meta.get("timestamp"))).timestamp()
     except ValueError:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle.errors import ThreadError, ThreadNotFound
 from spindle.protocol.clock import Clock, iso_utc
-from spindle.protocol.items import encode_payload, json_reader
+from spindle.protocol.items import encode_payload
 from spindle.thread import layout, private_files, view
 from spindle.thread.history import History
 from spindle.thread.names import ThreadNames
@@ -27,6 +27,9 @@ from spindle.thread.rollout import (
     read_rollout,
 )
 
+if TYPE_CHECKING:
+    from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadPage
+
 HEAD_CHUNK = 1 << 16
 HEAD_LIMIT = 1 << 24
 """How far into a file the first message of a person is looked for."""
@@ -38,36 +41,6 @@ class ThreadRef(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     path: str
     archived: bool = False
-
-
-class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a thread list."""
-
-    id: str
-    path: str
-    archived: bool
-    name: str | None
-    preview: str
-    cwd: str
-    model_provider: str | None
-    source: Any
-    created_at: float
-    """Unix seconds."""
-    updated_at: float
-    originator: str | None
-    cli_version: str | None
-    git: dict[str, Any] | None
-    forked_from_id: str | None
-    model: str | None
-    effort: str | None
-
-
-class ThreadPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a thread list. `backwards_cursor` leads back when given with the opposite direction."""
-
-    threads: list[ThreadSummary]
-    next_cursor: str | None
-    backwards_cursor: str | None
 
 
 class _Head(msgspec.Struct):
@@ -259,65 +232,30 @@ class ThreadStore:
 
     def list(
         self,
+        which: ThreadFilter | None = None,
         *,
+        order: ThreadOrder | None = None,
         cursor: str | None = None,
         limit: int = 25,
-        sort_key: str = "created_at",
-        descending: bool = True,
-        archived: bool = False,
-        cwd: str | list[str] | None = None,
-        providers: list[str] | None = None,
-        sources: list[str] | None = None,
-        subagents: bool = True,
-        search: str | None = None,
     ) -> ThreadPage:
-        """Threads in which a person said something, or (`subagents`) only another agent.
+        """One page of the threads in which somebody said something, from `cursor` onwards."""
+        from spindle.thread import listing  # never on the way to a turn
+        from spindle.thread.index import ThreadIndex  # loads SQLite, which is slow
 
-        `search` looks into names and everything that was said.
-        """
-        if sort_key not in ("created_at", "updated_at"):
-            raise ThreadError(f"threads cannot be sorted by {sort_key!r}; use created_at or updated_at")
-        # The only use of SQLite, which is slow to import.
-        from spindle.thread.index import ThreadIndex
-
+        which, order = which or listing.ThreadFilter(), order or listing.ThreadOrder()
         names = self.names.all()
-        found_by_name = [key for key, name in names.items() if search and search.lower() in name.lower()]
+        search = (which.search or "").lower()
+        named = [thread_id for thread_id, name in names.items() if search and search in name.lower()]
         index = ThreadIndex(f"{self.home}/spindle/index.sqlite", lambda path: read_rollout(path, self._path_of))
+        # One more than the page holds tells whether there is a next page.
         rows = index.query(
-            list(self._all_files()),
-            sort_key=sort_key,
-            descending=descending,
-            archived=archived,
-            after=_read_cursor(cursor),
-            limit=limit + 1,
-            cwds=[cwd] if isinstance(cwd, str) else cwd,
-            providers=providers,
-            sources=sources,
-            subagents=subagents,
-            search=search,
-            named=found_by_name,
+            self._all_files(), which, order=order, after=listing.read_cursor(cursor), limit=limit + 1, named=named
         )
-        page = rows[:limit]
-        threads = [
-            ThreadSummary(
-                id=row.id,
-                path=row.path,
-                archived=row.archived,
-                name=names.get(row.id),
-                preview=row.preview,
-                cwd=row.cwd,
-                model_provider=row.provider,
-                source=row.source,
-                created_at=row.created_at,
-                updated_at=row.updated_at,
-                **row.facts,
-            )
-            for row in page
-        ]
-        return ThreadPage(
+        threads = [listing.summary_of(row, names.get(row.id)) for row in rows[:limit]]
+        return listing.ThreadPage(
             threads=threads,
-            next_cursor=_cursor(threads[-1], sort_key) if len(rows) > limit and threads else None,
-            backwards_cursor=_cursor(threads[0], sort_key) if threads else None,
+            next_cursor=listing.cursor_at(threads[-1], order) if len(rows) > limit and threads else None,
+            backwards_cursor=listing.cursor_at(threads[0], order) if threads else None,
         )
 
     # ---- files ----
@@ -392,16 +330,3 @@ def _first_lines(path: str) -> Iterator[bytes]:
         return
     if rest:
         yield rest
-
-
-def _cursor(thread: ThreadSummary, sort_key: str) -> str:
-    return encode_payload([getattr(thread, sort_key), thread.id]).hex()
-
-
-def _read_cursor(cursor: str | None) -> tuple[float, str] | None:
-    if cursor is None:
-        return None
-    try:
-        return json_reader(tuple[float, str])(bytes.fromhex(cursor))
-    except (ValueError, msgspec.DecodeError) as error:
-        raise ThreadError("this cursor was not made by this list") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spindle.errors import SpindleError, ToolError
-from spindle.protocol.agents import (
+from spindle.protocol.agent_events import (
     CollabAgentInteractionBegin,
     CollabAgentInteractionEnd,
     CollabAgentSpawnBegin,

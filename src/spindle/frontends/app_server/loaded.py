@@ -20,7 +20,7 @@ from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.notifications import Note, TurnCompleted
 from spindle.frontends.app_server.objects import Thread, Turn, TurnError, Wire
 from spindle.frontends.app_server.questions import Questions
-from spindle.frontends.app_server.threads import thread_from_meta, turns_of
+from spindle.frontends.app_server.threads import ThreadFacts, thread_from_meta, turns_of
 from spindle.frontends.app_server.translate import Said, Translator
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import TERMINAL, Msg
@@ -149,15 +149,17 @@ class LoadedThread:
         self._preview = self._preview or preview(self.live.records) or ""
         return thread_from_meta(
             self.live.meta,
-            thread_id=self.id,
+            ThreadFacts(
+                id=self.id,
+                path=self.live.path,
+                preview=self._preview,
+                updated_at=self._updated_at,
+                cwd=settings.cwd,
+                model=settings.model,
+                effort=settings.effort,
+                provider=settings.model_provider,
+            ),
             status=self.status,
-            preview=self._preview,
-            updated_at=self._updated_at,
-            path=self.live.path,
             name=name,
-            cwd=settings.cwd,
-            model=settings.model,
-            effort=settings.effort,
-            provider=settings.model_provider,
             turns=self.turns() if with_turns else (),
         )

@@ -8,14 +8,14 @@ from spindle.frontends.app_server.methods import (
     catalogue,
     commands,
     files,
-    hooks,
+    hook_list,
     opening,
     records,
     settings,
     turns,
 )
 
-TOPICS = (opening, turns, records, catalogue, hooks, settings, account, commands, files)
+TOPICS = (opening, turns, records, catalogue, hook_list, settings, account, commands, files)
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 
 _MISSING = {

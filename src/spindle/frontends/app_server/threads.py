@@ -19,8 +19,8 @@ from spindle.frontends.app_server.objects import (
     UserMessageItem,
 )
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.thread.listing import ThreadSummary
 from spindle.thread.rollout import Record
-from spindle.thread.store import ThreadSummary
 from spindle.thread.view import TurnView, transcript
 
 MAX_PAGE = 1000
@@ -57,39 +57,42 @@ def _git_info(git: Any) -> GitInfo | None:
     return GitInfo(sha=git.get("commit_hash"), branch=git.get("branch"), origin_url=git.get("repository_url"))
 
 
+class ThreadFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a thread besides the first line of its record, which says how the thread began."""
+
+    id: str
+    path: str | None
+    """None for a thread that is not recorded."""
+    preview: str
+    updated_at: float
+    """Unix seconds."""
+    cwd: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    provider: str | None = None
+
+
 def thread_from_meta(
-    meta: dict[str, Any],
-    *,
-    thread_id: str,
-    status: ThreadStatus,
-    preview: str,
-    updated_at: float,
-    path: str | None,
-    name: str | None,
-    cwd: str | None = None,
-    model: str | None = None,
-    effort: str | None = None,
-    provider: str | None = None,
-    turns: Sequence[Turn] = (),
+    meta: dict[str, Any], facts: ThreadFacts, *, status: ThreadStatus, name: str | None, turns: Sequence[Turn] = ()
 ) -> Thread:
-    """A thread by the first line of its record and what is known besides."""
-    created = unix_time(meta.get("timestamp")) or updated_at
+    """A thread as clients are shown it; `meta` is the first line of its record."""
+    created = unix_time(meta.get("timestamp")) or facts.updated_at
     return Thread(
-        id=thread_id,
-        session_id=thread_id,
+        id=facts.id,
+        session_id=facts.id,
         forked_from_id=meta.get("forked_from_id"),
         parent_thread_id=_parent_of(meta.get("source")),
-        preview=preview,
-        ephemeral=path is None,
-        model_provider=provider or str(meta.get("model_provider") or "openai"),
-        model=model,
-        reasoning_effort=effort,
+        preview=facts.preview,
+        ephemeral=facts.path is None,
+        model_provider=facts.provider or str(meta.get("model_provider") or "openai"),
+        model=facts.model,
+        reasoning_effort=facts.effort,
         created_at=int(created),
-        updated_at=int(updated_at),
-        recency_at=int(updated_at),
+        updated_at=int(facts.updated_at),
+        recency_at=int(facts.updated_at),
         status=status,
-        path=path,
-        cwd=cwd or str(meta.get("cwd") or ""),
+        path=facts.path,
+        cwd=facts.cwd or str(meta.get("cwd") or ""),
         cli_version=str(meta.get("cli_version") or __version__),
         originator=meta.get("originator"),
         source=source_of(meta.get("source")),

@@ -310,7 +310,7 @@ class Translator:
                 return []
 
     def _of_agents(self, msg: Msg, now_ms: int) -> list[Said]:
-        from spindle.frontends.app_server.agents import agent_item  # with the first sub-agent
+        from spindle.frontends.app_server.agent_items import agent_item  # with the first sub-agent
 
         item = agent_item(msg)
         if item is None:

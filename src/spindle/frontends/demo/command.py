@@ -13,11 +13,11 @@ import msgspec
 
 from spindle import __version__
 from spindle.api.door import SessionRequest, open_thread
-from spindle.config.load import load_config
+from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
 from spindle.frontends.demo.story import FILES, PROMPT, practice_model
 from spindle.frontends.options import Parsed
-from spindle.frontends.transcript import Transcript
+from spindle.frontends.transcript import Look, Transcript
 from spindle.process.sandbox import backend_of, problem
 from spindle.protocol.events import (
     AgentMessageContentDelta,
@@ -54,7 +54,7 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
         cwd=project,
         env={**os.environ, "CODEX_HOME": home},
         flags={"model": "gpt-5.2-codex", "sandbox_mode": "workspace-write"},
-        headless=True,
+        options=LoadOptions(headless=True),
     )
     say("Spindle demo: a practice model answers from a script; no real model is asked.")
     say("The loop, the tools, the sandbox and the patch are real.")
@@ -66,10 +66,12 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
     events = thread.subscribe(skip=(AgentMessageContentDelta,))
     thread.begin()
     transcript = Transcript(
+        Look(
+            color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
+            max_output_lines=SHOWN_OUTPUT_LINES,
+        ),
         version=__version__,
-        color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
         summary=thread.settings.summary,
-        max_output_lines=SHOWN_OUTPUT_LINES,
     )
     thread.submit(UserTurn(items=[{"type": "text", "text": PROMPT}]))
     results: dict[str, int] = {}

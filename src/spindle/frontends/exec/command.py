@@ -111,7 +111,7 @@ async def drive(request: SessionRequest, turn: UserTurn, options: Parsed) -> int
 
 def make_printer(thread: OpenThread, request: SessionRequest, options: Parsed) -> Printer:
     if options.flag("json"):
-        from spindle.frontends.exec.jsonl import JsonPrinter  # a run prints in one way or the other
+        from spindle.frontends.exec.programs import JsonPrinter  # a run prints in one way or the other
 
         return JsonPrinter(thread, request)
     from spindle.frontends.exec.people import TextPrinter  # a run prints in one way or the other

@@ -1,12 +1,9 @@
-"""Events → the JSON lines that today's Codex SDKs parse. The translation is pure: no I/O, no clock."""
+"""Events → the JSON lines that today's Codex SDKs parse. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
-
-from spindle.frontends.exec.printer import Printer, write_out
 from spindle.protocol.events import (
     Error,
     ExecCommandBegin,
@@ -28,9 +25,6 @@ from spindle.protocol.events import (
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import shell_join
 
-if TYPE_CHECKING:
-    from spindle.api.door import OpenThread, SessionRequest
-
 USAGE_KEYS = (
     "input_tokens",
     "cached_input_tokens",
@@ -40,20 +34,6 @@ USAGE_KEYS = (
 )
 
 Line = dict[str, Any]
-
-
-class JsonPrinter(Printer):
-    """JSON lines on stdout, nothing else."""
-
-    is_json = True
-
-    def __init__(self, thread: OpenThread, request: SessionRequest) -> None:
-        self._translator = JsonlTranslator(hide_reasoning=request.config.hide_agent_reasoning)
-        self._translator.set_usage(msgspec.to_builtins(thread.usage))
-
-    def show(self, msg: Msg) -> None:
-        if lines := self._translator.translate(msg):
-            write_out(b"".join(map(encode_line, lines)))
 
 
 class JsonlTranslator:
@@ -129,7 +109,7 @@ class JsonlTranslator:
             return [self._completed(item)] if is_over else [{"type": "item.started", "item": item}]
         if not tag.startswith("collab_"):
             return []
-        from spindle.frontends.agents import tool_call_line  # with the first sub-agent
+        from spindle.frontends.agent_lines import tool_call_line  # with the first sub-agent
 
         line = tool_call_line(msg, self._id)
         return [line] if line is not None else []

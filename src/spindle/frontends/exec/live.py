@@ -159,7 +159,7 @@ class Live:
         self._clock = clock
         self._started_s = clock.monotonic()
         self._hides_reasoning = hides_reasoning
-        self._color = transcript.color
+        self._color = transcript.look.color
         self._message: StreamedText | None = None
         self._has_title = False
         """Whether the last thing above is the message that streams."""

@@ -21,7 +21,7 @@ from spindle.frontends.terminal import (
     wants_ascii,
     wants_color,
 )
-from spindle.frontends.transcript import Transcript, printable, sandbox_line
+from spindle.frontends.transcript import Look, Transcript, printable, sandbox_line
 from spindle.protocol.events import ItemCompleted, Msg
 from spindle.protocol.quote import shell_join, visible
 from spindle.protocol.settings import SANDBOX_MODES, SandboxPolicy
@@ -44,13 +44,15 @@ class TextPrinter(Printer):
         self._said: str | None = None
         """The agent's last message that stands on stderr."""
         self._transcript = Transcript(
+            Look(
+                color=wants_color(color, STDERR, os.environ),
+                plain_ascii=wants_ascii(os.environ),
+                hide_reasoning=config.hide_agent_reasoning,
+                max_output_lines=_output_lines(),
+                width=lambda: columns_of(STDERR),
+            ),
             version=__version__,
-            color=wants_color(color, STDERR, os.environ),
             summary=thread.settings.summary,
-            hide_reasoning=config.hide_agent_reasoning,
-            max_output_lines=_output_lines(),
-            plain_ascii=wants_ascii(os.environ),
-            width=lambda: columns_of(STDERR),
             elapsed_s=lambda: clock.monotonic() - started_s,
             notes=notes_on_settings(thread, request),
             way_back=lambda thread_id: way_back(thread_id, request),

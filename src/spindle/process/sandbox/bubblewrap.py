@@ -18,9 +18,9 @@ import msgspec
 from spindle.policy.sandbox import Boundary
 from spindle.process import kill, pty
 from spindle.process.sandbox import gate, kernel, limits, seccomp
-from spindle.process.sandbox.guards import Guards
 from spindle.process.sandbox.launch import Launch, Report
 from spindle.process.sandbox.mounts import Mounts, system_mounts
+from spindle.process.sandbox.placeholders import REGISTER_PREFIX, Placeholders
 from spindle.process.sandbox.sockets import SocketRules, SocketWatch
 from spindle.process.sandbox.spawner import Spawner
 
@@ -48,7 +48,7 @@ class _Backend:
     restores_signals: str | None = None
     unshares: tuple[str, ...] | None = None
     """The words that make mounts private; none where that does not work."""
-    guards: dict[str, Guards] = {}
+    placeholders: dict[str, Placeholders] = {}
     starter: _Starter | None = None
 
 
@@ -180,8 +180,9 @@ def launch(
     starter = _starter()
     if _Backend.has_gate:
         argv = gate.located(argv, env, cwd)
-    guards = guards_of(home)
-    mounts = Mounts(boundary, guards, launcher=_Backend.program, has_tmpfs_options=_NO_NESTING in _Backend.namespaces)
+    placeholders = placeholders_of(home)
+    has_tmpfs_options = _NO_NESTING in _Backend.namespaces
+    mounts = Mounts(boundary, placeholders, launcher=_Backend.program, has_tmpfs_options=has_tmpfs_options)
     inner_env, launcher_env = _split_loader_variables(_for_tools(env, cwd, mounts.held))
     inside = limits.inside(boundary.fence, argv)
     restorer = _signal_restorer() if tty else None
@@ -217,7 +218,7 @@ def launch(
     def release() -> None:
         if starter.watch is not None:
             starter.watch.forget(leader)
-        guards.release(mounts.held)
+        placeholders.release(mounts.held)
         group.remove()
         report.close()
 
@@ -241,7 +242,7 @@ class Found(msgspec.Struct, frozen=True):
     program: str
     has_user_namespace: bool
     watches_sockets: bool
-    guards_pipes: bool
+    closes_pipes: bool
 
 
 def found() -> Found:
@@ -287,11 +288,11 @@ def _file(name: str, content: bytes) -> int:
     return fd
 
 
-def guards_of(home: str) -> Guards:
+def placeholders_of(home: str) -> Placeholders:
     """The placeholders of this process that are listed in one agent home."""
-    if home not in _Backend.guards:
-        _Backend.guards[home] = Guards(f"{home}/spindle/guards-{os.getpid()}")
-    return _Backend.guards[home]
+    if home not in _Backend.placeholders:
+        _Backend.placeholders[home] = Placeholders(f"{home}/spindle/{REGISTER_PREFIX}{os.getpid()}")
+    return _Backend.placeholders[home]
 
 
 def _split_loader_variables(env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:

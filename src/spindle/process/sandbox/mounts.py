@@ -2,7 +2,7 @@
 
 Everything is there to be read, or what a permission profile names; the writable roots are mounted over it, and over
 those, last, what is protected or may not be read, and what a profile opens again inside of that. Where a protected name
-does not exist, a placeholder keeps it from being made (`guards`).
+does not exist, a placeholder keeps it from being made (`placeholders.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import PROTECTED_NAMES, Boundary, is_below
-from spindle.process.sandbox.guards import Guards, is_placeholder
+from spindle.process.sandbox.placeholders import Placeholders, is_placeholder
 
 SYSTEM_MOUNTS = (
     *("--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"),
@@ -22,7 +22,7 @@ SYSTEM_MOUNTS = (
     *(("--ro-bind", "/dev/null", "/proc/keys") if os.path.exists("/proc/keys") else ()),
 )
 """Devices and processes of the sandbox's own. The kernel lets user 0 write its settings, whatever capabilities are
-gone; one of them names a program to be run outside. bubblewrap guards the rest of /proc itself, but not this. What
+gone; one of them names a program to be run outside. bubblewrap protects the rest of /proc itself, but not this. What
 keys the user has is nobody's business. Message queues have to be seen somewhere, or `gate` could not let them be
 written."""
 _FIRST_PROCESS = "/proc/1"
@@ -45,7 +45,9 @@ def system_mounts(*, has_tmpfs_options: bool) -> tuple[str, ...]:
 class Mounts:
     """The mounts of one command. `held` are placeholders to be given back, `files` descriptors the plan refers to."""
 
-    def __init__(self, boundary: Boundary, guards: Guards, *, launcher: str, has_tmpfs_options: bool) -> None:
+    def __init__(
+        self, boundary: Boundary, placeholders: Placeholders, *, launcher: str, has_tmpfs_options: bool
+    ) -> None:
         self._boundary = boundary
         self._has_tmpfs_options = has_tmpfs_options
         self.files: list[int] = []
@@ -57,7 +59,7 @@ class Mounts:
         self._again = _opened_again(boundary, [*protected, *denied])
         # A placeholder goes where the first missing folder would be made.
         wanted = dict.fromkeys(_first_missing(path, roots) for path in (*protected, *absent))
-        self.held = guards.hold(wanted)
+        self.held = placeholders.hold(wanted)
         # A placeholder holds nothing that could have another name.
         protected += _other_names(protected, [path for path in protected if path not in self.held], roots)
         closed = {os.path.dirname(path) for path in wanted if path not in self.held and _could_be_made(path)}

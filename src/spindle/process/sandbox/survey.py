@@ -113,7 +113,7 @@ async def _bubblewrap() -> Backend:
         gives.append("allows Unix sockets inside, and none of programs outside")
     else:
         lacks.append("does not allow Unix sockets at all, because this kernel cannot watch them")
-    if not found.guards_pipes:
+    if not found.closes_pipes:
         lacks.append("does not keep commands from writing into named pipes outside, for which Landlock is needed")
     version = await asyncio.to_thread(_version, found.program)
     detail = f"started a command with {found.program} ({version})"
@@ -228,7 +228,7 @@ async def _run_trial(mode: SandboxMode, fence: Fence, env: Mapping[str, str], sc
         finally:
             launch.release()
             if backend_of(fence) == "bubblewrap":
-                bubblewrap.guards_of(home).close()
+                bubblewrap.placeholders_of(home).close()
     if popen.returncode != 0:
         lines = errors.decode("utf-8", "replace").strip().splitlines()
         raise OSError(

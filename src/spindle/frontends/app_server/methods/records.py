@@ -20,6 +20,7 @@ from spindle.frontends.app_server.objects import NotLoaded, Thread, ThreadItem, 
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import (
     MAX_PAGE,
+    ThreadFacts,
     page,
     summarised,
     thread_from_meta,
@@ -27,6 +28,7 @@ from spindle.frontends.app_server.threads import (
     turns_of,
 )
 from spindle.protocol.ops import ThreadRollback
+from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.store import ThreadRef
 from spindle.thread.view import last_settings, preview
 
@@ -129,15 +131,19 @@ async def thread_list(call: Call, params: ThreadListParams) -> Wire:
         raise RpcError(f"limit must be between 1 and {MAX_PAGE}", INVALID_PARAMS)
     found = await asyncio.to_thread(
         call.server.store.list,
+        ThreadFilter(
+            archived=params.archived,
+            cwds=[params.cwd] if isinstance(params.cwd, str) else params.cwd,
+            providers=params.model_providers,
+            sources=_source_kinds(params.source_kinds) or INTERACTIVE,
+            search=params.search_term,
+        ),
+        order=ThreadOrder(
+            key="created_at" if params.sort_key == "created_at" else "updated_at",
+            descending=params.sort_direction == "desc",
+        ),
         cursor=params.cursor,
         limit=params.limit,
-        sort_key="created_at" if params.sort_key == "created_at" else "updated_at",
-        descending=params.sort_direction == "desc",
-        archived=params.archived,
-        cwd=params.cwd,
-        providers=params.model_providers or None,
-        sources=_source_kinds(params.source_kinds) or INTERACTIVE,
-        search=params.search_term or None,
     )
     threads = []
     for summary in found.threads:
@@ -173,15 +179,17 @@ def _recorded(call: Call, ref: ThreadRef, with_turns: bool) -> Thread:
     context = last_settings(data) or {}
     return thread_from_meta(
         data.meta,
-        thread_id=ref.id,
+        ThreadFacts(
+            id=ref.id,
+            path=ref.path,
+            preview=preview(data.records) or "",
+            updated_at=os.stat(ref.path).st_mtime,
+            cwd=context.get("cwd"),
+            model=context.get("model"),
+            effort=context.get("effort"),
+        ),
         status=NotLoaded(),
-        preview=preview(data.records) or "",
-        updated_at=os.stat(ref.path).st_mtime,
-        path=ref.path,
         name=store.names.all().get(ref.id),
-        cwd=context.get("cwd"),
-        model=context.get("model"),
-        effort=context.get("effort"),
         turns=turns_of(data.records) if with_turns else (),
     )
 

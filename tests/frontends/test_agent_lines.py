@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from spindle.frontends.exec.jsonl import JsonlTranslator
-from spindle.frontends.transcript import Transcript
-from spindle.protocol.agents import (
+from spindle.frontends.transcript import Look, Transcript
+from spindle.protocol.agent_events import (
     CollabAgentEvent,
     CollabAgentInteractionBegin,
     CollabAgentInteractionEnd,
@@ -95,7 +95,7 @@ def test_what_a_sub_agent_does_is_no_line_of_the_parents() -> None:
 
 
 def test_people_see_a_line_for_what_matters() -> None:
-    transcript = Transcript(version="1", color=False, summary="auto")
+    transcript = Transcript(Look(), version="1", summary="auto")
     seen = [
         transcript.translate(msg)
         for msg in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spindle.frontends.agents import tool_call_line
+from spindle.frontends.agent_lines import tool_call_line
 from spindle.frontends.app_server.items import camel
 from spindle.frontends.app_server.objects import CollabAgentItem
 from spindle.protocol.events import Msg

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from spindle.policy.sandbox import Boundary, absolute
-from spindle.protocol.hooks import Hook, HookEntry
+from spindle.protocol.hook_records import Hook, HookEntry
 from spindle.protocol.items import decode_foreign
 
 BLOCKS = 2

@@ -12,7 +12,7 @@ from spindle.frontends.fit import hang
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
 from spindle.frontends.terminal import STDOUT, columns_of
-from spindle.protocol.hooks import Hook
+from spindle.protocol.hook_records import Hook
 from spindle.protocol.quote import visible
 
 

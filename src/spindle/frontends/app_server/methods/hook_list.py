@@ -12,7 +12,7 @@ from spindle.frontends.app_server.method import Call, Method
 from spindle.frontends.app_server.notifications import HookEventName
 from spindle.frontends.app_server.objects import Wire
 from spindle.frontends.launch import config_from
-from spindle.protocol.hooks import Hook, snake
+from spindle.protocol.hook_records import Hook, snake
 
 
 class HooksListParams(Wire, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What can be told about the context of a recorded thread, request by request; made by `core.inspection`.
+"""What can be told about the context of a recorded thread, request by request; made by `lookback.inspection`.
 
 The field names are a promise: `spindle context --json` prints them.
 """

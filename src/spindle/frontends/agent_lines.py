@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spindle.protocol.agents import (
+from spindle.protocol.agent_events import (
     CollabAgentEvent,
     CollabAgentInteractionBegin,
     CollabAgentInteractionEnd,

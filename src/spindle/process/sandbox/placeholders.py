@@ -16,6 +16,9 @@ from collections.abc import Iterable
 from spindle.errors import SandboxUnavailable
 from spindle.process.survivor import WAIT, Survivor
 
+REGISTER_PREFIX = "guards-"
+"""A list's file name is this and the process's id. The word is older than this module's name: lists that an earlier
+version left behind must still be found."""
 _MODE = 0o555
 _TRIES, _PAUSE_S, _LONGEST_PAUSE_S = 60, 0.002, 0.1
 """Some three seconds in all."""
@@ -39,7 +42,7 @@ rm -f "$0"
 that one. `flock` gets a descriptor: where a name is gone, it would make a file."""
 
 
-class _Guard:
+class _Held:
     __slots__ = ("fd", "users")
 
     def __init__(self, fd: int) -> None:
@@ -47,12 +50,12 @@ class _Guard:
         self.users = 1
 
 
-class Guards:
+class Placeholders:
     """The placeholders this process holds. `register` is a file below the agent's home."""
 
     def __init__(self, register: str) -> None:
         self._register = register
-        self._held: dict[str, _Guard] = {}
+        self._held: dict[str, _Held] = {}
         self._listed: set[str] = set()
         self._recovered = False
         self._keeper: Survivor | None = None
@@ -74,11 +77,11 @@ class Guards:
 
     def release(self, paths: Iterable[str]) -> None:
         for path in paths:
-            guard = self._held[path]
-            guard.users -= 1
-            if guard.users == 0:
+            held = self._held[path]
+            held.users -= 1
+            if held.users == 0:
                 del self._held[path]
-                _remove_if_unused(path, guard.fd)
+                _remove_if_unused(path, held.fd)
 
     def close(self) -> None:
         """Nothing is held any more: the list is not needed."""
@@ -98,7 +101,7 @@ class Guards:
                 return False
             fd = _lock(path)
             if fd is not None:
-                self._held[path] = _Guard(fd)
+                self._held[path] = _Held(fd)
                 return True
             # Another process removed it between our two steps, or is about to: it may be a busy machine.
             time.sleep(min(attempt * _PAUSE_S, _LONGEST_PAUSE_S))
@@ -131,11 +134,11 @@ class Guards:
         self._recovered = True
         folder = os.path.dirname(self._register)
         try:
-            names = [name for name in os.listdir(folder) if name.startswith("guards-")]
+            names = [name for name in os.listdir(folder) if name.startswith(REGISTER_PREFIX)]
         except OSError:
             return
         for name in names:
-            pid = name.removeprefix("guards-")
+            pid = name.removeprefix(REGISTER_PREFIX)
             if not pid.isdigit() or os.path.exists(f"/proc/{pid}") or int(pid) == os.getpid():
                 continue
             listed = f"{folder}/{name}"

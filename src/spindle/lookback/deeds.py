@@ -13,7 +13,7 @@ from spindle.context.calls import (
     patched_files,
     tool_of,
 )
-from spindle.core.report import Deed, TurnReport
+from spindle.lookback.report import Deed, TurnReport
 from spindle.protocol.items import Item, call_id_of, is_call, is_output, item_text, said_text
 
 _LONGEST = 400

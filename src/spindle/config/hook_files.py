@@ -15,8 +15,8 @@ import msgspec
 from spindle.config.kinds import describe
 from spindle.config.sources import read_text
 from spindle.errors import ConfigError
-from spindle.policy.hooks import is_readable
-from spindle.protocol.hooks import (
+from spindle.policy.hook_answers import is_readable
+from spindle.protocol.hook_records import (
     DEFAULT_TIMEOUT_S,
     EVENTS,
     LAST_WORDS_MAX_S,

@@ -16,11 +16,11 @@ from spindle.context.account import Breakdown, breakdown
 from spindle.context.cache import CacheEntry, CacheLedger, RequestParts
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.visible import VisibleFold
-from spindle.core.deeds import Answers, Turns
-from spindle.core.lenient import as_list, cache_entry_in, number_in, seconds_between, text_in, usage_in
 from spindle.core.notes import Notes
-from spindle.core.report import VERSION, Break, Cache, ContextReport, RequestReport, sum_up
 from spindle.errors import UsageError
+from spindle.lookback.deeds import Answers, Turns
+from spindle.lookback.lenient import as_list, cache_entry_in, number_in, seconds_between, text_in, usage_in
+from spindle.lookback.report import VERSION, Break, Cache, ContextReport, RequestReport, sum_up
 from spindle.protocol.items import Item, decode_json, encode_payload, is_call, is_output, is_user_input
 from spindle.protocol.request import Prices, TokenUsage
 from spindle.thread.history import Entry, History
@@ -33,6 +33,16 @@ _CAUSE_OF = {
     "branch": "fork",
     "picture_removed": "picture_removed",
 }
+
+
+_BREAKS = {
+    "compaction": "compaction",
+    "start_over": "compaction",
+    "context_edit": "edit",
+    "picture_removed": "picture_removed",
+    "fork": "branch",
+}
+"""What the causes that a record names are called in a report."""
 
 
 class Inspection:
@@ -244,12 +254,14 @@ class _Fold:
             self._break("rollback", record.timestamp, length)
             return
         edit, is_said = self._look_ahead(place)
-        if edit is not None:
+        if (kind := _BREAKS.get(str(record.payload.get("spindle_cause")))) is not None:
+            self._break(kind, record.timestamp, length, edit)
+        elif edit is not None:
             self._break("edit", record.timestamp, length, edit)
         elif is_said or record.payload.get("message") or not self._is_ours:
             self._break("compaction", record.timestamp, length)
         else:
-            # We write no compaction without saying so.
+            # Before we wrote down causes, we wrote no compaction without saying so.
             kind = "picture_removed" if len(self._history.entries) == length else "branch"
             self._break(kind, record.timestamp, length)
 
