@@ -88,11 +88,11 @@ class CallPermission:
             if other is None:
                 break
             await asyncio.wait([other.closed])
-            if other.key == question.key and other.is_refused:
-                raise Rejected(matter.refusal, by_user=True)
+            if other.key == question.key and (refusal := other.refusal) is not None:
+                raise _refused(matter, refusal)
         answer = await self._ask_person(question, matter, ask)
         if not answer.is_yes:
-            raise Rejected(matter.refusal, by_user=True)
+            raise _refused(matter, answer)
         return matter.permit(ask, answer)
 
     async def _is_given(self, key: object, reason: str | None) -> bool:
@@ -114,3 +114,8 @@ class CallPermission:
             # The model must not be asked again before the interrupt has found this turn.
             await asyncio.sleep(_INTERRUPT_S)
         return answer
+
+
+def _refused(matter: Matter, answer: Answer) -> Rejected:
+    """A person said no; the model reads that, and why where the person said so."""
+    return Rejected(f"{matter.refusal}: {answer.reason}" if answer.reason else matter.refusal, by_user=True)
