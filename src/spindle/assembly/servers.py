@@ -10,8 +10,8 @@ from typing import Any
 from spindle.assembly.request import SessionRequest
 from spindle.config.consent import Consents
 from spindle.config.mcp_servers import build_mcp_servers
-from spindle.core.servers import Servers, Wanted
 from spindle.errors import ConfigError
+from spindle.features.servers import Servers, Wanted
 from spindle.mcp.channel import Channel
 from spindle.mcp.connection import Connection
 from spindle.mcp.log import ServerLog
@@ -37,14 +37,15 @@ def make_servers(request: SessionRequest, build: BuildTools, secrets: Secrets) -
         clean = partial(_without_secrets, secrets=secrets)
         return Connection(spec, lambda: _channel(spec, request, companions, log, secrets), log, on_changed, clean)
 
-    is_owner = request.pool is None
-    wanted: Wanted = (config.mcp_servers, blocked_servers(config.home, config.mcp_servers))
+    def start() -> ServerPool:
+        return ServerPool(config.mcp_servers, connect, blocked=blocked_servers(config.home, config.mcp_servers))
+
     return Servers(
-        request.pool if request.pool is not None else ServerPool(wanted[0], connect, blocked=wanted[1]),
+        request.pool,
+        start=start,
         build=build,
         read=lambda given: _wanted(request, given),
         auth_status=lambda spec: _auth_status(config.home, spec),
-        is_owner=is_owner,
         close=companions.close,
     )
 

@@ -65,7 +65,7 @@ class CallPermission:
     async def function(self, name: str, arguments: dict[str, Any]) -> None:
         from spindle.core.permission.functions import FunctionCall  # only for programs that give functions as tools
 
-        await self._obtain(FunctionCall(self._approvals, self._site, name, arguments))
+        await self.obtain(FunctionCall(self._approvals, self._site, name, arguments))
 
     # ---- the loop ------------------------------------------------------------------------------
 
