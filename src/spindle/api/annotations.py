@@ -78,9 +78,10 @@ def described(annotation: Any) -> str:
 
 
 def hints_of(owner: Any) -> dict[str, Any]:
-    """The annotations of a function or a class, with names resolved, also those of the functions around it."""
+    """The annotations of a class, or of a function's parameters; names are found in the functions around it too."""
+    annotated = owner if isinstance(owner, type) else _parameters_only(owner)
     try:
-        return typing.get_type_hints(owner, include_extras=True)
+        return typing.get_type_hints(annotated, include_extras=True)
     except NameError:
         names = _names_around()
         names.update({variable.__name__: variable for variable in getattr(owner, "__type_params__", ())})
@@ -88,7 +89,15 @@ def hints_of(owner: Any) -> dict[str, Any]:
             names[owner.__name__] = owner
         elif inspect.isfunction(owner):
             names.update(inspect.getclosurevars(owner).nonlocals)
-        return typing.get_type_hints(owner, localns=names, include_extras=True)
+        return typing.get_type_hints(annotated, localns=names, include_extras=True)
+
+
+def _parameters_only(function: Any) -> Any:
+    """A function with the same annotations but that of the result, which may name what only type checkers import."""
+    bare = types.FunctionType((lambda: None).__code__, getattr(function, "__globals__", {}))
+    annotations = getattr(function, "__annotations__", {})
+    bare.__annotations__ = {name: hint for name, hint in annotations.items() if name != "return"}
+    return bare
 
 
 def _names_around() -> dict[str, Any]:
@@ -144,13 +153,14 @@ class Builder:
 
     def _annotated(self, annotation: Any) -> Shape:
         inner = annotation.__origin__
-        constraints = [extra for extra in annotation.__metadata__ if isinstance(extra, msgspec.Meta)]
-        if not constraints:
-            return self.shape(inner)
         constrained = inner
-        for constraint in constraints:
-            constrained = typing.Annotated[constrained, constraint]
-        return _leaf_of_msgspec(constrained, _name(inner))
+        for extra in annotation.__metadata__:
+            if isinstance(extra, msgspec.Meta):
+                constrained = typing.Annotated[constrained, extra]
+        shape = self.shape(inner) if constrained is inner else _leaf_of_msgspec(constrained, _name(inner))
+        if not isinstance(shape, Record):  # which others may share
+            shape.text = described(annotation) or shape.text
+        return shape
 
     def _variable(self, variable: typing.TypeVar) -> Shape:
         if variable.__constraints__:

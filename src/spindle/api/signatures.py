@@ -137,9 +137,9 @@ def _annotated_function(function: Any) -> Any:
     """Where the annotations are: in the function inside a partial, a method, or an object that can be called."""
     while isinstance(function, functools.partial):
         function = function.func
-    if inspect.isroutine(function):
-        return getattr(function, "__func__", function)
-    return type(function).__call__
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    return inspect.unwrap(getattr(function, "__func__", function))
 
 
 def _docstring(function: Any) -> str | None:
