@@ -21,8 +21,10 @@ from spindle.api.functions import BUILT_IN, PythonTool, ToolContext, python_tool
 from spindle.api.tool_results import Image
 from spindle.core.feature import Feature
 from spindle.errors import Rejected, ToolDefinitionError, ToolError
+from spindle.frontends.app_server.translate import Translator
+from spindle.frontends.transcript import Look, Transcript
 from spindle.model.scripted import calls, says
-from spindle.protocol.events import TurnAborted, Warning
+from spindle.protocol.events import Event, TaskStarted, TurnAborted, Warning
 from spindle.protocol.ops import Interrupt, ResolveElicitation
 from spindle.protocol.python_tools import PythonToolCallBegin, PythonToolCallEnd, PythonToolCallProgress
 from spindle.protocol.tool_servers import ElicitationRequest
@@ -721,3 +723,16 @@ def test_a_tool_context_can_be_made_for_a_test_of_the_function() -> None:
     context = ToolContext(cwd="/x", on_emit=said.append)
     context.emit("one")
     assert said == ["one"] and context.cwd == "/x" and not context.cancelled.is_set()
+
+
+def test_front_ends_that_never_have_functions_pass_their_events_over() -> None:
+    msgs = [
+        PythonToolCallBegin(call_id="c", turn_id="t", tool="f", arguments={}),
+        PythonToolCallProgress(call_id="c", turn_id="t", text="half"),
+        PythonToolCallEnd(call_id="c", turn_id="t", tool="f", arguments={}, success=True, result="r"),
+    ]
+    transcript = Transcript(Look(), version="1", summary="auto")
+    translator = Translator("thread", lambda: "id")
+    translator.translate(Event("t", TaskStarted(turn_id="t", model_context_window=None)), 0)
+    for msg in msgs:
+        assert transcript.translate(msg) == "" and translator.translate(Event("t", msg), 0) == []
