@@ -409,7 +409,7 @@ class WebSearchEnd(Msg, frozen=True, kw_only=True, tag="web_search_end"):
 
 
 class HookStarted(Msg, frozen=True, kw_only=True, tag="hook_started"):
-    """A hook begins to run. `run` is a `protocol.hooks.HookRun`."""
+    """A hook begins to run. `run` is a `protocol.hook_records.HookRun`."""
 
     turn_id: str | None
     run: dict[str, Any]

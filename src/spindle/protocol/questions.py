@@ -1,4 +1,5 @@
-"""What a turn asks of a client beside leave: answers of a person, and tools of the client's own; and plans."""
+"""What a turn asks of a client besides permission: answers of a person, and calls of the client's own tools; and
+plans."""
 
 from __future__ import annotations
 
