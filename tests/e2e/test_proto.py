@@ -74,7 +74,8 @@ def test_rubbish_is_answered_and_survived(start: Any, server: FakeServer) -> Non
     assert proto.until("task_complete")[-1]["msg"]["last_agent_message"] == "done"
 
 
-def test_what_was_sent_before_the_end_of_input_is_still_done_and_in_order(start: Any) -> None:
+def test_what_was_sent_before_the_end_of_input_is_still_done_and_in_order(start: Any, server: FakeServer) -> None:
+    server.script(turn(message("never"), hang_after=0))
     proto = start()
     proto.write("rubbish")
     proto.send("n", "set_thread_name", name="kept")

@@ -20,7 +20,7 @@ import pytest
 
 from fake_server import FakeServer, Turn, call, message, turn
 from spindle.context.account import SOURCES
-from spindle.core.report import Break, Cache, ContextReport, Deed, RequestReport, Totals, TurnReport
+from spindle.lookback.report import Break, Cache, ContextReport, Deed, RequestReport, Totals, TurnReport
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "rollouts"
 HOSTILE = (

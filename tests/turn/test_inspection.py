@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from spindle.core.deeds import Turns
-from spindle.core.inspection import Inspection, inspect_thread
 from spindle.errors import UsageError
+from spindle.lookback.deeds import Turns
+from spindle.lookback.inspection import Inspection, inspect_thread
 from spindle.model.scripted import calls, drops, fails, patches, says
 from spindle.protocol.items import encode_payload
 from spindle.protocol.ops import Compact, Pin, ThreadRollback

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from mcp.kit import of_servers, servers, stub
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import load_config
-from spindle.core.inspection import Inspection, inspect_thread
 from spindle.core.session import Session
+from spindle.lookback.inspection import Inspection, inspect_thread
 from spindle.model.scripted import ScriptedModel, calls, drops, fails, item_of, says, thinks, waits
 from spindle.protocol.events import TERMINAL
 from spindle.protocol.items import decode_json

@@ -58,6 +58,8 @@ async def test_what_stood_before_is_in_the_record_and_can_be_gone_back_to(start:
     records = [json.loads(line) for line in path.read_text().splitlines()]
     (marker,) = [record["payload"] for record in records if record["type"] == "compacted"]
     assert FRESH_START in marker["message"] and "FIRST" in path.read_text()
+    assert marker["spindle_cause"] == "start_over"
+    assert [record["payload"].get("type") for record in records].count("context_compacted") == 1
     await driver.turn("THREE", says("THIRD"), last_response_id=done.response_id)
     said = texts(driver.inputs[-1])
     assert said[-3:] == ["ONE", "FIRST", "THREE"] and "TWO" not in said
@@ -73,3 +75,12 @@ async def test_a_resumed_thread_begins_where_it_started_over(start: Any) -> None
     again = await start(thread=driver.session.thread_id)
     await again.turn("THREE", says("THIRD"))
     assert again.inputs[-1][: len(before)] == before
+
+
+async def test_a_small_window_bounds_what_is_kept(start: Any) -> None:
+    driver = await start(config={"model_context_window": 4_000, "spindle": {"compact_keep": ["K" * 8_000]}})
+    await driver.turn("ONE", says("FIRST"))
+    await driver.end_of(driver.submit(StartOver()))
+    await driver.turn("TWO", says("SECOND"))
+    kept = next(text for text in texts(driver.inputs[-1]) if FRESH_START in text)
+    assert len(kept) < 4_000

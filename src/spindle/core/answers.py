@@ -1,4 +1,4 @@
-"""Ops that only ask: what a session says of itself. Nothing here changes anything."""
+"""Ops with an answer and no turn: what a session says of itself, and small changes to it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import msgspec
 
 from spindle.core.usage import context_usage
 from spindle.errors import SpindleError
-from spindle.protocol.events import (
-    ConversationPath,
-    ListGrantsResponse,
-    ListModelsResponse,
-    ListSkillsResponse,
-    Msg,
+from spindle.protocol.answers import ConversationPath, ListGrantsResponse, ListModelsResponse, ListSkillsResponse
+from spindle.protocol.events import GrantRevoked, Msg, PinsUpdated, ThreadNameUpdated
+from spindle.protocol.ops import (
+    GetContext,
+    GetPath,
+    ListGrants,
+    ListModels,
+    ListSkills,
+    Pin,
+    RevokeGrant,
+    SetThreadName,
+    Unpin,
 )
-from spindle.protocol.ops import GetContext, GetPath, ListGrants, ListModels, ListSkills
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -34,11 +39,28 @@ def answer(session: Session, op: object) -> Msg:
             return context_usage(thread)
         case ListGrants():
             return ListGrantsResponse(grants=[grant.to_wire() for grant in session.turns.approvals.list_grants()])
+        case RevokeGrant(id=grant_id):
+            grant = session.turns.approvals.revoke(grant_id)
+            if grant is None:
+                raise SpindleError(f"there is no grant {grant_id!r}")
+            return GrantRevoked(grant=grant.to_wire())
+        case SetThreadName(name=name):
+            session.store.set_name(thread.thread_id, name)
+            return ThreadNameUpdated(thread_id=thread.thread_id, thread_name=name)
         case ListModels():
             return ListModelsResponse(models=[msgspec.to_builtins(model) for model in thread.catalog.listed])
         case GetPath():
             writer = thread.history.writer
             path = writer.recorded_path if writer is not None else None
             return ConversationPath(conversation_id=thread.thread_id, path=path)
+        case Pin(text=text):
+            if not text.strip():
+                raise SpindleError("there is nothing to pin: the text is empty")
+            thread.notes.pin(text)
+            return PinsUpdated(pins=thread.notes.pins)
+        case Unpin(text=text):
+            if not thread.notes.unpin(text):
+                raise SpindleError("no such fact is pinned")
+            return PinsUpdated(pins=thread.notes.pins)
         case _:
             raise SpindleError(f"a session does not take the op {type(op).__name__}")

@@ -29,8 +29,16 @@ def way_back(thread: LiveThread, briefing: Briefing, store: ThreadStore, respons
     other.cut_to_bookmark(response_id)
 
     def take_over() -> None:
-        history.append_compacted("", [entry.item for entry in other.entries])
-        thread.cache.declare("fork")
+        thread.replace_visible([entry.item for entry in other.entries], "fork")
         briefing.forget_since(other.last_turn_context)
 
     return take_over
+
+
+def roll_back(thread: LiveThread, briefing: Briefing, num_turns: int) -> None:
+    """Forget the last turns; the files they changed stay."""
+    if num_turns < 1:
+        raise SpindleError("num_turns must be at least 1")
+    thread.history.append_rolled_back(num_turns)
+    thread.cache.declare("rollback")
+    briefing.forget_since(thread.history.last_turn_context)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
+from spindle.context.truncate import Truncation
 from spindle.context.visible import VisibleFold
 from spindle.core.cache_watch import CacheWatch
 from spindle.core.notes import Notes
@@ -24,7 +25,9 @@ from spindle.protocol.request import Prices, Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
-from spindle.tools.tool import Truncation
+
+Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
+"""Why the model is shown another list than before."""
 
 IMAGE_REFUSED = "The model server refused this picture; it was taken out of the conversation."
 
@@ -140,11 +143,8 @@ class LiveThread:
             accepts_images="image" in info.input_modalities,
             keeps_raw_reasoning=not self.provider.is_openai,
         )
-        policy = info.truncation_policy
         limit = overrides.output_token_limit
-        self.truncation = (
-            Truncation(mode="tokens", limit=limit) if limit else Truncation(mode=policy.mode, limit=policy.limit)
-        )
+        self.truncation = Truncation("tokens", limit) if limit else info.truncation_policy
         window = overrides.context_window or info.context_window
         self.window_tokens: int | None = window * info.effective_context_window_percent // 100 if window else None
         self.window_limit = window * 9 // 10 if window else None
@@ -175,10 +175,20 @@ class LiveThread:
             output = items[index].get("output")
             if isinstance(output, list) and any(part.get("type") == "input_image" for part in output):
                 items[index] = {**items[index], "output": IMAGE_REFUSED}
-                self.history.append_compacted("", items)
-                self.cache.declare("picture_removed")
+                self.replace_visible(items, "picture_removed")
                 return True
         return False
+
+    def replace_visible(self, items: list[Item], cause: Cause, *, message: str = "") -> None:
+        """From here on, `items` stand for everything the model was shown. `message` is the summary among them, if any.
+
+        There is no other way to take back what a request has sent. The record says why it was done, and the watch over
+        the provider's cache expects the break. Whoever calls this also says how long the thread is now
+        (`note_compacted`, `note_edited`), unless an estimate of the new list will do.
+        """
+        self.history.append_compacted(message, items, cause)
+        # To the provider's cache a fresh start is a compaction like any other.
+        self.cache.declare("compaction" if cause == "start_over" else cause)
 
     def next_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         """The request that continues the thread."""

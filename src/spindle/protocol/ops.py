@@ -198,6 +198,12 @@ class SetThreadName(Op, frozen=True, kw_only=True, tag="set_thread_name"):
     name: str
 
 
+class InjectItems(Op, frozen=True, kw_only=True, tag="inject_items"):
+    """Append items that the model is shown with the next request. Not on the wire: front ends check what they take."""
+
+    items: list[dict[str, Any]]
+
+
 class GetPath(Op, frozen=True, kw_only=True, tag="get_path"):
     """Ask where the thread is recorded."""
 

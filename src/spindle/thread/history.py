@@ -259,10 +259,10 @@ class History:
         self._record("turn_context", encode_payload(payload))
         self._contexts.append((len(self.entries), payload))
 
-    def append_compacted(self, message: str, replacement_history: list[Item]) -> None:
-        """From here on, `replacement_history` stands for everything before."""
+    def append_compacted(self, message: str, replacement_history: list[Item], cause: str = "compaction") -> None:
+        """From here on, `replacement_history` stands for everything before; `cause` says why, in a few words."""
         entries = [Entry.of(item) for item in replacement_history]
-        self._record("compacted", _compacted_payload(message, entries))
+        self._record("compacted", _compacted_payload(message, entries, "spindle_cause", cause))
         self._replace(entries, message)
         self._is_counted = False
 
@@ -299,7 +299,9 @@ class History:
             payload = {"type": "thread_rolled_back", "num_turns": dropped, "spindle_bookmark": response_id}
             self._record("event_msg", encode_payload(payload))
         else:
-            self._record("compacted", _compacted_payload("", mark.entries[: mark.length], response_id))
+            self._record(
+                "compacted", _compacted_payload("", mark.entries[: mark.length], "spindle_bookmark", response_id)
+            )
         self._restore(mark)
         return dropped
 
@@ -337,6 +339,8 @@ class History:
                     self._fold_bookmark(decode_bookmark(record.raw).response_id)
                 except msgspec.DecodeError:
                     pass
+            case _:
+                pass  # lines of others stay in the record and mean nothing here
 
     def _fold_item(self, entry: Entry) -> None:
         item = entry.item
@@ -482,7 +486,8 @@ class History:
         return length
 
 
-def _compacted_payload(message: str, entries: list[Entry], bookmark: str | None = None) -> bytes:
+def _compacted_payload(message: str, entries: list[Entry], key: str, value: str) -> bytes:
+    """The line that replaces the list, with one key of our own at its end, which other programs ignore."""
     items = b",".join(entry.raw for entry in entries)
-    tail = b"" if bookmark is None else b',"spindle_bookmark":' + encode_payload(bookmark)
-    return b'{"message":%s,"replacement_history":[%s]%s}' % (encode_payload(message), items, tail)
+    fields = encode_payload(message), items, encode_payload(key), encode_payload(value)
+    return b'{"message":%s,"replacement_history":[%s],%s:%s}' % fields

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from spindle.core.inspection import Inspection, inspect_thread
 from spindle.errors import ThreadError, ThreadNotFound, UsageError
 from spindle.frontends.context.terms import Terms
 from spindle.frontends.launch import home_from, working_folder
 from spindle.frontends.options import Parsed
+from spindle.lookback.inspection import Inspection, inspect_thread
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import visible

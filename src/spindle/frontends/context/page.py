@@ -6,8 +6,6 @@ import os.path
 from collections.abc import Iterable, Sequence
 
 from spindle.context.account import SOURCES, breakdown
-from spindle.core.inspection import Inspection
-from spindle.core.report import ContextReport, RequestReport
 from spindle.frontends.context.markup import Markup, join, tag
 from spindle.frontends.context.pictures import lost_of, new_of, pictures, share_of, tokens_of
 from spindle.frontends.context.plots import amount, fills, stripes
@@ -28,6 +26,8 @@ from spindle.frontends.context.wording import (
     zone_words,
 )
 from spindle.frontends.when import local_clock, local_time
+from spindle.lookback.inspection import Inspection
+from spindle.lookback.report import ContextReport, RequestReport
 from spindle.protocol.items import Item
 from spindle.protocol.quote import visible
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spindle.context.account import SOURCES
-from spindle.core.report import ContextReport, RequestReport
 from spindle.frontends.context.markup import Markup, tag
 from spindle.frontends.context.plots import Mark, Plot, Scale, Series, amount, draw, legend, scale_for
 from spindle.frontends.context.wording import break_words, counted, deeds_words, money, note_on, one_line, source_words
+from spindle.lookback.report import ContextReport, RequestReport
 
 _IN_RANGE = 2.5
 """The line for the window or the limit is drawn if at most this many times as high as the highest column. A higher

@@ -9,8 +9,6 @@ import textwrap
 from collections.abc import Iterator
 
 from spindle.context.account import SOURCES
-from spindle.core.inspection import Inspection
-from spindle.core.report import ContextReport, RequestReport
 from spindle.frontends.context.wording import (
     break_words,
     cause_words,
@@ -27,6 +25,8 @@ from spindle.frontends.context.wording import (
 from spindle.frontends.fit import cut
 from spindle.frontends.transcript import printable
 from spindle.frontends.when import local_clock
+from spindle.lookback.inspection import Inspection
+from spindle.lookback.report import ContextReport, RequestReport
 from spindle.protocol.quote import visible
 
 _BAR = 24

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spindle.core.report import Break, ContextReport, Deed, RequestReport, TurnReport
 from spindle.frontends.when import local_time, zone_of
+from spindle.lookback.report import Break, ContextReport, Deed, RequestReport, TurnReport
 from spindle.protocol.items import Item, encode_json, is_output, item_text
 
 _CAUSES = {

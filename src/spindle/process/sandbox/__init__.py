@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
@@ -80,8 +81,8 @@ def _hide_this_process() -> None:
         kernel.hide_from_other_processes()
 
 
-def backend_of(fence: Fence, system: str = sys.platform) -> str:
-    """The one back end that is used where it works: bubblewrap, landlock, seatbelt, or none."""
+def backend_of(fence: Fence, system: str = sys.platform) -> Literal["bubblewrap", "landlock", "seatbelt", "none"]:
+    """The one back end that is used where it works."""
     match fence.backend, system:
         case ("auto", "darwin"):
             return "seatbelt"
@@ -121,6 +122,8 @@ def problem_now(fence: Fence) -> str | None:
 
             reason = seatbelt.problem()
             return reason and f"macOS cannot confine commands here ({reason}), so nothing was run; {_OTHERWISE}"
+        case "none":
+            pass
     if fence.backend == "none":
         return (
             'there is no sandbox because of `backend = "none"` under [spindle.sandbox], so nothing was run; '

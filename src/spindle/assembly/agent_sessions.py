@@ -1,0 +1,71 @@
+"""Sub-agents: sessions that another session opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from spindle.assembly.draft import Draft
+from spindle.assembly.request import SessionRequest
+from spindle.config.schema import Config
+from spindle.protocol.settings import AgentRole
+
+if TYPE_CHECKING:
+    from spindle.core.session import Session
+    from spindle.features.agents.subagents import AgentOrder, Staff
+    from spindle.mcp.pool import ServerPool
+
+
+def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
+    """The roles a model can choose from; None if it has no sub-agents. Describing a role switches them on."""
+    is_on = config.features.get("collab") or config.agent_roles
+    return tuple(config.agent_roles.values()) if is_on else None
+
+
+def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
+    """The sub-agents that a session may have; `pool` gives the MCP servers that they share with it."""
+    from spindle.features.agents.agent_tree import AgentTree  # with the first sub-agent
+    from spindle.features.agents.subagents import Staff
+
+    request, config, order = draft.request, draft.request.config, draft.request.order
+    limits = AgentTree(
+        max_threads=config.agents_max_threads,
+        max_depth=config.agents_max_depth,
+        max_tokens=config.spindle.agents_max_tokens,
+        max_requests=config.spindle.agents_max_requests,
+    )
+
+    async def open_agent(order: AgentOrder) -> Session:
+        from spindle.assembly import open_session  # which made the session that asks
+
+        return await open_session(_agent_request(request.root or request, order, pool()))
+
+    return Staff(
+        open_agent=open_agent,
+        roles=config.agent_roles,
+        rules=draft.rules,
+        tree=limits if order is None else order.tree,
+        depth=0 if order is None else order.depth,
+        charge_above=None if order is None else order.charge,
+    )
+
+
+def _agent_request(root: SessionRequest, order: AgentOrder, pool: ServerPool | None) -> SessionRequest:
+    """A new thread with the configuration of the session that a person opened, as it was read then."""
+    from spindle.config.roles import config_for_agent  # with the first sub-agent
+    from spindle.prompt.bundled import text
+
+    return SessionRequest(
+        config=config_for_agent(root.config, order.settings, order.role, text("subagent")),
+        source=root.source,
+        originator=root.originator,
+        ephemeral=root.ephemeral,
+        base_instructions=root.base_instructions,
+        user_instructions=root.user_instructions,
+        bypass=root.bypass,
+        client=root.client,
+        clock=root.clock,
+        order=order,
+        root=root,
+        pool=pool,
+    )
