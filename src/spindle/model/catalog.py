@@ -111,7 +111,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compact_limit(self) -> int | None:
-        """From this many tokens in context on, a thread is compacted."""
+        """A thread that holds this many tokens is compacted."""
         if self.auto_compact_token_limit is not None:
             return self.auto_compact_token_limit
         return None if self.context_window is None else self.context_window * 9 // 10

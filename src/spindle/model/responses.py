@@ -205,7 +205,7 @@ class ResponsesClient:
     # ---- what a failure means: everything below is loaded and done only after one -----------------------
 
     async def _refusal(self, response: Response, url: Url, model: str) -> ModelError | StreamDropped:
-        """The answer is no 2xx."""
+        """What an answer with a status other than 2xx means."""
         from spindle.model import refusals  # only after a failure
 
         words = await _read_words(response)
@@ -303,7 +303,7 @@ class ResponsesClient:
 
 
 async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
-    """What the body of an answer says that is no stream; `begun` is what was read of it already."""
+    """What an answer that is not a stream says in its body; `begun` is what was already read of it."""
     from spindle.model.server_words import read_words  # only after a failure
 
     try:
