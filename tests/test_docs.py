@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, call, custom_call, message, reasoning, turn
+from messages import every_kind
 from spindle.config.load import LoadOptions, load_config
 from spindle.frontends.command_table import EXEC, SPINDLE
 from spindle.frontends.commands import COMMON
 from spindle.frontends.demo.story import FILES, PATCH, PROMPT
-from spindle.protocol import agent_events, events, questions, tool_servers
 from spindle.protocol.ops import OPS
 from spindle.workspace.shell import user_shell
 
@@ -83,10 +83,7 @@ def test_every_operation_and_event_is_on_the_protocol_page() -> None:
     assert operations - {"type"} == set(OPS)
     part = text_of("docs/protocol.md").split("## Events\n", 1)[1]
     shown = set(re.findall(r"`(\w+)`", part)) - {"type"} - TWINS
-    named = [kind for module in (events, agent_events, questions, tool_servers) for kind in vars(module).values()]
-    kinds = [kind for kind in named if isinstance(kind, type) and issubclass(kind, events.Msg)]
-    real = {str(kind.__struct_config__.tag) for kind in kinds if kind not in (events.Msg, events.UnknownMsg)}
-    assert shown == real
+    assert shown == {str(kind.__struct_config__.tag) for kind in every_kind()}
 
 
 def test_the_session_on_the_protocol_page_happens(

@@ -6,23 +6,63 @@
     │   └── RulesError           a .rules file cannot be read or written
     ├── ThreadError              a recorded thread cannot be used
     │   ├── ThreadNotFound       no such thread
-    │   └── ThreadLocked         another process is writing it
+    │   ├── ThreadLocked         another process is writing it
+    │   ├── ThreadBusy           a turn of it runs
+    │   └── ThreadClosed         it, or its client, was closed
     ├── ModelError               the model cannot answer; asking again would not help
     │   └── ImageRejected        the server cannot read an image we sent
     ├── StreamDropped            the answer broke off; asking again is safe
     ├── ToolError                tell the model, go on with the turn
     │   └── Rejected             policy or a person said no
+    ├── ToolDefinitionError      a function cannot be a tool (also a TypeError)
+    ├── OutputInvalid            the answer does not fit the type that was asked for (also a ValueError)
     ├── McpError                 an MCP server cannot be reached, or does not answer as it should
     ├── PatchError               a patch cannot be read, or does not fit the files
-    └── SandboxUnavailable       no sandbox can be started here; nothing was run
+    ├── SandboxUnavailable       no sandbox can be started here; nothing was run
+    ├── CallbackError            a callback of the embedding program raised
+    ├── UndoConflict             files have changed since; nothing was undone
+    └── TurnFailed               a turn ended without an answer (also a RuntimeError)
+        ├── BudgetExceeded       its budget is used up
+        └── TurnTimeout          it took longer than it was given (also a TimeoutError)
 
 Anything else that is raised is a bug of ours.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 ErrorInfo = str | dict[str, dict[str, int | None]]
 """What kind of failure, for machines: "bad_request", or {"response_stream_disconnected": {"http_status_code": 502}}."""
+
+RETRYABLE = frozenset(
+    (
+        "http_connection_failed",
+        "response_stream_connection_failed",
+        "response_stream_disconnected",
+        "response_too_many_failed_attempts",
+        "internal_server_error",
+        "server_overloaded",
+        "timeout",
+    )
+)
+"""Kinds of failure that may have nothing to do with what was asked."""
+RETRYABLE_STATUSES = frozenset((408, 409, 425, 429))
+"""Answers below 500 that say no more than: not now."""
+
+
+def kind_of(info: ErrorInfo | None) -> str:
+    """The kind of a failure as one word."""
+    if isinstance(info, dict):
+        return next(iter(info), "other")
+    return info or "other"
+
+
+def may_pass(info: ErrorInfo | None) -> bool:
+    """Could asking the same again later help?"""
+    details = next(iter(info.values()), {}) if isinstance(info, dict) else {}
+    status = details.get("http_status_code") or 500
+    return kind_of(info) in RETRYABLE and (status >= 500 or status in RETRYABLE_STATUSES)
 
 
 def with_advice(fact: str, advice: str) -> str:
@@ -58,6 +98,14 @@ class ThreadNotFound(ThreadError):
 
 class ThreadLocked(ThreadError):
     """Another process is writing this thread."""
+
+
+class ThreadBusy(ThreadError):
+    """A turn of this thread runs; `steer` adds to it, and nothing else can begin before it ends."""
+
+
+class ThreadClosed(ThreadError):
+    """This thread, or the client it belongs to, was closed."""
 
 
 class ModelError(SpindleError):
@@ -110,6 +158,22 @@ class Rejected(ToolError):
         self.by_user = by_user
 
 
+class ToolDefinitionError(SpindleError, TypeError):
+    """A function cannot be offered to the model as a tool. Names the function, and what to change."""
+
+
+class OutputInvalid(SpindleError, ValueError):
+    """The model's answer does not fit the type that was asked for.
+
+    `text` is the answer as it came, `result` the `TurnResult` of the turn that gave it.
+    """
+
+    def __init__(self, message: str, *, text: str = "", result: Any = None) -> None:
+        super().__init__(message)
+        self.text = text
+        self.result = result
+
+
 class McpError(SpindleError):
     """An MCP server cannot be reached, or does not answer as it should."""
 
@@ -126,6 +190,59 @@ class SandboxUnavailable(SpindleError):
         """What happened, without the advice that follows: how to do without a fence is for people, not for a model."""
         before, ran, _ = str(self).partition("nothing was run")
         return before + ran
+
+
+class CallbackError(SpindleError):
+    """A callback of the embedding program raised; `__cause__` is what it raised. The turn was stopped.
+
+    `result` is the `TurnResult` with what was reached until then.
+    """
+
+    def __init__(self, message: str, *, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class UndoConflict(SpindleError):
+    """Files have changed since the turns that were to be undone; nothing was changed. `report` names them."""
+
+    def __init__(self, message: str, *, report: Any = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class TurnFailed(SpindleError, RuntimeError):
+    """A turn ended without an answer. `result` is the `TurnResult` with what was reached until then."""
+
+    def __init__(self, message: str, *, result: Any = None, info: ErrorInfo | None = None) -> None:
+        super().__init__(message)
+        self.result = result
+        self.info = kind_of(info)
+        """What kind of failure, for machines: "bad_request", "response_stream_disconnected", "unauthorized", …"""
+        self.is_retryable = may_pass(info)
+        """Could the same turn, run again later, go well? True when the server failed, or the way to it."""
+
+
+class BudgetExceeded(TurnFailed):
+    """The budget of the turn or of the thread is used up; `budget` says which limit and how much was used."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        result: Any = None,
+        info: ErrorInfo | None = "budget_exceeded",
+        budget: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, result=result, info=info)
+        self.budget = budget
+
+
+class TurnTimeout(TurnFailed, TimeoutError):
+    """The turn took longer than its `timeout` and was interrupted."""
+
+    def __init__(self, message: str, *, result: Any = None, info: ErrorInfo | None = "timeout") -> None:
+        super().__init__(message, result=result, info=info)
 
 
 def reason_of(error: SpindleError | OSError) -> str:

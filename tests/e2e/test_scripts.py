@@ -98,7 +98,8 @@ def set_up(tmp_path: Path) -> Path:
     (root / "python").write_text(
         "#!/bin/sh\n"
         'case "$1 $2 $3" in\n'
-        '"-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp scripts/spindle "$3/bin" ;;\n'
+        '"-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp scripts/spindle "$3/bin" &&\n'
+        'printf "#!%s/bin/python\\n" "$3" >"$3/bin/spindle" && sed 1d scripts/spindle >>"$3/bin/spindle" ;;\n'
         '"-I -m pip") case $4 in install) . ./pip ;; esac ;;\n'
         '"-m pip "*) echo "pip without -I would see the packages of others" >&2; exit 1 ;;\n'
         f'*) exec "{sys.executable}" "$@" ;;\n'
@@ -306,7 +307,7 @@ def test_a_checkout_that_cannot_be_written_says_so(set_up: Path) -> None:
 
 def test_the_words_before_the_checks_tell_how_to_call_them() -> None:
     told = output_of("./test", "--help", cwd=REPOSITORY)
-    assert any("./test quick" in line for line in told) and not any(line.startswith("#") for line in told)
+    assert any(line.startswith("  ./test quick ") for line in told) and not any(line.startswith("#") for line in told)
 
 
 def test_the_quick_selection_names_folders_and_files_that_exist(request: pytest.FixtureRequest) -> None:

@@ -20,12 +20,12 @@ from spindle.protocol.events import (
     TaskComplete,
     TaskStarted,
     TokenCount,
-    UnknownMsg,
     Warning,
     WebSearchBegin,
     WebSearchEnd,
     usage_info,
 )
+from spindle.protocol.outside import NOTHING
 from spindle.protocol.request import TokenUsage
 
 
@@ -175,7 +175,10 @@ def test_warnings_are_error_items_and_searches_have_one_id() -> None:
 
 
 def test_unknown_events_have_no_line() -> None:
-    assert lines(UnknownMsg(raw={"type": "hologram"})) == []
+    class Hologram(Msg, frozen=True, kw_only=True, tag="hologram"):
+        outside = NOTHING
+
+    assert lines(Hologram()) == []
 
 
 def test_line_separators_of_unicode_do_not_break_a_line_in_two() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from spindle.frontends.exec.live import TAIL_BYTES, Region, Running, StreamedText
 from spindle.frontends.terminal import wants_ascii, wants_color
+from spindle.tools.execution import DELTA_COUNT
 
 
 def test_a_region_is_drawn_with_wrapping_off_and_the_cursor_before_it() -> None:
@@ -43,10 +44,13 @@ def test_the_end_of_an_output_is_shown_as_a_terminal_would() -> None:
 
 
 def test_a_flood_is_not_shown_as_if_it_were_the_end() -> None:
-    running = Running("x", 0.0)
-    for _ in range(16):
-        running.add(b"y\n" * (1 << 15))
-    assert running.last_lines(3) == ["(more output than is followed live)"]
+    for pieces, piece in ((16, b"y\n" * (1 << 15)), (DELTA_COUNT, b"y\n")):
+        running = Running("x", 0.0)
+        for _ in range(pieces - 1):
+            running.add(piece)
+        assert running.last_lines(3) == ["y", "y", "y"]
+        running.add(piece)
+        assert running.last_lines(3) == ["(more output than is followed live)"]
 
 
 def test_the_environment_says_what_a_terminal_can_do() -> None:

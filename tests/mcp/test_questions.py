@@ -12,7 +12,8 @@ import pytest
 from mcp.kit import received, servers, stub
 from mcp.test_servers import outputs, warnings
 from spindle.model.scripted import calls, says
-from spindle.protocol.events import GrantAdded, GrantRevoked, ListGrantsResponse
+from spindle.protocol.answers import ListGrantsResponse
+from spindle.protocol.events import GrantAdded, GrantRevoked
 from spindle.protocol.ops import ExecApproval, Interrupt, ListGrants, ResolveElicitation, RevokeGrant
 from spindle.protocol.tool_servers import ElicitationRequest
 from turn.conftest import Driver, Opener, tags

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from spindle.context.truncate import Truncation
 from spindle.errors import ConfigError
-from spindle.model.catalog import Catalog, ModelInfo, TruncationPolicy, family_of
+from spindle.model.catalog import Catalog, ModelInfo, family_of
 
-TOKENS, BYTES = TruncationPolicy("tokens", 10_000), TruncationPolicy("bytes", 10_000)
+TOKENS, BYTES = Truncation("tokens", 10_000), Truncation("bytes", 10_000)
 
 ROWS = [
     # slug, shell, patch, parallel, reasoning, verbosity, window, truncation, family

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from spindle.policy.approval import Allow, Ask, Decision, Refuse, decide_command, decide_patch, looks_denied
+from spindle.policy.approval import (
+    Allow,
+    Ask,
+    Circumstances,
+    Decision,
+    Refuse,
+    decide_command,
+    decide_patch,
+    looks_denied,
+)
 from spindle.policy.sandbox import boundary_of
 from spindle.protocol.settings import ApprovalPolicy, SandboxMode, SandboxPolicy
 
@@ -22,7 +31,8 @@ def decide(
     available: bool = True,
 ) -> Decision:
     sandbox = SandboxPolicy(mode=mode)
-    return decide_command(argv, policy=policy, sandbox=sandbox, escalated=escalated, sandbox_available=available)
+    circumstances = Circumstances(policy=policy, sandbox=sandbox, sandbox_available=available)
+    return decide_command(argv, circumstances, escalated=escalated)
 
 
 @pytest.mark.parametrize("mode", ["read-only", "workspace-write"])

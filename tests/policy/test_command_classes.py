@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from repository import needs_git
-from spindle.policy.approval import Allow, Ask, Refuse, decide_command
+from spindle.policy.approval import Allow, Ask, Circumstances, Refuse, decide_command
 from spindle.policy.commands import is_dangerous, is_known_safe, parse_command, safe_environment
 from spindle.policy.shell_tree import parse
 from spindle.policy.words import plain_parts, split_script
@@ -85,10 +85,7 @@ def test_the_worked_examples_hold(script: str, safe: bool, dangerous: bool, outc
     argv = bash(script)
     assert (is_known_safe(argv), is_dangerous(argv)) == (safe, dangerous)
     policies: tuple[ApprovalPolicy, ...] = ("untrusted", "on-request", "never")
-    decisions = [
-        decide_command(argv, policy=policy, sandbox=WORKSPACE_WRITE, escalated=False, sandbox_available=True)
-        for policy in policies
-    ]
+    decisions = [decide_command(argv, Circumstances(policy=policy, sandbox=WORKSPACE_WRITE)) for policy in policies]
     kinds = {Allow: "a", Ask: "p", Refuse: "f"}
     assert "".join(kinds[type(decision)] for decision in decisions) == outcome
     assert all(decision.sandboxed for decision in decisions if isinstance(decision, Allow))

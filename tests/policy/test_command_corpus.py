@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spindle.policy.approval import Allow, Ask, Refuse, decide_command
+from spindle.policy.approval import Allow, Ask, Circumstances, Refuse, decide_command
 from spindle.policy.commands import is_dangerous, is_known_safe, parse_command, safe_environment
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
@@ -40,10 +40,7 @@ def test_every_line_of_the_corpus_is_judged_as_the_table_says(case: Any) -> None
     argv = ["bash", "-lc", case.script]
     assert kind_of(argv) == case.kind
     kinds = {Allow: "a", Ask: "p", Refuse: "f"}
-    decisions = [
-        decide_command(argv, policy=policy, sandbox=WORKSPACE_WRITE, escalated=False, sandbox_available=True)
-        for policy in POLICIES
-    ]
+    decisions = [decide_command(argv, Circumstances(policy=policy, sandbox=WORKSPACE_WRITE)) for policy in POLICIES]
     assert "".join(kinds[type(decision)] for decision in decisions) == case.verdicts
     assert all(decision.sandboxed for decision in decisions if isinstance(decision, Allow))
     assert parse_command(argv)

@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 
-from spindle.policy.approval import Allow, Ask, Decision, Refuse, decide_command
+from spindle.policy.approval import Allow, Ask, Circumstances, Decision, Refuse, decide_command
 from spindle.policy.rules import Rule, RuleSet
 from spindle.protocol.settings import APPROVAL_POLICIES, ApprovalPolicy, SandboxMode, SandboxPolicy
 
@@ -115,10 +115,12 @@ def test_every_combination_is_decided_as_the_tables_say(rule: str | None, kind: 
         for argv in (COMMANDS[kind].split(), ["bash", "-lc", COMMANDS[kind]], ["/bin/sh", "-c", COMMANDS[kind]]):
             decision = decide_command(
                 argv,
-                policy=policy,  # pyright: ignore[reportArgumentType]
-                sandbox=SandboxPolicy(mode=mode),
+                Circumstances(
+                    policy=policy,  # pyright: ignore[reportArgumentType]
+                    sandbox=SandboxPolicy(mode=mode),
+                    sandbox_available=available,
+                ),
                 escalated=escalated,
-                sandbox_available=available,
                 rules=rules_for(COMMANDS[kind], rule),
             )
             want = expected(policy, mode, escalated, rule, kind, available)  # pyright: ignore[reportArgumentType]
@@ -136,10 +138,8 @@ def decide(
 ) -> Decision:
     return decide_command(
         ["bash", "-lc", script] if isinstance(script, str) else script,
-        policy=policy,
-        sandbox=SandboxPolicy(mode="workspace-write"),
+        Circumstances(policy=policy, sandbox=SandboxPolicy(mode="workspace-write")),
         escalated=escalated,
-        sandbox_available=True,
         rules=RuleSet(rules),
         prefix_rule=prefix_rule,
     )
@@ -279,15 +279,12 @@ def test_no_prefix_is_offered_where_a_rule_asks_on_purpose() -> None:
 
 def test_a_program_that_could_have_been_planted_is_let_run_but_not_let_out() -> None:
     def judge(argv: list[str], *rules: Rule, policy: ApprovalPolicy = "untrusted", escalated: bool = False) -> Decision:
-        return decide_command(
-            argv,
+        circumstances = Circumstances(
             policy=policy,
             sandbox=SandboxPolicy(mode="workspace-write"),
-            escalated=escalated,
-            sandbox_available=True,
-            rules=RuleSet(rules),
             is_planted=lambda word: word in ("pytest", "/w/bash"),
         )
+        return decide_command(argv, circumstances, escalated=escalated, rules=RuleSet(rules))
 
     line = ["bash", "-c", "pytest tests"]
     assert judge(line, allow("pytest")) == Allow(sandboxed=True)

@@ -8,8 +8,10 @@ from spindle.policy.grants import Grants, command_grant, describe, file_grant, p
 from spindle.policy.sandbox import Boundary, Fence
 from spindle.protocol.settings import SandboxPolicy
 
+FILE = file_grant("/w/a", expires="session")
 HERE = Boundary(policy=SandboxPolicy(mode="workspace-write"), cwd="/w", roots=("/w",))
 ARGV = ["bash", "-c", "make"]
+COMMAND = command_grant(ARGV, "/w", sandboxed=True, expires="session")
 
 
 @pytest.mark.parametrize(
@@ -24,22 +26,25 @@ ARGV = ["bash", "-c", "make"]
 )
 def test_a_grant_holds_in_no_boundary_but_its_own(elsewhere: Boundary) -> None:
     grants = Grants()
-    grants.add(command_grant(ARGV, "/w", sandboxed=True, expires="session"), HERE)
-    grants.add(file_grant("/w/a", expires="session"), HERE)
-    assert grants.cover_command(ARGV, "/w", HERE, sandboxed=True) and grants.cover_files(["/w/a"], HERE)
-    assert not grants.cover_command(ARGV, "/w", elsewhere, sandboxed=True)
-    assert not grants.cover_files(["/w/a"], elsewhere)
+    grants.add(COMMAND, HERE)
+    grants.add(FILE, HERE)
+    assert grants.cover([COMMAND, FILE], HERE)
+    assert not grants.cover([COMMAND], elsewhere) and not grants.cover([FILE], elsewhere)
     assert len(grants.end_outside(elsewhere)) == 2 and list(grants) == []
 
 
 def test_a_grant_covers_exactly_its_command_its_folder_and_its_effect() -> None:
     grants = Grants()
-    grants.add(command_grant(ARGV, "/w", sandboxed=True, expires="session"), HERE)
-    assert not grants.cover_command(ARGV, "/w", HERE, sandboxed=False)
-    assert not grants.cover_command(ARGV, "/w/sub", HERE, sandboxed=True)
-    assert not grants.cover_command([*ARGV, "x"], "/w", HERE, sandboxed=True)
-    assert not grants.cover_command(["bash", "-c", "make "], "/w", HERE, sandboxed=True)
-    assert not grants.cover_files(["/w/a"], HERE) and grants.cover_files([], HERE)
+    grants.add(COMMAND, HERE)
+    others = [
+        command_grant(ARGV, "/w", sandboxed=False, expires="session"),
+        command_grant(ARGV, "/w/sub", sandboxed=True, expires="session"),
+        command_grant([*ARGV, "x"], "/w", sandboxed=True, expires="session"),
+        command_grant(["bash", "-c", "make "], "/w", sandboxed=True, expires="session"),
+        FILE,
+    ]
+    assert [grants.cover([COMMAND, other], HERE) for other in others] == [False] * len(others)
+    assert grants.cover([COMMAND], HERE) and grants.cover([], HERE)
 
 
 def test_the_same_grant_is_kept_once_and_revoked_by_its_id() -> None:

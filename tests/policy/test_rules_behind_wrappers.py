@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spindle.policy.approval import Allow, Ask, Decision, Refuse, decide_command
+from spindle.policy.approval import Allow, Ask, Circumstances, Decision, Refuse, decide_command
 from spindle.policy.commands import commands_within
 from spindle.policy.rules import RuleSet, parse_rules
 from spindle.protocol.settings import SandboxPolicy
@@ -19,14 +19,8 @@ RULES = RuleSet(
 
 
 def decide(script: str, rules: RuleSet = RULES) -> Decision:
-    return decide_command(
-        ["bash", "-lc", script],
-        policy="on-request",
-        sandbox=SandboxPolicy(mode="workspace-write"),
-        escalated=False,
-        sandbox_available=True,
-        rules=rules,
-    )
+    here = Circumstances(policy="on-request", sandbox=SandboxPolicy(mode="workspace-write"))
+    return decide_command(["bash", "-lc", script], here, rules=rules)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from spindle.protocol.events import UnknownMsg, decode_msg
+from messages import every_kind
 from spindle.protocol.items import assistant_message, user_message
 from spindle.thread import view
 from spindle.thread.history import History
@@ -43,8 +44,9 @@ def test_both_generations_show_the_same_conversation(place: Callable[[str], Path
 @pytest.mark.parametrize("name", ["codex-0.101.0.jsonl", "codex-0.101.0-fork.jsonl", "codex-0.166.0.jsonl"])
 def test_every_replayed_message_is_one_a_client_knows(place: Callable[[str], Path], name: str) -> None:
     known = ("context_compacted", "undo_completed", "entered_review_mode", "exited_review_mode")
+    kinds = {kind.__struct_config__.tag: kind for kind in every_kind()}
     for event in view.initial_messages(read_rollout(str(place(name))).records):
-        assert event["type"] in known or not isinstance(decode_msg(event), UnknownMsg), event
+        assert event["type"] in known or msgspec.convert(event, kinds[event["type"]]), event
 
 
 def test_commands_and_patches_of_the_current_generation_become_end_events(place: Callable[[str], Path]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.shell_context import Bench
+from tools.bench import Bench
 
 
 @pytest.fixture

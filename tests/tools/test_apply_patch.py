@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from spindle.errors import Rejected, ToolError
-from spindle.patch.diff import TurnDiffTracker
-from spindle.policy.sandbox import Fence, boundary_of
+from spindle.policy.sandbox import Fence
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Msg, PatchApplyBegin, PatchApplyEnd, TurnDiff, Warning
-from spindle.protocol.settings import SandboxMode, SandboxPolicy, ThreadSettings
-from spindle.tools.apply_patch import GRAMMAR, ApplyPatch
-from spindle.tools.patching import apply_patch_text
-from spindle.tools.tool import Permit, ToolCall, ToolContext, Truncation
+from spindle.protocol.settings import SandboxPolicy
+from spindle.tools import specs
+from spindle.tools.apply_patch import apply_patch_text
+from spindle.tools.tool import Permit, ToolCall, ToolContext
+from tools.bench import Bench
 
 HEAD = "Exit code: 0\nWall time: 0.0 seconds\nOutput:\nSuccess. Updated the following files:\n"
 
@@ -39,50 +37,26 @@ def function(arguments: str) -> ToolCall:
 
 
 class Desk:
-    """A turn that patches can be tried in: a workspace, what is said, and who permits."""
+    """A workspace that patches can be tried in."""
 
     def __init__(self, cwd: Path) -> None:
         self.cwd = cwd
-        self.events: list[Msg] = []
-        self.asked_about: list[dict[str, Any]] = []
-        self.permit = Permit()
-        self.before_answer: Callable[[], object] = lambda: None
-        self.diff = TurnDiffTracker()
-        self.sandbox: SandboxMode = "workspace-write"
-        self.fence = Fence()
-        self.freeform = True
+        policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
+        self.bench = Bench(cwd, policy, FixedClock())
 
-    async def permit_patch(self, changes: dict[str, Any]) -> Permit:
-        self.asked_about.append(changes)
-        self.before_answer()
-        return self.permit
+    @property
+    def events(self) -> list[Msg]:
+        return self.bench.events
+
+    @property
+    def asked_about(self) -> list[dict[str, Any]]:
+        return self.bench.asked_about
 
     def ctx(self) -> ToolContext:
-        async def permit_command(*_: Any, **__: Any) -> Permit:
-            raise AssertionError("a patch runs no command")
-
-        policy = SandboxPolicy(mode=self.sandbox, exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
-        return ToolContext(
-            call_id="c1",
-            turn_id="t1",
-            thread_id="th",
-            settings=ThreadSettings(cwd=str(self.cwd), model="m", model_provider="p", sandbox=policy),
-            boundary=boundary_of(policy, cwd=str(self.cwd), env={}, home="", fence=self.fence),
-            clock=FixedClock(),
-            emit=self.events.append,
-            truncation=Truncation(),
-            accepts_images=True,
-            freeform_patch=self.freeform,
-            image_as_message=False,
-            processes=SimpleNamespace(home=None, secrets=None),
-            permit_command=permit_command,
-            permit_patch=self.permit_patch,
-            notes=None,
-            diff=self.diff,
-        )
+        return self.bench.context("c1")
 
     async def run(self, body: str) -> str:
-        result = await ApplyPatch(freeform=True).run(custom(patch(body)), self.ctx())
+        result = await specs.apply_patch(freeform=True).run(custom(patch(body)), self.ctx())
         assert isinstance(result.output, str)
         return result.output
 
@@ -117,9 +91,14 @@ async def test_a_patch_changes_the_files_and_everyone_is_told(desk: Desk):
     }
     assert desk.asked_about == [changes]
     begin, end, diff = desk.events
-    assert begin == PatchApplyBegin(call_id="c1", turn_id="t1", auto_approved=True, changes=changes)
+    assert begin == PatchApplyBegin(call_id="c1", turn_id="turn_1", auto_approved=True, changes=changes)
     assert end == PatchApplyEnd(
-        call_id="c1", turn_id="t1", stdout=output[output.index("Success") :], stderr="", success=True, changes=changes
+        call_id="c1",
+        turn_id="turn_1",
+        stdout=output[output.index("Success") :],
+        stderr="",
+        success=True,
+        changes=changes,
     )
     assert isinstance(diff, TurnDiff)
     headers = [line for line in diff.unified_diff.split("\n") if line.startswith("diff")]
@@ -145,12 +124,12 @@ async def test_the_turn_diff_is_relative_to_the_git_root_above(desk: Desk):
 
 async def test_a_function_call_is_served_whatever_is_listed(desk: Desk):
     arguments = msgspec.json.encode({"input": patch("*** Add File: f\n+x\n")}).decode()
-    for tool in (ApplyPatch(freeform=True), ApplyPatch(freeform=False)):
+    for tool in (specs.apply_patch(freeform=True), specs.apply_patch(freeform=False)):
         assert (await tool.run(function(arguments), desk.ctx())).output == HEAD + "A f\n"
 
 
 async def test_without_the_freeform_tool_the_answer_is_json(desk: Desk):
-    desk.freeform = False
+    desk.bench.freeform = False
     output = await desk.run("*** Add File: f\n+x\n")
     assert output == (
         '{"output":"Success. Updated the following files:\\nA f\\n","metadata":{"exit_code":0,"duration_seconds":0.0}}'
@@ -159,7 +138,7 @@ async def test_without_the_freeform_tool_the_answer_is_json(desk: Desk):
 
 async def test_arguments_without_input_are_named(desk: Desk):
     with pytest.raises(ToolError, match=r"^failed to parse function arguments: missing field `input`$"):
-        await ApplyPatch(freeform=False).run(function("{}"), desk.ctx())
+        await specs.apply_patch(freeform=False).run(function("{}"), desk.ctx())
 
 
 async def test_a_patch_that_does_not_fit_changes_nothing_and_asks_nobody(desk: Desk):
@@ -174,7 +153,7 @@ async def test_a_patch_that_does_not_fit_changes_nothing_and_asks_nobody(desk: D
 
 async def test_a_text_that_is_no_patch_and_an_empty_patch_are_refused(desk: Desk):
     with pytest.raises(ToolError) as caught:
-        await ApplyPatch(freeform=True).run(custom("nonsense"), desk.ctx())
+        await specs.apply_patch(freeform=True).run(custom("nonsense"), desk.ctx())
     assert str(caught.value) == (
         "apply_patch verification failed: invalid patch: The first line of the patch must be '*** Begin Patch'"
     )
@@ -186,14 +165,14 @@ async def test_a_refused_patch_writes_nothing_and_shows_no_begin(desk: Desk):
     def refuse() -> None:
         raise Rejected("patch rejected by user", by_user=True)
 
-    desk.before_answer = refuse
+    desk.bench.before_answer = refuse
     with pytest.raises(Rejected):
         await desk.run("*** Add File: f\n+x\n")
     assert (list(desk.cwd.iterdir()), desk.events) == ([], [])
 
 
 async def test_a_patch_a_person_allowed_may_go_outside_and_is_not_called_automatic(desk: Desk):
-    desk.permit = Permit(asked=True)
+    desk.bench.patch_permit = Permit(asked=True)
     await desk.run("*** Add File: ../outside/f\n+x\n")
     outside = desk.cwd.parent / "outside" / "f"
     assert outside.read_text() == "x\n"
@@ -203,7 +182,7 @@ async def test_a_patch_a_person_allowed_may_go_outside_and_is_not_called_automat
 
 
 async def test_a_patch_that_policy_lets_out_of_the_sandbox_may_go_outside(desk: Desk):
-    desk.permit = Permit(sandboxed=False)
+    desk.bench.patch_permit = Permit(sandboxed=False)
     await desk.run("*** Add File: ../outside/f\n+x\n")
     assert (desk.cwd.parent / "outside" / "f").read_text() == "x\n"
 
@@ -211,8 +190,8 @@ async def test_a_patch_that_policy_lets_out_of_the_sandbox_may_go_outside(desk: 
 async def test_a_file_edited_while_a_person_was_asked_is_left_alone(desk: Desk):
     file = desk.cwd / "f"
     file.write_text("a\n")
-    desk.permit = Permit(asked=True)
-    desk.before_answer = lambda: file.write_text("a\nmine\n")
+    desk.bench.patch_permit = Permit(asked=True)
+    desk.bench.before_answer = lambda: file.write_text("a\nmine\n")
     with pytest.raises(ToolError, match=f"^apply_patch verification failed: {file} was changed by someone else"):
         await desk.run("*** Update File: f\n@@\n-a\n+b\n")
     assert (file.read_text(), desk.events) == ("a\nmine\n", [])
@@ -230,7 +209,7 @@ async def test_the_writer_itself_keeps_to_the_writable_roots(desk: Desk, path: s
 
 
 async def test_full_access_writes_anywhere_also_through_links(desk: Desk):
-    desk.sandbox = "danger-full-access"
+    desk.bench.sandbox = SandboxPolicy(mode="danger-full-access")
     (desk.cwd / "link").symlink_to("../outside")
     await desk.run("*** Add File: link/f\n+x\n")
     assert (desk.cwd.parent / "outside" / "f").read_text() == "x\n"
@@ -238,7 +217,7 @@ async def test_full_access_writes_anywhere_also_through_links(desk: Desk):
 
 async def test_a_link_that_leads_outside_is_shown_where_it_ends(desk: Desk):
     (desk.cwd / "link").symlink_to("../outside")
-    desk.permit = Permit(asked=True)
+    desk.bench.patch_permit = Permit(asked=True)
     await desk.run("*** Add File: link/f\n+x\n")
     assert list(desk.asked_about[0]) == [str(desk.cwd.parent / "outside" / "f")]
 
@@ -250,9 +229,9 @@ async def test_a_link_swapped_in_after_the_question_does_not_redirect_the_write(
         (desk.cwd / "d").rmdir()
         (desk.cwd / "d").symlink_to("../outside")
 
-    desk.before_answer = swap
+    desk.bench.before_answer = swap
     for permit in (Permit(), Permit(asked=True), Permit(sandboxed=False)):
-        desk.permit = permit
+        desk.bench.patch_permit = permit
         assert "Failed to write file" in await desk.run("*** Add File: d/f\n+x\n")
         (desk.cwd / "d").unlink()
         (desk.cwd / "d").mkdir()
@@ -339,30 +318,30 @@ async def test_a_command_folder_outside_the_roots_adds_no_root(desk: Desk):
 
 
 def test_the_two_listings():
-    freeform = ApplyPatch(freeform=True).spec()
+    freeform = specs.apply_patch(freeform=True).spec()
     assert (freeform["type"], freeform["name"]) == ("custom", "apply_patch")
-    assert freeform["format"] == {"type": "grammar", "syntax": "lark", "definition": GRAMMAR}
-    function_entry = ApplyPatch(freeform=False).spec()
+    assert freeform["format"] == {"type": "grammar", "syntax": "lark", "definition": specs.PATCH_GRAMMAR}
+    function_entry = specs.apply_patch(freeform=False).spec()
     assert (function_entry["type"], function_entry["parameters"]["required"]) == ("function", ["input"])
     assert set(function_entry["parameters"]["properties"]) == {"input"}
-    assert ApplyPatch(freeform=False).spec() == function_entry
+    assert specs.apply_patch(freeform=False).spec() == function_entry
 
 
 async def test_the_example_in_the_description_is_a_patch_that_works(desk: Desk):
-    description = ApplyPatch(freeform=False).spec()["description"]
+    description = specs.apply_patch(freeform=False).spec()["description"]
     example = description[description.index("*** Begin Patch") : description.index("*** End Patch") + 13]
     (desk.cwd / "src").mkdir()
     (desk.cwd / "src" / "greet.py").write_text(
         'def greet(name):\n    """Say hello."""\n    print("Hi " + name)\n    return None\n'
     )
     (desk.cwd / "old.txt").write_text("x\n")
-    await ApplyPatch(freeform=False).run(custom(example), desk.ctx())
+    await specs.apply_patch(freeform=False).run(custom(example), desk.ctx())
     assert 'print(f"Hello {name}")' in (desk.cwd / "src" / "hello.py").read_text()
 
 
 async def test_a_patch_does_not_read_what_may_not_be_read(desk: Desk):
     (desk.cwd / "secret.txt").write_text("old\n")
-    desk.fence = Fence(deny_read=("secret.txt",))
+    desk.bench.fence = Fence(deny_read=("secret.txt",))
     with pytest.raises(ToolError, match="denied by the user"):
         await desk.run("*** Update File: secret.txt\n@@\n-old\n+new\n")
     assert (desk.cwd / "secret.txt").read_text() == "old\n"

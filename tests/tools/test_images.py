@@ -6,19 +6,19 @@ import base64
 import io
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from spindle.errors import ToolError
-from spindle.policy.sandbox import Fence, boundary_of
-from spindle.protocol.clock import FixedClock
-from spindle.protocol.events import ViewImageToolCall
-from spindle.protocol.items import encode_json
-from spindle.protocol.settings import SandboxPolicy, ThreadSettings
+from spindle.policy.sandbox import Fence
+from spindle.protocol.events import Msg, ViewImageToolCall
+from spindle.protocol.settings import SandboxPolicy
+from spindle.tools import specs
 from spindle.tools.images import ImageError, input_parts, read_header, read_image
-from spindle.tools.tool import ToolCall, ToolContext, ToolResult, Truncation
-from spindle.tools.view_image import ViewImage
+from spindle.tools.tool import ToolResult
+from tools.bench import Bench
 
 URL = "https://example.com/a.png"
 
@@ -191,34 +191,10 @@ def test_unknown_input_is_left_out_with_a_warning():
 
 async def view(
     path: str, cwd: str, *, accepts_images=True, image_as_message=False, fence: Fence | None = None
-) -> tuple[ToolResult, list]:
-    arguments = encode_json({"path": path}).decode()
-    item = {"type": "function_call", "name": "view_image", "arguments": arguments, "call_id": "v1"}
-    emitted: list = []
-    context = ToolContext(
-        call_id="v1",
-        turn_id="t1",
-        thread_id="T",
-        settings=ThreadSettings(cwd=cwd, model="m", model_provider="p"),
-        boundary=boundary_of(SandboxPolicy(), cwd=cwd, env={}, home="", fence=fence),
-        clock=FixedClock(),
-        emit=emitted.append,
-        truncation=Truncation(),
-        accepts_images=accepts_images,
-        freeform_patch=True,
-        image_as_message=image_as_message,
-        processes=None,
-        permit_command=_refuse,
-        permit_patch=_refuse,
-        notes=None,
-        diff=None,
-    )
-    call = ToolCall(item=item, name="view_image", call_id="v1", arguments=arguments)
-    return await ViewImage().run(call, context), emitted
-
-
-async def _refuse(*_args, **_options):
-    raise AssertionError("looking needs no permit")
+) -> tuple[ToolResult, list[Msg]]:
+    bench = Bench(Path(cwd), SandboxPolicy())
+    bench.accepts_images, bench.image_as_message, bench.fence = accepts_images, image_as_message, fence
+    return await bench.result(specs.view_image(), {"path": path}, "v1"), bench.events
 
 
 async def test_the_model_gets_the_picture_as_output(save, tmp_path):
@@ -230,7 +206,7 @@ async def test_the_model_gets_the_picture_as_output(save, tmp_path):
 
 async def test_a_provider_may_want_the_picture_as_a_message(save, tmp_path):
     path = save("a.png", picture("PNG"))
-    result, _ = await view(path, "/", image_as_message=True)
+    result, _ = await view(path, str(tmp_path / "elsewhere"), image_as_message=True)
     part = {"type": "input_image", "image_url": read_image(path).url}
     message = {"type": "message", "role": "user", "content": [part]}
     assert result == ToolResult(output="attached local image path", follow_up=[message])

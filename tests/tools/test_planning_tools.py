@@ -2,62 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import pytest
 
 from spindle.errors import ToolError
-from spindle.policy.sandbox import boundary_of
-from spindle.protocol.clock import FixedClock
-from spindle.protocol.events import PlanUpdate
-from spindle.protocol.items import encode_json
-from spindle.protocol.settings import CollaborationMode, SandboxPolicy, ThreadSettings
-from spindle.tools.request_user_input import RequestUserInput
-from spindle.tools.tool import Tool, ToolCall, ToolContext, Truncation
-from spindle.tools.update_plan import UpdatePlan
+from spindle.protocol.events import Msg, PlanUpdate
+from spindle.tools import specs
+from spindle.tools.tool import Tool
+from tools.bench import Bench
+
+Run = Callable[..., Awaitable[tuple[str, list[Msg]]]]
 
 
-async def run(tool: Tool, arguments: object, mode: str = "default") -> tuple[object, list]:
-    text = arguments if isinstance(arguments, str) else encode_json(arguments).decode()
-    item = {"type": "function_call", "name": tool.name, "arguments": text, "call_id": "c1"}
-    emitted: list = []
-    mode_setting = CollaborationMode(mode=mode)
-    context = ToolContext(
-        call_id="c1",
-        turn_id="t1",
-        thread_id="T",
-        settings=ThreadSettings(cwd="/w", model="m", model_provider="p", collaboration_mode=mode_setting),
-        boundary=boundary_of(SandboxPolicy(), cwd="/w", env={}, home=""),
-        clock=FixedClock(),
-        emit=emitted.append,
-        truncation=Truncation(),
-        accepts_images=True,
-        freeform_patch=True,
-        image_as_message=False,
-        processes=None,
-        permit_command=_refuse,
-        permit_patch=_refuse,
-        notes=None,
-        diff=None,
-    )
-    call = ToolCall(item=item, name=tool.name, call_id="c1", arguments=text)
-    return (await tool.run(call, context)).output, emitted
+@pytest.fixture
+def run(bench: Bench) -> Run:
+    """Gives what the tool answered and what it told."""
 
+    async def run(tool: Tool, arguments: dict[str, Any] | str, mode: str = "default") -> tuple[str, list[Msg]]:
+        bench.mode, bench.events = mode, []
+        return await bench.run(tool, arguments), bench.events
 
-async def _refuse(*_args, **_options):
-    raise AssertionError("these tools need no permit")
+    return run
 
 
 PLAN = [{"step": "one", "status": "completed"}, {"step": "two", "status": "in_progress"}]
 
 
-async def test_a_plan_is_acknowledged_and_shown():
-    output, emitted = await run(UpdatePlan(), {"plan": PLAN, "explanation": "why"})
+async def test_a_plan_is_acknowledged_and_shown(run: Run):
+    output, emitted = await run(specs.update_plan(), {"plan": PLAN, "explanation": "why"})
     assert output == "Plan updated"
     assert emitted == [PlanUpdate(plan=PLAN, explanation="why")]
 
 
-async def test_an_explanation_may_be_missing_or_null():
+async def test_an_explanation_may_be_missing_or_null(run: Run):
     for arguments in ({"plan": []}, {"plan": [], "explanation": None}):
-        assert await run(UpdatePlan(), arguments) == ("Plan updated", [PlanUpdate(plan=[])])
+        assert await run(specs.update_plan(), arguments) == ("Plan updated", [PlanUpdate(plan=[])])
 
 
 @pytest.mark.parametrize(
@@ -68,32 +49,32 @@ async def test_an_explanation_may_be_missing_or_null():
         ({"plan": [{"step": "x", "status": "someday"}]}, "someday"),
     ],
 )
-async def test_a_plan_that_cannot_be_read_is_reported(arguments, reason):
+async def test_a_plan_that_cannot_be_read_is_reported(run: Run, arguments, reason):
     with pytest.raises(ToolError) as failure:
-        await run(UpdatePlan(), arguments)
+        await run(specs.update_plan(), arguments)
     assert reason in str(failure.value)
 
 
-async def test_the_checklist_is_refused_in_plan_mode():
+async def test_the_checklist_is_refused_in_plan_mode(run: Run):
     with pytest.raises(ToolError, match="not allowed in Plan mode"):
-        await run(UpdatePlan(), {"plan": PLAN}, mode="plan")
+        await run(specs.update_plan(), {"plan": PLAN}, mode="plan")
 
 
-async def test_questions_are_unavailable_outside_plan_mode():
+async def test_questions_are_unavailable_outside_plan_mode(run: Run):
     with pytest.raises(ToolError) as failure:
-        await run(RequestUserInput(), {"questions": []})
+        await run(specs.request_user_input(), {"questions": []})
     assert str(failure.value) == "request_user_input is unavailable in Default mode"
 
 
 @pytest.mark.parametrize("count", [0, 4])
-async def test_one_to_three_questions_are_asked_at_a_time(count: int):
+async def test_one_to_three_questions_are_asked_at_a_time(run: Run, count: int):
     questions = [{"id": str(number), "question": "Which?"} for number in range(count)]
     with pytest.raises(ToolError, match=f"ask one to 3 questions at a time, not {count}"):
-        await run(RequestUserInput(), {"questions": questions}, mode="plan")
+        await run(specs.request_user_input(), {"questions": questions}, mode="plan")
 
 
 def test_the_checklist_has_this_schema():
-    spec = UpdatePlan().spec()
+    spec = specs.update_plan().spec()
     parameters = spec["parameters"]
     assert (spec["type"], spec["name"], spec["strict"]) == ("function", "update_plan", False)
     assert parameters["required"] == ["plan"] and parameters["additionalProperties"] is False
@@ -104,7 +85,7 @@ def test_the_checklist_has_this_schema():
 
 
 def test_the_questions_have_this_schema():
-    parameters = RequestUserInput().spec()["parameters"]
+    parameters = specs.request_user_input().spec()["parameters"]
     assert parameters["required"] == ["questions"]
     question = parameters["properties"]["questions"]["items"]
     assert question["required"] == ["id", "header", "question", "options"]

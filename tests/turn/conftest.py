@@ -15,7 +15,7 @@ from spindle.config.load import load_config
 from spindle.core.session import Session
 from spindle.core.stream import Subscription
 from spindle.model.scripted import AnyStep, ScriptedModel
-from spindle.protocol.events import TERMINAL, Event, Msg, msg_to_wire
+from spindle.protocol.events import TERMINAL, Event, Msg
 from spindle.protocol.ops import Op, Shutdown, Submission, UserTurn
 
 
@@ -119,4 +119,4 @@ async def start(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def tags(msgs: list[Msg]) -> list[str]:
-    return [msg_to_wire(msg)["type"] for msg in msgs]
+    return [str(type(msg).__struct_config__.tag) for msg in msgs]

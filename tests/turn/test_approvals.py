@@ -64,6 +64,29 @@ async def test_a_no_is_told_to_the_model_and_the_turn_goes_on(start: Any, worksp
     assert driver.inputs[1][-1]["output"] == "exec command rejected by user"
 
 
+async def test_the_reason_of_a_no_is_told_to_the_model(start: Any, workspace: Path) -> None:
+    driver = await start(run("c1"), patches(ADD, "p1"), says("understood"), **ASKS)
+    sub_id = driver.begin("go")
+    await driver.until(ExecApprovalRequest)
+    driver.submit(ExecApproval(id="c1", decision={"denied": {"reason": " not on a Monday "}}))
+    await driver.until(ApplyPatchApprovalRequest)
+    driver.submit(PatchApproval(id="p1", decision={"deny": {"reason": "nor this"}}))
+    await driver.end_of(sub_id)
+    assert driver.inputs[1][-1]["output"] == "exec command rejected by user: not on a Monday"
+    assert driver.inputs[2][-1]["output"] == "patch rejected by user: nor this"
+    assert not (workspace / "log").exists() and not (workspace / "n.txt").exists()
+
+
+@pytest.mark.parametrize("decision", [{"denied": {"reason": 7}}, {"denied": None}, {"denied": "x"}, {}])
+async def test_a_no_whose_reason_cannot_be_read_is_a_plain_no(start: Any, workspace: Path, decision: Any) -> None:
+    driver = await start(run("c1"), says("understood"), **ASKS)
+    sub_id = driver.begin("go")
+    await driver.until(ExecApprovalRequest)
+    driver.submit(ExecApproval(id="c1", decision=decision))
+    await driver.end_of(sub_id)
+    assert driver.inputs[1][-1]["output"] == "exec command rejected by user" and not (workspace / "log").exists()
+
+
 async def test_an_abort_is_a_no_that_ends_the_turn(start: Any, workspace: Path) -> None:
     driver = await start(run("c1"), says("never said"), **ASKS)
     sub_id = driver.begin("go")

@@ -8,8 +8,9 @@ import pytest
 
 from spindle.errors import ConfigError
 from spindle.model.scripted import calls, says
+from spindle.protocol.answers import ContextUsage
 from spindle.protocol.clock import FixedClock
-from spindle.protocol.events import CacheMissed, ContextCompacted, ContextEdited, ContextUsage, Warning
+from spindle.protocol.events import CacheMissed, ContextCompacted, ContextEdited, Warning
 from spindle.protocol.ops import Compact, GetContext, ThreadRollback
 from spindle.protocol.request import TokenUsage
 

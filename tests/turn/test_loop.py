@@ -241,7 +241,7 @@ async def test_a_limit_on_time_ends_a_turn_and_the_next_one_works(start: Any) ->
     assert outputs(driver.inputs[1])["c1"].startswith("aborted by user after ")
 
 
-async def test_without_leave_no_command_gets_a_login_shell(start: Any) -> None:
+async def test_without_permission_no_command_gets_a_login_shell(start: Any) -> None:
     driver = await start(config={"allow_login_shell": False})
     msgs = await driver.turn("go", run("echo hi", "c1", login=True), says("x"))
     assert only(msgs, ExecCommandBegin).command[1:] == ["-c", "echo hi"]

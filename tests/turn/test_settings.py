@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from spindle.model.scripted import calls, says
-from spindle.protocol.events import Error, ListSkillsResponse, TaskComplete, ThreadRolledBack
+from spindle.protocol.answers import ListSkillsResponse
+from spindle.protocol.events import Error, TaskComplete, ThreadRolledBack
 from spindle.protocol.ops import ListSkills, OverrideTurnContext, ThreadRollback
 from spindle.workspace.shell import user_shell
 

@@ -42,7 +42,7 @@ from spindle.protocol.ops import (
 )
 from spindle.protocol.request import Request, TokenUsage
 from spindle.thread.listing import ThreadFilter
-from spindle.tools.agents import WaitArgs
+from spindle.tools.agent_tools import WaitArgs
 
 ON: dict[str, Any] = {"features": {"collab": True}}
 COST = TokenUsage(input_tokens=900, output_tokens=100, total_tokens=1000)

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from spindle.assembly import SessionRequest, open_session
 from spindle.core.session import Session
+from spindle.core.settings import apply_op
 from spindle.core.stream import Subscription
 from spindle.protocol.events import Msg
 from spindle.protocol.items import Item
-from spindle.protocol.ops import InjectItems, Op, Shutdown, Submission
+from spindle.protocol.ops import InjectItems, Op, OverrideTurnContext, Shutdown, Submission, UserTurn
 from spindle.protocol.request import TokenUsage
 from spindle.protocol.settings import ThreadSettings
 
@@ -44,7 +45,7 @@ class OpenThread:
         self._session = session
         self._clock = request.clock
         self._owns_stream = request.stream is None
-        """Nobody else emits into the stream, so it ends with the thread."""
+        """Nobody else emits into the stream, so it ends with the thread, and `shutdown_complete` is its last event."""
         self._actor: asyncio.Task[None] | None = None
 
     # ---- what it is ----------------------------------------------------------------------------
@@ -67,6 +68,16 @@ class OpenThread:
     def settings(self) -> ThreadSettings:
         """Those of the next turn, unless its op changes them."""
         return self._session.settings
+
+    @property
+    def recorded_settings(self) -> dict[str, Any] | None:
+        """Those that its last turn ran with, as recorded; None when there was no turn yet."""
+        return self._session.thread.history.last_turn_context
+
+    @property
+    def effort(self) -> str | None:
+        """The reasoning effort of the next turn: what the settings say, else the model's own default."""
+        return self._session.settings.effort or self._session.thread.traits.default_effort
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -115,9 +126,17 @@ class OpenThread:
             if self._owns_stream:
                 self._session.end_stream()
 
+    def new_id(self) -> str:
+        """An id for an op that nobody else has."""
+        return self._clock.uuid7()
+
+    def check(self, op: UserTurn | OverrideTurnContext) -> None:
+        """Raise SpindleError when a setting that the op names cannot be. The op would be answered with it, later."""
+        apply_op(self._session.settings, op)
+
     def submit(self, op: Op, sub_id: str | None = None) -> str:
         """Hand in an op; gives the id that its events carry, for a turn also the turn's. Never waits."""
-        sub_id = self._clock.uuid7() if sub_id is None else sub_id
+        sub_id = self.new_id() if sub_id is None else sub_id
         self._session.submit(Submission(sub_id, op))
         return sub_id
 
@@ -152,12 +171,20 @@ class OpenThread:
         self._session.kill_processes()
 
     async def close(self) -> None:
-        """Stop what runs, flush the record, and end the stream of events. Safe to call twice."""
+        """Stop what runs, flush the record, and end the stream of events. Safe to call twice.
+
+        Raises what ended the thread, if that was not this.
+        """
         if self._actor is None:
             await self._session.aclose()
             if self._owns_stream:
                 self._session.end_stream()
             return
         if not self._actor.done():
-            self._session.submit(Submission("", Shutdown()))
+            if self._owns_stream:
+                self._session.submit(Submission("", Shutdown()))
+            else:
+                self._actor.cancel()  # no `shutdown_complete`: whoever brought the stream says when it is over
         await asyncio.wait([self._actor])
+        if not self._actor.cancelled():
+            self._actor.result()

@@ -19,7 +19,7 @@ from spindle.model.credential import Credential, StaticCredential
 from spindle.model.headers import Identity
 from spindle.model.provider import Provider
 from spindle.model.responses import ResponsesClient
-from spindle.tools.router import JIT_TOOLS, ToolSet, build_tools
+from spindle.tools.router import JIT_TOOLS, ToolChoice, ToolSet, build_tools
 from spindle.tools.tool import Tool
 
 
@@ -106,7 +106,7 @@ def tool_set(
     features = config.features
     patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
     live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)
-    return build_tools(
+    choice = ToolChoice(
         shell_type=info.shell_type,
         patch_type=patch_type,
         web_search=None if config.web_search == "disabled" else "live" if live else "cached",
@@ -124,6 +124,7 @@ def tool_set(
         resources=resources,
         extra=(*of_servers, *brought),
     )
+    return build_tools(choice)
 
 
 def _jit_tools(wanted: bool | None, info: ModelInfo) -> tuple[str, ...]:

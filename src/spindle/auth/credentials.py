@@ -180,9 +180,8 @@ def session_secrets(
         return [*((name, value) for value in credential.secrets()), *fixed]
 
     def stored() -> list[tuple[str, str]]:
-        # Once the first tool has run, which may have read the files.
-        from spindle.auth.mcp_tokens import all_tokens
-        from spindle.auth.store import read_login
+        from spindle.auth.mcp_tokens import all_tokens  # once a tool has run, which may have read the files
+        from spindle.auth.store import read_login  # the same
 
         found: list[tuple[str, str]] = []
         # A damaged file is told of by whoever needs it.

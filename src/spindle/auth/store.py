@@ -140,7 +140,7 @@ def claims_of(token: str | None) -> dict[str, Any]:
     if len(parts) != 3:
         return {}
     import base64  # only with a ChatGPT sign-in
-    import binascii
+    import binascii  # the same
 
     try:
         payload = parts[1]

@@ -87,7 +87,7 @@ def _syntax_error(message: str, text: str, label: str) -> str:
 
 def _without_secrets(line: str) -> str:
     """A line of the user's file as an error may show it: terminals are recorded, and errors are sent to others."""
-    import re
+    import re  # only with a broken file
 
     from spindle.policy.secrets import Secrets, is_telling, mark  # only with a broken file
 

@@ -128,7 +128,7 @@ def _replace(home: str, text: bytes) -> None:
 def edited(text: str, edits: Sequence[Edit], label: str) -> str:
     """The TOML text with the edits made, everything else byte for byte as it was."""
     import tomlkit  # only those who change the file
-    from tomlkit.exceptions import TOMLKitError
+    from tomlkit.exceptions import TOMLKitError  # the same
 
     try:
         document = tomlkit.parse(text)
@@ -147,7 +147,7 @@ def _apply(document: Any, edit: Edit) -> None:
 
 
 def _set(table: Any, path: tuple[str, ...], value: Any, *, merges: bool) -> None:
-    import tomlkit
+    import tomlkit  # only those who change the file
 
     name, *below = path
     if below:

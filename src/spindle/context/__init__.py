@@ -131,8 +131,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
         if name in names.split():
-            # Only who uses the kit as a library comes here; the program imports the modules themselves.
-            from importlib import import_module
+            from importlib import import_module  # only for users of the library; the program imports the modules
 
             found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
             return found

@@ -160,8 +160,7 @@ class WorkLedger(msgspec.Struct, kw_only=True):
         `requests=False` leaves the user's messages out; `shown` are those that stand beside the text anyway, and only
         they are left out.
         """
-        # Only a compaction writes the ledger out.
-        from spindle.context.ledger_text import render
+        from spindle.context.ledger_text import render  # only a compaction writes the ledger out
 
         return render(self, budget_tokens, requests=requests, shown=shown)
 

@@ -5,9 +5,24 @@ A limit is in bytes or in tokens of four bytes. Which text surrounds a cut outpu
 
 from __future__ import annotations
 
+import msgspec
+
 from spindle.protocol.items import Part
 
 BYTES_PER_TOKEN = 4
+DEFAULT_LIMIT = 10_000
+
+
+class Truncation(msgspec.Struct, frozen=True):
+    """How much of a tool's output a model is shown."""
+
+    mode: str = "bytes"
+    """"bytes" or "tokens"; a token is four bytes."""
+    limit: int = DEFAULT_LIMIT
+
+    @property
+    def byte_limit(self) -> int:
+        return _byte_budget(self.mode, self.limit)
 
 
 def truncate_text(text: str, mode: str, limit: int) -> tuple[str, bool]:

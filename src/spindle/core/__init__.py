@@ -1,1 +1,1 @@
-"""The kernel: `turn` (the loop; read this first), `session` (the actor), `approvals`, `calls`, `stream`, `engine`."""
+"""The kernel: `turn` (the loop; read this first), `session` (the actor), `permission`, `calls`, `stream`, `engine`."""

@@ -8,16 +8,8 @@ import msgspec
 
 from spindle.core.usage import context_usage
 from spindle.errors import SpindleError
-from spindle.protocol.events import (
-    ConversationPath,
-    GrantRevoked,
-    ListGrantsResponse,
-    ListModelsResponse,
-    ListSkillsResponse,
-    Msg,
-    PinsUpdated,
-    ThreadNameUpdated,
-)
+from spindle.protocol.answers import ConversationPath, ListGrantsResponse, ListModelsResponse, ListSkillsResponse
+from spindle.protocol.events import GrantRevoked, Msg, PinsUpdated, ThreadNameUpdated
 from spindle.protocol.ops import (
     GetContext,
     GetPath,

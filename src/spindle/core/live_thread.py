@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
+from spindle.context.truncate import Truncation
 from spindle.context.visible import VisibleFold
 from spindle.core.cache_watch import CacheWatch
 from spindle.core.notes import Notes
@@ -24,7 +25,6 @@ from spindle.protocol.request import Prices, Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
-from spindle.tools.tool import Truncation
 
 Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
 """Why the model is shown another list than before."""
@@ -143,11 +143,8 @@ class LiveThread:
             accepts_images="image" in info.input_modalities,
             keeps_raw_reasoning=not self.provider.is_openai,
         )
-        policy = info.truncation_policy
         limit = overrides.output_token_limit
-        self.truncation = (
-            Truncation(mode="tokens", limit=limit) if limit else Truncation(mode=policy.mode, limit=policy.limit)
-        )
+        self.truncation = Truncation("tokens", limit) if limit else info.truncation_policy
         window = overrides.context_window or info.context_window
         self.window_tokens: int | None = window * info.effective_context_window_percent // 100 if window else None
         self.window_limit = window * 9 // 10 if window else None

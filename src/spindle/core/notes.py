@@ -109,6 +109,8 @@ class Notes:
                 _note_fact(record.payload, ledger)
             case "spindle_agent":
                 _note_agent(record.payload, ledger, is_former=is_former)
+            case _:
+                pass
 
     # ---- looking back --------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from spindle.core.feature import RunCall
+from spindle.core.permission.approvals import CallSite
 from spindle.errors import ModelError, SpindleError
 from spindle.protocol.events import Event, ItemStarted, Msg, TaskStarted, Warning
 from spindle.protocol.items import Item
@@ -200,27 +201,17 @@ class RunningTurn:
 
     def make_context(self, call_id: str, emit: Emit) -> ToolContext:
         """What one call may use, as the settings are at this moment."""
-        session = self.session
-        settings = session.limits.cap(self.settings)
-        boundary = session.workbench.boundary(settings)
-        approvals = session.turns.approvals.for_call(
+        session, settings = self.session, self.session.limits.cap(self.settings)
+        site = CallSite(
             sub_id=self.submission.id,
             turn_id=self.turn_id,
             call_id=call_id,
             settings=settings,
-            boundary=boundary,
+            boundary=session.workbench.boundary(settings),
             emit=emit,
             consult=self.permit,
         )
-        return session.workbench.tool_context(
-            self.thread,
-            call_id=call_id,
-            turn_id=self.turn_id,
-            settings=settings,
-            boundary=boundary,
-            emit=emit,
-            approvals=approvals,
-        )
+        return session.workbench.tool_context(self.thread, site, session.turns.approvals)
 
     async def permit(self, call_id: str, reason: str | None) -> bool:
         """Before a person is asked: true when a feature gives the permission. Raises Rejected when one refuses it."""

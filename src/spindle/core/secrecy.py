@@ -6,71 +6,46 @@ What is recorded is masked where it is recorded, what tools bring in before it b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from spindle.policy.secrets import Secrets
-from spindle.protocol.events import (
-    AgentMessageContentDelta,
-    ApplyPatchApprovalRequest,
-    ExecApprovalRequest,
-    ExecCommandBegin,
-    ExecCommandEnd,
-    ExecCommandOutputDelta,
-    ItemCompleted,
-    ItemStarted,
-    Msg,
-    PatchApplyBegin,
-    PatchApplyEnd,
-    ReasoningContentDelta,
-    ReasoningRawContentDelta,
-    TerminalInteraction,
-    TokenCount,
-    TurnDiff,
-    UserMessage,
-    decode_msg,
-    msg_to_wire,
-)
-from spindle.protocol.items import Part, encode_payload
+from spindle.protocol.events import AgentMessageContentDelta, Msg, ReasoningContentDelta, ReasoningRawContentDelta
+from spindle.protocol.items import Part
 
 if TYPE_CHECKING:
     from spindle.policy.secret_stream import TextMasker
 
-_MASKED_BEFORE = (
-    *(AgentMessageContentDelta, ReasoningContentDelta, ReasoningRawContentDelta),
-    *(ExecCommandOutputDelta, TokenCount),
-)
-"""Streams have maskers of their own, which know what came before; and numbers have no secrets."""
-
-_FROM_TOOLS = (
-    *(ExecCommandBegin, ExecCommandEnd, ExecApprovalRequest, TerminalInteraction),
-    *(PatchApplyBegin, PatchApplyEnd, ApplyPatchApprovalRequest, TurnDiff),
-)
-"""These quote files and commands: what only looks like a secret is masked in them too."""
-
-_FROM_SERVERS = "mcp_tool_call_end"
-"""So do these, which are known by their tag: their module is loaded with the first server."""
-
-_OUTPUT_FIELDS = frozenset(("stdout", "stderr", "aggregated_output", "formatted_output"))
-"""What a command printed was masked when it was taken from the command."""
+Mask = Callable[[str], str]
+Kind = Literal["text", "summary", "raw"]
+"""What a piece of an answer belongs to: a message, a summary of reasoning, reasoning as it is."""
 
 
 def masked_msg(msg: Msg, secrets: Secrets) -> Msg:
-    """The message without secrets; the same object when it has none."""
-    if isinstance(msg, _MASKED_BEFORE):
+    """The message without secrets in the fields that its class declares; the same object when it has none."""
+    outside = msg.outside
+    if outside.is_settled:
         return msg
-    if isinstance(msg, _FROM_TOOLS) or msg.__struct_config__.tag == _FROM_SERVERS:
-        skipped = _OUTPUT_FIELDS if isinstance(msg, ExecCommandEnd) else frozenset[str]()
-        wire, mask = msg_to_wire(msg), secrets.masker()
-        masked = {
-            key: value if key in skipped or key == "type" else _mapped(value, mask) for key, value in wire.items()
-        }
-        return msg if masked == wire else decode_msg(masked)
-    own_only = _is_from_person(msg)
-    wire = msg_to_wire(msg)
-    raw = encode_payload(wire)
-    if secrets.mask_json(raw, own_only=own_only) is raw:
-        return msg
-    return decode_msg(_mapped(wire, lambda text: secrets.mask_known(text, own_only=own_only)))
+    changed: dict[str, Any] = {}
+    if outside.words:
+        _mask_fields(msg, outside.words, secrets.known_masker(), changed)
+    if outside.tools:
+        _mask_fields(msg, outside.tools, secrets.masker(), changed)
+    if outside.person:
+        _mask_fields(msg, outside.person, secrets.known_masker(own_only=True), changed)
+    for name in outside.items:
+        is_typed = getattr(msg, name).get("type") == "UserMessage"
+        _mask_fields(msg, (name,), secrets.known_masker(own_only=is_typed), changed)
+    return msgspec.structs.replace(msg, **changed) if changed else msg
+
+
+def _mask_fields(msg: Msg, names: tuple[str, ...], mask: Mask, changed: dict[str, Any]) -> None:
+    """Note in `changed` the fields that are not the same when they are masked."""
+    for name in names:
+        value = getattr(msg, name)
+        if value and (masked := _masked(value, mask)) != value:
+            changed[name] = masked
 
 
 def mask_output(output: str | list[Part], secrets: Secrets) -> str | list[Part]:
@@ -90,23 +65,26 @@ class StreamedText:
         self._thread_id = thread_id
         self._turn_id = turn_id
         self._emit = emit
-        self._open: dict[tuple[str, str, int], TextMasker] = {}
+        self._open: dict[tuple[Kind, str, int], tuple[TextMasker, str]] = {}
+        """By item and part of it: the masker, and the item's id as it is shown; servers choose these ids."""
 
-    def show(self, kind: str, item_id: str, delta: str, index: int = 0) -> None:
-        """Emit what can be shown of one more piece of an item; `kind` is "text", "summary" or "raw"."""
-        masker = self._open.get((kind, item_id, index))
-        if masker is None:
-            masker = self._open[kind, item_id, index] = self._secrets.text_stream()
+    def show(self, kind: Kind, item_id: str, delta: str, index: int = 0) -> None:
+        """Emit what can be shown of one more piece of an item."""
+        known = self._open.get((kind, item_id, index))
+        if known is None:
+            known = self._open[kind, item_id, index] = self._secrets.text_stream(), self._secrets.mask_known(item_id)
+        masker, shown_id = known
         if shown := masker.feed(delta):
-            self._show(kind, item_id, index, shown)
+            self._show(kind, shown_id, index, shown)
 
     def finish(self, item_id: str) -> None:
         """The item is complete: emit what was held back of it."""
         for key in [key for key in self._open if key[1] == item_id]:
-            if rest := self._open.pop(key).finish():
-                self._show(*key, rest)
+            masker, shown_id = self._open.pop(key)
+            if rest := masker.finish():
+                self._show(key[0], shown_id, key[2], rest)
 
-    def _show(self, kind: str, item_id: str, index: int, delta: str) -> None:
+    def _show(self, kind: Kind, item_id: str, index: int, delta: str) -> None:
         thread_id, turn_id = self._thread_id, self._turn_id
         match kind:
             case "text":
@@ -115,26 +93,38 @@ class StreamedText:
                 msg = ReasoningContentDelta(
                     thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta, summary_index=index
                 )
-            case _:
+            case "raw":
                 msg = ReasoningRawContentDelta(
                     thread_id=thread_id, turn_id=turn_id, item_id=item_id, delta=delta, content_index=index
                 )
         self._emit(msg)
 
 
-def _is_from_person(msg: Msg) -> bool:
-    if isinstance(msg, ItemStarted | ItemCompleted):
-        return msg.item.get("type") == "UserMessage"
-    return isinstance(msg, UserMessage)
-
-
-def _mapped(value: Any, mask: Callable[[str], str]) -> Any:
+def _masked(value: Any, mask: Mask) -> Any:
     match value:
         case str():
             return mask(value)
-        case list() | tuple():
-            return [_mapped(entry, mask) for entry in value]
+        case list():
+            return [_masked(entry, mask) for entry in value]
         case dict():
-            return {key: _mapped(entry, mask) for key, entry in value.items()}
+            return _masked_mapping(value, mask)
+        case tuple():
+            return tuple(_masked(entry, mask) for entry in value)
+        case msgspec.Struct():
+            fields = {name: _masked(getattr(value, name), mask) for name in value.__struct_fields__}
+            return msgspec.structs.replace(value, **fields)
         case _:
             return value
+
+
+def _masked_mapping(mapping: dict[Any, Any], mask: Mask) -> dict[Any, Any]:
+    """Keys are masked too. Those that then look the same get numbers: no file may vanish from a question."""
+    masked: dict[Any, Any] = {}
+    for key, value in mapping.items():
+        shown = mask(key) if isinstance(key, str) else key
+        name, number = shown, 1
+        while name in masked:
+            number += 1
+            name = f"{shown} ({number})"
+        masked[name] = _masked(value, mask)
+    return masked

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from spindle.core.approvals import reading
 from spindle.core.briefing import Briefing
 from spindle.core.feature import Feature
 from spindle.core.live_thread import LiveThread
+from spindle.core.permission.approvals import reading
 from spindle.core.running_turn import Work
 from spindle.core.settings import apply_op
 from spindle.core.stream import EventStream, Subscription

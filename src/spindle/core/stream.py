@@ -106,6 +106,7 @@ class EventStream:
 
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
+        self._closed = False
         self.mask: Callable[[Msg], Msg] | None = None
         """Takes out of a message what nobody is to see."""
 
@@ -114,8 +115,10 @@ class EventStream:
         return self.attach(Subscription(skip))
 
     def attach(self, subscription: Subscription) -> Subscription:
-        """Let a reader of any kind hear everything from now on."""
+        """Let a reader of any kind hear everything from now on; one that comes too late hears the end at once."""
         self._subscriptions.append(subscription)
+        if self._closed:
+            subscription.close()
         return subscription
 
     def emit(self, event: Event) -> None:
@@ -125,6 +128,7 @@ class EventStream:
             subscription.push(event)
 
     def close(self) -> None:
+        self._closed = True
         for subscription in self._subscriptions:
             subscription.close()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.core.approvals import Approvals
+from spindle.core.permission.approvals import Approvals
 from spindle.core.running_turn import CONTEXT_FULL, Emit, RunningTurn, TurnOutcome, Work
 from spindle.core.turn import run_turn
 from spindle.errors import ModelError, SpindleError
@@ -146,8 +146,8 @@ class Turns:
     async def _warm_up(self, settings: ThreadSettings) -> None:
         """Load what runs tools, and try the sandbox, while the model thinks. A profile must not run without need."""
         await asyncio.sleep(WARM_AFTER_S)
-        from spindle.core import leave  # noqa: F401  kept out of the way of the first request
-        from spindle.tools import patching, sessions  # noqa: F401
+        from spindle.core.permission import asking, person  # noqa: F401  kept out of the way of the first request
+        from spindle.tools import exec_command  # noqa: F401
 
         if not settings.sandbox.is_full_access:
             await self._session.workbench.sandbox_problem()

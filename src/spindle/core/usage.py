@@ -7,7 +7,7 @@ import msgspec
 from spindle.context.account import breakdown
 from spindle.context.tokens import percent_left
 from spindle.core.live_thread import LiveThread
-from spindle.protocol.events import ContextUsage
+from spindle.protocol.answers import ContextUsage
 
 
 def context_usage(thread: LiveThread) -> ContextUsage:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from spindle.core.live_thread import LiveThread
+from spindle.core.permission.approvals import Approvals, CallSite
+from spindle.errors import ToolError
 from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import Boundary, Fence, boundary_of
 from spindle.process.table import ProcessTable
-from spindle.protocol.events import Msg
 from spindle.protocol.settings import ThreadSettings
-from spindle.tools.tool import ToolContext, nobody_answers
+from spindle.tools.tool import OutputForm, ToolContext
 
 if TYPE_CHECKING:
-    from spindle.core.leave import CallApprovals
     from spindle.patch.diff import TurnDiffTracker
+    from spindle.tools.services import FindSubAgents, SubAgents
 
 
 class Workbench:
@@ -43,7 +44,7 @@ class Workbench:
         self._offload_home = offload_home
         self._asks_client = asks_client
         """Somebody can answer what tools ask."""
-        self.agents: Callable[[], Any] | None = None
+        self.agents: FindSubAgents = _no_agents
         """Gives the session's sub-agents; set by the session."""
         self._diff: TurnDiffTracker | None = None
 
@@ -64,44 +65,38 @@ class Workbench:
         """Why commands cannot be confined here in the user's way, or None."""
         return await self.processes.sandbox_problem(self._fence)
 
-    def tool_context(
-        self,
-        thread: LiveThread,
-        *,
-        call_id: str,
-        turn_id: str,
-        settings: ThreadSettings,
-        boundary: Boundary,
-        emit: Callable[[Msg], None],
-        approvals: CallApprovals,
-    ) -> ToolContext:
+    def tool_context(self, thread: LiveThread, site: CallSite, approvals: Approvals) -> ToolContext:
+        """What the tool that answers one call is handed."""
+        return ToolContext(
+            call_id=site.call_id,
+            turn_id=site.turn_id,
+            thread_id=thread.thread_id,
+            settings=site.settings,
+            boundary=site.boundary,
+            clock=thread.clock,
+            emit=site.emit,
+            output=OutputForm(
+                truncation=thread.truncation,
+                accepts_images=thread.traits.accepts_images,
+                image_as_message=self._image_as_message,
+                freeform_patch=thread.tools.has_freeform_patch,
+                offload_home=self._offload_home,
+            ),
+            permission=approvals.permission(site),
+            person=approvals.person(site, answers_tools=self._asks_client),
+            processes=self.processes,
+            notes=thread.notes,
+            diff=self._turn_diff(),
+            agents=self.agents,
+        )
+
+    def _turn_diff(self) -> TurnDiffTracker:
         if self._diff is None:
             from spindle.patch.diff import TurnDiffTracker  # loaded with the first call
 
             self._diff = TurnDiffTracker()
-        agents = {"agents": self.agents} if self.agents is not None else {}
-        return ToolContext(
-            **agents,
-            ask=approvals.ask if self._asks_client else nobody_answers,
-            call_id=call_id,
-            turn_id=turn_id,
-            thread_id=thread.thread_id,
-            settings=settings,
-            boundary=boundary,
-            clock=thread.clock,
-            emit=emit,
-            truncation=thread.truncation,
-            accepts_images=thread.traits.accepts_images,
-            freeform_patch=thread.tools.has_freeform_patch,
-            image_as_message=self._image_as_message,
-            processes=self.processes,
-            permit_command=approvals.permit_command,
-            permit_patch=approvals.permit_patch,
-            permit_retry=approvals.permit_retry,
-            permit_patch_retry=approvals.permit_patch_retry,
-            permit_tool=approvals.permit_tool,
-            elicit=approvals.elicit,
-            notes=thread.notes,
-            offload_home=self._offload_home,
-            diff=self._diff,
-        )
+        return self._diff
+
+
+def _no_agents() -> SubAgents:
+    raise ToolError("there are no sub-agents in this session")

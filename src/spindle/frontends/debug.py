@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from spindle.assembly import SessionRequest, open_session
+from spindle.api.door import SessionRequest, open_thread
+from spindle.api.hearing import Hearing
 from spindle.frontends.context import command as context_command
 from spindle.frontends.launch import config_from, image_items
 from spindle.frontends.options import Parsed
 from spindle.model.scripted import ScriptedModel, says
-from spindle.protocol.events import TERMINAL
-from spindle.protocol.ops import Shutdown, Submission, UserTurn
+from spindle.protocol.ops import UserTurn
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
@@ -32,12 +32,9 @@ def run(parsed: Parsed, words: list[str]) -> int:
 
 
 async def _one_turn(request: SessionRequest, turn: UserTurn) -> None:
-    session = await open_session(request)
-    events = session.subscribe()
-    actor = asyncio.ensure_future(session.run())
-    session.submit(Submission("0", turn))
-    async for event in events:
-        if isinstance(event.msg, TERMINAL):
-            break
-    session.submit(Submission("", Shutdown()))
-    await actor
+    thread = await open_thread(request)
+    hearing = Hearing(thread)
+    thread.begin()
+    hearing.start_turn(turn)
+    await hearing.turn_end()
+    await thread.close()

@@ -11,9 +11,11 @@ import sys
 import msgspec
 
 from spindle import __version__
+from spindle.auth.credentials import sign_in
 from spindle.config.schema import Config
 from spindle.errors import ModelError, SpindleError
 from spindle.frontends.fit import hang
+from spindle.frontends.hooks_command import state_of
 from spindle.frontends.launch import config_from, home_from
 from spindle.frontends.options import Parsed
 from spindle.frontends.terminal import STDOUT, columns_of, terminal_size
@@ -122,8 +124,6 @@ def _home(home: str, checks: list[Check]) -> None:
 
 
 def _login(config: Config, checks: list[Check]) -> None:
-    from spindle.auth.credentials import sign_in
-
     provider = config.provider.name or config.provider.id
     try:
         signed_in = sign_in(config.provider, home=config.home, is_exec=True, forced_method=config.forced_login_method)
@@ -139,8 +139,6 @@ def _login(config: Config, checks: list[Check]) -> None:
 def _hooks(config: Config, checks: list[Check]) -> None:
     if not config.hooks:
         return
-    from spindle.frontends.hooks_command import state_of
-
     for hook in config.hooks:
         status = OK if hook.may_run and hook.is_confined else NOTE if not hook.may_run else WARN
         checks.append(Check("hook", status, f"{hook.event} in {hook.path} {state_of(hook)}: {visible(hook.command)}"))

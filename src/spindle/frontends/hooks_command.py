@@ -6,6 +6,7 @@ import sys
 
 import msgspec
 
+from spindle.config.hook_consent import give_consent, take_consent_back
 from spindle.config.schema import Config
 from spindle.errors import SpindleError
 from spindle.frontends.fit import hang
@@ -56,8 +57,6 @@ def state_of(hook: Hook) -> str:
 
 def decide(config: Config, keys: list[str], *, is_trusted: bool) -> int:
     """Give or take back consent; without keys, for all hooks of the project."""
-    from spindle.config.hook_consent import give_consent, take_consent_back
-
     ours = {hook.key: hook for hook in config.hooks if hook.source == "project"}
     if not ours:
         for text in config.warnings:

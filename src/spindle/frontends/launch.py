@@ -10,6 +10,7 @@ import msgspec
 
 from spindle.config.keys import FEATURES, REFERENCE_FEATURES
 from spindle.config.load import LoadOptions, load_config
+from spindle.config.providers import OSS_MODELS
 from spindle.config.schema import Config
 from spindle.config.sources import resolve_home
 from spindle.errors import UsageError
@@ -45,9 +46,7 @@ async def use_local_server(config: Config, parsed: Parsed) -> Config:
     asked_for = parsed.value("local_provider")
     if not parsed.flag("oss") and asked_for is None:
         return config
-    # Only --oss asks servers before the first request.
-    from spindle.config.oss import check_oss_server, choose_oss_provider, has_model
-    from spindle.config.providers import OSS_MODELS
+    from spindle.config.oss import check_oss_server, choose_oss_provider, has_model  # only --oss asks servers first
 
     provider = await choose_oss_provider(asked_for, config.oss_provider, config.providers, os.environ)
     await check_oss_server(provider, os.environ)

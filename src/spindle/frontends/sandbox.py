@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+import msgspec
+
 from spindle.config.schema import Config
 from spindle.errors import SandboxUnavailable, SpindleError, UsageError
 from spindle.frontends.launch import config_from
@@ -70,15 +72,12 @@ def _mode(parsed: Parsed) -> str | None:
 
 
 def _policy(config: Config, parsed: Parsed) -> SandboxPolicy:
-    import msgspec
-
     return msgspec.structs.replace(config.sandbox, network_access=True) if parsed.flag("network") else config.sandbox
 
 
 def _start(argv: list[str], boundary: Boundary, environment: dict[str, str], home: str) -> int:
-    # Only now: what cannot be run needs none of it.
-    from spindle.process import foreground, sandbox
-    from spindle.process.command import check_startable
+    from spindle.process import foreground, sandbox  # only now: what cannot be run needs none of it
+    from spindle.process.command import check_startable  # the same
 
     check_startable(argv, boundary.cwd, environment)
     # A session of its own, or a terminal that is shared on purpose: no need for the launcher to cut it off.

@@ -177,7 +177,7 @@ def bound_writes_after(signals: Iterable[int]) -> None:
     the loop has its handlers: those are called as before. From the signal on, a write that takes longer than
     `LAST_WRITE_S` is given up, and nothing more goes to its stream.
     """
-    import signal
+    import signal  # only for programs that serve until they are told to stop
 
     caught: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Calls to MCP servers as front ends show them: the items of the JSON lines, and lines for people. Pure."""
+"""Calls to MCP servers as front ends show them to people. Pure."""
 
 from __future__ import annotations
 
@@ -9,20 +9,6 @@ from spindle.protocol.events import Msg
 from spindle.protocol.quote import readable, visible, without_terminal_codes
 from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
 from spindle.tools.mcp_output import model_output
-
-
-def tool_call_item(msg: Msg, number: Callable[[str], str]) -> tuple[dict[str, Any], bool]:
-    """The item of a call, and whether the call is over."""
-    assert isinstance(msg, McpToolCallBegin | McpToolCallEnd)
-    item: dict[str, Any] = {"id": number(msg.call_id), "type": "mcp_tool_call", **msg.invocation}
-    if isinstance(msg, McpToolCallBegin):
-        return {**item, "result": None, "error": None, "status": "in_progress"}, False
-    answer = msg.result.get("Ok")
-    if answer is None:
-        return {**item, "result": None, "error": {"message": msg.result.get("Err", "")}, "status": "failed"}, True
-    result = {"content": answer.get("content") or [], "structured_content": answer.get("structuredContent")}
-    status = "failed" if answer.get("isError") is True else "completed"
-    return {**item, "result": result, "error": None, "status": status}, True
 
 
 def tool_call_text(

@@ -9,6 +9,7 @@ import os
 
 import msgspec
 
+from spindle.context.truncate import Truncation
 from spindle.errors import ConfigError
 from spindle.protocol.items import json_reader
 from spindle.protocol.request import Prices
@@ -38,13 +39,6 @@ class ReasoningLevel(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.description:
             msgspec.structs.force_setattr(self, "description", LEVEL_DESCRIPTIONS.get(self.effort, self.effort))
-
-
-class TruncationPolicy(msgspec.Struct, frozen=True):
-    """How much of a tool's output the model is shown; a token is four bytes."""
-
-    mode: str = "bytes"
-    limit: int = 10_000
 
 
 class ServiceTier(msgspec.Struct, frozen=True):
@@ -84,7 +78,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     support_verbosity: bool = False
     default_verbosity: str | None = None
     apply_patch_tool_type: str | None = None
-    truncation_policy: TruncationPolicy = TruncationPolicy()
+    truncation_policy: Truncation = Truncation()
     supports_parallel_tool_calls: bool = False
     context_window: int | None = 272_000
     auto_compact_token_limit: int | None = None

@@ -51,8 +51,8 @@ async def request_json(
         raise ModelError(f"Connection failed: {error}", NO_CONNECTION, advice=error.advice) from error
     if not 200 <= response.status < 300:
         from spindle.model.advice import Asked  # only when something failed
-        from spindle.model.refusals import from_status
-        from spindle.model.server_words import read_words
+        from spindle.model.refusals import from_status  # the same
+        from spindle.model.server_words import read_words  # the same
 
         words = read_words(reply, response.headers)
         failure = from_status(response.status, response.headers, words, Asked(url=str(url)), now)

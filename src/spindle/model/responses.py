@@ -206,7 +206,7 @@ class ResponsesClient:
 
     async def _refusal(self, response: Response, url: Url, model: str) -> ModelError | StreamDropped:
         """The answer is no 2xx."""
-        from spindle.model import refusals
+        from spindle.model import refusals  # only after a failure
 
         words = await _read_words(response)
         asked = await self._asked(url, response.status, words, model)
@@ -217,7 +217,7 @@ class ResponsesClient:
         data = await _next_chunk(response, deadline, self._provider.idle_timeout_s)
         if data.lstrip()[:1] not in (b"<", b"{", b"["):
             return data
-        from spindle.model import refusals
+        from spindle.model import refusals  # only after a failure
 
         words = await _read_words(response, data)
         asked = await self._asked(self._url("/responses"), 0, words, model)
@@ -226,16 +226,16 @@ class ResponsesClient:
 
     async def _failed(self, error: Mapping[str, Any], model: str) -> ModelError | StreamDropped:
         """The server says in its stream that the response failed."""
-        from spindle.model import refusals
-        from spindle.model.server_words import json_words
+        from spindle.model import refusals  # only after a failure
+        from spindle.model.server_words import json_words  # only after a failure
 
         words = json_words(error)
         asked = await self._asked(self._url("/responses"), 0, words, model)
         return refusals.from_failed_response(words, asked, self._clock.now())
 
     async def _asked(self, url: Url, status: int, words: ServerWords, model: str) -> Asked:
-        from spindle.model.advice import Asked
-        from spindle.model.refusals import is_about_model
+        from spindle.model.advice import Asked  # only after a failure
+        from spindle.model.refusals import is_about_model  # only after a failure
 
         offers = await self._offers() if is_about_model(status, words, model) else ()
         provider, key = self._provider, self._credential.origin()
@@ -243,8 +243,8 @@ class ResponsesClient:
 
     async def _offers(self) -> tuple[str, ...]:
         """The models that the server lists; those of the catalogue if it lists none and is OpenAI's."""
-        from spindle.model.catalog import Catalog
-        from spindle.model.server_words import model_names
+        from spindle.model.catalog import Catalog  # only after a failure
+        from spindle.model.server_words import model_names  # only after a failure
 
         names: tuple[str, ...] = ()
         with suppress(SpindleError):  # it is only for advice
@@ -291,7 +291,7 @@ class ResponsesClient:
         return error
 
     def _cleaned(self, text: str) -> str:
-        from spindle.policy.secrets import is_telling
+        from spindle.policy.secrets import is_telling  # only after a failure
 
         from_variables = environment_headers(self._provider, self._environ).values()
         in_address = [value for name, value in self._provider.query_params.items() if is_telling(name)]
@@ -304,7 +304,7 @@ class ResponsesClient:
 
 async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     """What the body of an answer says that is no stream; `begun` is what was read of it already."""
-    from spindle.model.server_words import read_words
+    from spindle.model.server_words import read_words  # only after a failure
 
     try:
         body = begun + await response.read(ERROR_BODY_MAX_BYTES, ERROR_BODY_TIMEOUT_S)

@@ -84,7 +84,7 @@ def _without_userinfo(text: str) -> str:
 def basic_auth(userinfo: str) -> str:
     """The value of an authorization header for `user:password`."""
     import base64  # only for addresses that hold a password
-    from urllib.parse import unquote
+    from urllib.parse import unquote  # the same
 
     user, _, password = userinfo.partition(":")
     return "Basic " + base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()

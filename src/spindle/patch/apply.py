@@ -46,8 +46,7 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
             case "delete":
                 return {"type": "delete", "content": old}
             case "update":
-                # Imported late: the diff algorithm is needed only once a patch came.
-                from spindle.patch.diff import unified_diff
+                from spindle.patch.diff import unified_diff  # only once a patch came
 
                 return {"type": "update", "unified_diff": unified_diff(old, new), "move_path": self.move_path}
 

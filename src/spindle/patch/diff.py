@@ -1,6 +1,6 @@
 """Differences as people read them: short ones for events, and one git-style diff over a whole turn.
 
-Nothing here is read back by the program. Imports of difflib and hashlib are late: only a patch needs them.
+Nothing here is read back by the program.
 """
 
 from __future__ import annotations
@@ -105,8 +105,7 @@ def _middle_opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
     pairs = sum(counts.get(line, 0) for line in old)
     if pairs == 0 or pairs > _MAX_CANDIDATE_PAIRS:
         return [("replace", 0, len(old), 0, len(new))]
-    # Imported late: see the module's first lines.
-    from difflib import SequenceMatcher
+    from difflib import SequenceMatcher  # slow to import, and few changes need it
 
     return list(SequenceMatcher(None, old, new).get_opcodes())
 
@@ -187,8 +186,7 @@ def _quoted(name: str) -> str:
 def _blob_id(content: bytes | None) -> str:
     if content is None:
         return _NO_BLOB
-    # Imported late: see the module's first lines.
-    from hashlib import sha1
+    from hashlib import sha1  # slow to import, and only diffs with blob ids need it
 
     return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 

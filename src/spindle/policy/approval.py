@@ -73,70 +73,70 @@ class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command is judged by, beside its words and the rules."""
+
+    policy: ApprovalPolicy
+    sandbox: SandboxPolicy
+    sandbox_available: bool = True
+    is_planted: Callable[[str], bool] = lambda _: False
+    """Could the program that this word starts have been written by the model itself?"""
+    git_runs_programs: Callable[[Sequence[Sequence[str]]], bool] = lambda _: False
+    """Would git, in a folder that these parts go to, start what a repository names?"""
+    is_elsewhere: bool = False
+    """It would run in another folder than the thread's own."""
+
+    @property
+    def is_confined(self) -> bool:
+        return not self.sandbox.is_full_access
+
+
 def decide_command(
     argv: Sequence[str],
+    circumstances: Circumstances,
     *,
-    policy: ApprovalPolicy,
-    sandbox: SandboxPolicy,
-    escalated: bool,
-    sandbox_available: bool,
     rules: RuleSet | None = None,
+    escalated: bool = False,
     prefix_rule: Sequence[str] = (),
-    is_planted: Callable[[str], bool] = lambda _: False,
-    git_runs_programs: Callable[[Sequence[Sequence[str]]], bool] = lambda _: False,
-    is_elsewhere: bool = False,
 ) -> Decision:
     """Every part by its rules, else by what it is; the strictest verdict counts for the whole line.
 
-    `escalated`: the model asks to leave the sandbox, and `prefix_rule` is the beginning it would like to see allowed.
-    `is_planted`: could the program that this word starts have been written by the model itself?
-    `git_runs_programs`: would git, in a folder that these parts go to, start what a repository names?
-    `is_elsewhere`: it would run in another folder than the thread's own.
+    `escalated`: the model asks to run it outside of the sandbox, and `prefix_rule` is the beginning that it would like
+    to see allowed.
     """
-    confined = not sandbox.is_full_access
-    leaves = escalated and confined
-    if leaves and policy != "on-request":
+    policy, is_confined = circumstances.policy, circumstances.is_confined
+    wants_out = escalated and is_confined
+    if wants_out and policy != "on-request":
         return Refuse(message=_cannot_escalate(policy))
-    judge = _Judge(policy, confined, leaves, sandbox_available, is_planted, git_runs_programs, is_elsewhere)
-    verdicts = judge.parts(argv, rules)
+    verdicts = _Judge(circumstances, wants_out=wants_out).parts(argv, rules)
     if forbidden := [verdict for verdict in verdicts if verdict.decision == "forbidden"]:
         return Refuse(message=_forbidden(argv, forbidden))
     asking = [verdict for verdict in verdicts if verdict.decision == "prompt"]
     if not asking:
         # A rule means "let it, whatever it reaches"; one part that no rule knows keeps the whole line inside.
-        return Allow(sandboxed=confined and not all(verdict.rule for verdict in verdicts))
+        return Allow(sandboxed=is_confined and not all(verdict.rule for verdict in verdicts))
     if policy == "never":
         return Refuse(
             message=f"`{shell_join(argv)}` rejected: approval is required by policy, but the approval policy is never"
         )
+    is_any_planted = any(circumstances.is_planted(verdict.part[0]) for verdict in asking)
     return Ask(
         reason=next((verdict.reason for verdict in asking if verdict.reason), None),
-        sandboxed_if_approved=confined and not leaves and sandbox_available,
-        prefix=None
-        if any(is_planted(verdict.part[0]) for verdict in asking)
-        else _prefix_to_offer(asking, prefix_rule),
+        sandboxed_if_approved=is_confined and not wants_out and circumstances.sandbox_available,
+        prefix=None if is_any_planted else _prefix_to_offer(asking, prefix_rule),
     )
 
 
 class _Judge:
-    """How commands are judged under one policy, in one kind of sandbox."""
+    """How commands are judged in one set of circumstances."""
 
-    def __init__(
-        self,
-        policy: ApprovalPolicy,
-        confined: bool,
-        leaves: bool,
-        sandbox_available: bool,
-        is_planted: Callable[[str], bool],
-        git_runs_programs: Callable[[Sequence[Sequence[str]]], bool],
-        is_elsewhere: bool,
-    ) -> None:
-        self._is_elsewhere = is_elsewhere
-        self._is_planted = is_planted
-        self._git_runs_programs = git_runs_programs
-        self._policy = policy
-        self._leaves = leaves
-        self._lacks_sandbox = confined and not sandbox_available
+    def __init__(self, circumstances: Circumstances, *, wants_out: bool) -> None:
+        self._is_elsewhere = circumstances.is_elsewhere
+        self._is_planted = circumstances.is_planted
+        self._git_runs_programs = circumstances.git_runs_programs
+        self._policy = circumstances.policy
+        self._wants_out = wants_out
+        self._lacks_sandbox = circumstances.is_confined and not circumstances.sandbox_available
 
     def parts(self, argv: Sequence[str], rules: RuleSet | None) -> list[_Verdict]:
         parts = split_command(argv)
@@ -179,7 +179,7 @@ class _Judge:
         if name.startswith("/") or is_meant or not self._is_planted(name):
             return verdict
         reason = f"{name} lies where the agent can write, so the rule that allows it does not let it out"
-        decision = "prompt" if self._leaves or (self._lacks_sandbox and self._policy != "never") else "allow"
+        decision = "prompt" if self._wants_out or (self._lacks_sandbox and self._policy != "never") else "allow"
         return _Verdict(part=verdict.part, decision=decision, reason=reason)
 
     def _by_nature(self, part: Sequence[str], *, is_safe: bool, is_harmful: bool) -> _Verdict:
@@ -193,7 +193,7 @@ class _Judge:
             # missing part and the remedy.
             decision = "allow" if self._policy == "never" else "prompt"
             reason = "no sandbox is available here: the command would run unconfined"
-        elif self._leaves or (self._policy == "untrusted" and not is_safe):
+        elif self._wants_out or (self._policy == "untrusted" and not is_safe):
             decision = "prompt"
         return _Verdict(part=part, decision=decision, reason=reason)
 

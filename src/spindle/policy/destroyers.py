@@ -53,7 +53,8 @@ def _git(words: list[str]) -> bool:
             return _has_flag(rest, "f", "--force") or any(word.startswith("+") for word in rest)
         case "branch":
             return _has_flag(rest, "D", "") or (_has_flag(rest, "d", "--delete") and _has_flag(rest, "f", "--force"))
-    return False
+        case _:
+            return False
 
 
 def _git_command(words: list[str]) -> tuple[str, list[str]]:

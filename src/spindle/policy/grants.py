@@ -38,7 +38,7 @@ class FileScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 
 
 class ToolScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool"):
-    """One tool of one MCP server, whatever its arguments."""
+    """One tool of one MCP server, whatever its arguments. Without a server: a function of the embedding program."""
 
     server: str
     tool: str
@@ -89,6 +89,8 @@ def describe(grant: Grant) -> str:
     match grant.scope:
         case FileScope(path=path):
             return f"write {visible(path)}, {until}"
+        case ToolScope(server="", tool=tool):
+            return f"use the tool {visible(tool)}, {until}"
         case ToolScope(server=server, tool=tool):
             return f"use the tool {visible(tool)} of the MCP server {visible(server)}, {until}"
         case PrefixScope(prefix=prefix):
@@ -129,17 +131,9 @@ class Grants:
             del self._held[grant.id]
         return ended
 
-    def cover_command(self, argv: Sequence[str], cwd: str, boundary: Boundary, *, sandboxed: bool) -> bool:
-        """Exactly this command, here, with no more than it was granted."""
-        wanted = command_grant(argv, cwd, sandboxed=sandboxed, expires="session")
-        return self._find(wanted.effect, wanted.scope, boundary)
-
-    def cover_files(self, paths: Iterable[str], boundary: Boundary) -> bool:
-        """Each of these files; a patch with one more is a new question."""
-        return all(self._find("write_file", FileScope(path=path), boundary) for path in paths)
-
-    def cover_tool(self, server: str, tool: str, boundary: Boundary) -> bool:
-        return self._find("call_tool", ToolScope(server=server, tool=tool), boundary)
+    def cover(self, wanted: Iterable[Grant], boundary: Boundary) -> bool:
+        """Was each of these granted here, word for word?"""
+        return all(self._find(grant.effect, grant.scope, boundary) for grant in wanted)
 
     def _find(self, effect: Effect, scope: Scope, boundary: Boundary) -> bool:
         return any(

@@ -78,7 +78,7 @@ def _is_stricter(one: PermissionProfile, other: PermissionProfile) -> bool:
 
 
 def _within_mode(profile: PermissionProfile, mode: SandboxPolicy, cwd: str) -> PermissionProfile:
-    """The profile with no more leave to write than a plain mode gives in `cwd`."""
+    """The profile with no more permission to write than a plain mode gives in `cwd`."""
     if mode.is_full_access:
         return profile
     if mode.mode == "read-only":

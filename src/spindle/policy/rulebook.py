@@ -10,6 +10,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from spindle.errors import RulesError
+
 if TYPE_CHECKING:
     from spindle.policy.rules import RuleSet
 
@@ -34,7 +36,7 @@ class RuleBook:
     @property
     def rules(self) -> RuleSet:
         if self._rules is None:
-            from spindle.policy.rules import RuleSet
+            from spindle.policy.rules import RuleSet  # with the first rule file
 
             self._rules, warnings = RuleSet.load(self._folders)
             self.warnings += warnings
@@ -48,8 +50,7 @@ class RuleBook:
 
     def allow(self, prefix: Sequence[str]) -> None:
         """Save the rule and use it from now on. When it cannot be saved it holds for this session, with a warning."""
-        from spindle.errors import RulesError
-        from spindle.policy.rules import append_allowed
+        from spindle.policy.rules import append_allowed  # with the first rule file
 
         rules = self.rules
         try:
@@ -62,8 +63,7 @@ class RuleBook:
 
     def saved(self) -> list[Prefix]:
         """The prefixes that were allowed for good, as the user's own file has them now, then those of this session."""
-        from spindle.errors import RulesError
-        from spindle.policy.rules import DEFAULT_FILE, read_rules_file
+        from spindle.policy.rules import DEFAULT_FILE, read_rules_file  # with the first rule file
 
         try:
             rules = read_rules_file(f"{self._home}/rules/{DEFAULT_FILE}")
@@ -75,7 +75,7 @@ class RuleBook:
 
     def revoke(self, prefix: Sequence[str]) -> bool:
         """Take the rule out of the file and out of use. False when there is no such rule of the user's."""
-        from spindle.policy.rules import remove_allowed
+        from spindle.policy.rules import remove_allowed  # with the first rule file
 
         rules = self.rules
         if not remove_allowed(self._home, prefix) and tuple(prefix) not in self._unsaved:

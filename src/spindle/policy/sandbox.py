@@ -133,7 +133,7 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
         """The same for a command of ours: its own programs can be read, whatever a permission profile leaves out."""
         if self.rules is None or self.rules.shows_everything:
             return self
-        from spindle.policy.permissions import Rule
+        from spindle.policy.permissions import Rule  # only with a permission profile
 
         paths = dict.fromkeys(path for given in programs for path in (given, os.path.realpath(given)))
         rules = (*self.rules.rules, *(Rule(path, "read") for path in paths))
@@ -143,7 +143,7 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
         """What holds for a command that a person or a rule let out of the sandbox; None = nothing does."""
         if self.policy.permissions is None or not self.policy.permissions.denies:
             return None
-        from spindle.policy.permissions import Rule, Rules, denying
+        from spindle.policy.permissions import Rule, Rules, denying  # only with a permission profile
 
         denied = map(denying, self.denied)
         return msgspec.structs.replace(

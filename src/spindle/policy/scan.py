@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable
+from typing import NamedTuple
 
 MAX_DEPTH = 8
 TOO_DEEP = ["shred"]
@@ -20,109 +21,154 @@ _HEREDOC = r"""<<(-?)[ \t]*((?:'[^'\n]*'|"[^"\n]*"|\\.|[^\s'"\\;&|<>()])+)"""
 
 def commands_in(script: str, depth: int, runs_a_shell: Callable[[list[str]], bool]) -> list[tuple[bool, list[str]]]:
     """Everything that may be a command: its words, and whether it reads the one before through a pipe."""
-    found: list[tuple[bool, list[str]]] = []
-    words: list[str] = []
-    word: list[str] | None = None
-    piped = False
-    bodies: list[tuple[str, bool, bool]] = []  # delimiter, strip tabs, literal
-    line_start = 0  # which of `found` is the first of this line
-    lines = _Lines(script)
-    arithmetic = False  # `<<` shifts there, and the lines behind it are commands
-    at = 0
+    scan = _Scan(script, depth, runs_a_shell)
+    while scan.at < len(script):
+        scan.step()
+    scan.end_command()
+    return scan.found
 
-    def end_word() -> None:
-        nonlocal word
-        if word is not None:
-            words.append("".join(word))
-            word = None
 
-    def end_command(pipe: bool) -> None:
-        nonlocal words, piped
-        end_word()
-        if words:
-            found.append((piped, words))
-            if _HERE_STRING in words and runs_a_shell(words):
-                found.extend((False, ["sh", "-c", text]) for text in words[words.index(_HERE_STRING) + 1 :])
-            words = []
-        piped = pipe
+class _HereDocument(NamedTuple):
+    delimiter: str
+    strip_tabs: bool
+    is_literal: bool
+    """Its delimiter was quoted: nothing in the body is substituted."""
 
-    def nested(text: str) -> None:
-        if depth + 1 > MAX_DEPTH:
-            found.append((False, TOO_DEEP))
-        else:
-            found.extend((False, inner) for _, inner in commands_in(text, depth + 1, runs_a_shell))
 
-    while at < len(script):
+class _Scan:
+    """One pass over a script. Each step takes one character, or one construct that begins at it."""
+
+    def __init__(self, script: str, depth: int, runs_a_shell: Callable[[list[str]], bool]) -> None:
+        self.at = 0
+        self.found: list[tuple[bool, list[str]]] = []
+        self._script = script
+        self._depth = depth
+        self._runs_a_shell = runs_a_shell
+        self._words: list[str] = []
+        self._word: list[str] | None = None
+        """The pieces of the word that is being read; None between words, where `#` begins a comment."""
+        self._is_piped = False
+        self._bodies: list[_HereDocument] = []
+        """The here-documents announced on this line. Their bodies begin with the next line, in this order."""
+        self._line_start = 0
+        """Which of `found` is the first of this line."""
+        self._lines = _Lines(script)
+        self._in_arithmetic = False
+        """`<<` shifts there, and the lines behind it are commands."""
+
+    def step(self) -> None:
+        script, at = self._script, self.at
         character = script[at]
-        if character == "\\":
+        following = script[at : at + 2]
+        if character in "\\'\"":
+            self._quoted(character)
+        elif character == "#" and self._word is None:
+            end = script.find("\n", at)
+            self.at = len(script) if end < 0 else end
+        elif character == "<" and self._here():
+            pass
+        elif character == "\n":
+            self._end_line()
+        elif character == "|" and following != "||":
+            self._end_command_at(1, pipe=True)
+        elif following in ("((", "))"):
+            self._in_arithmetic = character == "("
+            self._end_command_at(2)
+        elif character in ";&|(){}`<>" and not (character in "{}" and self._word is not None):
+            # A redirection's target becomes a command of its own here, which is harmless.
+            self._end_command_at(1)
+        elif following == "$(":
+            self._end_command_at(1)
+        elif character in " \t\r":
+            self._end_word()
+            self.at += 1
+        else:
+            self._add(character)
+            self.at += 1
+
+    def end_command(self, *, pipe: bool = False) -> None:
+        self._end_word()
+        if words := self._words:
+            self.found.append((self._is_piped, words))
+            if _HERE_STRING in words and self._runs_a_shell(words):
+                scripts = words[words.index(_HERE_STRING) + 1 :]
+                self.found.extend((False, ["sh", "-c", text]) for text in scripts)
+            self._words = []
+        self._is_piped = pipe
+
+    def _end_command_at(self, width: int, *, pipe: bool = False) -> None:
+        self.end_command(pipe=pipe)
+        self.at += width
+
+    def _add(self, piece: str) -> None:
+        if self._word is None:
+            self._word = []
+        self._word.append(piece)
+
+    def _end_word(self) -> None:
+        if self._word is not None:
+            self._words.append("".join(self._word))
+            self._word = None
+
+    def _quoted(self, quote: str) -> None:
+        """What follows a backslash, or stands between quotes: part of a word, whatever it is."""
+        script, at = self._script, self.at
+        if quote == "\\":
+            # A backslash before a line's end joins the lines; it leaves nothing behind.
             if script[at + 1 : at + 2] != "\n":
-                word = word or []
-                word.append(script[at + 1 : at + 2])
-            at += 2
-        elif character == "'":
+                self._add(script[at + 1 : at + 2])
+            self.at += 2
+            return
+        if quote == "'":
             end = script.find("'", at + 1)
             end = len(script) if end < 0 else end
-            word = word or []
-            word.append(script[at + 1 : end])
-            at = end + 1
-        elif character == '"':
-            end = _end_of_double_quotes(script, at + 1)
-            inside = script[at + 1 : end]
-            word = word or []
-            word.append(inside)
-            if "$(" in inside or "`" in inside:
-                for text in _substitutions(inside):
-                    nested(text)
-            at = end + 1
-        elif character == "#" and word is None:
-            end = script.find("\n", at)
-            at = len(script) if end < 0 else end
-        elif character == "<" and script.startswith("<<<", at):
-            end_word()
-            words.append(_HERE_STRING)
-            at += 3
-        elif character == "<" and not arithmetic and (heredoc := re.compile(_HEREDOC).match(script, at)):
-            end_word()
-            delimiter = re.sub(r"['\"\\]", "", heredoc[2])
-            bodies.append((delimiter, bool(heredoc[1]), delimiter != heredoc[2]))
-            at = heredoc.end()
-        elif character == "\n":
-            end_command(False)
-            at += 1
-            # A shell anywhere on the line may be the one that reads it: `cat <<E | sh`.
-            is_script = bool(bodies) and any(runs_a_shell(command) for _, command in found[line_start:])
-            line_start = len(found)
-            for body in bodies:
-                text, at = lines.heredoc_body(at, body[0], strip_tabs=body[1])
-                if is_script:
-                    found.append((False, ["sh", "-c", text]))
-                elif not body[2]:
-                    for substitution in _substitutions(text):
-                        nested(substitution)
-            bodies = []
-        elif character == "|" and script[at : at + 2] != "||":
-            end_command(True)
-            at += 1
-        elif character in "()" and script.startswith(character * 2, at):
-            arithmetic = character == "("
-            end_command(False)
-            at += 2
-        elif character in ";&|(){}`<>" and not (character in "{}" and word is not None):
-            # A redirection's target becomes a command of its own here, which is harmless.
-            end_command(False)
-            at += 1
-        elif character == "$" and script[at : at + 2] == "$(":
-            end_command(False)
-            at += 1
-        elif character in " \t\r":
-            end_word()
-            at += 1
         else:
-            word = word or []
-            word.append(character)
-            at += 1
-    end_command(False)
-    return found
+            end = _end_of_double_quotes(script, at + 1)
+        inside = script[at + 1 : end]
+        self._add(inside)
+        if quote == '"':
+            self._look_into(inside)
+        self.at = end + 1
+
+    def _here(self) -> bool:
+        """Take a here-string or the beginning of a here-document, if there is one here."""
+        if self._script.startswith(_HERE_STRING, self.at):
+            self._end_word()
+            self._words.append(_HERE_STRING)
+            self.at += len(_HERE_STRING)
+            return True
+        heredoc = None if self._in_arithmetic else re.compile(_HEREDOC).match(self._script, self.at)
+        if heredoc is None:
+            return False
+        self._end_word()
+        delimiter = re.sub(r"['\"\\]", "", heredoc[2])
+        self._bodies.append(_HereDocument(delimiter, bool(heredoc[1]), delimiter != heredoc[2]))
+        self.at = heredoc.end()
+        return True
+
+    def _end_line(self) -> None:
+        """The end of a line, and the bodies of the here-documents that were announced on it."""
+        self._end_command_at(1)
+        # A shell anywhere on the line may be the one that reads it: `cat <<E | sh`.
+        of_this_line = self.found[self._line_start :]
+        is_script = bool(self._bodies) and any(self._runs_a_shell(command) for _, command in of_this_line)
+        self._line_start = len(self.found)
+        for body in self._bodies:
+            text, self.at = self._lines.heredoc_body(self.at, body.delimiter, strip_tabs=body.strip_tabs)
+            if is_script:
+                self.found.append((False, ["sh", "-c", text]))
+            elif not body.is_literal:
+                self._look_into(text)
+        self._bodies = []
+
+    def _look_into(self, text: str) -> None:
+        """Commands whose output the shell puts into this text."""
+        for inner in _substitutions(text):
+            if self._depth + 1 > MAX_DEPTH:
+                self.found.append((False, TOO_DEEP))
+            else:
+                commands = commands_in(inner, self._depth + 1, self._runs_a_shell)
+                self.found.extend((False, command) for _, command in commands)
 
 
 def _end_of_double_quotes(script: str, at: int) -> int:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
+from spindle.protocol.items import encode_payload
+
 if TYPE_CHECKING:
     from spindle.policy.secret_stream import Forms, StreamMasker, TextMasker
 
@@ -91,10 +93,21 @@ class Secrets:
 
     def mask_known(self, text: str, *, own_only: bool = False) -> str:
         """The text without the known values."""
-        for value, name in self._values(own_only).items():
-            if value in text:
-                text = text.replace(value, mark(name))
-        return text
+        return self.known_masker(own_only=own_only)(text)
+
+    def known_masker(self, *, own_only: bool = False) -> Callable[[str], str]:
+        """`mask_known` for several texts of one moment: what there is to look for is asked for once."""
+        values = self._values(own_only)
+
+        def mask(text: str) -> str:
+            if len(text) < MIN_LENGTH:
+                return text
+            for value, name in values.items():
+                if value in text:
+                    text = text.replace(value, mark(name))
+            return text
+
+        return mask
 
     def mask(self, text: str) -> str:
         """What a tool brought in: without known values in any form, and without what looks like a secret."""
@@ -176,8 +189,6 @@ class Secrets:
 
 def json_forms(value: str) -> list[bytes]:
     """The inside of the JSON texts that mean `value`."""
-    from spindle.protocol.items import encode_payload
-
     forms = [value.encode("utf-8", "replace"), encode_payload(value)[1:-1]]
     if not value.isascii():
         import json  # few keys have letters that some programs escape

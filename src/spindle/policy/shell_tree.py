@@ -29,7 +29,7 @@ def _parser() -> Parser:
 
 def _grammar() -> object:
     """The grammar, without what its package imports for other purposes: that takes ten times as long."""
-    from importlib.machinery import PathFinder
+    from importlib.machinery import PathFinder  # with the first command, like the parser
 
     package = PathFinder.find_spec("tree_sitter_bash")
     places = package.submodule_search_locations if package else None
@@ -37,7 +37,7 @@ def _grammar() -> object:
     if spec is not None and spec.loader is not None and (binding := spec.loader.create_module(spec)) is not None:
         spec.loader.exec_module(binding)
         return binding.language()
-    import tree_sitter_bash
+    import tree_sitter_bash  # slow; only where its binding cannot be loaded by itself
 
     return tree_sitter_bash.language()
 

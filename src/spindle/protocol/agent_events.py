@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from spindle.protocol.events import Msg
+from spindle.protocol.outside import Outside
 
 Status = str | dict[str, str | None]
 
@@ -16,6 +17,7 @@ Status = str | dict[str, str | None]
 class CollabAgentSpawnBegin(Msg, frozen=True, kw_only=True, tag="collab_agent_spawn_begin"):
     """A sub-agent is about to be started."""
 
+    outside = Outside(words=("call_id", "prompt", "agent_type"))
     call_id: str
     sender_thread_id: str
     prompt: str
@@ -25,6 +27,7 @@ class CollabAgentSpawnBegin(Msg, frozen=True, kw_only=True, tag="collab_agent_sp
 class CollabAgentSpawnEnd(Msg, frozen=True, kw_only=True, tag="collab_agent_spawn_end"):
     """It runs, or could not be started: then there is no new thread."""
 
+    outside = Outside(words=("call_id", "prompt", "status"))
     ends_call = True
     call_id: str
     sender_thread_id: str
@@ -36,6 +39,7 @@ class CollabAgentSpawnEnd(Msg, frozen=True, kw_only=True, tag="collab_agent_spaw
 class CollabAgentInteractionBegin(Msg, frozen=True, kw_only=True, tag="collab_agent_interaction_begin"):
     """A message goes to a sub-agent."""
 
+    outside = Outside(words=("call_id", "receiver_thread_id", "prompt"))
     call_id: str
     sender_thread_id: str
     receiver_thread_id: str
@@ -45,6 +49,7 @@ class CollabAgentInteractionBegin(Msg, frozen=True, kw_only=True, tag="collab_ag
 class CollabAgentInteractionEnd(Msg, frozen=True, kw_only=True, tag="collab_agent_interaction_end"):
     """The message has reached it, or there is no such sub-agent."""
 
+    outside = Outside(words=("call_id", "receiver_thread_id", "prompt", "status"))
     ends_call = True
     call_id: str
     sender_thread_id: str
@@ -56,6 +61,7 @@ class CollabAgentInteractionEnd(Msg, frozen=True, kw_only=True, tag="collab_agen
 class CollabWaitingBegin(Msg, frozen=True, kw_only=True, tag="collab_waiting_begin"):
     """The model waits for sub-agents."""
 
+    outside = Outside(words=("call_id", "receiver_thread_ids"))
     call_id: str
     sender_thread_id: str
     receiver_thread_ids: list[str]
@@ -64,6 +70,7 @@ class CollabWaitingBegin(Msg, frozen=True, kw_only=True, tag="collab_waiting_beg
 class CollabWaitingEnd(Msg, frozen=True, kw_only=True, tag="collab_waiting_end"):
     """It has waited long enough, or they are done. `usage` is what each has cost so far."""
 
+    outside = Outside(words=("call_id", "statuses"))
     ends_call = True
     call_id: str
     sender_thread_id: str
@@ -75,6 +82,7 @@ class CollabWaitingEnd(Msg, frozen=True, kw_only=True, tag="collab_waiting_end")
 class CollabCloseBegin(Msg, frozen=True, kw_only=True, tag="collab_close_begin"):
     """A sub-agent is about to be closed."""
 
+    outside = Outside(words=("call_id", "receiver_thread_id"))
     call_id: str
     sender_thread_id: str
     receiver_thread_id: str
@@ -83,6 +91,7 @@ class CollabCloseBegin(Msg, frozen=True, kw_only=True, tag="collab_close_begin")
 class CollabCloseEnd(Msg, frozen=True, kw_only=True, tag="collab_close_end"):
     """A sub-agent is closed; `status` is its last one before that, `usage` what it cost."""
 
+    outside = Outside(words=("call_id", "receiver_thread_id", "status"))
     ends_call = True
     call_id: str
     sender_thread_id: str
@@ -97,6 +106,7 @@ class CollabAgentEvent(Msg, frozen=True, kw_only=True, tag="collab_agent_event")
     Belongs to no submission: a sub-agent may work on when the turn that started it is over.
     """
 
+    outside = Outside(words=("agent_type", "msg"))
     thread_id: str
     parent_thread_id: str
     agent_type: str | None = None

@@ -1,6 +1,7 @@
 """What a session tells the world: protocol v1's event messages. Front ends translate these and nothing else.
 
-Each struct says when it is sent. Unknown tags are read as `UnknownMsg` and written back unchanged.
+Each struct says when it is sent and what in it can quote text from outside. Those of parts that most sessions do not
+use are in modules of their own, which import `Msg` from here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 
 from spindle.errors import ErrorInfo
 from spindle.protocol.items import encode_json, encode_payload
+from spindle.protocol.outside import NOTHING, Outside
 from spindle.protocol.request import TokenUsage
 
 
@@ -19,6 +21,12 @@ class Msg(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defa
 
     ends_call: ClassVar[bool] = False
     """It shows that a call is over, and what came of it: shown only when the call's answer is recorded."""
+    outside: ClassVar[Outside]
+    """Its fields that can quote text from outside. Every kind declares this, so that none is forgotten when masking."""
+
+    def __init_subclass__(cls) -> None:
+        if "outside" not in cls.__dict__:
+            raise TypeError(f"{cls.__name__} must declare which of its fields quote text from outside, or NOTHING")
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -28,18 +36,15 @@ class Event(msgspec.Struct, frozen=True):
     msg: Msg
 
 
-class UnknownMsg(Msg, frozen=True, kw_only=True, tag="unknown"):
-    """A message of a kind we do not know. Kept as it came."""
-
-    raw: dict[str, Any]
-
-
 # ---- session and turn ------------------------------------------------------------------------------
 
 
 class SessionConfigured(Msg, frozen=True, kw_only=True, tag="session_configured"):
     """A thread is open. Comes before every other event of the session."""
 
+    outside = Outside(
+        words=("model", "model_provider_id", "sandbox_policy", "cwd", "thread_name", "initial_messages", "rollout_path")
+    )
     session_id: str
     model: str
     model_provider_id: str
@@ -58,6 +63,7 @@ class SessionConfigured(Msg, frozen=True, kw_only=True, tag="session_configured"
 class TaskStarted(Msg, frozen=True, kw_only=True, tag="task_started"):
     """A turn began."""
 
+    outside = NOTHING
     turn_id: str
     model_context_window: int | None
     collaboration_mode_kind: str = "default"
@@ -66,6 +72,7 @@ class TaskStarted(Msg, frozen=True, kw_only=True, tag="task_started"):
 class TaskComplete(Msg, frozen=True, kw_only=True, tag="task_complete"):
     """The turn is over; with an `error` before it, it failed. Always the last event of its turn."""
 
+    outside = Outside(words=("last_agent_message", "response_id"))
     turn_id: str
     last_agent_message: str | None
     response_id: str | None = None
@@ -74,6 +81,7 @@ class TaskComplete(Msg, frozen=True, kw_only=True, tag="task_complete"):
 class TurnAborted(Msg, frozen=True, kw_only=True, tag="turn_aborted"):
     """The turn was stopped. Always the last event of its turn."""
 
+    outside = NOTHING
     turn_id: str
     reason: str
     """"interrupted" or "replaced"."""
@@ -82,6 +90,7 @@ class TurnAborted(Msg, frozen=True, kw_only=True, tag="turn_aborted"):
 class Error(Msg, frozen=True, kw_only=True, tag="error"):
     """A turn, or an op, failed."""
 
+    outside = Outside(words=("message",))
     message: str
     codex_error_info: ErrorInfo | None = None
 
@@ -89,12 +98,14 @@ class Error(Msg, frozen=True, kw_only=True, tag="error"):
 class Warning(Msg, frozen=True, kw_only=True, tag="warning"):
     """Something a person should know; the work goes on."""
 
+    outside = Outside(words=("message",))
     message: str
 
 
 class StreamError(Msg, frozen=True, kw_only=True, tag="stream_error"):
     """The model's answer broke off and is asked for again."""
 
+    outside = Outside(words=("message", "additional_details"))
     message: str
     codex_error_info: ErrorInfo | None = None
     additional_details: str | None = None
@@ -103,6 +114,7 @@ class StreamError(Msg, frozen=True, kw_only=True, tag="stream_error"):
 class TokenCount(Msg, frozen=True, kw_only=True, tag="token_count"):
     """After every response."""
 
+    outside = Outside(words=("rate_limits",))
     info: dict[str, Any] | None
     rate_limits: dict[str, Any] | None = None
 
@@ -110,6 +122,7 @@ class TokenCount(Msg, frozen=True, kw_only=True, tag="token_count"):
 class ContextCompacted(Msg, frozen=True, kw_only=True, tag="context_compacted"):
     """A shorter thread stands for everything before."""
 
+    outside = NOTHING
     tokens_before: int = 0
     tokens_after: int = 0
 
@@ -117,6 +130,7 @@ class ContextCompacted(Msg, frozen=True, kw_only=True, tag="context_compacted"):
 class ContextEdited(Msg, frozen=True, kw_only=True, tag="context_edited"):
     """Old outputs were cleared from the thread by rule; `decision` is the arithmetic behind it, where there was one."""
 
+    outside = Outside(words=("message", "decision"))
     message: str
     cleared_tool_uses: int
     tokens_before: int
@@ -127,6 +141,7 @@ class ContextEdited(Msg, frozen=True, kw_only=True, tag="context_edited"):
 class CacheMissed(Msg, frozen=True, kw_only=True, tag="cache_missed"):
     """Less of a request came from the provider's cache than could have; `cause` says why."""
 
+    outside = Outside(words=("cause",))
     cause: str
     lost_tokens: int
     expected_cached_tokens: int
@@ -134,25 +149,17 @@ class CacheMissed(Msg, frozen=True, kw_only=True, tag="cache_missed"):
     is_declared: bool = True
 
 
-class ContextUsage(Msg, frozen=True, kw_only=True, tag="context_usage"):
-    """How full the window is and what fills it, by source; and what the provider's cache saved."""
-
-    window: int | None
-    limit: int | None
-    used: int
-    percent_left: int | None
-    tokens: dict[str, int]
-    cache: dict[str, Any]
-
-
 class PinsUpdated(Msg, frozen=True, kw_only=True, tag="pins_updated"):
     """The facts that are kept through every compaction, after one was added or let go."""
 
+    outside = Outside(words=("pins",))
     pins: list[str]
 
 
 class ShutdownComplete(Msg, frozen=True, kw_only=True, tag="shutdown_complete"):
     """Everything is flushed and closed. The last event of a session."""
+
+    outside = NOTHING
 
 
 # ---- what is said ----------------------------------------------------------------------------------
@@ -161,6 +168,7 @@ class ShutdownComplete(Msg, frozen=True, kw_only=True, tag="shutdown_complete"):
 class UserMessage(Msg, frozen=True, kw_only=True, tag="user_message"):
     """A person's input became part of the thread."""
 
+    outside = Outside(person=("message", "images", "local_images", "text_elements"))
     message: str
     images: list[str] = []
     local_images: list[str] = []
@@ -170,6 +178,7 @@ class UserMessage(Msg, frozen=True, kw_only=True, tag="user_message"):
 class AgentMessageContentDelta(Msg, frozen=True, kw_only=True, tag="agent_message_content_delta"):
     """A piece of the assistant's text, while it streams."""
 
+    outside = Outside(masked=("item_id", "delta"))
     thread_id: str
     turn_id: str
     item_id: str
@@ -179,12 +188,14 @@ class AgentMessageContentDelta(Msg, frozen=True, kw_only=True, tag="agent_messag
 class AgentMessage(Msg, frozen=True, kw_only=True, tag="agent_message"):
     """A whole message of the assistant; replaces what streamed."""
 
+    outside = Outside(words=("message",))
     message: str
 
 
 class ReasoningContentDelta(Msg, frozen=True, kw_only=True, tag="reasoning_content_delta"):
     """A piece of a reasoning summary."""
 
+    outside = Outside(masked=("item_id", "delta"))
     thread_id: str
     turn_id: str
     item_id: str
@@ -195,6 +206,7 @@ class ReasoningContentDelta(Msg, frozen=True, kw_only=True, tag="reasoning_conte
 class AgentReasoningSectionBreak(Msg, frozen=True, kw_only=True, tag="agent_reasoning_section_break"):
     """A new section of the summary begins."""
 
+    outside = Outside(words=("item_id",))
     item_id: str = ""
     summary_index: int = 0
 
@@ -202,12 +214,14 @@ class AgentReasoningSectionBreak(Msg, frozen=True, kw_only=True, tag="agent_reas
 class AgentReasoning(Msg, frozen=True, kw_only=True, tag="agent_reasoning"):
     """A whole reasoning summary."""
 
+    outside = Outside(words=("text",))
     text: str
 
 
 class ReasoningRawContentDelta(Msg, frozen=True, kw_only=True, tag="reasoning_raw_content_delta"):
     """A piece of raw reasoning; only with show_raw_agent_reasoning."""
 
+    outside = Outside(masked=("item_id", "delta"))
     thread_id: str
     turn_id: str
     item_id: str
@@ -218,12 +232,14 @@ class ReasoningRawContentDelta(Msg, frozen=True, kw_only=True, tag="reasoning_ra
 class AgentReasoningRawContent(Msg, frozen=True, kw_only=True, tag="agent_reasoning_raw_content"):
     """Raw reasoning as a whole; only with show_raw_agent_reasoning."""
 
+    outside = Outside(words=("text",))
     text: str
 
 
 class ItemStarted(Msg, frozen=True, kw_only=True, tag="item_started"):
     """A thread item appeared. `item` is tagged in PascalCase: UserMessage, AgentMessage, Reasoning, WebSearch."""
 
+    outside = Outside(items=("item",))
     thread_id: str
     turn_id: str
     item: dict[str, Any]
@@ -232,6 +248,7 @@ class ItemStarted(Msg, frozen=True, kw_only=True, tag="item_started"):
 class ItemCompleted(Msg, frozen=True, kw_only=True, tag="item_completed"):
     """A thread item is final."""
 
+    outside = Outside(items=("item",))
     thread_id: str
     turn_id: str
     item: dict[str, Any]
@@ -243,6 +260,12 @@ class ItemCompleted(Msg, frozen=True, kw_only=True, tag="item_completed"):
 class ExecApprovalRequest(Msg, frozen=True, kw_only=True, tag="exec_approval_request"):
     """The turn waits for a person's word about a command."""
 
+    outside = Outside(
+        tools=(
+            *("call_id", "command", "cwd", "reason", "proposed_execpolicy_amendment", "parsed_cmd"),
+            *("available_decisions", "display", "if_approved", "offers"),
+        )
+    )
     call_id: str
     turn_id: str
     command: list[str]
@@ -264,6 +287,7 @@ class ExecApprovalRequest(Msg, frozen=True, kw_only=True, tag="exec_approval_req
 class ApplyPatchApprovalRequest(Msg, frozen=True, kw_only=True, tag="apply_patch_approval_request"):
     """The turn waits for a person's word about a patch."""
 
+    outside = Outside(tools=("call_id", "changes", "reason", "grant_root", "available_decisions", "offers"))
     call_id: str
     turn_id: str
     changes: dict[str, Any]
@@ -277,12 +301,14 @@ class ApplyPatchApprovalRequest(Msg, frozen=True, kw_only=True, tag="apply_patch
 class GrantAdded(Msg, frozen=True, kw_only=True, tag="grant_added"):
     """An answer granted something beyond the moment. `grant`: id, effect, scope, expires, text."""
 
+    outside = Outside(tools=("grant",))
     grant: dict[str, Any]
 
 
 class GrantRevoked(Msg, frozen=True, kw_only=True, tag="grant_revoked"):
     """A grant no longer holds."""
 
+    outside = Outside(tools=("grant",))
     grant: dict[str, Any]
     reason: str = "revoked"
     """"revoked" by a person, or "settings_changed": it was given for another folder or another sandbox."""
@@ -291,6 +317,7 @@ class GrantRevoked(Msg, frozen=True, kw_only=True, tag="grant_revoked"):
 class ExecCommandBegin(Msg, frozen=True, kw_only=True, tag="exec_command_begin"):
     """A command is about to run."""
 
+    outside = Outside(tools=("call_id", "command", "cwd", "parsed_cmd", "interaction_input"))
     call_id: str
     turn_id: str
     command: list[str]
@@ -304,6 +331,7 @@ class ExecCommandBegin(Msg, frozen=True, kw_only=True, tag="exec_command_begin")
 class ExecCommandOutputDelta(Msg, frozen=True, kw_only=True, tag="exec_command_output_delta"):
     """Output of a running command; `chunk` travels as base64. At most 1 MiB of it per command."""
 
+    outside = Outside(words=("call_id",), masked=("chunk",))
     call_id: str
     stream: str
     chunk: bytes
@@ -312,6 +340,7 @@ class ExecCommandOutputDelta(Msg, frozen=True, kw_only=True, tag="exec_command_o
 class TerminalInteraction(Msg, frozen=True, kw_only=True, tag="terminal_interaction"):
     """Text was typed into a running command."""
 
+    outside = Outside(tools=("call_id", "process_id", "stdin"))
     call_id: str
     process_id: str
     stdin: str
@@ -330,6 +359,10 @@ class Duration(msgspec.Struct, frozen=True):
 class ExecCommandEnd(Msg, frozen=True, kw_only=True, tag="exec_command_end"):
     """A command is over. exit_code -1 when it never ran; then the output says why."""
 
+    outside = Outside(
+        tools=("call_id", "command", "cwd", "parsed_cmd", "interaction_input"),
+        masked=("stdout", "stderr", "aggregated_output", "formatted_output"),
+    )
     ends_call = True
     call_id: str
     turn_id: str
@@ -350,6 +383,7 @@ class ExecCommandEnd(Msg, frozen=True, kw_only=True, tag="exec_command_end"):
 class PatchApplyBegin(Msg, frozen=True, kw_only=True, tag="patch_apply_begin"):
     """A verified patch is about to be written. `changes` maps absolute paths to FileChange objects."""
 
+    outside = Outside(tools=("call_id", "changes"))
     call_id: str
     turn_id: str
     auto_approved: bool
@@ -359,6 +393,7 @@ class PatchApplyBegin(Msg, frozen=True, kw_only=True, tag="patch_apply_begin"):
 class PatchApplyEnd(Msg, frozen=True, kw_only=True, tag="patch_apply_end"):
     """A patch was written, or failed half-way."""
 
+    outside = Outside(tools=("call_id", "stdout", "stderr", "changes"))
     ends_call = True
     call_id: str
     turn_id: str
@@ -371,6 +406,7 @@ class PatchApplyEnd(Msg, frozen=True, kw_only=True, tag="patch_apply_end"):
 class TurnDiff(Msg, frozen=True, kw_only=True, tag="turn_diff"):
     """Everything the turn's patches changed so far, as one git-style diff."""
 
+    outside = Outside(tools=("unified_diff",))
     ends_call = True
     unified_diff: str
 
@@ -378,6 +414,7 @@ class TurnDiff(Msg, frozen=True, kw_only=True, tag="turn_diff"):
 class PlanUpdate(Msg, frozen=True, kw_only=True, tag="plan_update"):
     """The model's checklist changed."""
 
+    outside = Outside(words=("plan", "explanation"))
     ends_call = True
     plan: list[dict[str, str]]
     explanation: str | None = None
@@ -386,6 +423,7 @@ class PlanUpdate(Msg, frozen=True, kw_only=True, tag="plan_update"):
 class ViewImageToolCall(Msg, frozen=True, kw_only=True, tag="view_image_tool_call"):
     """The model looks at a local picture."""
 
+    outside = Outside(words=("call_id", "path"))
     ends_call = True
     call_id: str
     path: str
@@ -394,12 +432,14 @@ class ViewImageToolCall(Msg, frozen=True, kw_only=True, tag="view_image_tool_cal
 class WebSearchBegin(Msg, frozen=True, kw_only=True, tag="web_search_begin"):
     """The server searches the web."""
 
+    outside = Outside(words=("call_id",))
     call_id: str
 
 
 class WebSearchEnd(Msg, frozen=True, kw_only=True, tag="web_search_end"):
     """The server's search is over."""
 
+    outside = Outside(words=("call_id", "query", "action"))
     call_id: str
     query: str
     action: dict[str, Any] | None = None
@@ -411,6 +451,7 @@ class WebSearchEnd(Msg, frozen=True, kw_only=True, tag="web_search_end"):
 class HookStarted(Msg, frozen=True, kw_only=True, tag="hook_started"):
     """A hook begins to run. `run` is a `protocol.hooks.HookRun`."""
 
+    outside = Outside(tools=("run",))
     turn_id: str | None
     run: dict[str, Any]
 
@@ -418,71 +459,31 @@ class HookStarted(Msg, frozen=True, kw_only=True, tag="hook_started"):
 class HookCompleted(Msg, frozen=True, kw_only=True, tag="hook_completed"):
     """A hook is over; the run says how, and what it said."""
 
+    outside = Outside(tools=("run",))
     turn_id: str | None
     run: dict[str, Any]
 
 
-# ---- answers to other ops --------------------------------------------------------------------------
-
-
-class ListSkillsResponse(Msg, frozen=True, kw_only=True, tag="list_skills_response"):
-    skills: list[dict[str, Any]]
-
-
-class ListGrantsResponse(Msg, frozen=True, kw_only=True, tag="list_grants_response"):
-    grants: list[dict[str, Any]]
-
-
-class ListModelsResponse(Msg, frozen=True, kw_only=True, tag="list_models_response"):
-    models: list[dict[str, Any]]
+# ---- the thread's own ops --------------------------------------------------------------------------
 
 
 class ThreadRolledBack(Msg, frozen=True, kw_only=True, tag="thread_rolled_back"):
+    outside = NOTHING
     num_turns: int
 
 
 class ThreadNameUpdated(Msg, frozen=True, kw_only=True, tag="thread_name_updated"):
+    outside = Outside(words=("thread_name",))
     thread_id: str
     thread_name: str
-
-
-class ConversationPath(Msg, frozen=True, kw_only=True, tag="conversation_path"):
-    conversation_id: str
-    path: str | None
 
 
 TERMINAL = (TaskComplete, TurnAborted)
 """Exactly one of these ends each turn."""
 
-_TAG_ALIASES = {"turn_started": "task_started", "turn_complete": "task_complete"}
-
-
-def _all_kinds(base: type[Msg]) -> dict[str, type[Msg]]:
-    return {str(kind.__struct_config__.tag): kind for kind in base.__subclasses__()}
-
-
-def decode_msg(raw: dict[str, Any]) -> Msg:
-    """Read a message that any generation wrote. What we do not know, or cannot read, is kept as `UnknownMsg`."""
-    tag = str(raw.get("type"))
-    tag = _TAG_ALIASES.get(tag, tag)
-    kind = _all_kinds(Msg).get(tag)
-    if kind is None or kind is UnknownMsg:
-        return UnknownMsg(raw=raw)
-    try:
-        return msgspec.convert({**raw, "type": tag}, kind)
-    except msgspec.ValidationError:
-        return UnknownMsg(raw=raw)
-
-
-def msg_to_wire(msg: Msg) -> dict[str, Any]:
-    """The message as a mapping; an unknown one exactly as it came."""
-    return msg.raw if isinstance(msg, UnknownMsg) else msgspec.to_builtins(msg)
-
 
 def encode_event(event: Event) -> bytes:
     """One line of protocol v1, without the newline."""
-    if isinstance(event.msg, UnknownMsg):
-        return encode_json({"id": event.id, "msg": event.msg.raw})
     try:
         return encode_json(event)
     except UnicodeEncodeError:  # a path or an argument with bytes that are no text

@@ -1,15 +1,17 @@
-"""What a turn asks of a client beside leave: answers of a person, and tools of the client's own; and plans."""
+"""What a turn asks of a client beside permission: answers of a person, and tools of the client's own; and plans."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from spindle.protocol.events import Msg
+from spindle.protocol.outside import Outside
 
 
 class RequestUserInput(Msg, frozen=True, kw_only=True, tag="request_user_input"):
     """The turn waits for a person's answers. A question: id, header, question, isOther, isSecret, options."""
 
+    outside = Outside(words=("call_id", "questions"))
     call_id: str
     turn_id: str
     questions: list[dict[str, Any]]
@@ -18,6 +20,7 @@ class RequestUserInput(Msg, frozen=True, kw_only=True, tag="request_user_input")
 class DynamicToolCallRequest(Msg, frozen=True, kw_only=True, tag="dynamic_tool_call_request", rename="camel"):
     """The turn waits for a tool that the client brought along."""
 
+    outside = Outside(words=("call_id", "tool", "arguments", "namespace"))
     call_id: str
     turn_id: str
     tool: str
@@ -28,6 +31,7 @@ class DynamicToolCallRequest(Msg, frozen=True, kw_only=True, tag="dynamic_tool_c
 class DynamicToolCallResponse(Msg, frozen=True, kw_only=True, tag="dynamic_tool_call_response", rename="camel"):
     """The client's tool has answered."""
 
+    outside = Outside(words=("call_id", "tool", "arguments", "namespace"), tools=("content_items",))
     ends_call = True
     call_id: str
     turn_id: str
@@ -42,6 +46,7 @@ class DynamicToolCallResponse(Msg, frozen=True, kw_only=True, tag="dynamic_tool_
 class PlanDelta(Msg, frozen=True, kw_only=True, tag="plan_delta"):
     """A piece of a proposed plan, while it streams."""
 
+    outside = Outside(masked=("delta",))
     thread_id: str
     turn_id: str
     item_id: str

@@ -52,7 +52,7 @@ class PermissionProfile(msgspec.Struct, frozen=True, kw_only=True):
         return any(rule.access == "deny" and rule.place != ":root" for rule in self.rules)
 
     def read_only(self) -> PermissionProfile:
-        """The same without leave to write anything."""
+        """The same without permission to write anything."""
         rules = tuple(PathRule(rule.place, "read") if rule.access == "write" else rule for rule in self.rules)
         return msgspec.structs.replace(self, rules=rules)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from spindle.protocol.events import Duration, Msg
+from spindle.protocol.outside import Outside
 
 
 class McpStartupUpdate(Msg, frozen=True, kw_only=True, tag="mcp_startup_update"):
     """A server is being started, or how that ended."""
 
+    outside = Outside(words=("server", "status"))
     server: str
     status: dict[str, str]
     """`{"state": "starting" | "ready" | "failed" | "cancelled"}`, and `error` where it failed."""
@@ -18,6 +20,7 @@ class McpStartupUpdate(Msg, frozen=True, kw_only=True, tag="mcp_startup_update")
 class McpStartupComplete(Msg, frozen=True, kw_only=True, tag="mcp_startup_complete"):
     """No server is being started any more: the list of tools is final."""
 
+    outside = Outside(words=("ready", "failed", "cancelled"))
     ready: list[str]
     failed: list[dict[str, str]]
     """`{"server", "error"}` for each."""
@@ -27,6 +30,7 @@ class McpStartupComplete(Msg, frozen=True, kw_only=True, tag="mcp_startup_comple
 class McpToolCallBegin(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_begin"):
     """A server is asked to do something. `invocation`: server, tool, arguments; names as the server gave them."""
 
+    outside = Outside(words=("call_id", "invocation"))
     call_id: str
     invocation: dict[str, Any]
 
@@ -34,6 +38,7 @@ class McpToolCallBegin(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_begin"
 class McpToolCallEnd(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_end"):
     """The server has answered, also with an error of its own; `Err` where there was no answer."""
 
+    outside = Outside(tools=("call_id", "invocation", "result"))
     ends_call = True
     call_id: str
     invocation: dict[str, Any]
@@ -45,6 +50,12 @@ class McpToolCallEnd(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_end"):
 class ElicitationRequest(Msg, frozen=True, kw_only=True, tag="elicitation_request"):
     """The turn waits for a person: a server wants to know something, or the model wants to use a tool of one."""
 
+    outside = Outside(
+        words=(
+            *("server_name", "id", "message", "requested_schema", "call_id", "invocation"),
+            *("if_approved", "available_decisions", "offers"),
+        )
+    )
     server_name: str
     id: str
     message: str
@@ -67,6 +78,7 @@ class ElicitationRequest(Msg, frozen=True, kw_only=True, tag="elicitation_reques
 class McpListToolsResponse(Msg, frozen=True, kw_only=True, tag="mcp_list_tools_response"):
     """Answers `list_mcp_tools`."""
 
+    outside = Outside(words=("tools", "resources", "resource_templates", "auth_statuses"))
     tools: dict[str, Any]
     """By full name, as the server described them."""
     resources: dict[str, list[Any]]

@@ -339,6 +339,8 @@ class History:
                     self._fold_bookmark(decode_bookmark(record.raw).response_id)
                 except msgspec.DecodeError:
                     pass
+            case _:
+                pass  # lines of others stay in the record and mean nothing here
 
     def _fold_item(self, entry: Entry) -> None:
         item = entry.item

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from spindle.protocol.items import is_user_input, item_text
-from spindle.thread.rollout import Record
+from spindle.thread.history import History
+from spindle.thread.rollout import Record, RolloutData
 
 Event = dict[str, Any]
 """A message of protocol v1 in its wire form."""
@@ -74,6 +75,11 @@ def preview(records: Iterable[Record]) -> str | None:
         if text is not None:
             return text
     return None
+
+
+def last_settings(data: RolloutData) -> dict[str, Any] | None:
+    """What the last turn that still counts ran with, as recorded; None when there was no turn."""
+    return History.replay(data).last_turn_context
 
 
 def user_text(record: Record) -> str | None:
@@ -281,7 +287,8 @@ def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> lis
             return [_Shown([{"type": "context_compacted"}], item, timestamp)]
         case "Plan":
             return [_Shown([event], item, timestamp)]
-    return []
+        case _:
+            return []
 
 
 def _user(

@@ -49,7 +49,7 @@ class DynamicTool:
             namespace=self._namespace,
             arguments=arguments,
         )
-        response = await ctx.ask("dynamic_tool", request)
+        response = await ctx.person.ask("dynamic_tool", request)
         items = response.get("content_items") or response.get("contentItems")
         items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         success = response.get("success") is True

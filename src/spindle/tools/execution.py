@@ -1,4 +1,4 @@
-"""What all shell tools share: leave to run, the events people see, and cutting output for the model."""
+"""What all shell tools share: permission to run, the events people see, and cutting output for the model."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from spindle.protocol.events import (
     Msg,
     Warning,
 )
+from spindle.tools.apply_patch import apply_patch_text
 from spindle.tools.command_arguments import PermissionArgs
-from spindle.tools.patching import apply_patch_text
 from spindle.tools.tool import ToolContext
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class Execution:
         self.cwd = cwd
 
     async def permit(self, args: PermissionArgs, *, tty: bool = False) -> Command:
-        """Leave to run, as the command to start. A refusal is shown to people, unless it is their own."""
+        """Permission to run, as the command to start. A refusal is shown to people, unless it is their own."""
         ctx = self._ctx
         try:
-            permit = await ctx.permit_command(
+            permit = await ctx.permission.command(
                 self.argv,
                 cwd=self.cwd,
                 escalated=args.is_escalated,
@@ -90,7 +90,7 @@ class Execution:
             return None
         if not looks_denied(exit_code, output.peek().text()):
             return None
-        if not await self._ctx.permit_retry(self.argv, cwd=self.cwd):
+        if not await self._ctx.permission.retry(self.argv, cwd=self.cwd):
             return None
         self._bytes_left, self._deltas_left = DELTA_BYTES, DELTA_COUNT
         return msgspec.structs.replace(command, boundary=self._ctx.boundary.let_out())
@@ -131,7 +131,7 @@ class Execution:
         masker, self._masker = self._masker, None
         if masker is not None and (rest := masker.finish()):
             self._show(rest)
-        policy = self._ctx.truncation
+        policy = self._ctx.output.truncation
         formatted, _ = cut_for_model(output.peek(), policy.mode, policy.limit)
         self._emit_end(exit_code, whole_text(output.peek()), formatted, duration_s, tell)
 
@@ -221,7 +221,7 @@ def put_aside(output: Taken, ctx: ToolContext, *, held: int = 0) -> str:
 
     The last `held` bytes belong to the next look at it: they may be the beginning of a secret.
     """
-    if ctx.offload_home is None:
+    if ctx.output.offload_home is None:
         return ""
     if held and output.tail:
         output.tail = output.tail[:-held]
@@ -229,7 +229,7 @@ def put_aside(output: Taken, ctx: ToolContext, *, held: int = 0) -> str:
         output.head = output.head[:-held]
     from spindle.thread.offload import store_output  # with the first output that is too large
 
-    handle = store_output(ctx.offload_home, ctx.thread_id, ctx.call_id, whole_text(output))
+    handle = store_output(ctx.output.offload_home, ctx.thread_id, ctx.call_id, whole_text(output))
     return f"\n{handle.line}" if handle is not None else ""
 
 

@@ -7,7 +7,7 @@ import os
 from spindle.errors import ToolError
 from spindle.thread.offload import is_offloaded
 from spindle.tools.safe_files import true_path
-from spindle.tools.tool import ToolContext, Truncation
+from spindle.tools.tool import ToolContext
 
 _PROCESSES = "/proc"
 
@@ -45,11 +45,6 @@ def is_of_processes(true: str) -> bool:
         return os.stat(true).st_dev == os.stat(_PROCESSES).st_dev
     except OSError:
         return False
-
-
-def byte_budget(truncation: Truncation) -> int:
-    """How many bytes of a tool's output the model takes."""
-    return truncation.limit * (4 if truncation.mode == "tokens" else 1)
 
 
 def shown_name(name: str) -> str:

@@ -40,9 +40,9 @@ class McpTool:
         tool = self._tool
         arguments = read_arguments(call)
         invocation = {"server": tool.server, "tool": tool.name, "arguments": arguments}
-        await ctx.permit_tool(tool, arguments, self._approval_mode)
-        result, seconds = await observed(ctx, invocation, lambda: self._pool.call(tool, arguments, ctx.elicit))
-        return ToolResult(output=model_output(result, seconds, accepts_images=ctx.accepts_images))
+        await ctx.permission.tool(tool, arguments, self._approval_mode)
+        result, seconds = await observed(ctx, invocation, lambda: self._pool.call(tool, arguments, ctx.person.elicit))
+        return ToolResult(output=model_output(result, seconds, accepts_images=ctx.output.accepts_images))
 
 
 async def observed(

@@ -1,4 +1,4 @@
-"""Notes the model keeps for later threads of the same project. What is done with them is in `memory_folder`."""
+"""`memory` keeps notes for later threads of the same project. The folder they lie in is `memory_folder`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from spindle.errors import ToolError
 from spindle.tools.descriptions import description
+from spindle.tools.memory_folder import MemoryFolder
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
 
 T = TypeVar("T")
@@ -57,13 +58,10 @@ class Memory:
 
 
 def _carry_out(root: str, args: MemoryArgs, ctx: ToolContext) -> str:
-    from spindle.tools.looking import byte_budget  # loaded with the first call
-    from spindle.tools.memory_folder import MemoryFolder
-
     memory = MemoryFolder(root)
     match args.command:
         case "view":
-            return memory.view(args.path, offset=args.offset, limit=args.limit, budget=byte_budget(ctx.truncation))
+            return memory.view(args.path, offset=args.offset, limit=args.limit, budget=ctx.output.truncation.byte_limit)
         case "create":
             memory.create(args.path, _clean(_needed(args.text, "text"), ctx))
             return f"Wrote {args.path}"

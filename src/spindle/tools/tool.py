@@ -1,22 +1,28 @@
 """What a tool is, what it is handed, and what it answers. Read this before writing one.
 
 A tool turns one call of the model into a `ToolResult`. It reaches the person, the disk's fence and the machine only
-through the `ToolContext` it is handed. Raise `ToolError` to tell the model something; anything else is our bug.
+through the `ToolContext` it is handed; `services` describes what that offers. Raise `ToolError` to tell the model
+something; anything else is our bug.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from spindle.context.truncate import Truncation
 from spindle.errors import ToolError
 from spindle.policy.sandbox import Boundary
 from spindle.protocol.clock import Clock
-from spindle.protocol.events import Msg
 from spindle.protocol.items import Item, Part, decode_foreign
 from spindle.protocol.settings import ThreadSettings
+
+if TYPE_CHECKING:
+    from spindle.patch.diff import TurnDiffTracker
+    from spindle.process.table import ProcessTable
+    from spindle.tools.services import Emit, FindSubAgents, Notes, Permission, Person
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +53,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Permit(msgspec.Struct, frozen=True, kw_only=True):
-    """Policy's (and perhaps a person's) leave to run one command or write one patch."""
+    """The permission to run one command or write one patch, and how."""
 
     sandboxed: bool = True
     asked: bool = False
@@ -56,41 +62,17 @@ class Permit(msgspec.Struct, frozen=True, kw_only=True):
     """The real folder that a person's yes is about; the command must run there and nowhere else."""
 
 
-class Truncation(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a tool's output a model wants to see."""
+class OutputForm(msgspec.Struct, frozen=True, kw_only=True):
+    """In which form the model of this thread takes what a tool gives."""
 
-    mode: str = "bytes"
-    """"bytes" or "tokens"; a token is four bytes."""
-    limit: int = 10_000
-
-
-async def _no_retry(*_: Any, **__: Any) -> bool:
-    return False
-
-
-async def _no_patch_retry(*_: Any, **__: Any) -> None:
-    return None
-
-
-async def _no_permission(*_: Any, **__: Any) -> None:
-    raise ToolError("tools of MCP servers cannot be used here")
-
-
-async def _decline(*_: Any, **__: Any) -> dict[str, Any]:
-    return {"action": "decline"}
-
-
-async def nobody_answers(kind: str, _: Msg) -> dict[str, Any]:
-    if kind == "dynamic_tool":
-        raise ToolError("the program that answers this tool is not connected; do without it")
-    raise ToolError(
-        "questions cannot be put to a person in this session; decide with reasonable assumptions and "
-        "name them in the plan, or ask in the text of your final message"
-    )
-
-
-def _no_agents() -> Any:
-    raise ToolError("there are no sub-agents in this session")
+    truncation: Truncation = Truncation()
+    accepts_images: bool
+    image_as_message: bool
+    """A picture goes into a message after the output, not into the output."""
+    freeform_patch: bool
+    """The free-form patch tool is listed; chooses the text flavour of the one-shot shell tools."""
+    offload_home: str | None = None
+    """The agent's folder, when outputs that do not fit are put aside there; None = they are only cut."""
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,36 +85,17 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     boundary: Boundary
     """What this call may read and write. Every tool that opens a file asks it first."""
     clock: Clock
-    emit: Callable[[Msg], None]
-    truncation: Truncation
-    accepts_images: bool
-    freeform_patch: bool
-    """The free-form patch tool is listed; chooses the text flavour of the one-shot shell tools."""
-    image_as_message: bool
-    processes: Any
-    """The session's `spindle.process.table.ProcessTable`."""
-    permit_command: Callable[..., Awaitable[Permit]]
-    """`await permit_command(argv, cwd=…, escalated=False, justification=None, prefix_rule=None)`; raises Rejected."""
-    permit_patch: Callable[..., Awaitable[Permit]]
-    """`await permit_patch(changes)` with absolute paths → FileChange; raises Rejected."""
-    permit_retry: Callable[..., Awaitable[bool]] = _no_retry
-    """`await permit_retry(argv, cwd=…)` after the sandbox stopped a command nobody was asked about: again, outside?"""
-    permit_patch_retry: Callable[..., Awaitable[Permit | None]] = _no_patch_retry
-    """The same for a patch: `await permit_patch_retry(changes)`; None for no."""
-    permit_tool: Callable[..., Awaitable[None]] = _no_permission
-    """`await permit_tool(tool, arguments, mode)` before a `RemoteTool` is called; raises Rejected."""
-    elicit: Callable[..., Awaitable[dict[str, Any]]] = _decline
-    """`await elicit(server, params)`: a server's question to a person."""
-    ask: Callable[..., Awaitable[dict[str, Any]]] = nobody_answers
-    """`await ask(kind, msg)`: the client is told `msg` and answers; ToolError where nobody can."""
-    notes: Any
-    """The thread's `spindle.core.notes.Notes`: what is kept of it, whatever is compacted."""
-    diff: Any
-    """The turn's `spindle.patch.diff.TurnDiffTracker`."""
-    agents: Callable[[], Any] = _no_agents
-    """The session's `spindle.core.subagents.Subagents`, made when it is first asked for."""
-    offload_home: str | None = None
-    """The agent's folder, when outputs that do not fit are put aside there; None = they are only cut."""
+    emit: Emit
+    output: OutputForm
+    permission: Permission
+    """Asked before anything is run, written or sent."""
+    person: Person
+    processes: ProcessTable
+    """The session's, with its shell and its secrets."""
+    notes: Notes
+    diff: TurnDiffTracker
+    """What the turn has changed so far; a tool that writes files tells it."""
+    agents: FindSubAgents
 
 
 class Tool(Protocol):

@@ -32,7 +32,6 @@ from spindle.protocol.events import (
     TaskStarted,
     TokenCount,
     TurnAborted,
-    msg_to_wire,
     usage_info,
 )
 from spindle.protocol.ops import (
@@ -342,7 +341,7 @@ class Subagents:
             thread_id=agent.id,
             parent_thread_id=self._thread.thread_id,
             agent_type=agent.role.name if agent.role else None,
-            msg=msg_to_wire(msg),
+            msg=msgspec.to_builtins(msg),
         )
 
     def _put_question(

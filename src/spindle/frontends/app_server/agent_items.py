@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from spindle.frontends.agent_lines import tool_call_line
+from spindle.api.tool_items import agent_call_step
 from spindle.frontends.app_server.items import camel
 from spindle.frontends.app_server.objects import CollabAgentItem
 from spindle.protocol.events import Msg
@@ -12,10 +10,10 @@ from spindle.protocol.events import Msg
 
 def agent_item(msg: Msg) -> CollabAgentItem | None:
     """The call of a sub-agent tool, begun or finished; None for what sub-agents do themselves."""
-    line = tool_call_line(msg, str)
-    if line is None:
+    step = agent_call_step(msg, str)
+    if step is None:
         return None
-    item: dict[str, Any] = line["item"]
+    _, item = step
     return CollabAgentItem(
         id=item["id"],
         tool=camel(item["tool"]),  # pyright: ignore[reportArgumentType]

@@ -189,7 +189,8 @@ def shown_item(item: Mapping[str, Any], new_id: str = "") -> ThreadItem | None:
                 changes=file_changes(changes) if isinstance(changes, dict) else [],
                 status=cast(Any, _STATUSES.get(str(item.get("status")), str(item.get("status") or "completed"))),
             )
-    return None
+        case _:
+            return None
 
 
 def _recorded_command(item_id: str, item: Mapping[str, Any]) -> CommandItem:

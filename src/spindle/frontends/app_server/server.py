@@ -139,7 +139,7 @@ class Server:
             places[thread.id] = thread
         while len(self._awake) > MAX_AWAKE:
             oldest = self._awake.pop(next(iter(self._awake)))
-            task = asyncio.ensure_future(oldest.rest())
+            task = asyncio.ensure_future(oldest.live.rest())
             self._resting.add(task)
             task.add_done_callback(self._resting.discard)
         if len(self.threads) > MAX_LOADED:
@@ -150,7 +150,7 @@ class Server:
         """A thread that is about to be used; one that another process has gone on with is put away instead."""
         thread = self.loaded(thread_id)
         try:
-            thread.wake()
+            thread.live.wake()
         except (ThreadError, OSError) as error:
             await self.unload(thread.id)
             raise RpcError(f"{reason_of(error)}; thread/resume loads it as it is now") from error

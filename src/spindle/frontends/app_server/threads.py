@@ -48,7 +48,8 @@ def _parent_of(source: Any) -> str | None:
     match source:
         case {"subagent": {"thread_spawn": {"parent_thread_id": str(parent)}}}:
             return parent
-    return None
+        case _:
+            return None
 
 
 def _git_info(git: Any) -> GitInfo | None:

@@ -14,20 +14,39 @@ one would press the columns flat."""
 
 
 def pictures(report: ContextReport, limit: int | None) -> Markup:
-    requests = report.requests
-    if not requests:
+    if not report.requests:
         return tag("p", "No request is recorded in this thread yet.")
-    marks = [Mark(broken.after_request, broken.kind, break_words(broken)) for broken in report.breaks]
-    turns = [turn.first_request for turn in report.turns]
-    hints = [_hint(request) for request in requests]
-    highest = max(max(tokens_of(request), sum(request.sources.values())) for request in requests)
-    levels, note = _levels(report, limit, highest)
-    tokens = scale_for(max(highest, *(height for height, _, _ in levels)) if levels else highest, amount)
-    shared = {"marks": marks, "turns": turns}
-    plots = [
-        Plot(
+    plots = _Plots(report, limit).all()
+    return tag(
+        "section", tag("h2", "The requests in pictures"), legend(plots), tag("div", *map(draw, plots), class_="plots")
+    )
+
+
+class _Plots:
+    """The plots of one report. They stand below each other, a request in the same column of each."""
+
+    def __init__(self, report: ContextReport, limit: int | None) -> None:
+        self._report = report
+        self._requests = requests = report.requests
+        self._marks = [Mark(broken.after_request, broken.kind, break_words(broken)) for broken in report.breaks]
+        self._turns = [turn.first_request for turn in report.turns]
+        self._hints = [_hint(request) for request in requests]
+        highest = max(max(tokens_of(request), sum(request.sources.values())) for request in requests)
+        self._levels, self._far_above = _levels(report, limit, highest)
+        top = max(highest, *(height for height, _, _ in self._levels)) if self._levels else highest
+        self._tokens = scale_for(top, amount)
+
+    def all(self) -> list[Plot]:
+        plots = [self._of_tokens(), self._of_sources(), self._of_the_cache()]
+        if self._report.totals.cost_usd is not None:
+            plots.append(self._of_money())
+        return plots
+
+    def _of_tokens(self) -> Plot:
+        requests = self._requests
+        return Plot(
             title="Tokens of each request",
-            note=f"Input and answer, as the server counted them. {note}",
+            note=f"Input and answer, as the server counted them. {self._far_above}",
             series=[
                 Series("input from the cache", "cached", [request.cached_tokens for request in requests]),
                 Series("input that was in the cache before, paid again", "lost", [lost_of(one) for one in requests]),
@@ -35,55 +54,57 @@ def pictures(report: ContextReport, limit: int | None) -> Markup:
                 Series("input, estimated", "guess", [0 if one.usage else one.input_tokens for one in requests]),
                 Series("output", "made", [request.usage.output_tokens if request.usage else 0 for request in requests]),
             ],
-            scale=tokens,
-            hints=hints,
-            levels=levels,
-            **shared,
-        ),
-        Plot(
+            scale=self._tokens,
+            hints=self._hints,
+            levels=self._levels,
+            marks=self._marks,
+            turns=self._turns,
+        )
+
+    def _of_sources(self) -> Plot:
+        return Plot(
             title="What each input was made of",
             note="Estimated by size, on the same scale as the plot of tokens.",
             series=[
-                Series(source_words(source), f"s-{source}", [request.sources.get(source, 0) for request in requests])
+                Series(source_words(source), f"s-{source}", [one.sources.get(source, 0) for one in self._requests])
                 for source in SOURCES
             ],
-            scale=tokens,
-            hints=[_source_hint(request) for request in requests],
-            **shared,
-        ),
-        Plot(
+            scale=self._tokens,
+            hints=[_source_hint(request) for request in self._requests],
+            marks=self._marks,
+            turns=self._turns,
+        )
+
+    def _of_the_cache(self) -> Plot:
+        requests = self._requests
+        return Plot(
             title="Share of the cache",
             note="How much of each input the provider knew already.",
             series=[
-                Series(
-                    "input from the cache", "cached", [share_of(request, request.cached_tokens) for request in requests]
-                ),
+                Series("input from the cache", "cached", [share_of(one, one.cached_tokens) for one in requests]),
                 Series("", "lost", [share_of(request, lost_of(request)) for request in requests]),
                 Series("new input", "fresh", [share_of(request, new_of(request)) for request in requests]),
             ],
             line=Series("same beginning as the request before", "prefix", [_prefix(request) for request in requests]),
             scale=Scale(25, 100, lambda value: f"{value:.0f} %"),
-            hints=hints,
-            **shared,
-        ),
-    ]
-    if report.totals.cost_usd is not None:
-        costs = [request.cost_usd or 0.0 for request in requests]
-        unknown = report.totals.unpriced_requests
-        plots.append(
-            Plot(
-                title="Cost of each request",
-                note="US dollars, by list price."
-                + (f" Not drawn: {counted(unknown, 'request')} without a known price." if unknown else ""),
-                series=[Series("cost", "cost", costs)],
-                scale=scale_for(max(costs), lambda value: "0" if not value else f"${value:.4g}"),
-                hints=hints,
-                **shared,
-            )
+            hints=self._hints,
+            marks=self._marks,
+            turns=self._turns,
         )
-    return tag(
-        "section", tag("h2", "The requests in pictures"), legend(plots), tag("div", *map(draw, plots), class_="plots")
-    )
+
+    def _of_money(self) -> Plot:
+        costs = [request.cost_usd or 0.0 for request in self._requests]
+        unknown = self._report.totals.unpriced_requests
+        missing = f" Not drawn: {counted(unknown, 'request')} without a known price." if unknown else ""
+        return Plot(
+            title="Cost of each request",
+            note=f"US dollars, by list price.{missing}",
+            series=[Series("cost", "cost", costs)],
+            scale=scale_for(max(costs), lambda value: "0" if not value else f"${value:.4g}"),
+            hints=self._hints,
+            marks=self._marks,
+            turns=self._turns,
+        )
 
 
 def tokens_of(request: RequestReport) -> int:

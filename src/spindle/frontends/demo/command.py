@@ -12,7 +12,7 @@ import sys
 import msgspec
 
 from spindle import __version__
-from spindle.assembly import SessionRequest, open_session
+from spindle.api.door import SessionRequest, open_thread
 from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
 from spindle.frontends.demo.story import FILES, PROMPT, practice_model
@@ -28,16 +28,15 @@ from spindle.protocol.events import (
     TaskComplete,
     TurnAborted,
 )
-from spindle.protocol.ops import Shutdown, Submission, UserTurn
+from spindle.protocol.ops import UserTurn
 
 PACE_S = 0.35
 SHOWN_OUTPUT_LINES = 14
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
-    # Only the demo makes a scratch folder.
-    import shutil
-    import tempfile
+    import shutil  # only the demo makes a scratch folder
+    import tempfile  # the same
 
     scratch = os.path.realpath(tempfile.mkdtemp(prefix="spindle-demo-"))
     try:
@@ -63,18 +62,18 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
     say(f"scratch repository: {project}\n")
     model = practice_model(sys.executable, pace_s)
     request = SessionRequest(config=config, source="exec", originator="codex_exec", client=model)
-    session = await open_session(request)
-    events = session.subscribe(skip=(AgentMessageContentDelta,))
-    actor = asyncio.ensure_future(session.run())
+    thread = await open_thread(request)
+    events = thread.subscribe(skip=(AgentMessageContentDelta,))
+    thread.begin()
     transcript = Transcript(
         Look(
             color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
             max_output_lines=SHOWN_OUTPUT_LINES,
         ),
         version=__version__,
-        summary=session.settings.summary,
+        summary=thread.settings.summary,
     )
-    session.submit(Submission("demo", UserTurn(items=[{"type": "text", "text": PROMPT}])))
+    thread.submit(UserTurn(items=[{"type": "text", "text": PROMPT}]))
     results: dict[str, int] = {}
     failed = False
     async for event in events:
@@ -88,8 +87,7 @@ async def play(scratch: str, pace_s: float, *, keep: bool) -> int:
                 pass
         if isinstance(event.msg, TaskComplete | TurnAborted):
             break
-    session.submit(Submission("", Shutdown()))
-    await actor
+    await thread.close()
     mended = not failed and results.get("test-1", 0) != 0 and results.get("test-2") == 0
     say("\n" + closing_words(mended, project if keep else None))
     return 0 if mended else 1
@@ -114,7 +112,7 @@ async def sandbox_line(config: Config) -> str:
 
 def set_scene(project: str, home: str) -> None:
     """A git repository with a bug in it, and a home of its own: the user's files are not touched."""
-    import subprocess
+    import subprocess  # once, to make a repository
 
     os.makedirs(project)
     os.makedirs(home, mode=0o700)

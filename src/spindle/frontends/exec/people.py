@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle import __version__
 from spindle.errors import SpindleError
+from spindle.frontends.exec.printer import Printer, write_out
 from spindle.frontends.terminal import (
     STDERR,
     STDOUT,
@@ -27,24 +27,18 @@ from spindle.protocol.quote import shell_join, visible
 from spindle.protocol.settings import SANDBOX_MODES, SandboxPolicy
 
 if TYPE_CHECKING:
-    from spindle.assembly import SessionRequest
-    from spindle.core.session import Session
+    from spindle.api.door import OpenThread, SessionRequest
     from spindle.frontends.exec.live import Live
 
 FEWEST_OUTPUT_LINES, MOST_OUTPUT_LINES = 8, 20
 
 
-class TextPrinter:
+class TextPrinter(Printer):
     """Progress on stderr, the final message on stdout; once, when both are the same terminal."""
 
-    is_json = False
-
-    def __init__(
-        self, session: Session, request: SessionRequest, color: str, write_out: Callable[[bytes], None]
-    ) -> None:
+    def __init__(self, thread: OpenThread, request: SessionRequest, color: str) -> None:
         config, clock = request.config, request.clock
         started_s = clock.monotonic()
-        self._write_out = write_out
         self._is_lost = False
         """Nobody sees what is written to stderr."""
         self._said: str | None = None
@@ -58,23 +52,19 @@ class TextPrinter:
                 width=lambda: columns_of(STDERR),
             ),
             version=__version__,
-            summary=session.settings.summary,
+            summary=thread.settings.summary,
             elapsed_s=lambda: clock.monotonic() - started_s,
-            notes=notes_on_settings(session, request),
+            notes=notes_on_settings(thread, request),
             way_back=lambda thread_id: way_back(thread_id, request),
         )
-        self._transcript.set_usage(msgspec.to_builtins(session.thread.total_usage))
+        self._transcript.set_usage(msgspec.to_builtins(thread.usage))
         self._live: Live | None = None
         if is_terminal(STDERR):
             from spindle.frontends.exec.live import Live  # only a person who watches needs it
 
             hides = config.hide_agent_reasoning
             self._live = Live(self._transcript, self._write, clock, os.environ, hides_reasoning=hides)
-
-    @property
-    def wants_deltas(self) -> bool:
-        """Whether what streams is shown while it streams."""
-        return self._live is not None
+            self.wants_deltas = True
 
     def show(self, msg: Msg) -> None:
         if self._live is not None:
@@ -88,7 +78,6 @@ class TextPrinter:
                 pass
 
     def stopping(self) -> None:
-        """The turn was asked to stop, and will."""
         if self._live is not None:
             self._live.stopping()
 
@@ -103,7 +92,7 @@ class TextPrinter:
             return
         # A program gets the exact text, a terminal nothing that would drive it.
         text = printable(last_message) if is_terminal(STDOUT) else last_message
-        self._write_out(text.encode("utf-8", "replace") + b"\n")
+        write_out(text.encode("utf-8", "replace") + b"\n")
 
     def close(self) -> None:
         """Leave the terminal as any program leaves it."""
@@ -136,20 +125,20 @@ def way_back(thread_id: str, request: SessionRequest) -> str:
     return shell_join(["spindle", "exec", "resume", *(["-s", mode] if is_asked_for else []), thread_id])
 
 
-def notes_on_settings(session: Session, request: SessionRequest) -> dict[str, str]:
+def notes_on_settings(thread: OpenThread, request: SessionRequest) -> dict[str, str]:
     """For a thread that ran before with other settings: where today's come from, and how to keep those it had.
 
     `exec` never takes them over by itself: a thread that once had the run of the machine must not get it unasked.
     """
-    before: dict[str, Any] | None = session.thread.history.last_turn_context
+    before = thread.recorded_settings
     if before is None:
         return {}
     notes: dict[str, str] = {}
-    if flags := _sandbox_flags(recorded := before.get("sandbox_policy"), session.settings.sandbox):
+    if flags := _sandbox_flags(recorded := before.get("sandbox_policy"), thread.settings.sandbox):
         had = SandboxPolicy.from_wire(recorded)
         words = sandbox_line(had) if had.writable_roots or had.network_access else had.mode
         notes["sandbox"] = _note("sandbox_mode", words, flags, request)
-    effort, now = before.get("effort"), session.settings.effort or session.thread.traits.default_effort
+    effort, now = before.get("effort"), thread.effort
     if isinstance(effort, str) and effort != now:
         notes["reasoning effort"] = _note(
             "model_reasoning_effort", effort, ["-c", f"model_reasoning_effort={effort}"], request

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.assembly.servers import auth_status
-from spindle.auth.mcp_tokens import forget_tokens
+from spindle.auth.mcp_tokens import auth_status, forget_tokens
 from spindle.config.consent import Consents
 from spindle.config.kinds import dotted
 from spindle.config.schema import Config
@@ -292,7 +291,7 @@ def _login(config: Config, name: str, scopes: str | None) -> int:
         raise ConfigError(f"a project describes {name}; agree to it first: spindle mcp trust {name}")
     import asyncio  # only to sign in
 
-    from spindle.frontends.mcp.login import sign_in
+    from spindle.frontends.mcp.login import sign_in  # the same
 
     wanted = tuple(scope for scope in (scopes or "").replace(",", " ").split())
     asyncio.run(sign_in(server, wanted, config.home))

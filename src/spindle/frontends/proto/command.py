@@ -6,14 +6,13 @@ import asyncio
 import os
 import signal
 
-from spindle.assembly import SessionRequest, open_session
+from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.config.schema import Config
-from spindle.core.engine import Engine
-from spindle.core.session import Session
 from spindle.core.stream import EventStream, Subscription
 from spindle.errors import SpindleError
 from spindle.frontends.launch import config_for_op, config_from, warn_of_bypass
 from spindle.frontends.options import Parsed
+from spindle.frontends.proto.engine import Engine
 from spindle.frontends.standard_streams import LAST_WRITE_S
 from spindle.frontends.stdio import Lines, LineTooLong, write_all
 from spindle.protocol.events import (
@@ -39,8 +38,8 @@ def run(parsed: Parsed, words: list[str]) -> int:
 async def serve(config: Config, parsed: Parsed) -> int:
     """Run one engine over stdio until shutdown or the end of input."""
 
-    async def open_for(op: ConfigureSession, stream: EventStream) -> Session:
-        return await open_session(
+    async def open_for(op: ConfigureSession, stream: EventStream) -> OpenThread:
+        return await open_thread(
             SessionRequest(
                 config=config_for_op(config, op, parsed),
                 source="cli",

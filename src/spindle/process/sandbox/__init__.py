@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
@@ -52,23 +53,22 @@ def _planned(
 ) -> Launch:
     _hide_this_process()
     if boundary is None or boundary.is_full_access:
-        from spindle.process.sandbox import none
+        from spindle.process.sandbox import none  # only the back end in use is loaded
 
         return none.launch(argv, env)
     if reason is not None:
         raise SandboxUnavailable(reason)
-    # Only the back end that is used is loaded.
     match backend_of(boundary.fence):
         case "landlock":
-            from spindle.process.sandbox import landlock
+            from spindle.process.sandbox import landlock  # only the back end in use is loaded
 
             return landlock.launch(argv, boundary=boundary, env=env)
         case "seatbelt":
-            from spindle.process.sandbox import seatbelt
+            from spindle.process.sandbox import seatbelt  # only the back end in use is loaded
 
             return seatbelt.launch(argv, boundary=boundary, env=env)
         case _:
-            from spindle.process.sandbox import bubblewrap
+            from spindle.process.sandbox import bubblewrap  # only the back end in use is loaded
 
             return bubblewrap.launch(argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
 
@@ -76,13 +76,13 @@ def _planned(
 def _hide_this_process() -> None:
     """Before any command runs: what this process knows, keys among it, is not for commands that run beside it."""
     if sys.platform == "linux":
-        from spindle.process.sandbox import kernel
+        from spindle.process.sandbox import kernel  # loads ctypes, which is slow: not before the first command
 
         kernel.hide_from_other_processes()
 
 
-def backend_of(fence: Fence, system: str = sys.platform) -> str:
-    """The one back end that is used where it works: bubblewrap, landlock, seatbelt, or none."""
+def backend_of(fence: Fence, system: str = sys.platform) -> Literal["bubblewrap", "landlock", "seatbelt", "none"]:
+    """The one back end that is used where it works."""
     match fence.backend, system:
         case ("auto", "darwin"):
             return "seatbelt"
@@ -108,20 +108,22 @@ def problem_now(fence: Fence) -> str | None:
     """The same without an event loop."""
     match backend_of(fence):
         case "bubblewrap":
-            from spindle.process.sandbox import bubblewrap
+            from spindle.process.sandbox import bubblewrap  # only the back end in use is loaded
 
             reason = bubblewrap.problem()
             return reason if reason is None or fence.backend != "auto" else _with_offer(reason)
         case "landlock":
-            from spindle.process.sandbox import landlock
+            from spindle.process.sandbox import landlock  # only the back end in use is loaded
 
             reason = landlock.problem()
             return reason and f"the Landlock back end cannot be used ({reason}), so nothing was run; {_OTHERWISE}"
         case "seatbelt":
-            from spindle.process.sandbox import seatbelt
+            from spindle.process.sandbox import seatbelt  # only the back end in use is loaded
 
             reason = seatbelt.problem()
             return reason and f"macOS cannot confine commands here ({reason}), so nothing was run; {_OTHERWISE}"
+        case "none":
+            pass
     if fence.backend == "none":
         return (
             'there is no sandbox because of `backend = "none"` under [spindle.sandbox], so nothing was run; '

@@ -173,6 +173,12 @@ def _packaged_program() -> str:
     return ""
 
 
+def _separation(boundary: Boundary, tty: bool) -> tuple[str, ...]:
+    """What the command does not share with us. A private terminal is already its own; a new session would lose it."""
+    network = () if boundary.has_network else ("--unshare-net",)
+    return (*_Backend.namespaces, *network, *(() if tty else ("--new-session",)))
+
+
 def launch(
     argv: Sequence[str], *, boundary: Boundary, cwd: str, env: Mapping[str, str], home: str, tty: bool
 ) -> Launch:
@@ -197,9 +203,7 @@ def launch(
     report = Report(heard)
     words = (
         *mounts.plan,
-        *_Backend.namespaces,
-        *(() if boundary.has_network else ("--unshare-net",)),
-        *(() if tty else ("--new-session",)),
+        *_separation(boundary, tty),
         *("--seccomp", str(filtered), "--json-status-fd", str(told)),
         *inner_env,
         *("--chdir", cwd),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,8 +65,6 @@ def forbid_new_privileges() -> None:
 @cache
 def hide_from_other_processes() -> None:
     """This process leaves no core file, and others of the same user cannot look into its memory."""
-    import resource
-
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,9 +16,6 @@ from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Fence, boundary_of
 from spindle.process.sandbox import backend_of, bubblewrap, landlock, limits, plan, seatbelt, seccomp
 from spindle.protocol.settings import SandboxMode, SandboxPolicy
-
-if TYPE_CHECKING:
-    from socket import socket
 
 _LIMIT_S = 15.0
 
@@ -184,7 +181,7 @@ async def try_mode(mode: SandboxMode, fence: Fence, env: Mapping[str, str]) -> T
     )
 
 
-def _bind(listener: socket, folder: str, name: str) -> None:
+def _bind(listener: socket.socket, folder: str, name: str) -> None:
     """Give a socket a name in a folder, however long the folder's path is."""
     if not os.path.isdir("/proc/self/fd"):
         listener.bind(f"{folder}/{name}")
@@ -197,8 +194,6 @@ def _bind(listener: socket, folder: str, name: str) -> None:
 
 
 async def _run_trial(mode: SandboxMode, fence: Fence, env: Mapping[str, str], scratch: str) -> set[str]:
-    import socket
-
     inside, home = f"{scratch}/work", f"{scratch}/home"
     os.mkdir(inside)
     os.mkdir(home, 0o700)

@@ -92,7 +92,7 @@ async def logout(call: Call, params: Nothing) -> After:
 async def rate_limits_read(call: Call, params: Nothing) -> Wire:
     """What the provider said with the last answer in any loaded thread."""
     for thread in reversed(call.server.threads.values()):
-        snapshot = thread.session.thread.rate_limits
+        snapshot = thread.live.rate_limits
         if snapshot is not None:
             return RateLimitsResult(rate_limits=rate_limits(snapshot))
     raise RpcError("the provider has not reported any rate limits yet; it does so with its answers, if at all")

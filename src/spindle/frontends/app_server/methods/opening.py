@@ -1,4 +1,4 @@
-"""`thread/start`, `thread/resume`, `thread/fork`: a session is opened, with which settings, and who follows it."""
+"""`thread/start`, `thread/resume`, `thread/fork`: a thread is opened, with which settings, and who follows it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from spindle.assembly import SessionRequest, open_session
+from spindle.api.door import SessionRequest, open_thread
 from spindle.config.schema import Config
 from spindle.errors import ConfigError
 from spindle.frontends.app_server.items import approval_name, sandbox_of
@@ -26,8 +26,8 @@ from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import turns_of
 from spindle.frontends.launch import config_from
 from spindle.protocol import settings
-from spindle.thread.history import History
 from spindle.thread.rollout import RolloutData
+from spindle.thread.view import last_settings
 from spindle.workspace.agents_md import load_project_docs
 
 
@@ -162,7 +162,7 @@ def _config(call: Call, params: Overrides, cwd: str | None) -> Config:
 
 def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config:
     """The same for a recorded thread: what the client leaves out is as in its last turn."""
-    context = History.replay(data).last_turn_context or {}
+    context = last_settings(data) or {}
     recorded_cwd = context.get("cwd") or data.meta.get("cwd")
     cwd = params.cwd or (recorded_cwd if isinstance(recorded_cwd, str) and os.path.isdir(recorded_cwd) else None)
     config = _config(call, params, cwd)
@@ -199,7 +199,7 @@ def _recorded_sandbox(context: dict[str, Any], config: Config) -> dict[str, Any]
     return {} if allowed is not None and policy.mode not in allowed else {"sandbox": policy}
 
 
-# ---- the session -----------------------------------------------------------------------------------
+# ---- the thread ------------------------------------------------------------------------------------
 
 
 def _request(call: Call, params: Overrides, config: Config, **more: Any) -> SessionRequest:
@@ -219,8 +219,7 @@ def _request(call: Call, params: Overrides, config: Config, **more: Any) -> Sess
 
 async def _open(call: Call, request: SessionRequest) -> LoadedThread:
     server = call.server
-    session = await open_session(request)
-    loaded = LoadedThread(session, request.config, server.questions, server.clock)
+    loaded = LoadedThread(await open_thread(request), request.config, server.questions, server.clock)
     server.add(loaded)
     server.follow(loaded, call.client)
     return loaded
@@ -234,7 +233,7 @@ def _announced(call: Call, loaded: LoadedThread, *, with_turns: bool = False) ->
 
 
 def _opened(call: Call, loaded: LoadedThread, *, with_turns: bool) -> ThreadOpened:
-    present, config = loaded.session.settings, loaded.config
+    present, config = loaded.live.settings, loaded.config
     docs = load_project_docs(
         present.cwd,
         config.home,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any, Literal
+from typing import Literal
 
 from spindle.errors import ThreadNotFound
 from spindle.frontends.app_server.method import After, Call, Method, Nothing
@@ -28,10 +28,9 @@ from spindle.frontends.app_server.threads import (
     turns_of,
 )
 from spindle.protocol.ops import ThreadRollback
-from spindle.thread.history import History
 from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.store import ThreadRef
-from spindle.thread.view import preview
+from spindle.thread.view import last_settings, preview
 
 Direction = Literal["asc", "desc"]
 INTERACTIVE = ["cli", "vscode"]
@@ -177,7 +176,7 @@ def _recorded(call: Call, ref: ThreadRef, with_turns: bool) -> Thread:
     """A thread that is not loaded, by its file."""
     store = call.server.store
     data = store.read(ref)
-    context: dict[str, Any] = History.replay(data).last_turn_context or {}
+    context = last_settings(data) or {}
     return thread_from_meta(
         data.meta,
         ThreadFacts(

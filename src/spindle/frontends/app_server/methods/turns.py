@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from spindle.core.settings import apply_op
 from spindle.frontends.app_server.items import approval_name, input_to_items, sandbox_to_wire
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import Call, Method, Nothing
@@ -80,12 +79,12 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire:
     turn = thread.running_turn
     if turn is None:
         op = UserTurn(items=items, final_output_json_schema=params.output_schema, **changes)
-        apply_op(thread.session.settings, op)  # so that a bad value is the answer to this request
+        thread.live.check(op)  # so that a bad value is the answer to this request
         turn_id = thread.start_turn(op)
         return TurnStartResult(turn=Turn(id=turn_id, root_turn_id=turn_id))
     if changes:
         later = OverrideTurnContext(**changes)
-        apply_op(thread.session.settings, later)
+        thread.live.check(later)
         thread.submit(later)
     sub_id = thread.submit(SteerInput(items=items, mode="steer"))
     if thread.hearing.takes_no_input:
@@ -103,7 +102,7 @@ def _changes(params: TurnStartParams, thread: LoadedThread, call: Call) -> dict[
         if sandbox is not None:
             raise RpcError("`permissions` and `sandboxPolicy` cannot be given together", INVALID_PARAMS)
         named = {"default_permissions": params.permissions}
-        cwd = params.cwd or thread.session.settings.cwd
+        cwd = params.cwd or thread.live.settings.cwd
         sandbox = config_from(call.server.parsed, cwd=cwd, config=named).sandbox.to_wire()
     if policy is not None and policy not in (config.allowed_approval_policies or (policy,)):
         raise RpcError(f"the approval policy {policy} is not allowed here by the administrator")
@@ -160,8 +159,7 @@ async def compact_start(call: Call, params: ThreadParams) -> Wire:
     thread = await call.server.awake(params.thread_id)
     if thread.hearing.active_turn is not None:
         raise RpcError("a turn is running; interrupt it, or wait for its end, before the thread is compacted")
-    thread.start_turn(Compact())
-    thread.hearing.takes_no_input = True
+    thread.start_turn(Compact(), takes_no_input=True)
     return Nothing()
 
 
@@ -172,8 +170,7 @@ async def shell_command(call: Call, params: ShellCommandParams) -> Wire:
         raise RpcError("command must not be empty")
     if thread.hearing.active_turn is not None:
         raise RpcError("a command of yours can be run when the turn has ended")
-    thread.start_turn(RunUserShellCommand(command=params.command))
-    thread.hearing.takes_no_input = True
+    thread.start_turn(RunUserShellCommand(command=params.command), takes_no_input=True)
     return Nothing()
 
 
@@ -188,7 +185,7 @@ async def inject_items(call: Call, params: InjectItemsParams) -> Wire:
         if not is_well_formed(item):
             raise RpcError(f"a member of the {kind} item is missing or of the wrong type", INVALID_PARAMS)
     thread.submit(InjectItems(items=params.items))
-    await thread.session.settle()
+    await thread.live.settle()
     return Nothing()
 
 

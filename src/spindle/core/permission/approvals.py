@@ -1,21 +1,21 @@
-"""A person's word: the open questions of a session, the answers to them, and what was granted for its lifetime.
+"""The open questions of a session, the answers to them, and what was granted for its lifetime.
 
-What is decided without a person, and how a question is put, is `leave`; that module and the rules are loaded when the
-first command or patch wants leave, the first request does not wait for them.
+What is decided without a person, and how a question is put, is in `asking`; that module and the rules are loaded when
+the first call wants permission, the first request does not wait for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import Boundary
-from spindle.protocol.events import GrantRevoked, Msg, Warning
+from spindle.protocol.events import GrantAdded, GrantRevoked, Msg, Warning
 from spindle.protocol.ops import (
     DynamicToolResponse,
     ExecApproval,
@@ -27,7 +27,8 @@ from spindle.protocol.ops import (
 from spindle.protocol.settings import ThreadSettings
 
 if TYPE_CHECKING:
-    from spindle.core.leave import CallApprovals
+    from spindle.core.permission.asking import CallPermission
+    from spindle.core.permission.person import CallPerson
     from spindle.policy.grants import Grant, Grants
 
 AMENDMENT = "approved_execpolicy_amendment"
@@ -43,6 +44,19 @@ _WORDS = {
 _APPROVED = frozenset(("approved", "approved_for_session", AMENDMENT))
 
 
+class CallSite(msgspec.Struct, frozen=True, kw_only=True):
+    """The call that asks, and what holds for it."""
+
+    sub_id: str
+    """The submission its turn answers; part of every question's event."""
+    turn_id: str
+    call_id: str
+    settings: ThreadSettings
+    boundary: Boundary
+    emit: Callable[[Msg], None]
+    consult: Consult | None = None
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What a person said. Whatever cannot be read as a yes is a no."""
 
@@ -51,6 +65,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The beginning to be allowed for good, where the answer names one."""
     content: dict[str, Any] | None = None
     """The form that a server wanted filled in."""
+    reason: str = ""
+    """Why it is a no, where the person says so; the model reads it."""
 
     @property
     def is_yes(self) -> bool:
@@ -58,15 +74,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, decision: Any) -> Answer:
-        """A word, or an object whose one key is the word."""
+        """A word, or an object whose one key is the word: `{"denied": {"reason": "…"}}`."""
         details = None
         if isinstance(decision, dict):
             decision, details = next(iter(decision.items()), (None, None))
         word = _WORDS.get(decision, decision) if isinstance(decision, str) else "denied"
-        prefix = details.get("proposed_execpolicy_amendment") if isinstance(details, dict) else None
+        details = details if isinstance(details, dict) else {}
+        prefix, reason = details.get("proposed_execpolicy_amendment"), details.get("reason")
         if not isinstance(prefix, list) or not all(isinstance(part, str) for part in prefix):
             prefix = ()
-        return cls(word=word, prefix=tuple(prefix) or None)
+        return cls(word=word, prefix=tuple(prefix) or None, reason=reason.strip() if isinstance(reason, str) else "")
 
 
 def reading(op: Op) -> tuple[str, str, Any, dict[str, Any] | None]:
@@ -103,8 +120,12 @@ class Question:
         """Done when the answer has had its effect."""
 
     @property
-    def is_refused(self) -> bool:
-        return self.answer.done() and (self.answer.cancelled() or not self.answer.result().is_yes)
+    def refusal(self) -> Answer | None:
+        """The answer if it was a no, also when nobody will answer any more."""
+        if not self.answer.done():
+            return None
+        answer = Answer(word="denied") if self.answer.cancelled() else self.answer.result()
+        return None if answer.is_yes else answer
 
 
 class Approvals:
@@ -133,22 +154,18 @@ class Approvals:
         self._open: list[Question] = []
         self._grants: Grants | None = None
 
-    def for_call(
-        self,
-        *,
-        sub_id: str,
-        turn_id: str,
-        call_id: str,
-        settings: ThreadSettings,
-        boundary: Boundary,
-        emit: Callable[[Msg], None],
-        consult: Consult | None = None,
-    ) -> CallApprovals:
-        """The questions one tool call may put."""
-        from spindle.core.leave import CallApprovals  # with the first call
+    def permission(self, site: CallSite) -> CallPermission:
+        """What one call gets its permissions from."""
+        from spindle.core.permission.asking import CallPermission  # with the first call
 
-        self.load_rules(emit)
-        return CallApprovals(self, sub_id, turn_id, call_id, settings, boundary, emit, consult)
+        self.load_rules(site.emit)
+        return CallPermission(self, site)
+
+    def person(self, site: CallSite, *, answers_tools: bool) -> CallPerson:
+        """Who answers the other questions of one call; `answers_tools` when somebody can answer those of tools."""
+        from spindle.core.permission.person import CallPerson  # with the first call
+
+        return CallPerson(self, site, answers_tools=answers_tools)
 
     # ---- questions -----------------------------------------------------------------------------
 
@@ -163,7 +180,9 @@ class Approvals:
         named[0].answer.set_result(msgspec.structs.replace(Answer.read(decision), content=content))
         return True
 
-    async def ask(self, question: Question, put: Callable[[], None], settle: Callable[[Answer], None]) -> Answer:
+    async def ask(
+        self, question: Question, *, put: Callable[[], None], settle: Callable[[Answer], None] = lambda answer: None
+    ) -> Answer:
         """Put the question and wait for the answer; `settle` gives it effect before anybody else is let on."""
         self._open.append(question)
         try:
@@ -194,6 +213,12 @@ class Approvals:
             self._grants = Grants()
         return self._grants
 
+    def keep(self, offered: Iterable[Grant], site: CallSite) -> None:
+        """Hold what a person granted until the session ends."""
+        for one in offered:
+            if (grant := self.grants.add(one, site.boundary)) is not None:
+                site.emit(GrantAdded(grant=grant.to_wire()))
+
     def begin_turn(self, boundary: Callable[[], Boundary], emit: Callable[[Msg], None]) -> None:
         """What was granted in another folder or another sandbox ends."""
         if self._grants is not None:
@@ -202,14 +227,14 @@ class Approvals:
 
     def list_grants(self) -> list[Grant]:
         """What holds for the session, then what was allowed for good."""
-        from spindle.policy.grants import prefix_grant
+        from spindle.policy.grants import prefix_grant  # seldom asked for
 
         saved = [prefix_grant(prefix) for prefix in self.rules.saved()] if self.rules.is_on else []
         return [*self.grants, *saved]
 
     def revoke(self, grant_id: str) -> Grant | None:
         """Takes effect at once: the next command asks again. None when there is no such grant."""
-        from spindle.policy.grants import PrefixScope
+        from spindle.policy.grants import PrefixScope  # seldom asked for
 
         grant = next((grant for grant in self.list_grants() if grant.id == grant_id), None)
         if grant is not None and isinstance(grant.scope, PrefixScope):

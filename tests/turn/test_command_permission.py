@@ -1,4 +1,4 @@
-"""Leave to run or to write, through whole turns: rules, amendments, retries outside, and grants that are taken back."""
+"""Permission to run or to write, through whole turns: rules, amendments, retries outside, grants taken back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from repository import needs_git
 from spindle.model.scripted import calls, patches, says
+from spindle.protocol.answers import ListGrantsResponse
 from spindle.protocol.events import (
     ApplyPatchApprovalRequest,
     Error,
@@ -18,7 +19,6 @@ from spindle.protocol.events import (
     ExecCommandEnd,
     GrantAdded,
     GrantRevoked,
-    ListGrantsResponse,
     PatchApplyBegin,
     PatchApplyEnd,
     TaskComplete,

@@ -1,7 +1,7 @@
-"""An engine: one queue pair, with or without a session behind it.
+"""An engine: one queue pair, with or without a thread behind it.
 
-`configure_session` opens a thread, or another one in its place; every other op goes to the open session. Several
-engines live in one process without knowing of each other.
+`configure_session` opens a thread, or another one in its place; every other op goes to the open one. All of them tell
+their events in one stream.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from spindle.core.session import Session
+from spindle.api.door import OpenThread
 from spindle.core.stream import EventStream, Subscription
 from spindle.errors import SpindleError, reason_of
 from spindle.protocol.events import Error, Event, Msg, ShutdownComplete
@@ -18,7 +18,8 @@ from spindle.protocol.ops import ConfigureSession, Op, Shutdown, Submission
 MAX_WAITING_OPS = 256
 """A front end that has handed in so many ops should wait until they have been dealt with."""
 
-OpenSession = Callable[[ConfigureSession, EventStream], Awaitable[Session]]
+Open = Callable[[ConfigureSession, EventStream], Awaitable[OpenThread]]
+"""Opens the thread that the op asks for; its events go into the stream."""
 
 
 class Refused(Op, frozen=True, kw_only=True, tag="refused"):
@@ -30,15 +31,14 @@ class Refused(Op, frozen=True, kw_only=True, tag="refused"):
 class Engine:
     """Ops in, events out. `run` ends with a shutdown op."""
 
-    def __init__(self, open_session: OpenSession, *, wait_configure: bool = False) -> None:
-        self._open_session = open_session
+    def __init__(self, open_for: Open, *, wait_configure: bool = False) -> None:
+        self._open_for = open_for
         self._wait_configure = wait_configure
         self._stream = EventStream()
         self._ops: asyncio.Queue[Submission] = asyncio.Queue()
         self._handed_in = 0
         """How many ops came since the last time somebody waited for them."""
-        self._session: Session | None = None
-        self._actor: asyncio.Task[None] | None = None
+        self._thread: OpenThread | None = None
 
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
         return self._stream.subscribe(skip)
@@ -60,14 +60,11 @@ class Engine:
         """Wait until every op that was handed in so far has been dealt with; a turn may go on after that."""
         self._handed_in = 0
         await self._ops.join()
-        if self._session is not None and self._actor is not None:
-            settled = asyncio.ensure_future(self._session.settle())
-            # A session that has ended deals with nothing any more.
-            await asyncio.wait([self._actor, settled], return_when=asyncio.FIRST_COMPLETED)
-            settled.cancel()
+        if self._thread is not None:
+            await self._thread.settle()
 
     async def run(self) -> None:
-        """Handle ops until shutdown. Without `wait_configure` the session opens by itself from the configuration."""
+        """Handle ops until shutdown. Without `wait_configure` a thread opens by itself from the configuration."""
         try:
             if not self._wait_configure:
                 await self._configure("", ConfigureSession())
@@ -88,38 +85,38 @@ class Engine:
             await self._configure(submission.id, submission.op)
         elif isinstance(submission.op, Refused):
             self._fail(submission.id, submission.op.message)
-        elif self._session is None:
+        elif self._thread is None:
             self._fail(submission.id, "no session: send configure_session first")
         else:
-            self._session.submit(submission)
+            self._thread.submit(submission.op, submission.id)
 
     async def _configure(self, sub_id: str, op: ConfigureSession) -> None:
-        """Open a session; what ran before is aborted first. When it cannot be opened there is none."""
+        """Open a thread; what ran before is aborted first. When it cannot be opened there is none."""
         await self._close()
         try:
-            self._session = await self._open_session(op, self._stream)
+            self._thread = await self._open_for(op, self._stream)
         except (SpindleError, OSError) as error:
             self._fail(sub_id, reason_of(error))
             return
-        except Exception as error:  # our bug: no session then, but the engine lives on
+        except Exception as error:  # our bug: no thread then, but the engine lives on
             self._fail(sub_id, f"internal error: {type(error).__name__}: {error}")
             return
-        self._actor = asyncio.ensure_future(self._session.run(configured_by=sub_id))
+        self._thread.begin(configured_by=sub_id)
         # Its first event must be out before any answer of ours.
         await asyncio.sleep(0)
 
     async def _close(self) -> None:
-        """End the session once it has dealt with everything that was handed in before."""
-        actor, session, self._session = self._actor, self._session, None
-        if actor is None:
+        """End the thread once it has dealt with everything that was handed in before."""
+        thread, self._thread = self._thread, None
+        if thread is None:
             return
-        if session is not None:
-            settled = asyncio.ensure_future(session.settle())
-            await asyncio.wait([actor, settled], return_when=asyncio.FIRST_COMPLETED)
-            settled.cancel()
-        actor.cancel()
-        await asyncio.wait([actor])
-        self._actor = None
+        await thread.settle()
+        try:
+            await thread.close()
+        except Exception as error:  # it broke down; the engine lives on, and another thread can be opened
+            self._fail(
+                "", reason_of(error) if isinstance(error, SpindleError | OSError) else f"internal error: {error!r}"
+            )
 
     def _fail(self, sub_id: str, message: str) -> None:
         self._stream.emit(Event(sub_id, Error(message=message)))

@@ -1,0 +1,121 @@
+"""The one loop by which a call gets permission, whatever it is for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from spindle.core.permission.approvals import Answer, Approvals, CallSite, Question
+from spindle.core.permission.commands import CommandRetry, CommandRun, Escalation
+from spindle.core.permission.matter import Matter
+from spindle.core.permission.patches import PatchRetry, PatchWrite
+from spindle.errors import Rejected
+from spindle.policy.approval import Allow, Ask, Refuse
+from spindle.tools.tool import Permit
+
+if TYPE_CHECKING:
+    from spindle.mcp.naming import RemoteTool
+
+_INTERRUPT_S = 5.0
+"""How long an interrupt that a person asked for may take to reach this call."""
+
+
+class CallPermission:
+    """The permissions of one call: the tools' `Permission`."""
+
+    def __init__(self, approvals: Approvals, site: CallSite) -> None:
+        self._approvals = approvals
+        self._site = site
+        self._consulted: set[object] = set()
+
+    async def command(
+        self,
+        argv: list[str],
+        *,
+        cwd: str,
+        escalated: bool = False,
+        justification: str | None = None,
+        prefix_rule: list[str] | None = None,
+    ) -> Permit:
+        has_sandbox = self._site.boundary.is_full_access or await self._approvals.sandbox_problem() is None
+        escalation = Escalation(is_wanted=escalated, justification=justification, prefix_rule=tuple(prefix_rule or ()))
+        return await self._obtain(CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox))
+
+    async def retry(self, argv: list[str], *, cwd: str) -> bool:
+        try:
+            await self._obtain(CommandRetry(self._approvals, self._site, argv, cwd))
+        except Rejected:
+            return False
+        return True
+
+    async def patch(self, changes: dict[str, Any]) -> Permit:
+        return await self._obtain(PatchWrite(self._approvals, self._site, changes))
+
+    async def patch_retry(self, changes: dict[str, Any]) -> Permit | None:
+        try:
+            return await self._obtain(PatchRetry(self._approvals, self._site, changes))
+        except Rejected:
+            return None
+
+    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
+        from spindle.core.permission.remote_tools import ToolUse  # only for those who have MCP servers
+
+        await self._obtain(ToolUse(self._approvals, self._site, tool, arguments, mode))
+
+    async def function(self, name: str, arguments: dict[str, Any]) -> None:
+        from spindle.core.permission.functions import FunctionCall  # only for programs that give functions as tools
+
+        await self._obtain(FunctionCall(self._approvals, self._site, name, arguments))
+
+    # ---- the loop ------------------------------------------------------------------------------
+
+    async def _obtain(self, matter: Matter) -> Permit:
+        """Policy, then what was granted, then hooks, then a person. Raises Rejected."""
+        while True:
+            match matter.decide():
+                case Refuse(message=message):
+                    raise Rejected(message)
+                case Allow(sandboxed=sandboxed):
+                    return Permit(sandboxed=sandboxed)
+                case Ask() as ask:
+                    pass
+            if self._approvals.grants.cover(matter.grants(ask, "session"), self._site.boundary):
+                return matter.permit(ask)
+            question = Question(matter.kind, self._site.sub_id, self._site.call_id, matter.key(ask))
+            if await self._is_given(question.key, matter.reason(ask)):
+                return matter.permit(ask)
+            other = self._approvals.in_the_way_of(question)
+            if other is None:
+                break
+            await asyncio.wait([other.closed])
+            if other.key == question.key and (refusal := other.refusal) is not None:
+                raise _refused(matter, refusal)
+        answer = await self._ask_person(question, matter, ask)
+        if not answer.is_yes:
+            raise _refused(matter, answer)
+        return matter.permit(ask, answer)
+
+    async def _is_given(self, key: object, reason: str | None) -> bool:
+        """A hook says yes in a person's place. Each is asked once about a thing; raises Rejected when one says no."""
+        if self._site.consult is None or key in self._consulted:
+            return False
+        self._consulted.add(key)
+        return await self._site.consult(self._site.call_id, reason)
+
+    async def _ask_person(self, question: Question, matter: Matter, ask: Ask) -> Answer:
+        answer = await self._approvals.ask(
+            question,
+            put=lambda: self._site.emit(matter.request(ask, matter.offers(ask))),
+            settle=lambda answer: matter.settle(ask, answer),
+        )
+        self._approvals.note(matter.title(ask), answer.is_yes)
+        if answer.word == "abort":
+            self._approvals.interrupt()
+            # The model must not be asked again before the interrupt has found this turn.
+            await asyncio.sleep(_INTERRUPT_S)
+        return answer
+
+
+def _refused(matter: Matter, answer: Answer) -> Rejected:
+    """A person said no; the model reads that, and why where the person said so."""
+    return Rejected(f"{matter.refusal}: {answer.reason}" if answer.reason else matter.refusal, by_user=True)

@@ -1,0 +1,215 @@
+"""Permission to run a command, and to run it again outside of a sandbox that stopped it.
+
+A question shows what would be run and what each answer would grant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from spindle.core.permission.approvals import AMENDMENT, Answer, Approvals, CallSite
+from spindle.core.permission.matter import Matter
+from spindle.policy.approval import (
+    USER_REJECTED_COMMAND,
+    Allow,
+    Ask,
+    Circumstances,
+    Decision,
+    Refuse,
+    decide_command,
+    is_planted,
+    prefix_for_retry,
+)
+from spindle.policy.commands import parse_command, split_command
+from spindle.policy.grants import Expiry, Grant, command_grant, prefix_grant
+from spindle.policy.prefixes import means_anything
+from spindle.policy.sandbox import Boundary
+from spindle.protocol.events import ExecApprovalRequest, GrantAdded, Msg, Warning
+from spindle.protocol.quote import shell_join, visible
+from spindle.tools.tool import Permit
+
+RETRY_POLICIES = ("on-failure", "untrusted")
+"""Where a command or a patch that the sandbox stopped is put to a person."""
+RETRY_REASON = "it failed, and the sandbox seems to be the cause; run it again without the sandbox?"
+
+_REASON_CHARS = 1000
+
+
+class Escalation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model says about running a command outside of the sandbox."""
+
+    is_wanted: bool = False
+    justification: str | None = None
+    prefix_rule: tuple[str, ...] = ()
+    """The beginning of the command that it would like to see allowed for good."""
+
+
+class _Command(Matter):
+    """One command in one folder, with the rights that policy would give it."""
+
+    kind = "exec"
+    refusal = USER_REJECTED_COMMAND
+
+    def __init__(self, approvals: Approvals, site: CallSite, argv: list[str], cwd: str) -> None:
+        super().__init__(approvals, site)
+        self._argv = argv
+        self._cwd = os.path.realpath(cwd)  # a grant is for the folder, not for a link that can be turned
+
+    def key(self, ask: Ask) -> object:
+        return "exec", tuple(self._argv), self._cwd, ask.sandboxed_if_approved
+
+    def grants(self, ask: Ask, expires: Expiry) -> list[Grant]:
+        return [command_grant(self._argv, self._cwd, sandboxed=ask.sandboxed_if_approved, expires=expires)]
+
+    def offers(self, ask: Ask) -> list[dict[str, Any]]:
+        offers = super().offers(ask)
+        if ask.prefix is not None:
+            amendment = {AMENDMENT: {"proposed_execpolicy_amendment": list(ask.prefix)}}
+            offers.insert(2, {"decision": amendment, "grants": [prefix_grant(ask.prefix).to_wire()]})
+        return offers
+
+    def request(self, ask: Ask, offers: list[dict[str, Any]]) -> Msg:
+        return ExecApprovalRequest(
+            call_id=self.site.call_id,
+            turn_id=self.site.turn_id,
+            command=self._argv,
+            cwd=self._cwd,
+            reason=self.reason(ask),
+            proposed_execpolicy_amendment=list(ask.prefix) if ask.prefix else None,
+            parsed_cmd=parse_command(self._argv),
+            available_decisions=[offer["decision"] for offer in offers],
+            display=visible(shell_join(self._argv)),
+            if_approved=_consequence(ask.sandboxed_if_approved, self.site.boundary) + self._doubts(ask),
+            offers=offers,
+        )
+
+    def title(self, ask: Ask) -> str:
+        return visible(shell_join(self._argv)) + ("" if ask.sandboxed_if_approved else " (without the sandbox)")
+
+    def settle(self, ask: Ask, answer: Answer) -> None:
+        super().settle(ask, answer)
+        if answer.word == AMENDMENT:
+            self._amend(answer.prefix or ask.prefix, is_offered=answer.prefix in (None, ask.prefix))
+
+    def permit(self, ask: Ask, answer: Answer | None = None) -> Permit:
+        sandboxed = ask.sandboxed_if_approved
+        if answer is not None and answer.word == AMENDMENT and isinstance(ruled := self.decide(), Allow):
+            sandboxed = ruled.sandboxed
+        return Permit(sandboxed=sandboxed, asked=True, cwd=self._cwd)
+
+    def _amend(self, prefix: tuple[str, ...] | None, *, is_offered: bool) -> None:
+        """Allow a prefix for good. A person may name another one than was offered, but none that means "anything"."""
+        emit = self.site.emit
+        if prefix is None or self._saveable(prefix) is None:
+            emit(Warning(message="no rule was offered for this command; it is approved this once"))
+        elif not is_offered and means_anything(prefix):
+            shown = visible(shell_join(prefix))
+            emit(Warning(message=f"a rule for `{shown}` would allow anything; the command is approved this once"))
+        else:
+            self.approvals.rules.allow(prefix)
+            self.approvals.tell_about_rules(emit)
+            emit(GrantAdded(grant=prefix_grant(prefix).to_wire()))
+
+    def _saveable(self, prefix: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """The prefix if it can become a rule: rules are on, and no secret would lie in their file."""
+        if prefix is None or not self.approvals.rules.is_on:
+            return None
+        line = shell_join(prefix)
+        return prefix if self.approvals.mask(line) == line else None
+
+    def _is_planted(self, word: str) -> bool:
+        return is_planted(word, cwd=self._cwd, path=self.approvals.search_path, boundary=self.site.boundary)
+
+    def _doubts(self, ask: Ask) -> str:
+        """Which programs of a command that would get out are not what their names promise."""
+        if ask.sandboxed_if_approved:
+            return ""
+        parts = split_command(self._argv) or [self._argv]
+        names = dict.fromkeys(part[0] for part in parts if "/" not in part[0])
+        planted = [visible(name) for name in names if self._is_planted(name)]
+        return f"; found where the agent can write: {', '.join(planted)}" if planted else ""
+
+
+class CommandRun(_Command):
+    """The command that a call is to run."""
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        site: CallSite,
+        argv: list[str],
+        cwd: str,
+        escalation: Escalation,
+        has_sandbox: bool,
+    ) -> None:
+        super().__init__(approvals, site, argv, cwd)
+        self._escalation = escalation
+        self._circumstances = Circumstances(
+            policy=site.settings.approval_policy,
+            sandbox=site.boundary.policy,
+            sandbox_available=has_sandbox,
+            is_planted=self._is_planted,
+            git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwd),
+            is_elsewhere=self._cwd != os.path.realpath(site.boundary.cwd),
+        )
+
+    def decide(self) -> Decision:
+        rules = self.approvals.rules
+        decision = decide_command(
+            self._argv,
+            self._circumstances,
+            rules=rules.rules if rules.is_on else None,
+            escalated=self._escalation.is_wanted,
+            prefix_rule=self._escalation.prefix_rule,
+        )
+        if isinstance(decision, Ask):
+            return msgspec.structs.replace(decision, prefix=self._saveable(decision.prefix))
+        return decision
+
+    def reason(self, ask: Ask) -> str | None:
+        return _reason(ask.reason, self._escalation.justification)
+
+
+class CommandRetry(_Command):
+    """The sandbox seems to have stopped the command: may it run again without?"""
+
+    def decide(self) -> Decision:
+        if self.site.settings.approval_policy not in RETRY_POLICIES:
+            return Refuse(message=self.refusal)
+        prefix = self._saveable(prefix_for_retry(self._argv, self._is_planted))
+        return Ask(reason=RETRY_REASON, sandboxed_if_approved=False, prefix=prefix)
+
+
+def _git_may_run_programs(parts: Sequence[Sequence[str]], cwd: str) -> bool:
+    from spindle.policy.git_drivers import git_may_run_programs  # only where git is not asked about
+
+    return git_may_run_programs(parts, cwd)
+
+
+def _reason(fact: str | None, justification: str | None) -> str | None:
+    """Why a person is asked. What the model says about it comes after what we know, and never instead of it."""
+    said = _short(justification.strip()) if justification and justification.strip() else None
+    if fact is None or said is None:
+        return _short(fact) if fact else said
+    return f"{_short(fact)}; the model says: {said}"
+
+
+def _short(text: str) -> str:
+    """Fit to be read: what is longer would only push the question itself out of sight."""
+    shown = visible(text[: _REASON_CHARS + 1])
+    return shown if len(shown) <= _REASON_CHARS else f"{shown[:_REASON_CHARS]}… ({len(text)} characters)"
+
+
+def _consequence(sandboxed: bool, boundary: Boundary) -> str:
+    """What a yes lets the command reach."""
+    if not sandboxed:
+        but = "" if boundary.let_out() is None else "; what your permission profile denies stays closed"
+        return f"it runs without the sandbox: it can write wherever you can and use the network{but}"
+    network = "it can use the network" if boundary.has_network else "no network"
+    if not boundary.roots:
+        return f"it runs in the sandbox: it can write nothing, {network}"
+    return f"it runs in the sandbox: it can write below {', '.join(map(visible, boundary.roots))} only, {network}"

@@ -1,0 +1,92 @@
+"""What the command line of `exec` asks for: which thread, which prompt, which files. All that can be wrong with it is
+found before a request is paid for."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from spindle.errors import SpindleError, UsageError
+from spindle.frontends.options import Parsed
+
+MAX_PROMPT_BYTES = 1 << 20
+
+
+class ExecArgs(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of the line, sorted."""
+
+    action: str
+    """"run", "resume" or "fork"."""
+    thread: str | None
+    """Id or name; None = a new thread, or with `last` the newest."""
+    last: bool
+    prompt: str | None
+
+
+def read_args(parsed: Parsed, words: list[str]) -> ExecArgs:
+    """Sort the positional words: [PROMPT], or after resume and fork [THREAD] [PROMPT]."""
+    action = parsed.command[1] if len(parsed.command) > 1 else "run"
+    rest = list(words)
+    last = parsed.flag("last")
+    thread = rest.pop(0) if action != "run" and not last and rest else None
+    if action != "run" and thread is None and not last:
+        raise UsageError(f"`exec {action}` needs a thread id or name, or --last")
+    if len(rest) > 1:
+        raise UsageError(f"unexpected argument {rest[1]!r}; put the prompt into quotes")
+    return ExecArgs(action=action, thread=thread, last=last, prompt=rest[0] if rest else None)
+
+
+def fork_point(text: str | None) -> str | int | None:
+    """A number is a count of turns to keep; anything else names a response."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def check_files(parsed: Parsed) -> dict[str, object] | None:
+    """Look at the files the line names; the result is the output schema."""
+    if not any(key in parsed.values for key in ("image", "output_last_message", "output_schema")):
+        return None
+    from spindle.frontends.exec import files  # few lines name any
+
+    files.check_images(parsed.many("image"))
+    files.check_output(parsed.value("output_last_message"))
+    return files.read_schema(parsed.value("output_schema"))
+
+
+# ---- the prompt --------------------------------------------------------------------------------------
+
+
+def read_prompt(args: ExecArgs) -> str:
+    """The prompt from the argument, from stdin, or from both."""
+    given = args.prompt
+    if given is not None and given != "-":
+        piped = "" if args.action != "run" else _piped_input()
+        return f"{given}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else given
+    if sys.stdin is None or (given is None and sys.stdin.isatty()):
+        raise SpindleError("no prompt: give it as an argument, or pipe it in")
+    print("Reading prompt from stdin...", file=sys.stderr)
+    text = _decode(sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1))
+    if not text.strip():
+        raise SpindleError("No prompt provided via stdin.")
+    return text
+
+
+def _piped_input() -> str:
+    """What is piped in beside a prompt argument; a terminal, or nothing, counts as empty."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    try:
+        return _decode(sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)).removesuffix("\n")
+    except OSError:
+        return ""
+
+
+def _decode(data: bytes) -> str:
+    if len(data) > MAX_PROMPT_BYTES:
+        raise SpindleError(
+            "the prompt on stdin is longer than 1 MiB; put the text into a file in the workspace and name the file"
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpindleError(f"the prompt on stdin is not UTF-8 text (byte {error.start})") from error

@@ -1,0 +1,131 @@
+"""What a tool may use of the session that calls it. Types only: the kernel provides the objects.
+
+Nothing here is loaded when the program runs; `ToolContext` names these types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spindle.protocol.events import Msg
+from spindle.protocol.settings import ThreadSettings
+
+if TYPE_CHECKING:
+    from spindle.mcp.naming import RemoteTool
+    from spindle.tools.tool import Permit
+
+
+class Emit(Protocol):
+    """Tells everybody who follows the session."""
+
+    def __call__(self, msg: Msg, /) -> None: ...
+
+
+class Permission(Protocol):
+    """Policy's yes and, where policy says so, a person's. Whoever refuses, it is `Rejected` that is raised."""
+
+    async def command(
+        self,
+        argv: list[str],
+        *,
+        cwd: str,
+        escalated: bool = False,
+        justification: str | None = None,
+        prefix_rule: list[str] | None = None,
+    ) -> Permit:
+        """To run `argv` in `cwd`. `escalated`: the model asks to run it outside of the sandbox, and says why."""
+        ...
+
+    async def retry(self, argv: list[str], *, cwd: str) -> bool:
+        """To run `argv` again outside, after the sandbox stopped it and nobody had been asked; false for no."""
+        ...
+
+    async def patch(self, changes: dict[str, Any]) -> Permit:
+        """To write `changes`: absolute paths with the wire form of a FileChange each."""
+        ...
+
+    async def patch_retry(self, changes: dict[str, Any]) -> Permit | None:
+        """To write them after all, though they lie outside of the boundary; None for no."""
+        ...
+
+    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
+        """To call a tool of an MCP server; `mode` is what the user says of that server's tools."""
+        ...
+
+    async def function(self, name: str, arguments: dict[str, Any]) -> None:
+        """To call a function of the embedding program, of which its author says that a person must be asked."""
+        ...
+
+
+class Person(Protocol):
+    """Whoever sits at the other end: a person, or the client's program."""
+
+    async def ask(self, kind: str, request: Msg) -> dict[str, Any]:
+        """Put a question of a tool's own and give what was answered; ToolError where nobody can."""
+        ...
+
+    async def elicit(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
+        """What a person answers to a question of an MCP server; where nobody is to be asked, it is declined."""
+        ...
+
+
+class NoteFound(Protocol):
+    """One entry of the record that a search met."""
+
+    @property
+    def entry(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def is_cut(self) -> bool: ...
+
+
+class Notes(Protocol):
+    """What is kept of a thread, whatever is compacted."""
+
+    def pin(self, text: str, by: str = "user") -> None:
+        """Keep a fact, word for word."""
+        ...
+
+    def read(self, path: str, *, hash: str) -> None:
+        """A file was shown to the model."""
+        ...
+
+    def search(self, query: str, limit: int) -> Sequence[NoteFound]:
+        """The newest entries of the record that hold every word of the query."""
+        ...
+
+    def entry(self, number: int) -> str | None:
+        """The whole text of an entry; None when there is none."""
+        ...
+
+
+class SubAgents(Protocol):
+    """The sub-agents of a session, by their ids."""
+
+    async def spawn(self, message: str, role_name: str | None, settings: ThreadSettings) -> str:
+        """Start one on a task; gives its id."""
+        ...
+
+    async def send(self, agent_id: str, message: str, *, interrupt: bool = False) -> None: ...
+
+    async def wait(self, ids: list[str], timeout_s: float, *, any_of_them: bool = False) -> bool:
+        """Wait until they are done; false when the time was not enough."""
+        ...
+
+    async def close(self, agent_id: str) -> None: ...
+
+    def status(self, agent_id: str) -> str | dict[str, Any]: ...
+
+    def usage(self, agent_id: str) -> dict[str, Any] | None:
+        """The tokens it has spent; None for one that does not exist."""
+        ...
+
+
+class FindSubAgents(Protocol):
+    """Gives the session's sub-agents, set up when they are first asked for; SpindleError where it has none."""
+
+    def __call__(self) -> SubAgents: ...
