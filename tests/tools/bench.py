@@ -135,6 +135,11 @@ class Bench:
     async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
         raise ToolError("tools of MCP servers cannot be used here")
 
+    async def function(self, name: str, arguments: dict[str, Any]) -> None:
+        self.asked.append({"function": name, "arguments": arguments})
+        if self.refusal is not None:
+            raise self.refusal
+
     # ---- who answers ---------------------------------------------------------------------------
 
     async def ask(self, kind: str, request: Msg) -> dict[str, Any]:

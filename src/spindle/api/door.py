@@ -126,13 +126,17 @@ class OpenThread:
             if self._owns_stream:
                 self._session.end_stream()
 
+    def new_id(self) -> str:
+        """An id for an op that nobody else has."""
+        return self._clock.uuid7()
+
     def check(self, op: UserTurn | OverrideTurnContext) -> None:
         """Raise SpindleError when a setting that the op names cannot be. The op would be answered with it, later."""
         apply_op(self._session.settings, op)
 
     def submit(self, op: Op, sub_id: str | None = None) -> str:
         """Hand in an op; gives the id that its events carry, for a turn also the turn's. Never waits."""
-        sub_id = self._clock.uuid7() if sub_id is None else sub_id
+        sub_id = self.new_id() if sub_id is None else sub_id
         self._session.submit(Submission(sub_id, op))
         return sub_id
 

@@ -20,6 +20,7 @@ from spindle.protocol.agent_events import (
     Status,
 )
 from spindle.protocol.events import Msg
+from spindle.protocol.python_tools import PythonToolCallBegin, PythonToolCallEnd, PythonToolCallProgress
 from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
 
 _FAILED = ("errored", "not_found")
@@ -112,3 +113,20 @@ def _state(status: Status) -> dict[str, str | None]:
         name, text = next(iter(status.items()))
         return {"status": name, "message": text}
     return {"status": status, "message": None}
+
+
+def function_call_step(msg: Msg, number: Callable[[str], str], begun: dict[str, dict[str, Any]]) -> Step:
+    """A call of a Python function begins, says how far it is, or is over. `begun` keeps those that run."""
+    match msg:
+        case PythonToolCallBegin(call_id=call_id, tool=tool, arguments=arguments):
+            item = {"id": number(call_id), "type": "python_tool_call", "tool": tool, "arguments": arguments}
+            begun[call_id] = {**item, "status": "in_progress", "result": None, "error": None, "duration_ms": None}
+            return "item.started", begun[call_id]
+        case PythonToolCallProgress(call_id=call_id, text=text):
+            return "item.updated", {**begun[call_id], "result": text}
+        case PythonToolCallEnd(call_id=call_id):
+            status = "completed" if msg.success else "failed"
+            ended = {"status": status, "result": msg.result, "error": msg.error, "duration_ms": msg.duration_ms}
+            return "item.completed", {**begun.pop(call_id), **ended}
+        case _:
+            raise AssertionError(f"no event of a function: {msg}")

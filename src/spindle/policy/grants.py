@@ -38,7 +38,7 @@ class FileScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 
 
 class ToolScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool"):
-    """One tool of one MCP server, whatever its arguments."""
+    """One tool of one MCP server, whatever its arguments. Without a server: a function of the embedding program."""
 
     server: str
     tool: str
@@ -89,6 +89,8 @@ def describe(grant: Grant) -> str:
     match grant.scope:
         case FileScope(path=path):
             return f"write {visible(path)}, {until}"
+        case ToolScope(server="", tool=tool):
+            return f"use the tool {visible(tool)}, {until}"
         case ToolScope(server=server, tool=tool):
             return f"use the tool {visible(tool)} of the MCP server {visible(server)}, {until}"
         case PrefixScope(prefix=prefix):

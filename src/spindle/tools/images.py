@@ -95,7 +95,13 @@ def _absolute(path: str, cwd: str) -> str:
 
 def read_image(path: str) -> LoadedImage:
     """The file as a data URL, scaled down if it is larger than a model looks at."""
-    data = _read_file(path)
+    return load_image(_read_file(path), path)
+
+
+def load_image(data: bytes, name: str) -> LoadedImage:
+    """The same for bytes; `name` is what a person would call them."""
+    if len(data) > MAX_FILE_BYTES:
+        raise ImageError(f"it is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB")
     header = read_header(data)
     if header is None:
         return LoadedImage(_data_url("image/png", _convert(data, "PNG")))
@@ -112,7 +118,7 @@ def read_image(path: str) -> LoadedImage:
     except PillowMissing:
         if len(data) > MAX_UNSCALED_BYTES:
             raise ImageError(f"it has {len(data)} bytes and cannot be scaled down without Pillow") from None
-        warning = f"{path} was sent in full size because Pillow is not installed; install spindle-agent[images]"
+        warning = f"{name} was sent in full size because Pillow is not installed; install spindle-agent[images]"
         return LoadedImage(_data_url(mime, data), warning)
     return LoadedImage(_data_url("image/jpeg" if keeps_jpeg else "image/png", smaller))
 

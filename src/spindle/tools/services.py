@@ -53,6 +53,10 @@ class Permission(Protocol):
         """To call a tool of an MCP server; `mode` is what the user says of that server's tools."""
         ...
 
+    async def function(self, name: str, arguments: dict[str, Any]) -> None:
+        """To call a function of the embedding program, of which its author says that a person must be asked."""
+        ...
+
 
 class Person(Protocol):
     """Whoever sits at the other end: a person, or the client's program."""

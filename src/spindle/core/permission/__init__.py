@@ -2,6 +2,6 @@
 
 `approvals` holds the session's open questions, their answers and what was granted; it is small and always loaded. The
 rest comes with the first call: `asking` is the one loop that every question goes through, `matter` says what a kind of
-question is, and `commands`, `patches` and `remote_tools` are the kinds. `person` puts the questions that are not about
-permission.
+question is, and `commands`, `patches`, `remote_tools` and `functions` are the kinds. `person` puts the questions that
+are not about permission.
 """

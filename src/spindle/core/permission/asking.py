@@ -62,6 +62,11 @@ class CallPermission:
 
         await self._obtain(ToolUse(self._approvals, self._site, tool, arguments, mode))
 
+    async def function(self, name: str, arguments: dict[str, Any]) -> None:
+        from spindle.core.permission.functions import FunctionCall  # only for programs that give functions as tools
+
+        await self._obtain(FunctionCall(self._approvals, self._site, name, arguments))
+
     # ---- the loop ------------------------------------------------------------------------------
 
     async def _obtain(self, matter: Matter) -> Permit:

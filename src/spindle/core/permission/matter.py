@@ -9,7 +9,11 @@ from spindle.core.permission.approvals import Answer, Approvals, CallSite
 from spindle.policy.approval import Ask, Decision
 from spindle.policy.grants import Expiry, Grant
 from spindle.protocol.events import Msg
+from spindle.protocol.items import encode_payload
+from spindle.protocol.quote import visible
 from spindle.tools.tool import Permit
+
+_ARGUMENTS_CHARS = 2000
 
 
 class Matter(ABC):
@@ -68,3 +72,9 @@ class Matter(ABC):
     def permit(self, ask: Ask, answer: Answer | None = None) -> Permit:
         """What a yes comes to. `answer` is a person's, None when nobody had to be asked."""
         return Permit(sandboxed=ask.sandboxed_if_approved, asked=True)
+
+
+def arguments_shown(arguments: dict[str, Any]) -> str:
+    """A tool's arguments for a question: nothing hidden in them, and not too long to be read."""
+    shown = visible(encode_payload(arguments).decode())
+    return shown if len(shown) <= _ARGUMENTS_CHARS else f"{shown[:_ARGUMENTS_CHARS]}… ({len(shown)} characters)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spindle.core.permission.approvals import Approvals, CallSite
-from spindle.core.permission.matter import Matter
+from spindle.core.permission.matter import Matter, arguments_shown
 from spindle.mcp.naming import RemoteTool
 from spindle.policy.approval import USER_REJECTED_TOOL, Ask, Decision, decide_tool
 from spindle.policy.grants import Expiry, Grant, tool_grant
@@ -13,8 +13,6 @@ from spindle.protocol.events import Msg
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import visible
 from spindle.protocol.tool_servers import ElicitationRequest
-
-_ARGUMENTS_CHARS = 2000
 
 
 class ToolUse(Matter):
@@ -49,9 +47,7 @@ class ToolUse(Matter):
 
     def request(self, ask: Ask, offers: list[dict[str, Any]]) -> Msg:
         tool = self._tool
-        shown = visible(encode_payload(self._arguments).decode())
-        if len(shown) > _ARGUMENTS_CHARS:
-            shown = f"{shown[:_ARGUMENTS_CHARS]}… ({len(shown)} characters)"
+        shown = arguments_shown(self._arguments)
         why = f" ({ask.reason})" if ask.reason else ""
         return ElicitationRequest(
             server_name=tool.server,

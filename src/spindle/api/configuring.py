@@ -1,0 +1,176 @@
+"""From the options of a client and of a thread to a `Config`: what a program says is laid over the user's files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from spindle.api.options import ThreadOptions
+from spindle.config.keys import KEYS
+from spindle.config.kinds import Layer, check_layer, dotted
+from spindle.config.load import load_config
+from spindle.config.schema import Config
+from spindle.config.sources import merge, overrides_layer, resolve_home
+from spindle.errors import ConfigError, SpindleError, UsageError
+from spindle.protocol.settings import APPROVAL_POLICIES, PERSONALITIES, SUMMARIES, SandboxPolicy
+from spindle.thread.history import History
+from spindle.thread.rollout import RolloutData
+
+
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client is made with."""
+
+    config: Mapping[str, Any] | None = None
+    home: str | os.PathLike[str] | None = None
+    profile: str | None = None
+    client_name: str = "spindle_python"
+
+
+def home_of(options: ClientOptions) -> str:
+    """The folder of the user's files. One that the program names is made; an explicit $CODEX_HOME must exist."""
+    if options.home is None:
+        return resolve_home(os.environ)
+    home = os.path.realpath(os.path.expanduser(os.fspath(options.home)))
+    try:
+        os.makedirs(home, 0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"home {home!r} cannot be made: {error.strerror}") from error
+    return home
+
+
+def load(options: ClientOptions, home: str, thread: ThreadOptions) -> Config:
+    """The configuration for a new thread, or (with empty thread options) for the client itself."""
+    cwd = str(thread.cwd) if thread.cwd is not None else _current_folder()
+    values = _laid_over(options.config, thread.config, cwd)
+    asks = thread.on_approval is not None
+    env = {**os.environ, "CODEX_HOME": home} if options.home is not None else os.environ
+
+    def read(flags: dict[str, Any]) -> Config:
+        return load_config(cwd=cwd, env=env, config=values, flags=flags, profile=options.profile, headless=not asks)
+
+    flags = _flags(thread)
+    if (provider := flags.pop("model_provider", None)) is not None:
+        known = read({}).providers
+        if provider not in known:
+            raise ValueError(f"model_provider is {provider!r}, but must be one of {', '.join(known)}")
+        flags["model_provider"] = provider
+    config = read(flags)
+    is_chosen = {"sandbox_mode", "default_permissions"} & set(config.origins)
+    allowed = config.allowed_sandbox_modes
+    if asks and not is_chosen and (allowed is None or "read-only" in allowed):
+        # As in `exec`: a trusted folder alone is no reason to write to it.
+        config = msgspec.structs.replace(config, sandbox=SandboxPolicy(mode="read-only"))
+    return config
+
+
+def recorded(config: Config, thread: ThreadOptions, data: RolloutData) -> Config:
+    """The same for a recorded thread: what the program leaves out is as in the thread's last turn."""
+    context = History.replay(data).last_turn_context or {}
+    said = set(thread.config or ())
+    changes: dict[str, Any] = {}
+    if thread.on_approval is not None and thread.approval_policy is None and "approval_policy" not in said:
+        changes |= _recorded_approval(context, config)
+    if thread.sandbox is None and not {"sandbox_mode", "default_permissions"} & said:
+        changes |= _recorded_sandbox(context, config)
+    # A model of another provider is no use here.
+    is_same_provider = data.meta.get("model_provider") in (None, config.provider.id)
+    if thread.model is None and "model" not in said and is_same_provider and isinstance(context.get("model"), str):
+        changes["model"] = context["model"]
+        if thread.effort is None and "model_reasoning_effort" not in said:
+            changes["model_reasoning_effort"] = context.get("effort")
+    if thread.summary is None and "model_reasoning_summary" not in said and context.get("summary") in SUMMARIES:
+        changes["model_reasoning_summary"] = context["summary"]
+    if thread.personality is None and "personality" not in said and context.get("personality") in PERSONALITIES:
+        changes["personality"] = context["personality"]
+    return msgspec.structs.replace(config, **changes) if changes else config
+
+
+def recorded_cwd(data: RolloutData) -> str | None:
+    """The folder of the thread's last turn, if there is one."""
+    context = History.replay(data).last_turn_context or {}
+    cwd = context.get("cwd") or data.meta.get("cwd")
+    return cwd if isinstance(cwd, str) and os.path.isdir(cwd) else None
+
+
+def _recorded_approval(context: dict[str, Any], config: Config) -> dict[str, Any]:
+    policy, allowed = context.get("approval_policy"), config.allowed_approval_policies
+    if policy not in APPROVAL_POLICIES or (allowed is not None and policy not in allowed):
+        return {}
+    return {"approval_policy": policy}
+
+
+def _recorded_sandbox(context: dict[str, Any], config: Config) -> dict[str, Any]:
+    if config.sandbox.permissions is not None:
+        return {}  # what the user denies now is denied, whatever held when the thread was recorded
+    try:
+        policy = SandboxPolicy.from_wire(context.get("sandbox_policy"))
+    except ConfigError:
+        return {}
+    allowed = config.allowed_sandbox_modes
+    return {} if allowed is not None and policy.mode not in allowed else {"sandbox": policy}
+
+
+def _flags(thread: ThreadOptions) -> dict[str, Any]:
+    said = {
+        "model": thread.model,
+        "model_provider": thread.model_provider,
+        "sandbox_mode": thread.sandbox,
+        "approval_policy": thread.approval_policy,
+        "model_reasoning_effort": thread.effort,
+        "model_reasoning_summary": thread.summary,
+        "personality": thread.personality,
+        "developer_instructions": thread.developer_instructions,
+        "add_dirs": thread.add_dirs,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _laid_over(below: Mapping[str, Any] | None, above: Mapping[str, Any] | None, cwd: str) -> dict[str, Any]:
+    """The two mappings as one of nested tables, checked: a mistake in a program is an error, not a warning."""
+    values: dict[str, Any] = {}
+    for given in (below, above):
+        if given is not None:
+            merge(values, _checked(given, cwd), {})
+    return values
+
+
+def _checked(given: Mapping[str, Any], cwd: str) -> Layer:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"config must be a mapping, not {type(given).__name__}")
+    try:
+        layer = overrides_layer((), {str(key): _plain(value) for key, value in given.items()}, cwd)
+    except UsageError as error:
+        raise ConfigError(f"config: {str(error).removeprefix('-c: ')}") from error
+    layer.label = "config"
+    hooks = layer.values.pop("hooks", None)
+    check_layer(layer, KEYS, _refuse_unknown)
+    if hooks is not None:
+        layer.values["hooks"] = hooks
+    return layer
+
+
+def _refuse_unknown(layer: Layer, path: tuple[str, ...], known: Mapping[str, Any]) -> None:
+    import difflib  # only when something is wrong
+
+    near = difflib.get_close_matches(path[-1], known, n=1)
+    hint = f"; did you mean {dotted((*path[:-1], near[0]))}?" if near else ""
+    raise ConfigError(f"config: unknown key {dotted(path)}{hint}")
+
+
+def _plain(value: Any) -> Any:
+    """A copy in the types that a file would give; the program's own mapping is never changed."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise SpindleError("the current folder no longer exists; give the thread a cwd") from error

@@ -1,0 +1,205 @@
+"""One open thread behind the Python API: starts turns, keeps one at a time, and does what is asked between them.
+
+`AsyncThread` and `Thread` are two faces of it. All of it runs on the event loop that opened the thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from spindle.api.door import OpenThread
+from spindle.api.inputs import Input, input_items
+from spindle.api.options import ThreadOptions, TurnOptions, thread_name
+from spindle.api.running import Answering, Ears, OutputFormat, TurnRun
+from spindle.api.shown import TurnResult
+from spindle.config.schema import Config
+from spindle.errors import SpindleError, ThreadBusy, ThreadClosed, ThreadError
+from spindle.protocol.clock import Clock
+from spindle.protocol.ops import Compact, Op, OverrideTurnContext, Pin, SetThreadName, ThreadRollback, UserTurn
+
+
+class Conversation:
+    """A live thread, and the turn that runs in it."""
+
+    def __init__(self, door: OpenThread, config: Config, options: ThreadOptions, clock: Clock) -> None:
+        self.door = door
+        self.config = config
+        self.options = options
+        self.name = door.name
+        self.is_closed = False
+        self._clock = clock
+        self._ears = Ears()
+        self._next_number = 0
+        self._closing: asyncio.Task[None] | None = None
+
+    def begin(self, answering: Answering | None) -> None:
+        """Let it work. What the options say beyond the configuration is handed in first."""
+        self._ears.answering = answering
+        self.door.listen(self._ears)
+        self.door.begin()
+        if self.options.mode is not None:
+            self.door.submit(OverrideTurnContext(collaboration_mode={"mode": self.options.mode}))
+        if self.options.name is not None:
+            self.name = self.options.name
+            if not self.options.ephemeral:
+                self.door.submit(SetThreadName(name=self.options.name))
+
+    @property
+    def turn(self) -> TurnRun | None:
+        """The turn that runs."""
+        return self._ears.turn
+
+    def check_free(self) -> None:
+        """Raise ThreadClosed or ThreadBusy unless something new can begin."""
+        if self.is_closed:
+            raise ThreadClosed(f"thread {self.door.id} was closed")
+        if self.turn is not None and not self.turn.is_abandoned:
+            raise ThreadBusy(f"a turn of thread {self.door.id} runs; wait for it, interrupt it, or steer it")
+
+    async def _become_free(self) -> None:
+        self.check_free()
+        while (turn := self.turn) is not None:
+            await turn.ended.wait()
+            self.check_free()
+
+    # ---- turns ---------------------------------------------------------------------------------
+
+    async def start(self, given: Input, options: TurnOptions, *, keeps_events: bool) -> TurnRun:
+        """Begin a turn."""
+        options = options.checked()
+        items = input_items(given, options.images)
+        output = _output_format(options)
+        await self._become_free()
+        schema = options.output_schema if output is None else output.schema
+        op = UserTurn(items=items, final_output_json_schema=schema, **self._changes(options))
+        try:
+            self.door.check(op)
+        except SpindleError as error:
+            raise ValueError(str(error)) from error
+        turn = self._new_turn(keeps_events=keeps_events)
+        turn.begin(op, timeout_s=options.timeout, output=output, retries=options.output_retries)
+        return turn
+
+    def _new_turn(self, *, keeps_events: bool = False) -> TurnRun:
+        turn = TurnRun(self.door, self._clock, self._next_number, self.door.new_id(), keeps_events=keeps_events)
+        turn.on_end = self._turn_ended
+        self._ears.begin(turn)
+        return turn
+
+    def _turn_ended(self, turn: TurnRun) -> None:
+        self._next_number = turn.items.next_number
+        self._ears.turn = None
+
+    def _changes(self, options: TurnOptions) -> dict[str, Any]:
+        """The settings that a turn changes, most of them for later turns too."""
+        given: dict[str, Any] = {
+            "cwd": options.cwd,
+            "model": options.model,
+            "summary": options.summary,
+            "personality": options.personality,
+            "sandbox_policy": self._sandbox(options.sandbox),
+        }
+        if options.effort is not None:
+            given["effort"] = options.effort
+        if options.approval_policy is not None and self.options.on_approval is not None:
+            allowed = self.config.allowed_approval_policies
+            if allowed is not None and options.approval_policy not in allowed:
+                raise ValueError(f"approval_policy {options.approval_policy!r} is not allowed by the administrator")
+            given["approval_policy"] = options.approval_policy
+        # A mode is for one turn: the next one is in the thread's own again.
+        mode = options.mode or self.options.mode or "default"
+        if mode != self.door.settings.collaboration_mode.mode:
+            given["collaboration_mode"] = {"mode": mode}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _sandbox(self, mode: str | None) -> dict[str, Any] | str | None:
+        if mode is None:
+            return None
+        allowed = self.config.allowed_sandbox_modes
+        if allowed is not None and mode not in allowed:
+            raise ValueError(f"sandbox {mode!r} is not allowed by the administrator")
+        # What the user configured for the mode comes with it.
+        return self.config.workspace_write.to_wire() if mode == "workspace-write" else mode
+
+    async def wait(self, turn: TurnRun) -> TurnResult:
+        """The result of a turn. A cancellation interrupts the turn, and goes on when that is recorded."""
+        try:
+            await turn.ended.wait()
+        except asyncio.CancelledError:
+            await self.stop(turn)
+            raise
+        return turn.outcome()
+
+    async def stop(self, turn: TurnRun) -> None:
+        """Interrupt a turn and wait for its end, whatever happens meanwhile."""
+        turn.interrupt()
+        cancelled = False
+        while not turn.ended.is_set():
+            try:
+                await turn.ended.wait()
+            except asyncio.CancelledError:
+                cancelled = True  # it is being stopped: only the wait is left
+        if cancelled:
+            raise asyncio.CancelledError
+
+    def steer(self, turn: TurnRun, given: Input) -> None:
+        items = input_items(given)
+        if self.is_closed:
+            raise ThreadClosed(f"thread {self.door.id} was closed")
+        if turn.ended.is_set():
+            raise ThreadError(f"turn {turn.id} is over; start another one")
+        turn.steer(items)
+
+    # ---- between turns -------------------------------------------------------------------------
+
+    async def ask(self, op: Op) -> None:
+        """Hand in an op that is no turn, and wait until it is done."""
+        await self._become_free()
+        await self._ears.answer_to(self.door, op)
+
+    async def rollback(self, num_turns: int) -> None:
+        if type(num_turns) is not int or num_turns < 1:
+            raise ValueError(f"rollback takes a number of turns of 1 or more, not {num_turns!r}")
+        await self.ask(ThreadRollback(num_turns=num_turns))
+
+    async def set_name(self, text: str) -> None:
+        name = thread_name(text)
+        if self.is_closed:
+            raise ThreadClosed(f"thread {self.door.id} was closed")
+        if not self.options.ephemeral:
+            await self._ears.answer_to(self.door, SetThreadName(name=name))
+        self.name = name
+
+    async def pin(self, text: str) -> None:
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError("there is nothing to pin: the text is empty")
+        await self.ask(Pin(text=text))
+
+    async def compact(self, instructions: str | None) -> None:
+        await self._become_free()
+        turn = self._new_turn()
+        turn.begin(Compact(instructions=instructions))
+        await self.wait(turn)
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Stop what runs and let go of everything. Safe to call twice, and from two places at once."""
+        self.is_closed = True
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self.door.close())
+        await asyncio.shield(self._closing)
+
+    def kill(self) -> None:
+        """The same without waiting for anything, where no event loop runs any more."""
+        self.is_closed = True
+        self.door.kill()
+
+
+def _output_format(options: TurnOptions) -> OutputFormat | None:
+    if options.output_type is None:
+        return None
+    from spindle.api.outputs import output_format  # only where a type is asked for
+
+    return output_format(options.output_type)
