@@ -19,7 +19,7 @@ from spindle.api.requests import Decision as Said
 from spindle.config.load import load_config
 from spindle.errors import CallbackError
 from spindle.model.scripted import AnyStep, ScriptedModel, calls, patches, says
-from spindle.protocol.events import TERMINAL, ExecApprovalRequest, Msg, TaskComplete, TurnAborted
+from spindle.protocol.events import TERMINAL, Event, ExecApprovalRequest, Msg, TaskComplete, TurnAborted
 from spindle.protocol.ops import Interrupt, ResolveElicitation, UserTurn
 from spindle.protocol.tool_servers import ElicitationRequest
 
@@ -42,10 +42,18 @@ class Conversation:
         self.thread = thread
         self.model = model
         self.resolved: list[tuple[str, str]] = []
-        self.people = People(thread, **callbacks, resolved=lambda *ended: self.resolved.append(ended))
+        self.failure: BaseException | None = None
+        self.people = People(thread, **callbacks, stop=self._stop, resolved=self._resolved)
         self.events = thread.subscribe()
         self.on_msg: Callable[[Msg], None] = lambda msg: None
         thread.begin()
+
+    def _resolved(self, call_id: str, word: str) -> None:
+        self.resolved.append((call_id, word))
+
+    def _stop(self, error: BaseException) -> None:
+        self.failure = error
+        self.thread.submit(Interrupt())
 
     async def turn(self, **fields: Any) -> tuple[Msg, BaseException | None]:
         """One turn: its terminal message, and what `run` would raise."""
@@ -53,13 +61,14 @@ class Conversation:
 
         async def read() -> Msg:
             async for event in self.events:
-                self.people.hear(event.msg)
+                self.people.asked(event)
                 self.on_msg(event.msg)
                 if isinstance(event.msg, TERMINAL):
                     return event.msg
             raise AssertionError("the stream ended")
 
-        return await asyncio.wait_for(read(), 20), self.people.end_turn()
+        self.failure = None
+        return await asyncio.wait_for(read(), 20), self.failure
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -357,9 +366,12 @@ class Heard:
     def submit(self, op: Any) -> None:
         self.ops.append(op)
 
+    def stop(self, error: BaseException) -> None:
+        raise AssertionError(error)
+
 
 async def ops_after(people: People, heard: Heard, msg: Msg) -> list[Any]:
-    people.hear(msg)
+    people.asked(Event("", msg))
     async with asyncio.timeout(20):
         while not heard.ops:
             await asyncio.sleep(0.005)
@@ -382,7 +394,7 @@ async def test_a_yes_that_a_server_wants_is_asked_for_as_an_approval(answer: Any
         return answer
 
     msg = elicitation(available_decisions=["accept", "decline", "cancel"])
-    assert await ops_after(People(heard, ask), heard, msg) == [resolve(decision)]
+    assert await ops_after(People(heard, ask, stop=heard.stop), heard, msg) == [resolve(decision)]
     (request,) = seen
     assert (request.kind, request.server, request.tool, request.display) == ("mcp", "box", None, "Ready?")
     assert request.decisions == ["approved", "denied", "abort"] and request.thread_id == "t1"
@@ -423,7 +435,7 @@ async def test_a_form_of_a_server_becomes_questions_and_its_answers_get_their_ty
         seen.extend(questions)
         return {"name": "Ada", "count": "3", "share": "0.5", "sure": "yes", "size": "M"}
 
-    ops = await ops_after(People(heard, None, answer), heard, elicitation(requested_schema=FORM))
+    ops = await ops_after(People(heard, None, answer, stop=heard.stop), heard, elicitation(requested_schema=FORM))
     assert ops == [resolve("accept", {"name": "Ada", "count": 3, "share": 0.5, "sure": True, "size": "M"})]
     assert [(one.id, one.question, [option.label for option in one.options], one.is_secret) for one in seen] == [
         ("name", "Your name", [], False),
@@ -454,4 +466,6 @@ def test_a_form_without_sense_asks_nothing() -> None:
 @pytest.mark.parametrize("schema", [None, FORM])
 async def test_without_callbacks_everything_is_declined(schema: Any) -> None:
     heard = Heard()
-    assert await ops_after(People(heard), heard, elicitation(requested_schema=schema)) == [resolve("decline")]
+    assert await ops_after(People(heard, stop=heard.stop), heard, elicitation(requested_schema=schema)) == [
+        resolve("decline")
+    ]

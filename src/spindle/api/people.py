@@ -1,8 +1,7 @@
 """The people in the loop: calls `on_approval` and `on_question` of the embedding program, and passes the answers on.
 
-    people = People(thread, on_approval, on_question)     # a thread without callbacks needs none
-    people.hear(msg)                                      # each message of the thread, as it comes; never waits
-    failure = people.end_turn()                           # after a terminal message: what `run` raises, or None
+    people = People(thread, on_approval, on_question, stop=…)     # a thread without callbacks needs none
+    people.asked(event)                      # every event of the thread, when it is emitted; never waits
     people.close()
 
 A callback is a function or a coroutine function. A plain function runs in a thread of its own and may block. Calls to
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from spindle.api.requests import (
@@ -31,8 +30,8 @@ from spindle.api.requests import (
 )
 from spindle.api.workers import Outcome, outcome_in_thread, outcome_on_loop
 from spindle.errors import CallbackError
-from spindle.protocol.events import Msg
-from spindle.protocol.ops import Interrupt, Op
+from spindle.protocol.events import Event, Msg, TaskComplete, TurnAborted
+from spindle.protocol.ops import Op
 from spindle.protocol.questions import RequestUserInput
 from spindle.protocol.settings import ThreadSettings
 from spindle.protocol.tool_servers import ElicitationRequest
@@ -41,8 +40,6 @@ ApprovalAnswer = bool | str | Denied | None
 OnApproval = Callable[[ApprovalRequest], ApprovalAnswer | Awaitable[ApprovalAnswer]]
 QuestionAnswers = Mapping[str, str | Sequence[str]]
 OnQuestion = Callable[[list[Question]], QuestionAnswers | Awaitable[QuestionAnswers]]
-Resolved = Callable[[str, str], None]
-"""Hears how a request ended: its call id, and the word."""
 
 
 class LiveThread(Protocol):
@@ -66,47 +63,50 @@ class People:
         on_approval: OnApproval | None = None,
         on_question: OnQuestion | None = None,
         *,
-        resolved: Resolved = lambda call_id, word: None,
+        stop: Callable[[BaseException], None],
+        resolved: Callable[[str, str], None] = lambda call_id, word: None,
     ) -> None:
         self._thread = thread
         self._on_approval = None if on_approval is None else _Callback("on_approval", on_approval)
         self._on_question = None if on_question is None else _Callback("on_question", on_question)
+        self._stop = stop
+        """Interrupts the turn; `run` raises what it is given: a `CallbackError`, or an exit out of a callback."""
         self._resolved = resolved
-        self._turn: set[asyncio.Task[None]] = set()
-        """What is open in the present turn."""
-        self._failure: BaseException | None = None
+        """Hears how a request for approval ended: its call id, and the word."""
+        self._open: dict[asyncio.Task[None], str] = {}
+        """What is being asked, and which thread asks."""
 
-    def hear(self, msg: Msg) -> None:
-        """Take up a message if it asks something; it is answered when the callback has answered."""
-        match msg:
-            case RequestUserInput():
-                self._begin(self._put_questions(msg))
-            case ElicitationRequest(requested_schema=dict(schema)) if schema.get("properties"):
-                self._begin(self._put_form(msg))
-            case _:
+    def asked(self, event: Event) -> None:
+        """Take up an event if it asks something; it is answered when the callback has answered."""
+        match event.msg:
+            case RequestUserInput() as msg:
+                self._begin(self._thread.id, self._put_questions(msg))
+            case ElicitationRequest(requested_schema=dict(schema)) as msg if schema.get("properties"):
+                self._begin(msg.thread_id or self._thread.id, self._put_form(msg))
+            case TaskComplete():
+                self._withdraw(lambda asker: asker == self._thread.id)  # sub-agents may work on
+            case TurnAborted():
+                self.close()
+            case msg:
                 request = approval_request(msg, thread_id=self._thread.id, cwd=self._thread.settings.cwd)
                 if request is not None:
-                    self._begin(self._put_approval(msg, request))
-
-    def end_turn(self) -> BaseException | None:
-        """The turn is over: nobody waits for what is open. Gives what `run` must raise: a `CallbackError`, or an
-        exit (`KeyboardInterrupt`, `SystemExit`) that came out of a callback."""
-        open_now, self._turn = self._turn, set()
-        for task in open_now:
-            task.cancel()
-        failure, self._failure = self._failure, None
-        return failure
+                    self._begin(request.thread_id, self._put_approval(msg, request))
 
     def close(self) -> None:
-        """The thread is closed; what a callback still says is dropped."""
-        self.end_turn()
+        """Everything was stopped: what a callback still says is dropped."""
+        self._withdraw(lambda asker: True)
+
+    def _withdraw(self, is_over: Callable[[str], bool]) -> None:
+        for task, asker in self._open.items():
+            if is_over(asker):
+                task.cancel()
 
     # ---- one request ---------------------------------------------------------------------------
 
-    def _begin(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.ensure_future(work)
-        self._turn.add(task)
-        task.add_done_callback(self._turn.discard)
+    def _begin(self, asker: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._open[task] = asker
+        task.add_done_callback(self._open.pop)
 
     async def _put_approval(self, msg: Msg, request: ApprovalRequest) -> None:
         if self._on_approval is None:
@@ -147,13 +147,9 @@ class People:
             self._fail("on_question", outcome.error)
 
     def _fail(self, name: str, error: BaseException) -> None:
-        """Nothing is answered, so that the model is not asked again: with the turn the request ends too, as a no.
-
-        The first failure counts: what comes after it is a consequence.
-        """
-        if self._failure is None:
-            self._failure = error if isinstance(error, KeyboardInterrupt | SystemExit) else _callback_error(name, error)
-        self._thread.submit(Interrupt())
+        """Nothing is answered, so that the model is not asked again: with the turn the request ends too, as a no."""
+        is_exit = isinstance(error, KeyboardInterrupt | SystemExit)
+        self._stop(error if is_exit else _callback_error(name, error))
 
 
 class _Callback:
