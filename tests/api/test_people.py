@@ -234,7 +234,8 @@ async def test_requests_are_open_together_and_calls_to_the_callback_do_not_overl
         nonlocal opened
         opened += isinstance(msg, ExecApprovalRequest)
         if opened == 2:
-            both_open.set()
+            # Late enough for a second call to have come in, if nothing held it back.
+            asyncio.get_running_loop().call_later(0.1, both_open.set)
 
     talk = await conversation([run("touch a", "c1"), run("touch b", "c2")], says("end"), on_approval=ask)
     talk.on_msg = count
