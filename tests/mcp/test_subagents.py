@@ -10,6 +10,7 @@ from typing import Any
 from mcp.kit import of_servers, received, servers, stub
 from mcp.test_questions import REFUSED, answer, asked
 from mcp.test_servers import outputs
+from spindle.features.servers import Servers
 from spindle.model.scripted import calls, says, waits
 from spindle.protocol.ops import RefreshMcpServers
 from spindle.protocol.tool_servers import ElicitationRequest, McpToolCallBegin
@@ -125,8 +126,8 @@ async def test_a_refresh_under_a_sub_agent_at_work_costs_it_its_calls_and_nothin
         done = {item["call_id"]: item["output"] for item in items if item["type"] == "function_call_output"}
         if is_of_agent(request):
             of_agent.append(done)
-            assert driver.session.servers is not None
-            if "a" in done and driver.session.servers.pool.specs:
+            (own,) = (feature for feature in driver.session.features if isinstance(feature, Servers))
+            if "a" in done and own.pool.specs:
                 # The refresh is not over yet.
                 return [waits(0.05), calls("update_plan", {"plan": []}, f"p{len(of_agent)}")]
             tool = next((tool for tool in "ab" if tool not in done), None)

@@ -6,7 +6,7 @@ from spindle.assembly.request import SessionRequest
 from spindle.config.providers import BUILT_IN
 from spindle.config.schema import Config
 from spindle.core.briefing import BriefingOptions
-from spindle.core.live_thread import CompactionOptions
+from spindle.core.live_thread import CompactionOptions, ModelOverrides
 from spindle.model.provider import Provider
 from spindle.policy.sandbox import PROTECTED_NAMES
 from spindle.protocol.settings import ThreadSettings
@@ -25,6 +25,15 @@ def settings_from(config: Config, model: str) -> ThreadSettings:
         verbosity=config.model_verbosity,
         personality=config.personality or "pragmatic",
         service_tier=config.service_tier,
+    )
+
+
+def model_overrides(config: Config) -> ModelOverrides:
+    return ModelOverrides(
+        context_window=config.model_context_window,
+        compact_limit=config.model_auto_compact_token_limit,
+        output_token_limit=config.tool_output_token_limit,
+        reasoning_summaries=config.model_supports_reasoning_summaries,
     )
 
 

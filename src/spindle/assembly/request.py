@@ -13,7 +13,8 @@ from spindle.model.client import ModelClient
 from spindle.protocol.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from spindle.core.subagents import AgentOrder
+    from spindle.core.feature import Feature
+    from spindle.features.agents.subagents import AgentOrder
     from spindle.mcp.pool import ServerPool
 
 
@@ -51,6 +52,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the parent of a sub-agent."""
     dynamic_tools: list[dict[str, Any]] = []
     """Tools that the client answers itself; recorded with the thread."""
+    features: tuple[Feature, ...] = ()
+    """What else the session can do; after its own features, in this order. Each belongs to one session."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None

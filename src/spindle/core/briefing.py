@@ -210,7 +210,7 @@ class Briefing:
         if reload or cwd not in self._skills:
             options = self._options
             self._skills[cwd] = load_skills(
-                cwd, options.home, root_markers=options.root_markers, disabled=options.disabled_skills
+                cwd, options.home, root_markers=options.root_markers, disabled=options.disabled_skills, fresh=reload
             )
         return self._skills[cwd]
 

@@ -155,6 +155,7 @@ class Forms:
     def _known_open(self, data: bytes, length: int) -> tuple[int, str]:
         at, name = len(data), ""
         for form in self.forms:
+            # A whole value is found by `spans`; here one byte of it is missing at least. Line breaks make it longer.
             window = data[-2 * len(form.data) :] if form.is_wrapped else data[1 - len(form.data) :]
             start = window.find(form.prefix)
             while start >= 0:
@@ -188,20 +189,25 @@ class StreamMasker:
 
     def feed(self, data: bytes) -> bytes:
         """What can be given out now."""
+        # The invariant of both ways below: nothing is given out that a secret could still begin in, and what was given
+        # out is never changed. `_context` is only looked at; a secret that began in it is masked from `given` onwards.
         text = self._context + self._held + data
         given = len(self._context)
+        # Held back, but with less than a prefix: then nothing is known to have begun, and one look at the small piece
+        # tells whether anything does now.
         if len(self._held) < PREFIX and len(text) < SMALL and self._forms.is_quiet(text):
             end = max(given, len(text) - self._forms.begun(text))
             self._context, self._held = text[max(0, end - CONTEXT) : end], text[end:]
             return text[given:end]
         end = max(given, self._forms.holds_from(text))
         if len(text) - end > HELD_MAX:
-            end = len(text)
+            end = len(text)  # a program that only begins secrets must not make us hold its output for ever
         return self._give(text, given, end)
 
     def finish(self) -> bytes:
         """The rest. Nothing follows it; a known value that was cut off there is masked if much of it can be seen."""
         text, given = self._context + self._held, len(self._context)
+        # Not by the few characters that are held while more may come: an output that ends in "gh" is no secret.
         start, name = self._forms.cut_off(text)
         if start < len(text):
             return self._give(text, given, max(given, start)) + mark(name).encode()
@@ -239,6 +245,7 @@ class TextMasker:
                     return text[:-count]
                 self._held = ""
                 return text
+            # What went through before held nothing that begins a value, so the stream needs no context of it.
             delta, self._held = text, ""
             stream.restart(b"")
         out = stream.feed(delta.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")

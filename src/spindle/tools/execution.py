@@ -24,8 +24,8 @@ from spindle.protocol.events import (
     Msg,
     Warning,
 )
+from spindle.tools.apply_patch import apply_patch_text
 from spindle.tools.command_arguments import PermissionArgs
-from spindle.tools.patching import apply_patch_text
 from spindle.tools.tool import ToolContext
 
 if TYPE_CHECKING:

@@ -227,14 +227,14 @@ class Approvals:
 
     def list_grants(self) -> list[Grant]:
         """What holds for the session, then what was allowed for good."""
-        from spindle.policy.grants import prefix_grant
+        from spindle.policy.grants import prefix_grant  # seldom asked for
 
         saved = [prefix_grant(prefix) for prefix in self.rules.saved()] if self.rules.is_on else []
         return [*self.grants, *saved]
 
     def revoke(self, grant_id: str) -> Grant | None:
         """Takes effect at once: the next command asks again. None when there is no such grant."""
-        from spindle.policy.grants import PrefixScope
+        from spindle.policy.grants import PrefixScope  # seldom asked for
 
         grant = next((grant for grant in self.list_grants() if grant.id == grant_id), None)
         if grant is not None and isinstance(grant.scope, PrefixScope):
