@@ -157,7 +157,7 @@ class _Judge:
         return [*verdicts, *_restricted_inside(argv, parts, rules)]
 
     def _safe(self, argv: Sequence[str], parts: list[list[str]]) -> list[bool]:
-        """Which parts only look. Judged under the policy `untrusted` only: finding each program on the disk takes time."""
+        """Which parts only look. Only the policy `untrusted` wants to know: finding programs on the disk takes time."""
         if self._policy != "untrusted":
             return [False] * len(parts)
         # A name promises nothing where the program, or the shell, lies in a folder of the project.

@@ -54,7 +54,7 @@ class Execution:
         self.cwd = cwd
 
     async def permit(self, args: PermissionArgs, *, tty: bool = False) -> Command:
-        """Get permission; gives the command to start. A refusal is shown to people, unless they refused it themselves."""
+        """Get permission; gives the command to start. A refusal is shown to people, unless it was their own."""
         ctx = self._ctx
         try:
             permit = await ctx.permission.command(
@@ -127,7 +127,7 @@ class Execution:
     def end(
         self, exit_code: int, output: OutputRing, duration_s: float, *, tell: Callable[[Msg], None] | None = None
     ) -> None:
-        """The command is over. `tell` replaces this call's `emit` when a later call is the one that waits for the end."""
+        """The command is over. `tell` replaces this call's `emit` when a later call waits for the end."""
         masker, self._masker = self._masker, None
         if masker is not None and (rest := masker.finish()):
             self._show(rest)
