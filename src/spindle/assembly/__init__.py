@@ -47,7 +47,7 @@ async def open_session(request: SessionRequest) -> Session:
 
 async def _assemble(draft: Draft) -> Session:
     request, config, order = draft.request, draft.request.config, draft.request.order
-    brought = client_tools(draft)
+    brought = [*client_tools(draft), *request.own_tools]
     build_tools = partial(tool_set, config, draft.info, 0 if order is None else order.depth, brought)
     access = model_access(draft)
     _close_to_others(config, draft.warnings)

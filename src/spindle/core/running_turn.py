@@ -201,8 +201,7 @@ class RunningTurn:
 
     def make_context(self, call_id: str, emit: Emit) -> ToolContext:
         """What one call may use, as the settings are at this moment."""
-        session = self.session
-        settings = session.limits.cap(self.settings)
+        session, settings = self.session, self.session.limits.cap(self.settings)
         site = CallSite(
             sub_id=self.submission.id,
             turn_id=self.turn_id,

@@ -5,14 +5,12 @@ The table itself is `command_table.py`. Help pages, completion scripts and docs/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
-from spindle.frontends.options import FLAG, LIST, PICTURES, VALUE, Option, Parsed
+from spindle.frontends.options import FLAG, LIST, PICTURES, VALUE, Option
 from spindle.protocol.settings import APPROVAL_POLICIES, SANDBOX_MODES
-
-Runner = Callable[[Parsed, list[str]], int]
 
 COMMON = (
     Option(("-c", "--config"), LIST, "override one setting; VALUE is TOML, or else a plain string", "KEY=VALUE"),

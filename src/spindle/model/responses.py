@@ -135,13 +135,9 @@ class ResponsesClient:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def get_json(self, path: str, *, timeout_s: float | None = None) -> Any:
-        """`GET {base_url}{path}` with the provider's headers, e.g. "/models". Raises `ModelError`."""
-        return await self._json("GET", path, b"", timeout_s)
-
-    async def post_json(self, path: str, body: bytes, *, timeout_s: float | None = None) -> Any:
+    async def post_json(self, path: str, body: bytes) -> Any:
         """`POST {base_url}{path}` and read a plain JSON answer. Raises `ModelError`."""
-        return await self._json("POST", path, body, timeout_s or self._provider.idle_timeout_s)
+        return await self._json("POST", path, body, self._provider.idle_timeout_s)
 
     # ---- asking --------------------------------------------------------------------------------------
 

@@ -52,7 +52,6 @@ class LiveProcess:
         self.call_id = call_id
         self.command = command
         self.started = started
-        self.last_used = started
         self.ended: float | None = None
         self.unread = OutputRing(secrets=secrets)
         """What was printed since the model last looked."""
@@ -191,7 +190,6 @@ class ProcessTable:
     def find(self, session_id: int) -> LiveProcess | None:
         live = self._live.get(session_id)
         if live is not None:
-            live.last_used = self._clock.monotonic()
             self._live[session_id] = self._live.pop(session_id)  # most recently used stands last
         return live
 
