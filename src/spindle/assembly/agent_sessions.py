@@ -25,7 +25,7 @@ def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
 def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
     """The sub-agents that a session may have; `pool` gives the MCP servers that they share with it."""
     from spindle.features.agents.agent_tree import AgentTree  # with the first sub-agent
-    from spindle.features.agents.subagents import Staff
+    from spindle.features.agents.subagents import Staff  # the same
 
     request, config, order = draft.request, draft.request.config, draft.request.order
     limits = AgentTree(
@@ -53,7 +53,7 @@ def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
 def _agent_request(root: SessionRequest, order: AgentOrder, pool: ServerPool | None) -> SessionRequest:
     """A new thread with the configuration of the session that a person opened, as it was read then."""
     from spindle.config.roles import config_for_agent  # with the first sub-agent
-    from spindle.prompt.bundled import text
+    from spindle.prompt.bundled import text  # the same
 
     return SessionRequest(
         config=config_for_agent(root.config, order.settings, order.role, text("subagent")),

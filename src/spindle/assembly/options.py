@@ -46,7 +46,7 @@ def memory_of(config: Config) -> str | None:
     """The folder of the project's notes, where notes are wanted."""
     if not config.spindle.memory:
         return None
-    from spindle.tools.memory_folder import project_folder
+    from spindle.tools.memory_folder import project_folder  # only where notes are switched on
 
     return project_folder(config.home, find_root(config.cwd, config.project_root_markers) or config.cwd)
 

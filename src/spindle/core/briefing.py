@@ -300,7 +300,7 @@ def _user_message(items: Sequence[dict[str, Any]]) -> UserMessage:
 
 def _today(now: float) -> tuple[str, str]:
     """Date and zone of the machine. Only for those who asked for them: they make the prefix differ from day to day."""
-    import time
+    import time  # only for those who want the date
 
     local = time.localtime(now)
     return time.strftime("%Y-%m-%d", local), os.environ.get("TZ") or local.tm_zone
