@@ -276,7 +276,9 @@ async def test_escalation_is_exactly_one_question_or_a_refusal(start: Start, tmp
     asks = [run(f"touch {target}", f"c{number}", **ESCALATED) for number in range(3)]
     refused = await start(*asks, says("done"), approval="never", sandbox="workspace-write")
     await refused.end_of(refused.begin("go"))
-    assert all(text.startswith("approval policy is Never; reject command") for text in outputs(refused).values())
+    assert all(
+        text.startswith("approval policy is Never; reject command") for text in outputs(refused.inputs[-1]).values()
+    )
     assert questions(refused) == [] and not target.exists()
     asked = await start(*asks, says("done"), approval="on-request", sandbox="workspace-write")
     sub_id = asked.begin("go")
