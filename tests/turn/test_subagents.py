@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from sessions import Driver, Start, of
 from spindle.errors import ToolError
 from spindle.features.agents.agents import Agents
 from spindle.features.agents.subagents import Subagents
@@ -108,7 +109,7 @@ def wait_for_all(call_id: str = "wait", **more: Any) -> Callable[[Request], AnyS
 
 
 @pytest.fixture
-def play(start: Any) -> Any:
+def play(start: Start) -> Any:
     """Opens a session whose model, and that of its sub-agents, is a cast."""
 
     async def open_play(cast: Cast, **how: Any) -> Any:
@@ -120,23 +121,19 @@ def play(start: Any) -> Any:
     return open_play
 
 
-def of(messages: list[Any], kind: type[Any]) -> list[Any]:
-    return [message for message in messages if isinstance(message, kind)]
-
-
-def all_messages(driver: Any) -> list[Any]:
+def all_messages(driver: Driver) -> list[Any]:
     return [event.msg for event in driver.events]
 
 
-def wrapped(driver: Any, tag: str) -> list[CollabAgentEvent]:
+def wrapped(driver: Driver, tag: str) -> list[CollabAgentEvent]:
     return [msg for msg in of(all_messages(driver), CollabAgentEvent) if msg.msg["type"] == tag]
 
 
 # ---- the four tools ----------------------------------------------------------------------------------
 
 
-async def test_the_tools_are_listed_only_where_sub_agents_are_wanted(start: Any) -> None:
-    def names(driver: Any) -> set[str]:
+async def test_the_tools_are_listed_only_where_sub_agents_are_wanted(start: Start) -> None:
+    def names(driver: Driver) -> set[str]:
         return {spec.get("name", "") for spec in driver.session.thread.tools.specs}
 
     team = {"spawn_agent", "send_input", "wait", "close_agent"}
@@ -406,7 +403,7 @@ async def test_an_interrupt_of_the_parent_stops_its_sub_agents(play: Any, worksp
     assert "task thinks" in texts(cast.requests["thinks"][-1])
 
 
-async def test_sub_agents_end_with_the_session(play: Any, start: Any) -> None:
+async def test_sub_agents_end_with_the_session(play: Any, start: Start) -> None:
     cast = Cast(spawn("x"), says("done"), x=[[waits(60), says("never")]])
     driver = await play(cast)
     await driver.turn("go")
