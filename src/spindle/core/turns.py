@@ -147,7 +147,7 @@ class Turns:
         """Load what runs tools, and try the sandbox, while the model thinks. A profile must not run without need."""
         await asyncio.sleep(WARM_AFTER_S)
         from spindle.core.permission import asking, person  # noqa: F401  kept out of the way of the first request
-        from spindle.tools import exec_command  # noqa: F401
+        from spindle.tools import exec_command  # noqa: F401  likewise
 
         if not settings.sandbox.is_full_access:
             await self._session.workbench.sandbox_problem()
