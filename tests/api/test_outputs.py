@@ -8,7 +8,7 @@ from typing import Any, Literal, Optional
 
 import pytest
 
-from api.kit import Chain, Mixed, Model, Named, Node, Place, Plant, Point, Tree
+from api.kit import Chain, Mixed, Model, Named, Node, Place, Plant, Point, Tree, stable_id
 from spindle.api.outputs import output_format
 from spindle.errors import OutputInvalid, SpindleError
 
@@ -44,7 +44,7 @@ ANSWERS: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "answer", "expected"), ANSWERS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("kind", "answer", "expected"), ANSWERS, ids=stable_id)
 def test_an_answer_becomes_an_instance(kind: Any, answer: Any, expected: Any) -> None:
     if kind is Mixed:
         expected = Mixed(Model(name="a"), {"k": Model(name="b")})
@@ -54,7 +54,7 @@ def test_an_answer_becomes_an_instance(kind: Any, answer: Any, expected: Any) ->
     assert read == expected and type(read) is type(expected)
 
 
-@pytest.mark.parametrize("kind", [row[0] for row in ANSWERS], ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize("kind", [row[0] for row in ANSWERS], ids=stable_id)
 def test_what_is_sent_is_a_strict_object(kind: Any) -> None:
     schema = output_format(kind).schema
     assert schema["type"] == "object" and schema["additionalProperties"] is False
@@ -92,7 +92,7 @@ MISFITS: list[tuple[Any, str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "words"), MISFITS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("kind", "text", "words"), MISFITS, ids=stable_id)
 def test_an_answer_that_does_not_fit_is_invalid(kind: Any, text: str | None, words: str) -> None:
     with pytest.raises(OutputInvalid) as caught:
         output_format(kind).read(text)

@@ -39,6 +39,7 @@ from api.kit import (
     Point,
     Renamed,
     Tree,
+    stable_id,
 )
 from spindle.api.annotations import Unsupported, shape_of
 from spindle.api.schema_check import check
@@ -165,7 +166,7 @@ SCHEMAS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "schema"), SCHEMAS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("kind", "schema"), SCHEMAS, ids=stable_id)
 def test_a_type_has_this_schema(kind: Any, schema: dict[str, Any]) -> None:
     assert schema_of(shape_of(kind)) == schema
 
@@ -219,7 +220,7 @@ VALUES: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "expected"), VALUES, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("kind", "value", "expected"), VALUES, ids=stable_id)
 def test_a_value_becomes_an_instance(kind: Any, value: Any, expected: Any) -> None:
     shape = shape_of(kind)
     read = shape.read(restored(value, schema_of(shape)), "$")
@@ -261,7 +262,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "words"), MISFITS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("kind", "value", "words"), MISFITS, ids=stable_id)
 def test_what_does_not_fit_is_told_in_one_line(kind: Any, value: Any, words: str) -> None:
     with pytest.raises(Misfit) as caught:
         shape_of(kind).read(value, "$")
@@ -373,7 +374,7 @@ STRICT_KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", STRICT_KINDS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize("kind", STRICT_KINDS, ids=stable_id)
 def test_strict_means_every_property_required_and_none_beside_them(kind: Any) -> None:
     strict = strict_schema(schema_of(shape_of(kind)))
     for found in objects_in(strict):

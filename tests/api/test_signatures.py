@@ -295,7 +295,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "options", "words"), REFUSED, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("function", "options", "words"), REFUSED, ids=[row[2][:30] for row in REFUSED])
 def test_what_cannot_be_a_tool_is_refused_with_its_name(function: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ToolDefinitionError) as caught:
         read(function, **options)

@@ -172,7 +172,7 @@ class Builder:
             raise Unsupported(f"the type {_name(annotation)} cannot be described to a model")
         if issubclass(origin, enum.Enum):
             return _enumeration(origin)
-        if issubclass(origin, os.PathLike):
+        if hasattr(origin, "__fspath__"):
             kind: Any = os.fspath if inspect.isabstract(origin) else origin
             return PathLeaf(kind, {"type": "string"}, origin.__name__)
         if issubclass(origin, tuple) and hasattr(origin, "_fields"):

@@ -451,7 +451,7 @@ def _as_mapping(value: list[Any]) -> dict[str, Any] | None:
 
 
 def _places(value: list[Any], schema: Schema) -> Iterator[tuple[Any, Any]]:
-    places = schema.get("prefixItems")
+    given = schema.get("prefixItems")
+    places: list[Any] = given if isinstance(given, list) else []
     for number, entry in enumerate(value):
-        is_placed = isinstance(places, list) and number < len(places)
-        yield entry, places[number] if is_placed else schema.get("items")
+        yield entry, places[number] if number < len(places) else schema.get("items")

@@ -50,7 +50,7 @@ async def open_session(request: SessionRequest) -> Session:
 async def _assemble(draft: Draft) -> Session:
     request, config, order = draft.request, draft.request.config, draft.request.order
     of_features: list[Tool] = []
-    of_caller = client_tools(draft)
+    of_caller = [*client_tools(draft), *request.own_tools]
     build_tools = partial(tool_set, config, draft.info, of_features, of_caller)
     access, credential = model_access(draft)
     _close_to_others(config, draft.warnings)

@@ -54,6 +54,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tools that the client answers itself; recorded with the thread."""
     features: tuple[Feature, ...] = ()
     """What else the session can do; after its own features, in this order. Each belongs to one session."""
+    own_tools: list[Any] = []
+    """Ready `Tool`s of the program that opens the session, offered last; not recorded."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None

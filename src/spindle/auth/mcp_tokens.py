@@ -50,12 +50,12 @@ def all_tokens(home: str) -> list[Tokens]:
 
 
 def store_tokens(home: str, tokens: Tokens) -> None:
-    """Keep these in place of what there was for the server."""
+    """Store these tokens in place of any that the server had before."""
     _write(home, [*(other for other in all_tokens(home) if other.server != tokens.server), tokens])
 
 
 def forget_tokens(home: str, server: str) -> bool:
-    """False if there were none."""
+    """Forget the tokens of a server. False if there were none."""
     found = all_tokens(home)
     kept = [tokens for tokens in found if tokens.server != server]
     if len(kept) == len(found):

@@ -26,7 +26,7 @@ SMALL_SHARE = 0.002
 SUMMARY_TOKENS = 1_500
 """About how long a summary is."""
 _GUESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-"""How much longer a thread goes on, in its length so far. Chosen by `bench/context_grid.py`."""
+"""How much longer a thread may go on, as multiples of its length so far. Chosen by `bench/context_grid.py`."""
 
 
 class TradeDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class TradeDecision(msgspec.Struct, frozen=True, kw_only=True):
     saving: float
     """What later requests would cost less, on average over the guesses; negative if a compaction comes too late."""
     carried: float
-    """What the tokens that could go have cost since they could."""
+    """What it has cost to carry along the tokens that could have been cleared."""
     spent: float
     """What the input of this thread has cost in this session, this request included."""
     unedited: float
@@ -111,7 +111,7 @@ class _Case(msgspec.Struct, kw_only=True):
     price: float
     """What it costs without an edit."""
     is_known: bool
-    """How many requests remain is no guess."""
+    """The number of remaining requests was given; it is no guess."""
     unchanged: list[float] = []
     """What lies ahead without an edit, by guess; worked out when first asked for."""
 
@@ -197,12 +197,13 @@ class HybridPolicy:
         )
 
     def note_resumed(self, used: int, input_tokens: int, cached_tokens: int) -> None:
-        """An earlier process made the requests so far: so much of them is in the cache, and this is what they cost."""
+        """An earlier process made the requests so far: the last one held `used` tokens, and this is what all of them
+        cost."""
         self._used = self._unedited_used = used
         self.spent = self.unedited = input_tokens - cached_tokens * (1 - self._share)
 
     def note_compacted(self, used: int) -> None:
-        """The thread was compacted just now, and holds so much."""
+        """The thread was compacted just now, and holds `used` tokens."""
         self.spent += self._compaction_cost(used, self._head)
         if self._compactions_ahead > 0:
             # The books of the unedited thread assumed another size when they did the same.

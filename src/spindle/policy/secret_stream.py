@@ -11,13 +11,14 @@ from spindle.policy.secret_shapes import HELD_MAX, MARKS, Span, find_shapes, ope
 from spindle.policy.secrets import json_forms, mark
 
 PREFIX = 4
-"""So many characters of a known value are looked for. Where less of one stands at the end, more is waited for too."""
+"""How many first characters of a known value are looked for. Where a piece ends in fewer of them, these are held
+back."""
 
 CONTEXT = 64
-"""Bytes already given out that a secret may have begun in; it is then masked from where it can be."""
+"""Bytes already given out in which a secret may have begun; the rest of it can still be masked."""
 
 MIN_CUT_OFF = 8
-"""So much of a known value is masked where output ends in the middle of it."""
+"""The shortest part of a known value that is masked where the output ends inside of the value."""
 
 MIN_ENCODED = 12
 """Shorter values are not looked for in other encodings: too little of them would be left to recognise."""
@@ -141,11 +142,11 @@ class Forms:
         return _in_order(found, known) if found else found
 
     def opens_at(self, data: bytes) -> int:
-        """Where a secret may begin that `data` breaks off in; its length when there is none."""
+        """Where a secret may begin that the end of `data` cuts off; the length of `data` if there is none."""
         return min(opens_at(data) if self.shapes else len(data), self._known_open(data, PREFIX)[0])
 
     def holds_from(self, data: bytes) -> int:
-        """Where a secret may begin of which more is to come: also one of which hardly anything can be seen yet."""
+        """The same while more is to come: then the first few characters of a known value count too."""
         return min(self.opens_at(data), len(data) - self.begun(data))
 
     def cut_off(self, data: bytes) -> tuple[int, str]:

@@ -84,7 +84,7 @@ class Launcher:
         self._tidy()
 
     def let_go(self) -> None:
-        """Take away now what sandboxes of commands needed that are over."""
+        """Take away at once what the sandboxes of finished commands needed."""
         for timer, release in self._lingering.values():
             timer.cancel()
             release()

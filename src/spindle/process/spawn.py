@@ -35,7 +35,7 @@ class SpawnSpec(msgspec.Struct, frozen=True, kw_only=True):
     launch: Launch
     cwd: str
     mark: kill.Mark
-    """By which whatever the command leaves behind can be found."""
+    """Carried by whatever the command leaves behind, so that it can be found."""
     tty: bool = False
     pass_fds: tuple[int, ...] = ()
     output_file: int | None = None
@@ -189,7 +189,7 @@ class Running:
 
     @property
     def is_left_alone(self) -> bool:
-        """It is nobody's command, so the end of the commands is not its end."""
+        """It is not a command of the model, and goes on when those are ended."""
         return self._spec.output_file is not None and not self._spec.launch.is_confined
 
     async def stop(self) -> int:

@@ -27,8 +27,8 @@ _CLEARER = {
     "mapping values are not allowed in this context": "a value that contains `: ` must be quoted",
     "found character that cannot start any token": "tabs cannot indent, and a value cannot start with this character; "
     "use blanks, or quote the value",
-    "did not find expected key": "this does not fit what is before it; a value that begins with a bracket, a brace or "
-    "a quote must be quoted as a whole",
+    "did not find expected key": "this does not fit what is before it; a value that begins with a bracket, brace or "
+    "quote must be quoted as a whole",
     "did not find expected alphabetic or numeric character": "a value that begins with `*` or `&` must be quoted",
 }
 """What the library says, in words that tell what to do."""

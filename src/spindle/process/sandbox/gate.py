@@ -21,7 +21,7 @@ from spindle.process.sandbox import seccomp
 
 WRITE_FILE, REFER = 1 << 1, 1 << 13
 LEAST_ABI = 2
-"""Before, a restricted process could not rename a file into another folder."""
+"""Under earlier versions a restricted process cannot rename a file into another folder."""
 
 _BESIDE_ROOTS = ("/dev", "/dev/mqueue", "/proc", *(f"/proc/self/fd/{number}" for number in range(3)))
 """What can be written in every mode: devices and processes of the sandbox's own, and the streams it was given."""

@@ -299,8 +299,8 @@ def _first_missing(path: str, roots: Sequence[str]) -> str:
 
 
 def _require_entrance(roots: Sequence[str]) -> None:
-    """A command may take the rights to its own folders away, and give them back in the next one: what is protected
-    would meanwhile not be seen."""
+    """A command may close its own folder, and a later one may open it again. What is protected there could not be seen
+    in between."""
     for root in roots:
         if not os.access(root, os.X_OK) and os.stat(root).st_uid == os.getuid():
             raise SandboxUnavailable(

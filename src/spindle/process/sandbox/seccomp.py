@@ -35,7 +35,8 @@ _NEW_TIME = 0x80
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI types into a terminal, TIOCLINUX pastes into one."""
 _LEASES = (1024, 1040)
-"""F_SETLEASE and F_SETDELEG: whoever may read a file can make others wait who want to write it, the agent too."""
+"""F_SETLEASE and F_SETDELEG: whoever may read a file could make others wait who want to write it, the agent among
+them."""
 _PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
 """Linux, 32-bit Linux, and without address randomisation; and the question which one it is."""
 
@@ -343,7 +344,7 @@ def _socket_rule(families: Sequence[int]) -> list[bytes]:
 
 
 def _on_unix_datagrams(action: int) -> list[bytes]:
-    """For Unix sockets that can be sent from without being connected; the kernel makes a raw one such a one."""
+    """For Unix sockets that can send without being connected; the kernel treats a raw one as a datagram socket."""
     return [
         _load_argument(0),
         _jump(_EQUAL, _AF_UNIX, 0, 5),

@@ -34,7 +34,7 @@ from spindle.process.sandbox.seccomp import Watched
 
 _RECEIVE, _ANSWER, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
 _ON_ONE_PROCESSOR = 1
-"""Who asks sleeps until the answer is there, so waking another processor up is a waste of time. Since Linux 6.6."""
+"""The caller sleeps until it is answered, so another processor need not be woken for either of us. Since Linux 6.6."""
 _QUESTION = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
 _GO_ON = 1
@@ -94,7 +94,7 @@ class SocketWatch:
         self._add_thread()
 
     def set_rules(self, leader: int, rules: SocketRules) -> None:
-        """What the command may connect to whose first process is `leader`."""
+        """Say what the command whose first process is `leader` may connect to."""
         # The process has been running for a moment already: its number is known only after it was started. Calls that
         # come before this line wait in `_leader_of`.
         self._rules[leader] = rules
@@ -151,7 +151,7 @@ class SocketWatch:
                 self._idle += 1
 
     def _is_setting_up(self, caller: Caller) -> bool:
-        """Let a launcher go on: it asks for the name of the loopback interface, and sends two letters to set it up."""
+        """Let a launcher go on: it asks for the name of the loopback interface, and sends two messages to set it up."""
         calls = self._calls
         try:
             # A confined program has one filter more than a launcher, and can take none off, so it never looks like one.
@@ -201,7 +201,8 @@ class SocketWatch:
             fcntl.ioctl(self._listener, _ANSWER, reply)
 
     def _result(self, caller: Caller) -> int | None:
-        """The result of the call, made in the caller's name; negative = an error. None: it was let go on itself."""
+        """The result of the call, made in the caller's name; negative = an error. None: the caller was let go on by
+        itself."""
         calls = self._calls
         if caller.number == calls.connect:
             return self._connect(caller)
@@ -261,7 +262,7 @@ class SocketWatch:
         raise OSError(errno.EAGAIN, "another thread is sending")
 
     def _is_on_its_way(self, tid: int, begun: int | None) -> bool:
-        """May a thread that was let go on still be before the moment when it looks its socket up?"""
+        """Whether a thread that was let go on may not have looked its socket up yet."""
         try:
             with open(f"/proc/{tid}/syscall", "rb") as file:
                 call = file.read().split(b" ", 1)[0].strip()
