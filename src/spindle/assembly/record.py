@@ -60,6 +60,14 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             warnings=warnings,
         )
 
+    def __enter__(self) -> Draft:
+        return self
+
+    def __exit__(self, kind: object, error: object, where: object) -> None:
+        """Without a session nobody could open the thread while this process lives: let go of its record."""
+        if error is not None:
+            self.history.close()
+
 
 def _open_history(request: SessionRequest, store: ThreadStore) -> tuple[History, str, list[str]]:
     """The history to go on with, its thread id, and what to say about it."""

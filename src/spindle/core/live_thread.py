@@ -137,7 +137,8 @@ class LiveThread:
         self._estimated: tuple[tuple[int, int], int, int] = ((-1, -1), 0, 0)
         self._fold = VisibleFold()
         self.cache = CacheWatch(clock)
-        self._asked: Request | None = None
+        self.asked: Request | None = None
+        """The request whose answer is awaited, until it is booked."""
         self.use_model(model)
 
     def use_model(self, slug: str) -> None:
@@ -201,12 +202,8 @@ class LiveThread:
         # To the provider's cache a fresh start is a compaction like any other.
         self.cache.declare("compaction" if cause == "start_over" else cause)
 
-    def next_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
-        """The request that continues the thread."""
-        self._asked = self.build_request(settings, output_schema)
-        return self._asked
-
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
+        """The request that continues the thread."""
         return build_request(
             input=self._fold.update(self.history.entries, self.history.generation),
             instructions=self.instructions,
@@ -288,10 +285,10 @@ class LiveThread:
         self, usage: TokenUsage, counts_cached: bool, emit: Callable[[Msg], None]
     ) -> dict[str, Any] | None:
         """Compare what the provider had in its cache with what it could have had."""
-        if self._asked is None:
+        if self.asked is None:
             return None
-        entry = self.cache.note(self._asked, usage, counts_cached=counts_cached)
-        self._asked = None
+        entry = self.cache.note(self.asked, usage, counts_cached=counts_cached)
+        self.asked = None
         if entry is None:
             return None
         if entry.lost_tokens and entry.cause is not None:
