@@ -73,7 +73,7 @@ async def test_a_resumed_thread_begins_where_it_started_over(start: Start) -> No
     assert again.inputs[-1][: len(before)] == before
 
 
-async def test_a_small_window_bounds_what_is_kept(start: Any) -> None:
+async def test_a_small_window_bounds_what_is_kept(start: Start) -> None:
     driver = await start(config={"model_context_window": 4_000, "spindle": {"compact_keep": ["K" * 8_000]}})
     await driver.turn("ONE", says("FIRST"))
     await driver.end_of(driver.submit(StartOver()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spindle.assembly.draft import Draft
+from spindle.assembly.record import Draft
 from spindle.config.seen import changes_since_last_run
 from spindle.core.feature import Feature
 
