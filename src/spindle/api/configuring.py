@@ -11,7 +11,7 @@ import msgspec
 from spindle.api.options import ThreadOptions
 from spindle.config.keys import KEYS
 from spindle.config.kinds import Layer, check_layer, dotted
-from spindle.config.load import load_config
+from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
 from spindle.config.sources import merge, overrides_layer, resolve_home
 from spindle.errors import ConfigError, SpindleError, UsageError
@@ -48,8 +48,10 @@ def load(options: ClientOptions, home: str, thread: ThreadOptions) -> Config:
     asks = thread.on_approval is not None
     env = {**os.environ, "CODEX_HOME": home} if options.home is not None else os.environ
 
+    how = LoadOptions(headless=not asks)
+
     def read(flags: dict[str, Any]) -> Config:
-        return load_config(cwd=cwd, env=env, config=values, flags=flags, profile=options.profile, headless=not asks)
+        return load_config(cwd=cwd, env=env, config=values, flags=flags, profile=options.profile, options=how)
 
     flags = _flags(thread)
     if (provider := flags.pop("model_provider", None)) is not None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import codecs
 from typing import Any, Literal
 
+import msgspec
+
 from spindle.api.shown import Item, Shown, TurnError, Usage, shown_item
 from spindle.api.thread_items import ThreadItems
 from spindle.errors import kind_of
 from spindle.protocol import events as v1
-from spindle.protocol.events import Msg, msg_to_wire
+from spindle.protocol.events import Msg
 
 
 class Event(Shown, frozen=True, kw_only=True):
@@ -184,7 +186,7 @@ class EventTranslator:
 
     def events(self, msg: Msg, usage: Usage) -> list[Event]:
         """What one message says; `usage` is what the turn has cost so far."""
-        here: dict[str, Any] = {**self._ids, "raw": msg_to_wire(msg)}
+        here: dict[str, Any] = {**self._ids, "raw": msgspec.to_builtins(msg)}
         found: list[Event] = []
         for step, item in self._items.steps(msg):
             if step == "item.completed" and item["type"] in ("agent_message", "plan"):

@@ -29,7 +29,6 @@ from spindle.protocol.events import (
     TaskStarted,
     TurnAborted,
     TurnDiff,
-    UnknownMsg,
     Warning,
 )
 from spindle.protocol.ops import Interrupt, Op, UserInput, UserTurn
@@ -96,6 +95,11 @@ class TurnRun:
         self._timeout_s = 0.0
         self.on_end: Callable[[TurnRun], None] = lambda run: None
 
+    @property
+    def is_failed(self) -> bool:
+        """Did it fail in a way that its last event says?"""
+        return isinstance(self.error, TurnFailed) and not isinstance(self.error, TurnTimeout)
+
     # ---- driving it ----------------------------------------------------------------------------
 
     def begin(
@@ -125,7 +129,7 @@ class TurnRun:
     def _time_out(self) -> None:
         self.abort(TurnTimeout(f"the turn took longer than {self._timeout_s:g} seconds and was interrupted"))
 
-    def note(self, msg: UnknownMsg) -> None:
+    def note(self, msg: Msg) -> None:
         """Show readers something that is no event of the session."""
         if self.reader is not None:
             self.reader.push(Event(self.id, msg))

@@ -54,16 +54,16 @@ def client_tools(request: SessionRequest, meta: Mapping[str, Any], warnings: lis
     """The tools that a client brings along, or brought along when the thread was started."""
     specs = request.dynamic_tools or meta.get("dynamic_tools")
     if not specs:
-        return []
+        return [*request.tools]
     from spindle.tools.dynamic import dynamic_tools  # few clients have any
 
     try:
-        return [*dynamic_tools(specs)]
+        return [*dynamic_tools(specs), *request.tools]
     except ConfigError as error:
         if request.dynamic_tools:
             raise
         warnings.append(f"the thread goes on without the tools it was started with: {error}")
-        return []
+        return [*request.tools]
 
 
 def tool_set(
