@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spindle.core.feature import Feature
     from spindle.features.agents.subagents import AgentOrder
     from spindle.mcp.pool import ServerPool
+    from spindle.protocol.hook_records import Hook
 
 
 class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +58,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What else the session can do; after its own features, in this order. Each belongs to one session."""
     tools: Sequence[Tool] = ()
     """Tools that the embedding program brings along; not recorded."""
+    hooks: tuple[Hook, ...] = ()
+    """Functions of the caller's, asked before configured hooks of the same event; sub-agents have them too."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None
