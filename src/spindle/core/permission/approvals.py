@@ -65,6 +65,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The beginning to be allowed for good, where the answer names one."""
     content: dict[str, Any] | None = None
     """The form that a server wanted filled in."""
+    reason: str | None = None
+    """Why not, where somebody says so; the model reads it."""
 
     @property
     def is_yes(self) -> bool:
@@ -72,15 +74,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, decision: Any) -> Answer:
-        """A word, or an object whose one key is the word."""
-        details = None
+        """A word, or an object whose one key is the word: `{"denied": {"reason": "…"}}`."""
+        details: Any = None
         if isinstance(decision, dict):
             decision, details = next(iter(decision.items()), (None, None))
         word = _WORDS.get(decision, decision) if isinstance(decision, str) else "denied"
-        prefix = details.get("proposed_execpolicy_amendment") if isinstance(details, dict) else None
+        details = details if isinstance(details, dict) else {}
+        prefix, reason = details.get("proposed_execpolicy_amendment"), details.get("reason")
         if not isinstance(prefix, list) or not all(isinstance(part, str) for part in prefix):
             prefix = ()
-        return cls(word=word, prefix=tuple(prefix) or None)
+        reason = reason.strip() if isinstance(reason, str) else ""
+        return cls(word=word, prefix=tuple(prefix) or None, reason=reason or None)
 
 
 def reading(op: Op) -> tuple[str, str, Any, dict[str, Any] | None]:
@@ -119,6 +123,11 @@ class Question:
     @property
     def is_refused(self) -> bool:
         return self.answer.done() and (self.answer.cancelled() or not self.answer.result().is_yes)
+
+    @property
+    def reason(self) -> str | None:
+        """What was said with a no."""
+        return self.answer.result().reason if self.answer.done() and not self.answer.cancelled() else None
 
 
 class Approvals:

@@ -84,10 +84,10 @@ class CallPermission:
                 break
             await asyncio.wait([other.closed])
             if other.key == question.key and other.is_refused:
-                raise Rejected(matter.refusal, by_user=True)
+                raise _rejected(matter, other.reason)
         answer = await self._ask_person(question, matter, ask)
         if not answer.is_yes:
-            raise Rejected(matter.refusal, by_user=True)
+            raise _rejected(matter, answer.reason)
         return matter.permit(ask, answer)
 
     async def _is_given(self, key: object, reason: str | None) -> bool:
@@ -109,3 +109,8 @@ class CallPermission:
             # The model must not be asked again before the interrupt has found this turn.
             await asyncio.sleep(_INTERRUPT_S)
         return answer
+
+
+def _rejected(matter: Matter, reason: str | None) -> Rejected:
+    """A person's no, with the reason they gave."""
+    return Rejected(f"{matter.refusal}: {reason}" if reason else matter.refusal, by_user=True)
