@@ -53,15 +53,20 @@ async def test_a_patch_is_asked_about_again_unless_its_files_were_granted_for_th
     assert (asked, (workspace / "n.txt").read_text()) == (questions, "y\n")
 
 
-async def test_a_no_is_told_to_the_model_and_the_turn_goes_on(start: Any, workspace: Path) -> None:
+@pytest.mark.parametrize(
+    ("decision", "told"), [("denied", ""), ({"denied": {"reason": "not on a Monday"}}, ": not on a Monday")]
+)
+async def test_a_no_is_told_to_the_model_and_the_turn_goes_on(
+    start: Any, workspace: Path, decision: object, told: str
+) -> None:
     driver = await start(run("c1"), says("understood"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)
-    driver.submit(ExecApproval(id=sub_id, decision="denied"))
+    driver.submit(ExecApproval(id=sub_id, decision=decision))
     msgs = await driver.end_of(sub_id)
     assert msgs[-1] == TaskComplete(turn_id=sub_id, last_agent_message="understood", response_id="resp-2")
     assert not [msg for msg in msgs if isinstance(msg, ExecCommandBegin)] and not (workspace / "log").exists()
-    assert driver.inputs[1][-1]["output"] == "exec command rejected by user"
+    assert driver.inputs[1][-1]["output"] == f"exec command rejected by user{told}"
 
 
 async def test_an_abort_is_a_no_that_ends_the_turn(start: Any, workspace: Path) -> None:
