@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -73,7 +72,7 @@ class Driver:
     @property
     def inputs(self) -> list[list[Item]]:
         """What each request so far had as its input."""
-        return [[json.loads(item) for item in request.input] for request in self.model.requests]
+        return [request.input for request in self.model.requests]
 
     async def close(self) -> None:
         self.submit(Shutdown())

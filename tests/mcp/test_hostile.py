@@ -67,7 +67,7 @@ async def test_nothing_in_a_description_is_hidden_from_people(start: Start) -> N
     tool = {"name": "add", "description": hidden, "inputSchema": schema}
     driver = await start(says("done"), config=servers(tiny=stub({"tools": [tool]})))
     await driver.turn("hello")
-    [spec] = [t for t in json.loads(driver.model.requests[0].tools) if t.get("name") == "mcp__tiny__add"]
+    [spec] = [t for t in driver.model.requests[0].tools if t.get("name") == "mcp__tiny__add"]
     for text in (spec["description"], spec["parameters"]["properties"]["n"]["description"]):
         assert not set("\u202e\U000e0041\u200b\x1b") & set(text) and "\\u{202E}" in text
 

@@ -139,7 +139,7 @@ async def test_an_ended_session_is_begun_anew_with_the_next_call(start: Start, r
     await driver.turn("again", CALL, calls("mcp__web__a", {"text": "again"}, "c2"), says("two"))
     assert outputs(driver.inputs[-1])["c1"] == 'err: "the server has ended the session"'
     assert outputs(driver.inputs[-1])["c2"].endswith("said again")
-    assert len({request.tools for request in driver.model.requests}) == 1
+    assert len({request.raw.tools for request in driver.model.requests}) == 1
 
 
 async def test_what_the_server_says_by_itself_is_heard(start: Start, remote: HttpStub) -> None:

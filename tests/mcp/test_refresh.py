@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from mcp.kit import of_servers, servers, stub
@@ -24,7 +23,7 @@ async def test_a_changed_list_is_told_and_recorded_and_taken_over_only_by_a_refr
     await driver.turn("hello")
     [told] = warnings(driver)
     assert told.startswith("MCP server tiny has other tools by now; this conversation keeps those it began with")
-    assert len({request.tools for request in driver.model.requests}) == 1
+    assert len({request.raw.tools for request in driver.model.requests}) == 1
     recorded = [record.payload for record in driver.session.thread.history.records if record.kind == "spindle_mcp"]
     assert recorded == [{"server": "tiny", "event": "list_changed"}]
 
@@ -98,6 +97,6 @@ async def test_a_server_that_comes_back_with_other_descriptions_is_told_of_and_n
     assert outputs(driver.inputs[-1])["c2"].endswith("b:{}")
     [told] = warnings(driver)
     assert told.startswith("MCP server tiny has other tools by now")
-    assert len({request.tools for request in driver.model.requests}) == 1
-    [tool] = [t for t in json.loads(driver.model.requests[-1].tools) if t.get("name") == "mcp__tiny__b"]
+    assert len({request.raw.tools for request in driver.model.requests}) == 1
+    [tool] = [t for t in driver.model.requests[-1].tools if t.get("name") == "mcp__tiny__b"]
     assert tool["description"] == "does b"

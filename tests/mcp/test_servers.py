@@ -35,7 +35,7 @@ async def test_the_first_request_has_the_tools_of_all_servers_in_one_order(start
     driver = await start(says("hi"), config=both)
     await driver.turn("hello")
     assert of_servers(driver.model.requests[0]) == ["mcp__abc__x", "mcp__abc__y", "mcp__zoo__a", "mcp__zoo__b"]
-    tool = next(t for t in json.loads(driver.model.requests[0].tools) if t.get("name") == "mcp__zoo__a")
+    tool = next(t for t in driver.model.requests[0].tools if t.get("name") == "mcp__zoo__a")
     assert tool == {
         "type": "function",
         "name": "mcp__zoo__a",
@@ -180,7 +180,7 @@ async def test_what_a_server_tells_of_its_keys_is_neither_kept_nor_shown(
     await driver.close()
     assert end.result["Ok"]["content"][0]["text"] == "got [secret: GitHub token]"
     assert end.result["Ok"]["structuredContent"] == {"k": "[secret: GitHub token]"}
-    [described] = [tool for tool in json.loads(driver.model.requests[0].tools) if tool.get("name") == "mcp__tiny__a"]
+    [described] = [tool for tool in driver.model.requests[0].tools if tool.get("name") == "mcp__tiny__a"]
     assert described["description"] == "does a for [secret: MY_TOKEN]"
     [log] = tmp_path.rglob("mcp-tiny.log")
     assert log.read_text() == "with [secret: MY_TOKEN] and [secret: GitHub token]\nat the end [secret: MY_TOKEN]"
@@ -311,7 +311,7 @@ async def test_a_server_that_dies_is_restarted_once_and_no_call_runs_twice(start
     assert "restarted once already" in told["c2"] and "restarted once already" in told["c3"]
     methods = [message.get("method") for message in received(log)]
     assert methods.count("initialize") == 2 and methods.count("tools/call") == 2
-    assert len({request.tools for request in driver.model.requests}) == 1
+    assert len({request.raw.tools for request in driver.model.requests}) == 1
 
 
 async def test_ping_and_log_messages_are_taken(start: Start, tmp_path: Path) -> None:

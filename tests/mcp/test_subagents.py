@@ -20,7 +20,7 @@ TASK = "the sub-task"
 
 
 def is_of_agent(request: Any) -> bool:
-    return TASK in (texts := b"".join(request.input).decode()) and "spawn_agent" not in texts
+    return TASK in (texts := b"".join(request.raw.input).decode()) and "spawn_agent" not in texts
 
 
 def play(driver: Driver, *, role: str | None = None, tool: str = "mcp__tiny__a") -> list[Any]:
@@ -28,7 +28,7 @@ def play(driver: Driver, *, role: str | None = None, tool: str = "mcp__tiny__a")
     of_agent: list[Any] = []
 
     def step(request: Any) -> Any:
-        items = [json.loads(item) for item in request.input]
+        items = request.input
         done = {item["call_id"]: item["output"] for item in items if item["type"] == "function_call_output"}
         if is_of_agent(request):
             of_agent.append(request)
@@ -46,7 +46,7 @@ def play(driver: Driver, *, role: str | None = None, tool: str = "mcp__tiny__a")
 
 
 def told_agent(of_agent: list[Any]) -> str:
-    items = [json.loads(item) for item in of_agent[-1].input]
+    items = of_agent[-1].input
     return next(item["output"] for item in items if item["type"] == "function_call_output")
 
 
@@ -121,7 +121,7 @@ async def test_a_refresh_under_a_sub_agent_at_work_costs_it_its_calls_and_nothin
     of_agent: list[Any] = []
 
     def step(request: Any) -> Any:
-        items = [json.loads(item) for item in request.input]
+        items = request.input
         done = {item["call_id"]: item["output"] for item in items if item["type"] == "function_call_output"}
         if is_of_agent(request):
             of_agent.append(done)

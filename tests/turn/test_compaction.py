@@ -174,7 +174,7 @@ async def test_the_prompt_can_be_replaced(start: Start) -> None:
 async def test_tools_stay_in_the_request_where_the_provider_takes_that(keeps: bool, start: Start) -> None:
     driver = await start(config={**LOCAL, "spindle": {"compact_keep_tools": keeps}})
     await driver.turn("P", runs("c1", FULL), says("S"), says("done"))
-    normal, summary, after = driver.model.requests
+    normal, summary, after = (asked.raw for asked in driver.model.requests)
     assert (summary.tools == normal.tools, summary.tool_choice) == ((True, "none") if keeps else (False, "auto"))
     assert not summary.parallel_tool_calls
     assert (after.tools, after.tool_choice) == (normal.tools, "auto")
@@ -355,7 +355,7 @@ async def test_a_summary_is_asked_for_with_what_fits_beside_the_base_text(start:
     calls_ = [runs(f"c{n}", usage, lines) for n in range(5)]
     await driver.turn("P", calls_, says("SUMMARY"), says("done"))
     asked = driver.model.requests[1]
-    assert sum(map(len, (asked.instructions, *asked.input))) / 4 <= 9_500
+    assert sum(map(len, (asked.raw.instructions, *asked.raw.input))) / 4 <= 9_500
 
 
 @pytest.mark.parametrize(("window", "kept"), [(None, 80_000), (16_000, 15_200)])

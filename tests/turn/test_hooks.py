@@ -186,7 +186,7 @@ async def test_a_command_that_outlives_its_call_is_reported_when_it_is_over(star
     hooks.add("PostToolUse", "")
 
     def wait_for_it(request: Any) -> Any:
-        output = json.loads(request.input[-1])["output"]
+        output = request.input[-1]["output"]
         session = int(output.split("session ID ")[1].split("\n")[0])
         return calls("write_stdin", {"session_id": session, "yield_time_ms": 20_000}, "c2")
 

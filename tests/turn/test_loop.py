@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 
 from sessions import Start, only, outputs, run
@@ -54,7 +53,7 @@ async def test_every_input_begins_with_the_one_before(start: Start) -> None:
     driver = await start()
     await driver.turn("one", [thinks("hm"), says("step"), run("echo 1", "a")], run("false", "b"), says("first"))
     await driver.turn("two", says("second"))
-    requests = driver.model.requests
+    requests = [asked.raw for asked in driver.model.requests]
     for before, after in itertools.pairwise(requests):
         assert after.input[: len(before.input)] == before.input
         assert (after.tools, after.instructions) == (before.tools, before.instructions)
@@ -260,6 +259,6 @@ async def test_web_search_is_live_under_full_access_and_cached_otherwise(start: 
     for sandbox, live in (("danger-full-access", True), ("read-only", False)):
         driver = await start(sandbox=sandbox)
         await driver.turn("hi", says("x"))
-        tools = json.loads(driver.model.requests[0].tools)
+        tools = driver.model.requests[0].tools
         (search,) = [tool for tool in tools if tool["type"] == "web_search"]
         assert search["external_web_access"] is live

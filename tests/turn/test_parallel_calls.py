@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +51,13 @@ async def test_the_prompt_has_the_order_of_the_calls_whoever_ends_first_also_aft
 ) -> None:
     driver = await start()
     await driver.turn("go", [shell(SLOW, "a"), shell(FAST, "b")], says("ok"))
-    sent = driver.model.requests[-1].input
+    sent = driver.model.requests[-1].raw.input
     assert outputs(driver.inputs[-1]) == [("a", "slow"), ("b", "fast")]
     await driver.close()
     for request in ({"thread": driver.session.thread_id}, {"thread": driver.session.thread_id, "fork": True}):
         again = await start(**request)
         await again.turn("on", says("ok"))
-        assert again.model.requests[0].input[: len(sent)] == sent
+        assert again.model.requests[0].raw.input[: len(sent)] == sent
         await again.close()
 
 
@@ -89,7 +88,7 @@ async def test_a_session_that_ends_while_a_call_waits_for_it_is_shown_as_over_wi
     session: list[int] = []
 
     def look(request: Any) -> Any:
-        text = json.loads(request.input[-1])["output"]
+        text = request.input[-1]["output"]
         session.append(int(text.split("session ID ")[1].split()[0]))
         (workspace / "go").touch()
         return calls("write_stdin", {"session_id": session[0], "yield_time_ms": 30_000}, "b")

@@ -166,7 +166,7 @@ async def test_a_tool_of_the_client_is_answered_by_the_client(start: Start, spec
     await driver.end_of(sub_id)
     (output,) = [item["output"] for item in driver.inputs[-1] if item.get("call_id") == "c1" and "output" in item]
     assert output == "one\ntwo"
-    listed = [tool.get("name") for tool in json.loads(driver.model.requests[0].tools)]
+    listed = [tool.get("name") for tool in driver.model.requests[0].tools]
     assert listed[-1] == name
 
 

@@ -18,14 +18,14 @@ async def recorded(start: Start, **options: Any) -> tuple[str, Any]:
     driver = await start(**options)
     await driver.turn("P1", [thinks("hm"), calls("exec_command", {"cmd": "echo 1"}, "c1")], says("first"))
     await driver.close()
-    return driver.session.thread_id, driver.model.requests[-1]
+    return driver.session.thread_id, driver.model.requests[-1].raw
 
 
 async def test_a_resumed_thread_sends_the_old_input_byte_for_byte(start: Start) -> None:
     thread_id, before = await recorded(start)
     driver = await start(thread=thread_id)
     await driver.turn("P2", says("second"))
-    (after,) = driver.model.requests
+    (after,) = (asked.raw for asked in driver.model.requests)
     assert after.input[: len(before.input)] == before.input
     assert texts(driver.inputs[0][len(before.input) :]) == ["first", "P2"]
     assert (after.tools, after.instructions, after.prompt_cache_key) == (
@@ -70,7 +70,7 @@ async def test_a_fork_has_its_own_id_and_the_same_history(start: Start) -> None:
     thread_id, before = await recorded(start)
     driver = await start(thread=thread_id, fork=True)
     await driver.turn("P2", says("branch"))
-    (after,) = driver.model.requests
+    (after,) = (asked.raw for asked in driver.model.requests)
     assert after.input[: len(before.input)] == before.input
     assert after.prompt_cache_key == driver.session.thread_id != thread_id
     original = await start(thread=thread_id)

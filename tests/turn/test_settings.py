@@ -82,7 +82,7 @@ async def test_another_model_keeps_the_base_text_and_the_tools(start: Start) -> 
     driver = await start()
     await driver.turn("P1", says("one"))
     await driver.turn("P2", says("two"), model="gpt-5.1")
-    first, second = driver.model.requests
+    first, second = (asked.raw for asked in driver.model.requests)
     assert (second.model, second.instructions, second.tools) == ("gpt-5.1", first.instructions, first.tools)
     assert [item["role"] for item in new_items(driver)] == ["assistant", "developer", "user"]
     assert texts(new_items(driver))[1].startswith("<model_switch>")
@@ -160,7 +160,7 @@ async def test_the_schema_of_one_turn_does_not_stay(start: Start) -> None:
     schema = {"type": "object", "properties": {}, "additionalProperties": False}
     await driver.turn("P1", says("{}"), final_output_json_schema=schema)
     await driver.turn("P2", says("x"))
-    first, second = driver.model.requests
+    first, second = (asked.raw for asked in driver.model.requests)
     assert first.text == {
         "format": {"type": "json_schema", "strict": True, "schema": schema, "name": "codex_output_schema"}
     }
