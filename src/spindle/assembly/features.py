@@ -75,7 +75,7 @@ def _plan() -> Feature:
 
 
 class _ServersOf:
-    """The MCP servers of one session. Without any, they are there from the first op about them on."""
+    """The MCP servers of one session. A session without any gets this with the first op about them."""
 
     def __init__(self, draft: Draft, secrets: Secrets, build_tools: Callable[..., ToolSet]) -> None:
         self._draft = draft

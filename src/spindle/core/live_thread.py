@@ -234,7 +234,7 @@ class LiveThread:
         return self.fixed_tokens + self._estimate_from(0)
 
     def _estimate_from(self, start: int) -> int:
-        """What the entries from there on cost. Each is looked at once: a server may never count any."""
+        """What the entries from `start` to the end cost. Each is looked at once: a server may never count any."""
         entries, key = self.history.entries, (self.history.generation, start)
         reach, tokens = self._estimated[1:] if self._estimated[0] == key else (start, 0)
         tokens += sum(estimate_tokens(entry.raw) for entry in entries[reach:])
@@ -275,7 +275,7 @@ class LiveThread:
         self.report_usage(emit)
 
     def note_edited(self, tokens: int) -> None:
-        """Parts of the thread were cleared: what is left costs about so much."""
+        """Parts of the thread were cleared: what is left costs about this many tokens."""
         self.last_usage = msgspec.structs.replace(self.last_usage, total_tokens=max(1, tokens))
         self._counted = msgspec.structs.replace(
             self._counted, generation=self.history.generation, items=len(self.history.entries)

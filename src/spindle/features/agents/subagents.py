@@ -327,7 +327,8 @@ class Subagents:
     def _report_usage(self) -> None:
         """Tell what the session has cost by now.
 
-        While a turn runs, its next response records that: in the record a count ends a request, and this is none.
+        While a turn runs, its next response records that: in the record a count marks the end of a request, and here
+        none has ended.
         """
         thread = self._thread
         if self._session.is_running:
