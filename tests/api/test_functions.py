@@ -19,13 +19,16 @@ from api.kit import Colour, Model, Plant, Point
 from spindle.api import functions, tool_results
 from spindle.api.functions import BUILT_IN, PythonTool, ToolContext, python_tools, tool
 from spindle.api.tool_results import Image
+from spindle.core.feature import Feature
 from spindle.errors import Rejected, ToolDefinitionError, ToolError
+from spindle.frontends.app_server.translate import Translator
+from spindle.frontends.transcript import Look, Transcript
 from spindle.model.scripted import calls, says
-from spindle.protocol.events import TurnAborted, Warning
+from spindle.protocol.events import Event, TaskStarted, TurnAborted, Warning
 from spindle.protocol.ops import Interrupt, ResolveElicitation
 from spindle.protocol.python_tools import PythonToolCallBegin, PythonToolCallEnd, PythonToolCallProgress
 from spindle.protocol.tool_servers import ElicitationRequest
-from spindle.tools.router import build_tools
+from spindle.tools.router import JIT_TOOLS, ToolChoice, build_tools
 from tools.bench import Bench
 from turn.conftest import Driver, Opener, tags
 
@@ -33,6 +36,20 @@ PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
     "0000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
 )
+
+
+class Brings(Feature):
+    """Brings functions into a session."""
+
+    def __init__(self, tools: list[PythonTool]) -> None:
+        self._tools = tools
+
+    def tools(self) -> list[PythonTool]:
+        return self._tools
+
+
+def bringing(functions: list[Callable[..., Any]], **options: Any) -> tuple[Feature]:
+    return (Brings(python_tools(functions, **options)),)
 
 
 def outputs(driver: Driver) -> dict[str, Any]:
@@ -166,7 +183,7 @@ def test_an_option_that_cannot_be_is_refused_when_the_function_is_marked(options
 
 
 def test_every_tool_that_a_model_may_get_by_default_has_a_name_that_is_kept_for_it() -> None:
-    offered = build_tools(patch_type="freeform", jit_tools=("grep_files", "read_file", "list_dir")).specs
+    offered = build_tools(ToolChoice(patch_type="freeform", jit_tools=JIT_TOOLS)).specs
     names = {spec.get("name", spec["type"]) for spec in offered}
     assert names <= BUILT_IN, names - BUILT_IN
 
@@ -192,7 +209,7 @@ async def test_functions_are_offered_last_in_their_order_and_their_calls_are_ans
         calls("lookup", {"ticket": 7, "fields": ["a"]}, "c1"),
         calls("shout", {"text": "hey"}, "c2"),
         says("done"),
-        own_tools=python_tools([lookup, shout]),
+        features=bringing([lookup, shout]),
     )
     msgs = await driver.turn("go")
     lists = [request.tools for request in driver.model.requests]
@@ -228,7 +245,7 @@ async def test_what_goes_wrong_is_told_to_the_model_and_the_turn_goes_on(
             calls("boom", {}, "c4"),
         ],
         says("recovered"),
-        own_tools=python_tools([boom, told]),
+        features=bringing([boom, told]),
     )
     with caplog.at_level(logging.DEBUG, "spindle.tools"):
         msgs = await driver.turn("go")
@@ -246,7 +263,7 @@ async def test_what_goes_wrong_is_told_to_the_model_and_the_turn_goes_on(
 
 
 async def test_a_call_of_a_function_that_is_not_there_after_resume_is_answered_with_an_error(start: Opener) -> None:
-    first = await start(calls("lookup", {"ticket": 1}, "c1"), says("ok"), own_tools=python_tools([lookup]))
+    first = await start(calls("lookup", {"ticket": 1}, "c1"), says("ok"), features=bringing([lookup]))
     await first.turn("go")
     await first.close()
     again = await start(calls("lookup", {"ticket": 2}, "c2"), says("ok"), thread=first.session.thread_id)
@@ -269,7 +286,7 @@ async def test_a_function_with_approval_asks_first(start: Opener) -> None:
         calls("wipe", {"what": "c"}, "c3"),
         says("end"),
         approval="on-request",
-        own_tools=python_tools([wipe]),
+        features=bringing([wipe]),
     )
     turn = driver.begin("go")
     for call_id, decision in (("c1", "denied"), ("c2", "approved_for_session")):
@@ -293,7 +310,7 @@ async def test_where_nobody_can_be_asked_a_function_with_approval_is_refused(sta
     driver = await start(
         [calls("wipe", {"what": "a"}, "c1"), calls("wipe", {"what": "a", "force": False}, "c2")],
         says("end"),
-        own_tools=python_tools([wipe]),
+        features=bringing([wipe]),
     )
     await driver.turn("go")
     assert outputs(driver)["c1"].startswith("wipe rejected: approval is needed") and outputs(driver)["c2"] == "wiped"
@@ -318,7 +335,7 @@ async def test_an_interrupt_cancels_coroutines_and_tells_functions(start: Opener
 
     driver = await start(
         [calls("waits_long", {}, "c1"), calls("works_long", {}, "c2")],
-        own_tools=python_tools([waits_long, works_long]),
+        features=bringing([waits_long, works_long]),
     )
     turn = driver.begin("go")
     await asyncio.to_thread(begun.wait, 20)
@@ -359,7 +376,7 @@ async def test_calls_of_one_response_overlap_and_those_that_must_be_alone_are(st
             calls("alone", {"name": "y"}, "d"),
         ],
         says("ok"),
-        own_tools=python_tools([first, second, alone]),
+        features=bringing([first, second, alone]),
     )
     await driver.turn("go")
     assert outputs(driver) == {"a": "A", "b": "B", "c": "x", "d": "y"} and beside == [["x"], ["y"]]
@@ -374,7 +391,7 @@ async def test_progress_is_told_while_the_function_runs(start: Opener) -> None:
         ctx.emit("nearly")
         return f"{ctx.cwd} {ctx.call_id} {bool(ctx.thread_id and ctx.turn_id)}"
 
-    driver = await start(calls("slow", {}, "c1"), says("ok"), own_tools=python_tools([slow]))
+    driver = await start(calls("slow", {}, "c1"), says("ok"), features=bringing([slow]))
     turn = driver.begin("go")
     told = await driver.until(PythonToolCallProgress)
     assert isinstance(told, PythonToolCallProgress) and (told.text, told.call_id) == ("half", "c1")
@@ -392,7 +409,7 @@ async def test_secrets_in_results_and_progress_are_masked(start: Opener, monkeyp
         ctx.emit("the key is sk-abcdefghijklmnopqrstuvwxyz123456")
         return "sk-abcdefghijklmnopqrstuvwxyz123456"
 
-    driver = await start(calls("leak", {}, "c1"), says("ok"), own_tools=python_tools([leak]))
+    driver = await start(calls("leak", {}, "c1"), says("ok"), features=bringing([leak]))
     msgs = await driver.turn("go")
     assert "abcdefghij" not in str([msg for msg in msgs if type(msg).__name__.startswith("PythonTool")])
     assert "abcdefghij" not in outputs(driver)["c1"]
@@ -402,7 +419,7 @@ async def test_long_results_are_cut_like_any_output(start: Opener) -> None:
     def much() -> str:
         return "x" * 3_000_000
 
-    driver = await start(calls("much", {}, "c1"), says("ok"), own_tools=python_tools([much]))
+    driver = await start(calls("much", {}, "c1"), says("ok"), features=bringing([much]))
     await driver.turn("go")
     assert len(outputs(driver)["c1"]) < 200_000
     assert len(ends(driver)["c1"].result or "") < 1_100_000
@@ -553,7 +570,7 @@ async def test_an_exit_is_handed_over_and_the_model_is_not_asked_again(
         driver.submit(Interrupt())
 
     function = tool(name="it")(later if is_async else now)
-    driver = await start(calls("it", {}, "c1"), says("never"), own_tools=python_tools([function], on_exit=on_exit))
+    driver = await start(calls("it", {}, "c1"), says("never"), features=bringing([function], on_exit=on_exit))
     msgs = await driver.turn("go")
     assert handed == [error] and isinstance(msgs[-1], TurnAborted) and len(driver.model.requests) == 1
 
@@ -706,3 +723,16 @@ def test_a_tool_context_can_be_made_for_a_test_of_the_function() -> None:
     context = ToolContext(cwd="/x", on_emit=said.append)
     context.emit("one")
     assert said == ["one"] and context.cwd == "/x" and not context.cancelled.is_set()
+
+
+def test_front_ends_that_never_have_functions_pass_their_events_over() -> None:
+    msgs = [
+        PythonToolCallBegin(call_id="c", turn_id="t", tool="f", arguments={}),
+        PythonToolCallProgress(call_id="c", turn_id="t", text="half"),
+        PythonToolCallEnd(call_id="c", turn_id="t", tool="f", arguments={}, success=True, result="r"),
+    ]
+    transcript = Transcript(Look(), version="1", summary="auto")
+    translator = Translator("thread", lambda: "id")
+    translator.translate(Event("t", TaskStarted(turn_id="t", model_context_window=None)), 0)
+    for msg in msgs:
+        assert transcript.translate(msg) == "" and translator.translate(Event("t", msg), 0) == []

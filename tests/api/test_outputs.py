@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 from typing import Any, Literal, Optional
 
+import pydantic
 import pytest
 
 from api.kit import Chain, Mixed, Model, Named, Node, Place, Plant, Point, Tree, stable_id
@@ -41,6 +43,17 @@ ANSWERS: list[tuple[Any, Any, Any]] = [
     ),
     ({"type": "object", "properties": {"a": {"type": "integer"}}}, {"a": None}, {"a": None}),
     ({"type": "array", "items": {"type": "string"}}, {"value": ["a"]}, ["a"]),
+    ({"type": "object"}, {"a": 1}, {"a": 1}),
+    (
+        {"type": "object", "properties": {"m": {"type": "object", "additionalProperties": {"type": "integer"}}}},
+        {"m": [{"key": "a", "value": 1}]},
+        {"m": {"a": 1}},
+    ),
+    (
+        {"$ref": "#/definitions/A", "definitions": {"A": {"type": "object", "properties": {"b": {"type": "integer"}}}}},
+        {"value": {"b": None}},
+        {"b": None},
+    ),
 ]
 
 
@@ -100,6 +113,19 @@ def test_an_answer_that_does_not_fit_is_invalid(kind: Any, text: str | None, wor
     assert (
         isinstance(caught.value, ValueError) and isinstance(caught.value, SpindleError) and caught.value.result is None
     )
+
+
+def test_a_schema_of_ours_has_no_words_that_servers_refuse() -> None:
+    class Page(pydantic.BaseModel):
+        title: str = pydantic.Field(min_length=1, max_length=9)
+        url: pydantic.HttpUrl
+        day: datetime.date
+
+    text = json.dumps(output_format(Page).schema)
+    assert not any(word in text for word in ("minLength", "maxLength", '"uri"', '"Page"', '"default"'))
+    assert '"title"' in text and '"date"' in text
+    with pytest.raises(OutputInvalid, match="title"):
+        output_format(Page).read('{"title": "", "url": "http://a", "day": "2026-01-02"}')
 
 
 def test_json_in_a_block_of_code_is_read() -> None:

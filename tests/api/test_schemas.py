@@ -488,3 +488,25 @@ def test_strict_models_of_pydantic_read_dates_as_json_has_them() -> None:
 
     read = shape_of(Strict).read({"day": "2026-01-02", "pair": [1, "a"]}, "$")
     assert read == Strict(day=datetime.date(2026, 1, 2), pair=(1, "a"))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is newer")
+def test_aliases_and_type_parameters_of_newer_pythons_are_read() -> None:
+    names: dict[str, Any] = {"dataclasses": dataclasses, "__name__": __name__}
+    exec(
+        "type Number = int | float\n"
+        "type Pairs[T] = list[tuple[T, T]]\n"
+        "type Json = dict[str, Json] | list[Json] | str | int\n"
+        "@dataclasses.dataclass\n"
+        "class Linked[T]:\n"
+        "    value: T\n"
+        "    next: 'Linked[T] | None' = None\n",
+        names,
+    )
+    assert schema_of(shape_of(names["Number"])) == {"anyOf": [{"type": "integer"}, {"type": "number"}]}
+    assert shape_of(names["Pairs"][int]).read([[1, 2]], "$") == [(1, 2)]
+    assert shape_of(names["Json"]).read({"a": [{"b": 1}]}, "$") == {"a": [{"b": 1}]}
+    linked = names["Linked"]
+    assert shape_of(linked[int]).read({"value": 1, "next": {"value": 2}}, "$") == linked(1, linked(2))
+    with pytest.raises(Misfit):
+        shape_of(linked[int]).read({"value": 1, "next": {"value": "2"}}, "$")

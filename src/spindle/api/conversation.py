@@ -50,10 +50,14 @@ class Conversation:
         """The turn that runs."""
         return self._ears.turn
 
-    def check_free(self) -> None:
-        """Raise ThreadClosed or ThreadBusy unless something new can begin."""
+    def check_open(self) -> None:
+        """Raise ThreadClosed unless it is open."""
         if self.is_closed:
             raise ThreadClosed(f"thread {self.door.id} was closed")
+
+    def check_free(self) -> None:
+        """Raise ThreadClosed or ThreadBusy unless something new can begin."""
+        self.check_open()
         if self.turn is not None and not self.turn.is_abandoned:
             raise ThreadBusy(f"a turn of thread {self.door.id} runs; wait for it, interrupt it, or steer it")
 
@@ -64,6 +68,12 @@ class Conversation:
             self.check_free()
 
     # ---- turns ---------------------------------------------------------------------------------
+
+    def check(self, given: Input, options: TurnOptions) -> None:
+        """Raise what `start` would raise now."""
+        input_items(given, options.checked().images)
+        _output_format(options)
+        self.check_free()
 
     async def start(self, given: Input, options: TurnOptions, *, keeps_events: bool) -> TurnRun:
         """Begin a turn."""
@@ -122,6 +132,10 @@ class Conversation:
         # What the user configured for the mode comes with it.
         return self.config.workspace_write.to_wire() if mode == "workspace-write" else mode
 
+    async def run(self, given: Input, options: TurnOptions) -> TurnResult:
+        """A turn to its end."""
+        return await self.wait(await self.start(given, options, keeps_events=False))
+
     async def wait(self, turn: TurnRun) -> TurnResult:
         """The result of a turn. A cancellation interrupts the turn, and goes on when that is recorded."""
         try:
@@ -145,8 +159,7 @@ class Conversation:
 
     def steer(self, turn: TurnRun, given: Input) -> None:
         items = input_items(given)
-        if self.is_closed:
-            raise ThreadClosed(f"thread {self.door.id} was closed")
+        self.check_open()
         if turn.ended.is_set():
             raise ThreadError(f"turn {turn.id} is over; start another one")
         turn.steer(items)
@@ -165,8 +178,7 @@ class Conversation:
 
     async def set_name(self, text: str) -> None:
         name = thread_name(text)
-        if self.is_closed:
-            raise ThreadClosed(f"thread {self.door.id} was closed")
+        self.check_open()
         if not self.options.ephemeral:
             await self._ears.answer_to(self.door, SetThreadName(name=name))
         self.name = name

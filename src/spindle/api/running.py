@@ -95,6 +95,11 @@ class TurnRun:
         self._timeout_s = 0.0
         self.on_end: Callable[[TurnRun], None] = lambda run: None
 
+    @property
+    def is_failed(self) -> bool:
+        """Did it fail in a way that its last event says?"""
+        return isinstance(self.error, TurnFailed) and not isinstance(self.error, TurnTimeout)
+
     # ---- driving it ----------------------------------------------------------------------------
 
     def begin(

@@ -44,7 +44,7 @@ async def open_session(request: SessionRequest) -> Session:
     config, order = request.config, request.order
     with Draft.of(request) as draft:
         of_features: list[Tool] = []
-        of_caller = [*client_tools(draft), *request.own_tools]
+        of_caller = client_tools(draft)
         build_tools = partial(tool_set, config, draft.info, of_features, of_caller)
         access, credential = model_access(draft)
         _close_to_others(config, draft.warnings)

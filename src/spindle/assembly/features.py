@@ -30,7 +30,7 @@ def make_features(
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
     features: list[Feature] = [_compaction(compaction_options(config, provider))]
-    if config.hooks or config.notify:
+    if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
         features += hook_features(draft)

@@ -67,16 +67,16 @@ def client_tools(draft: Draft) -> list[Tool]:
     request = draft.request
     specs = None if request.order is not None else request.dynamic_tools or draft.history.meta.get("dynamic_tools")
     if not specs:
-        return []
+        return [*request.tools]
     from spindle.tools.dynamic import dynamic_tools  # few clients have any
 
     try:
-        return [*dynamic_tools(specs)]
+        return [*dynamic_tools(specs), *request.tools]
     except ConfigError as error:
         if request.dynamic_tools:
             raise
         draft.warnings.append(f"the thread goes on without the tools it was started with: {error}")
-        return []
+        return [*request.tools]
 
 
 def tool_set(
