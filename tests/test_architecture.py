@@ -35,9 +35,11 @@ LAYERS = [
     {"features"},
     {"assembly", "lookback"},
     {"api"},
+    {"types", "models", "testing"},
     {"frontends"},
-    {"__main__"},
+    {"__main__", "spindle"},
 ]
+"""`spindle` itself is the Python API's front door; anybody may ask it for the version."""
 MODULE_LINES = 500
 KERNEL_LINES = 300
 PARAMETERS = 8
@@ -48,42 +50,23 @@ HOP_LINES = 4_000
 EXCEPTED = {
     "context/rule.py:compress_by_rule": "users of the library know its options by name",
     "context/compaction.py:compress_by_model": "users of the library know its options by name",
+    **dict.fromkeys(
+        (
+            *(f"api/client.py:Spindle.thread_{what}" for what in ("start", "resume", "fork")),
+            *(f"api/async_client.py:AsyncSpindle.thread_{what}" for what in ("start", "resume", "fork")),
+            *(f"api/thread.py:Thread.{what}" for what in ("run", "stream", "turn")),
+            *(f"api/async_thread.py:AsyncThread.{what}" for what in ("run", "stream", "turn")),
+        ),
+        "the public API: options are keywords, and each has a line in the docstring",
+    ),
 }
 """Functions that may be longer and take more, and why. Records (`msgspec.Struct`) have no constructor to be counted."""
 
 # What does not keep to the rules yet. The lists are exact: what has been mended must be taken out here.
 
-TOO_MANY_PARAMETERS = {
-    "core/calls.py:CallRunner.__init__",
-    "core/live_thread.py:LiveThread.__init__",
-    "core/session.py:Session.__init__",
-    "core/subagents.py:Subagents.__init__",
-    "core/turns.py:Turns.__init__",
-    "policy/approval.py:decide_command",
-    "tools/router.py:build_tools",
-}
-TOO_LONG = {"assembly/__init__.py:_assemble"}
-IMPORTS_WITHOUT_REASON = {
-    "assembly/agents.py:_agent_request",
-    "assembly/options.py:memory_of",
-    "core/approvals.py:Approvals.list_grants",
-    "core/approvals.py:Approvals.revoke",
-    "core/briefing.py:_today",
-    "core/cache_watch.py:CacheWatch.is_cold",
-    "core/cache_watch.py:CacheWatch.ledger",
-    "core/cache_watch.py:CacheWatch.note",
-    "core/editing.py:Editor._keep_outputs",
-    "core/turns.py:Turns._warm_up",
-    "core/turns.py:Turns.compactor",
-    "frontends/app_server/command.py:serve_many",
-    "frontends/app_server/translate.py:Translator._of_servers",
-    "frontends/app_server/websocket.py:_converse",
-    "frontends/demo/command.py:run",
-    "frontends/demo/command.py:set_scene",
-    "tools/images.py:_convert",
-    "tools/memory.py:_carry_out",
-    "tools/router.py:_jit_tools",
-}
+TOO_MANY_PARAMETERS = {"core/live_thread.py:LiveThread.__init__"}
+TOO_LONG: set[str] = set()
+IMPORTS_WITHOUT_REASON: set[str] = set()
 HOPS_ARE_TOO_MANY = True
 
 
@@ -179,6 +162,39 @@ def test_front_ends_do_not_import_each_other() -> None:
         and (target == "spindle.frontends.cli" or front_end_of(target) not in (None, front_end))
     ]
     assert wrong == []
+
+
+BEHIND_THE_DOOR = {"core", "features", "assembly"}
+NOT_BEHIND_IT = {"spindle.core.stream"}
+"""What a front end may use of these packages: the reading end of the events."""
+
+
+def test_a_front_end_reaches_a_thread_through_the_door_and_through_nothing_else() -> None:
+    wrong = [
+        f"{name} imports {target}"
+        for name, target in all_imports()
+        if package_of(name) == "frontends" and package_of(target) in BEHIND_THE_DOOR and target not in NOT_BEHIND_IT
+    ]
+    assert wrong == []
+
+
+def test_a_front_end_never_appends_to_history() -> None:
+    """Not even through an object that somebody handed it: it asks for views of a record, and submits ops."""
+    wrong: list[str] = []
+    for name, path in modules().items():
+        if package_of(name) != "frontends":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and (node.attr.startswith("append_") or node.attr in INSIDES):
+                wrong.append(f"{name}:{node.lineno} touches .{node.attr}")
+            elif isinstance(node, ast.alias) and node.name in WRITERS:
+                wrong.append(f"{name}:{node.lineno} imports {node.name}")
+    assert wrong == []
+
+
+WRITERS = {"History", "RolloutWriter", "spindle.thread.history", "history"}
+INSIDES = {"history", "session", "_session"}
+"""What a front end would have to go through to get at the list of items."""
 
 
 def test_imports_have_no_cycles() -> None:
@@ -482,6 +498,31 @@ def test_nothing_heavy_is_loaded_before_the_first_request(
     assert {name for name in ours if name in HEAVY or name.split(".")[0] in HEAVY} == set()
     assert "spindle.core.turn" in ours
     assert sys.platform != "linux" or "platform" not in reported_imports(loaded[0]), "uuid asks it for one word only"
+
+
+def test_yaml_is_loaded_for_skills_that_are_new_and_not_again(
+    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path, home: Path
+) -> None:
+    skill = home / "skills/one/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: one\ndescription: does things\n---\n")
+    server.script(turn(message("done")), turn(message("done")))
+    loads_yaml: list[bool] = []
+    for _ in range(2):
+        done = subprocess.run(
+            [*spindle_cmd, "exec", "--json", "hello"],
+            cwd=workspace,
+            env={**environment, **REPORTS_IMPORTS},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        loads_yaml.append("yaml" in reported_imports(done.stderr))
+    assert loads_yaml == [True, False]
+    first, second = ([item for item in request.json["input"] if item["role"] == "user"] for request in server.requests)
+    assert "does things" in str(first) and first == second
 
 
 def test_what_draws_on_a_terminal_is_loaded_only_where_there_is_one(

@@ -95,7 +95,7 @@ def __getattr__(name):
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import sys
+    import sys  # only to load a name, and loaded already by every interpreter
 
     __import__(f"{__name__}.{module}")
     value = getattr(sys.modules[f"{__name__}.{module}"], name)

@@ -8,69 +8,28 @@ from __future__ import annotations
 import os
 import sys
 
-from spindle import __version__
-
 INTERRUPTED = 130
 ASKS_VERSION = (["--version"], ["-V"])
 
 
-def main() -> int:
-    """Run the command line of this process; the result is the exit code."""
-    if sys.argv[1:] in ASKS_VERSION:
-        sys.stdout.write(f"spindle {__version__}\n")
-        return 0
-
-    import gc  # not to say a version
-
-    # Modules and history stay for good: looking through them every 700 objects finds nothing and costs start-up time.
-    # With this many, start-up has no collection at all.
-    gc.set_threshold(100_000, 20, 50)
-    # msgspec takes typing_extensions where another package brought it along; Python has all of it, several ms faster.
-    sys.modules.setdefault("typing_extensions", None)  # pyright: ignore[reportArgumentType]
-    _load_uuid()
-    try:
-        from spindle.frontends.cli import main as run_command_line  # msgspec comes with it: only after the lines above
-    except KeyboardInterrupt:
-        return INTERRUPTED  # a Ctrl-C in the first instants needs no traceback
-
-    if sys.modules["typing_extensions"] is None:
-        del sys.modules["typing_extensions"]
-    return run_command_line()
-
-
-def _load_uuid() -> None:
-    """Load `uuid`, which msgspec needs, without the large module that it only asks for the system's name."""
-    if "platform" in sys.modules or not sys.platform.startswith("linux"):
-        return
-    stand_in = type(sys)("platform")
-    stand_in.system = lambda: "Linux"
-    sys.modules["platform"] = stand_in
-    try:
-        import uuid  # noqa: F401  it must be loaded while the stand-in is in its place
-    except Exception:
-        sys.modules.pop("uuid", None)  # another Python asks for more; it gets the real module with msgspec
-    finally:
-        del sys.modules["platform"]
-
-
 def run() -> None:
-    """Run `main` and end the process without Python's own tear-down, which takes as long as a tool round."""
+    """Run the command line and end the process without Python's own tear-down, which takes as long as a tool round."""
     if sys.getfilesystemencoding() != "utf-8":
         # Names, commands and output are UTF-8 whatever the locale says; only a new interpreter can be told so.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     if sys.argv[1:] in ASKS_VERSION and _told_version():
         os._exit(0)
-    from spindle.frontends import standard_streams  # not to say a version
+    from spindle.frontends import standard_streams  # not to tell the version
 
     standard_streams.install()
     try:
         try:
-            code = main()
+            code = _command_line().main()
         except BrokenPipeError:
             # The reader of our output went away; there is nobody left to tell.
             code = 1
         except OSError as error:
-            import errno  # only when writing failed
+            import errno  # only when something is wrong
 
             # A stream has no name; anything else is a bug of ours.
             if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
@@ -82,8 +41,42 @@ def run() -> None:
     os._exit(code)
 
 
+def _command_line():
+    """Load `frontends/cli.py`, and do what makes that fast."""
+    import gc  # not to tell the version
+
+    # Modules and history stay for good: looking through them every 700 objects finds nothing and costs start-up time.
+    # With this many, start-up has no collection at all.
+    gc.set_threshold(100_000, 20, 50)
+    # msgspec takes typing_extensions where another package brought it along; Python has all of it, several ms faster.
+    sys.modules.setdefault("typing_extensions", None)  # pyright: ignore[reportArgumentType]
+    _load_uuid()
+    from spindle.frontends import cli  # after what is above
+
+    if sys.modules["typing_extensions"] is None:
+        del sys.modules["typing_extensions"]
+    return cli
+
+
+def _load_uuid() -> None:
+    """Load `uuid`, which msgspec needs, without the large module that it only asks for the system's name."""
+    if "platform" in sys.modules or not sys.platform.startswith("linux"):
+        return
+    stand_in = type(sys)("platform")
+    stand_in.system = lambda: "Linux"
+    sys.modules["platform"] = stand_in
+    try:
+        import uuid  # noqa: F401  # now, while the stand-in is there
+    except Exception:
+        sys.modules.pop("uuid", None)  # another Python asks for more; it gets the real module with msgspec
+    finally:
+        del sys.modules["platform"]
+
+
 def _told_version() -> bool:
     """Answer by one system call, before anything else is loaded; False when that must be done with more care."""
+    from spindle import __version__  # only to be told
+
     answer = f"spindle {__version__}\n".encode()
     try:
         return os.write(1, answer) == len(answer)

@@ -141,7 +141,7 @@ class StreamDropped(SpindleError):
         """What the person can do then."""
 
     def given_up(self, retries: int) -> ModelError:
-        """The error that remains when asking again so many times was in vain."""
+        """The error to raise when this many retries were in vain."""
         times = f" (gave up after {retries} {'retry' if retries == 1 else 'retries'})" if retries else ""
         return ModelError(self.final.rstrip(".") + times if times else self.final, self.info, advice=self.advice)
 

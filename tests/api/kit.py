@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from typing import Annotated, Any, Generic, Literal, NotRequired, Required, TypedDict, TypeVar
 
 import msgspec
@@ -116,3 +117,8 @@ class Mixed:
 
 Any_ = Any
 Words = Literal["a", "b"]
+
+
+def stable_id(value: object) -> str:
+    """How a value is called in a test's name: the same in every process, so without addresses."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(value))[:40]

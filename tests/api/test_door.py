@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,15 @@ async def opened(tmp_path: Path, workspace: Path) -> AsyncIterator[Opener]:
             env={"CODEX_HOME": str(tmp_path / "codex-home"), "HOME": str(tmp_path)},
             flags={"model": "gpt-5.2-codex", "approval_policy": "never"},
         )
-        request = SessionRequest(config=config, source="exec", originator="test", client=ScriptedModel(*steps), **more)
+        client = more.pop("client", None) or ScriptedModel(*steps)
+        request = SessionRequest(config=config, source="exec", originator="test", client=client, **more)
         threads.append(await open_thread(request))
         return threads[-1]
 
     yield open_scripted
     for thread in threads:
-        await thread.close()
+        with suppress(RuntimeError):
+            await thread.close()
 
 
 def turn(text: str = "hello") -> UserTurn:
@@ -186,3 +189,22 @@ async def test_nobody_waits_for_a_thread_that_is_closed(opened: Opener) -> None:
     await asyncio.wait_for(hearing.turn_end(), 20)
     with pytest.raises(ThreadError, match="closed"):
         await asyncio.wait_for(hearing.ask(GetPath()), 20)
+
+
+# ---- a thread that breaks down -------------------------------------------------------------------------
+
+
+class Unclosable(ScriptedModel):
+    """A model whose connection cannot be closed: a bug that ends the session where nothing was foreseen."""
+
+    async def aclose(self) -> None:
+        raise RuntimeError("the connection cannot be closed")
+
+
+async def test_what_broke_a_thread_is_raised_by_closing_it_and_its_events_end(opened: Opener) -> None:
+    thread = await opened(client=Unclosable())
+    events = thread.subscribe()
+    thread.begin()
+    with pytest.raises(RuntimeError, match="cannot be closed"):
+        await thread.close()
+    assert [type(event.msg) for event in await all_of(events)] == [SessionConfigured]

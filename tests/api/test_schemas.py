@@ -39,6 +39,7 @@ from api.kit import (
     Point,
     Renamed,
     Tree,
+    stable_id,
 )
 from spindle.api.annotations import Unsupported, shape_of
 from spindle.api.schema_check import check
@@ -165,7 +166,7 @@ SCHEMAS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "schema"), SCHEMAS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("kind", "schema"), SCHEMAS, ids=stable_id)
 def test_a_type_has_this_schema(kind: Any, schema: dict[str, Any]) -> None:
     assert schema_of(shape_of(kind)) == schema
 
@@ -219,7 +220,7 @@ VALUES: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "expected"), VALUES, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("kind", "value", "expected"), VALUES, ids=stable_id)
 def test_a_value_becomes_an_instance(kind: Any, value: Any, expected: Any) -> None:
     shape = shape_of(kind)
     read = shape.read(restored(value, schema_of(shape)), "$")
@@ -261,7 +262,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "words"), MISFITS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("kind", "value", "words"), MISFITS, ids=stable_id)
 def test_what_does_not_fit_is_told_in_one_line(kind: Any, value: Any, words: str) -> None:
     with pytest.raises(Misfit) as caught:
         shape_of(kind).read(value, "$")
@@ -373,7 +374,7 @@ STRICT_KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", STRICT_KINDS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize("kind", STRICT_KINDS, ids=stable_id)
 def test_strict_means_every_property_required_and_none_beside_them(kind: Any) -> None:
     strict = strict_schema(schema_of(shape_of(kind)))
     for found in objects_in(strict):
@@ -487,3 +488,25 @@ def test_strict_models_of_pydantic_read_dates_as_json_has_them() -> None:
 
     read = shape_of(Strict).read({"day": "2026-01-02", "pair": [1, "a"]}, "$")
     assert read == Strict(day=datetime.date(2026, 1, 2), pair=(1, "a"))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is newer")
+def test_aliases_and_type_parameters_of_newer_pythons_are_read() -> None:
+    names: dict[str, Any] = {"dataclasses": dataclasses, "__name__": __name__}
+    exec(
+        "type Number = int | float\n"
+        "type Pairs[T] = list[tuple[T, T]]\n"
+        "type Json = dict[str, Json] | list[Json] | str | int\n"
+        "@dataclasses.dataclass\n"
+        "class Linked[T]:\n"
+        "    value: T\n"
+        "    next: 'Linked[T] | None' = None\n",
+        names,
+    )
+    assert schema_of(shape_of(names["Number"])) == {"anyOf": [{"type": "integer"}, {"type": "number"}]}
+    assert shape_of(names["Pairs"][int]).read([[1, 2]], "$") == [(1, 2)]
+    assert shape_of(names["Json"]).read({"a": [{"b": 1}]}, "$") == {"a": [{"b": 1}]}
+    linked = names["Linked"]
+    assert shape_of(linked[int]).read({"value": 1, "next": {"value": 2}}, "$") == linked(1, linked(2))
+    with pytest.raises(Misfit):
+        shape_of(linked[int]).read({"value": 1, "next": {"value": "2"}}, "$")

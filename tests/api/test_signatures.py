@@ -213,6 +213,16 @@ def test_types_that_were_made_inside_a_function_are_found() -> None:
     assert problems == [] and values == {"it": Local(1, Local(2)), "other": [Local(3)]}
 
 
+def test_the_annotation_of_the_result_need_not_be_known() -> None:
+    def typed(a: int, b: list[Annotated[str, "an id"]]) -> OnlyForTypeCheckers:  # noqa: F821 # pyright: ignore
+        return None
+
+    assert read(typed).parameters["properties"] == {
+        "a": {"type": "integer"},
+        "b": {"type": "array", "items": {"type": "string", "description": "an id"}},
+    }
+
+
 def test_the_context_is_not_shown_to_the_model() -> None:
     def with_context(ctx: Context, x: int, other: Context | None = None) -> None: ...
 
@@ -295,7 +305,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "options", "words"), REFUSED, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("function", "options", "words"), REFUSED, ids=[row[2][:30] for row in REFUSED])
 def test_what_cannot_be_a_tool_is_refused_with_its_name(function: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ToolDefinitionError) as caught:
         read(function, **options)

@@ -108,11 +108,10 @@ def test_an_unknown_slug_gets_the_fallback_and_is_marked() -> None:
     assert Catalog.load().find("gpt-5.2-codex-2026").known
 
 
-def test_a_part_of_the_window_is_kept_back() -> None:
-    found = Catalog.load().find("gpt-5.2-codex")
-    assert (found.usable_window, found.compact_limit) == (258_400, 244_800)
+def test_a_thread_is_compacted_before_the_window_is_full() -> None:
+    assert Catalog.load().find("gpt-5.2-codex").compact_limit == 244_800
     assert ModelInfo(slug="x", auto_compact_token_limit=7).compact_limit == 7
-    assert ModelInfo(slug="x", context_window=None).usable_window is None
+    assert ModelInfo(slug="x", context_window=None).compact_limit is None
 
 
 def test_the_longest_name_that_fits_wins_whatever_the_order() -> None:

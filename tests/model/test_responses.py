@@ -23,7 +23,6 @@ from spindle.model.client import (
 )
 from spindle.model.credential import EnvCredential, StaticCredential, credential_for
 from spindle.model.decoder import Decoder
-from spindle.model.plain_json import get_json
 from spindle.model.provider import Provider
 from spindle.model.responses import Identity
 from spindle.protocol.request import TokenUsage
@@ -481,13 +480,11 @@ async def test_json_is_read_with_the_providers_headers_but_no_session(serve, cli
 
     server = await serve(handler)
     client = client_for(server, query_params={"v": "1"})
-    assert await client.get_json("/models") == {"models": []}
     assert await client.post_json("/responses/compact", b"{}") == {"models": []}
-    get, post = server.requests
-    assert (get.method, get.target, get.headers["accept"]) == ("GET", "/v1/models?v=1", "*/*")
-    assert (post.method, post.body, post.headers["content-type"]) == ("POST", b"{}", "application/json")
-    assert get.headers["authorization"] and "session_id" not in post.headers
-    assert server.connections == 1
+    (post,) = server.requests
+    assert (post.method, post.target, post.headers["accept"]) == ("POST", "/v1/responses/compact?v=1", "*/*")
+    assert (post.body, post.headers["content-type"]) == (b"{}", "application/json")
+    assert post.headers["authorization"] and "session_id" not in post.headers
 
 
 @pytest.mark.parametrize(
@@ -499,15 +496,4 @@ async def test_a_json_answer_that_is_none_is_an_error(serve, client_for, status:
         await peer.reply(status, body)
 
     with pytest.raises(ModelError, match=text):
-        await client_for(await serve(handler)).get_json("/models")
-
-
-async def test_any_address_can_be_read_as_json(serve) -> None:
-    async def handler(peer) -> None:
-        await peer.reply(200, {"version": "0.12"})
-
-    server = await serve(handler)
-    assert await get_json(server.base_url.replace("/v1", "/api/version")) == {"version": "0.12"}
-    assert server.requests[0].target == "/api/version"
-    with pytest.raises(ModelError, match=r"^Connection failed: "):
-        await get_json("http://127.0.0.1:1/api/version", timeout_s=2)
+        await client_for(await serve(handler)).post_json("/responses/compact", b"{}")

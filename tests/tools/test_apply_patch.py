@@ -14,8 +14,8 @@ from spindle.policy.sandbox import Fence
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Msg, PatchApplyBegin, PatchApplyEnd, TurnDiff, Warning
 from spindle.protocol.settings import SandboxPolicy
-from spindle.tools.apply_patch import GRAMMAR, ApplyPatch
-from spindle.tools.patching import apply_patch_text
+from spindle.tools import specs
+from spindle.tools.apply_patch import apply_patch_text
 from spindle.tools.tool import Permit, ToolCall, ToolContext
 from tools.bench import Bench
 
@@ -56,7 +56,7 @@ class Desk:
         return self.bench.context("c1")
 
     async def run(self, body: str) -> str:
-        result = await ApplyPatch(freeform=True).run(custom(patch(body)), self.ctx())
+        result = await specs.apply_patch(freeform=True).run(custom(patch(body)), self.ctx())
         assert isinstance(result.output, str)
         return result.output
 
@@ -124,7 +124,7 @@ async def test_the_turn_diff_is_relative_to_the_git_root_above(desk: Desk):
 
 async def test_a_function_call_is_served_whatever_is_listed(desk: Desk):
     arguments = msgspec.json.encode({"input": patch("*** Add File: f\n+x\n")}).decode()
-    for tool in (ApplyPatch(freeform=True), ApplyPatch(freeform=False)):
+    for tool in (specs.apply_patch(freeform=True), specs.apply_patch(freeform=False)):
         assert (await tool.run(function(arguments), desk.ctx())).output == HEAD + "A f\n"
 
 
@@ -138,7 +138,7 @@ async def test_without_the_freeform_tool_the_answer_is_json(desk: Desk):
 
 async def test_arguments_without_input_are_named(desk: Desk):
     with pytest.raises(ToolError, match=r"^failed to parse function arguments: missing field `input`$"):
-        await ApplyPatch(freeform=False).run(function("{}"), desk.ctx())
+        await specs.apply_patch(freeform=False).run(function("{}"), desk.ctx())
 
 
 async def test_a_patch_that_does_not_fit_changes_nothing_and_asks_nobody(desk: Desk):
@@ -153,7 +153,7 @@ async def test_a_patch_that_does_not_fit_changes_nothing_and_asks_nobody(desk: D
 
 async def test_a_text_that_is_no_patch_and_an_empty_patch_are_refused(desk: Desk):
     with pytest.raises(ToolError) as caught:
-        await ApplyPatch(freeform=True).run(custom("nonsense"), desk.ctx())
+        await specs.apply_patch(freeform=True).run(custom("nonsense"), desk.ctx())
     assert str(caught.value) == (
         "apply_patch verification failed: invalid patch: The first line of the patch must be '*** Begin Patch'"
     )
@@ -318,24 +318,24 @@ async def test_a_command_folder_outside_the_roots_adds_no_root(desk: Desk):
 
 
 def test_the_two_listings():
-    freeform = ApplyPatch(freeform=True).spec()
+    freeform = specs.apply_patch(freeform=True).spec()
     assert (freeform["type"], freeform["name"]) == ("custom", "apply_patch")
-    assert freeform["format"] == {"type": "grammar", "syntax": "lark", "definition": GRAMMAR}
-    function_entry = ApplyPatch(freeform=False).spec()
+    assert freeform["format"] == {"type": "grammar", "syntax": "lark", "definition": specs.PATCH_GRAMMAR}
+    function_entry = specs.apply_patch(freeform=False).spec()
     assert (function_entry["type"], function_entry["parameters"]["required"]) == ("function", ["input"])
     assert set(function_entry["parameters"]["properties"]) == {"input"}
-    assert ApplyPatch(freeform=False).spec() == function_entry
+    assert specs.apply_patch(freeform=False).spec() == function_entry
 
 
 async def test_the_example_in_the_description_is_a_patch_that_works(desk: Desk):
-    description = ApplyPatch(freeform=False).spec()["description"]
+    description = specs.apply_patch(freeform=False).spec()["description"]
     example = description[description.index("*** Begin Patch") : description.index("*** End Patch") + 13]
     (desk.cwd / "src").mkdir()
     (desk.cwd / "src" / "greet.py").write_text(
         'def greet(name):\n    """Say hello."""\n    print("Hi " + name)\n    return None\n'
     )
     (desk.cwd / "old.txt").write_text("x\n")
-    await ApplyPatch(freeform=False).run(custom(example), desk.ctx())
+    await specs.apply_patch(freeform=False).run(custom(example), desk.ctx())
     assert 'print(f"Hello {name}")' in (desk.cwd / "src" / "hello.py").read_text()
 
 

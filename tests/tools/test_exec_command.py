@@ -19,10 +19,10 @@ from spindle.protocol.events import (
     Warning,
 )
 from spindle.protocol.settings import SandboxPolicy
-from spindle.tools.exec_command import ExecCommand, WriteStdin
+from spindle.tools import specs
 from tools.bench import Bench
 
-EXEC, STDIN = ExecCommand(), WriteStdin()
+EXEC, STDIN = specs.exec_command(), specs.write_stdin()
 PATCH = "*** Begin Patch\n*** Add File: n.txt\n+hello\n*** End Patch\n"
 
 
@@ -31,7 +31,7 @@ def test_the_specification_lists_exactly_the_known_parameters() -> None:
     names = ["cmd", "justification", "login", "max_output_tokens", "prefix_rule", "sandbox_permissions", "shell", "tty"]
     assert list(spec["parameters"]["properties"]) == [*names, "workdir", "yield_time_ms"]
     assert (spec["parameters"]["required"], spec["strict"]) == (["cmd"], False)
-    assert "prefix_rule" not in ExecCommand(request_rule=False).spec()["parameters"]["properties"]
+    assert "prefix_rule" not in specs.exec_command(request_rule=False).spec()["parameters"]["properties"]
     spec = STDIN.spec()
     assert list(spec["parameters"]["properties"]) == ["chars", "max_output_tokens", "session_id", "yield_time_ms"]
     assert spec["parameters"]["required"] == ["session_id"]

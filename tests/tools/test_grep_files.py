@@ -14,10 +14,9 @@ from spindle.policy.sandbox import Fence
 from spindle.process.table import ProcessTable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.settings import SandboxPolicy
-from spindle.tools import searching
-from spindle.tools.grep_files import GrepFiles
+from spindle.tools import grep_files, specs
+from spindle.tools.grep_files import find_files, ripgrep
 from spindle.tools.patterns import with_portable_groups
-from spindle.tools.searching import find_files, ripgrep
 from spindle.workspace.shell import Shell
 from tools.bench import Bench
 
@@ -46,7 +45,7 @@ async def search(bench: Bench, program: str, pattern: str, include: str | None =
 
 
 async def grep(bench: Bench, pattern: str, **given: object) -> str:
-    return await bench.run(GrepFiles(), {"pattern": pattern, **given})
+    return await bench.run(specs.grep_files(), {"pattern": pattern, **given})
 
 
 async def refusal(bench: Bench, pattern: str, **given: object) -> str:
@@ -172,7 +171,7 @@ async def test_a_wrong_expression_is_explained(bench: Bench, program: str):
 
 
 async def test_an_expression_that_takes_forever_is_ended(bench: Bench, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(searching, "LIMIT_S", 0.5)
+    monkeypatch.setattr(grep_files, "LIMIT_S", 0.5)
     make(bench.folder, {"f": "a" * 60 + "b\n"})
     with pytest.raises(ToolError, match="ended after"):
         await search(bench, OWN, "^(a+)+$")

@@ -15,9 +15,9 @@ from spindle.errors import ToolError
 from spindle.policy.sandbox import Fence
 from spindle.protocol.events import Msg, ViewImageToolCall
 from spindle.protocol.settings import SandboxPolicy
+from spindle.tools import specs
 from spindle.tools.images import ImageError, input_parts, read_header, read_image
 from spindle.tools.tool import ToolResult
-from spindle.tools.view_image import ViewImage
 from tools.bench import Bench
 
 URL = "https://example.com/a.png"
@@ -194,7 +194,7 @@ async def view(
 ) -> tuple[ToolResult, list[Msg]]:
     bench = Bench(Path(cwd), SandboxPolicy())
     bench.accepts_images, bench.image_as_message, bench.fence = accepts_images, image_as_message, fence
-    return await bench.result(ViewImage(), {"path": path}, "v1"), bench.events
+    return await bench.result(specs.view_image(), {"path": path}, "v1"), bench.events
 
 
 async def test_the_model_gets_the_picture_as_output(save, tmp_path):

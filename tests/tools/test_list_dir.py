@@ -11,22 +11,22 @@ from spindle.context.truncate import Truncation
 from spindle.errors import ToolError
 from spindle.policy.sandbox import Fence
 from spindle.protocol.settings import SandboxPolicy
-from spindle.tools.list_dir import ListDir
-from spindle.tools.listing import list_folder
+from spindle.tools import specs
+from spindle.tools.list_dir import list_folder
 from tools.bench import Bench
 
 
 async def listing(bench: Bench, path: Path | str | None = None, **given: object) -> list[str]:
     """The lines after the first, which names the folder."""
     where = str(path or bench.folder)
-    first, *rest = (await bench.run(ListDir(), {"dir_path": where, **given})).split("\n")
+    first, *rest = (await bench.run(specs.list_dir(), {"dir_path": where, **given})).split("\n")
     assert first == f"Absolute path: {where}"
     return rest
 
 
 async def refusal(bench: Bench, **given: object) -> str:
     with pytest.raises(ToolError) as caught:
-        await bench.run(ListDir(), {"dir_path": str(bench.folder), **given})
+        await bench.run(specs.list_dir(), {"dir_path": str(bench.folder), **given})
     return str(caught.value)
 
 

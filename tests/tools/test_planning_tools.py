@@ -9,9 +9,8 @@ import pytest
 
 from spindle.errors import ToolError
 from spindle.protocol.events import Msg, PlanUpdate
-from spindle.tools.request_user_input import RequestUserInput
+from spindle.tools import specs
 from spindle.tools.tool import Tool
-from spindle.tools.update_plan import UpdatePlan
 from tools.bench import Bench
 
 Run = Callable[..., Awaitable[tuple[str, list[Msg]]]]
@@ -32,14 +31,14 @@ PLAN = [{"step": "one", "status": "completed"}, {"step": "two", "status": "in_pr
 
 
 async def test_a_plan_is_acknowledged_and_shown(run: Run):
-    output, emitted = await run(UpdatePlan(), {"plan": PLAN, "explanation": "why"})
+    output, emitted = await run(specs.update_plan(), {"plan": PLAN, "explanation": "why"})
     assert output == "Plan updated"
     assert emitted == [PlanUpdate(plan=PLAN, explanation="why")]
 
 
 async def test_an_explanation_may_be_missing_or_null(run: Run):
     for arguments in ({"plan": []}, {"plan": [], "explanation": None}):
-        assert await run(UpdatePlan(), arguments) == ("Plan updated", [PlanUpdate(plan=[])])
+        assert await run(specs.update_plan(), arguments) == ("Plan updated", [PlanUpdate(plan=[])])
 
 
 @pytest.mark.parametrize(
@@ -52,18 +51,18 @@ async def test_an_explanation_may_be_missing_or_null(run: Run):
 )
 async def test_a_plan_that_cannot_be_read_is_reported(run: Run, arguments, reason):
     with pytest.raises(ToolError) as failure:
-        await run(UpdatePlan(), arguments)
+        await run(specs.update_plan(), arguments)
     assert reason in str(failure.value)
 
 
 async def test_the_checklist_is_refused_in_plan_mode(run: Run):
     with pytest.raises(ToolError, match="not allowed in Plan mode"):
-        await run(UpdatePlan(), {"plan": PLAN}, mode="plan")
+        await run(specs.update_plan(), {"plan": PLAN}, mode="plan")
 
 
 async def test_questions_are_unavailable_outside_plan_mode(run: Run):
     with pytest.raises(ToolError) as failure:
-        await run(RequestUserInput(), {"questions": []})
+        await run(specs.request_user_input(), {"questions": []})
     assert str(failure.value) == "request_user_input is unavailable in Default mode"
 
 
@@ -71,11 +70,11 @@ async def test_questions_are_unavailable_outside_plan_mode(run: Run):
 async def test_one_to_three_questions_are_asked_at_a_time(run: Run, count: int):
     questions = [{"id": str(number), "question": "Which?"} for number in range(count)]
     with pytest.raises(ToolError, match=f"ask one to 3 questions at a time, not {count}"):
-        await run(RequestUserInput(), {"questions": questions}, mode="plan")
+        await run(specs.request_user_input(), {"questions": questions}, mode="plan")
 
 
 def test_the_checklist_has_this_schema():
-    spec = UpdatePlan().spec()
+    spec = specs.update_plan().spec()
     parameters = spec["parameters"]
     assert (spec["type"], spec["name"], spec["strict"]) == ("function", "update_plan", False)
     assert parameters["required"] == ["plan"] and parameters["additionalProperties"] is False
@@ -86,7 +85,7 @@ def test_the_checklist_has_this_schema():
 
 
 def test_the_questions_have_this_schema():
-    parameters = RequestUserInput().spec()["parameters"]
+    parameters = specs.request_user_input().spec()["parameters"]
     assert parameters["required"] == ["questions"]
     question = parameters["properties"]["questions"]["items"]
     assert question["required"] == ["id", "header", "question", "options"]

@@ -11,9 +11,7 @@ import pytest
 from spindle.context.truncate import Truncation
 from spindle.errors import ToolError
 from spindle.policy.secrets import Secrets
-from spindle.tools.exec_command import ExecCommand, WriteStdin
-from spindle.tools.read_file import ReadFile
-from spindle.tools.shell import Shell, ShellCommand
+from spindle.tools import specs
 from tools.bench import Bench
 
 COUNT = "seq 1 5000"
@@ -37,35 +35,35 @@ def handle_of(output: str) -> Path:
 
 
 async def test_the_whole_output_can_be_read_back(aside: Bench):
-    output = await aside.run(ExecCommand(), {"cmd": COUNT, "login": False}, "call_9")
+    output = await aside.run(specs.exec_command(), {"cmd": COUNT, "login": False}, "call_9")
     file = handle_of(output)
     assert file == aside.folder.parent / "home" / "spindle" / "offload" / "thread_1" / "call_9.txt"
     assert file.read_text() == WHOLE and "tokens truncated…" in output
-    assert await aside.run(ReadFile(), {"file_path": str(file), "offset": 2500, "limit": 1}) == "L2500: 2500"
+    assert await aside.run(specs.read_file(), {"file_path": str(file), "offset": 2500, "limit": 1}) == "L2500: 2500"
 
 
 @pytest.mark.parametrize("freeform", [True, False])
 async def test_the_one_shot_tools_put_aside_too(aside: Bench, freeform: bool):
     aside.freeform = freeform
-    script = await aside.run(ShellCommand(), {"command": COUNT, "login": False}, "a")
-    argv = await aside.run(Shell(), {"command": ["seq", "1", "5000"]}, "b")
+    script = await aside.run(specs.shell_command(), {"command": COUNT, "login": False}, "a")
+    argv = await aside.run(specs.shell(), {"command": ["seq", "1", "5000"]}, "b")
     assert handle_of(script).read_text() == WHOLE
     assert (handle_of(script).parent / "b.txt").read_text() == WHOLE and "b.txt" in argv
 
 
 async def test_what_fits_is_not_put_aside(aside: Bench):
-    assert "[The whole" not in await aside.run(ExecCommand(), {"cmd": "seq 1 10", "login": False})
+    assert "[The whole" not in await aside.run(specs.exec_command(), {"cmd": "seq 1 10", "login": False})
     assert not os.path.exists(f"{aside.offload_home}/spindle")
 
 
 async def test_nothing_is_put_aside_unless_it_is_wanted(aside: Bench):
     aside.offload_home = None
-    assert "[The whole" not in await aside.run(ExecCommand(), {"cmd": COUNT, "login": False})
+    assert "[The whole" not in await aside.run(specs.exec_command(), {"cmd": COUNT, "login": False})
 
 
 async def test_an_output_that_cannot_be_stored_is_only_cut(aside: Bench):
     (aside.folder.parent / "home" / "spindle").write_text("in the way")
-    output = await aside.run(ExecCommand(), {"cmd": COUNT, "login": False})
+    output = await aside.run(specs.exec_command(), {"cmd": COUNT, "login": False})
     assert "tokens truncated…" in output and "[The whole" not in output
 
 
@@ -73,27 +71,27 @@ async def test_secrets_are_masked_in_what_is_put_aside_however_they_are_split(as
     key = "k3y-" + "s" * 40
     aside.table.secrets = Secrets(mask="known", own=lambda: [("MY_KEY", key)])
     script = f"seq 1 2000; echo {key}; printf {key[:20]}; sleep 1; seq 1 1000; echo {key[20:]}; seq 1 1000"
-    first = await aside.run(ExecCommand(), {"cmd": script, "login": False, "yield_time_ms": 500}, "c1")
+    first = await aside.run(specs.exec_command(), {"cmd": script, "login": False, "yield_time_ms": 500}, "c1")
     session = re.search(r"session ID (\d+)", first)
     assert session is not None
-    second = await aside.run(WriteStdin(), {"session_id": int(session[1]), "yield_time_ms": 5000}, "c2")
+    second = await aside.run(specs.write_stdin(), {"session_id": int(session[1]), "yield_time_ms": 5000}, "c2")
     texts = [handle_of(output).read_text() for output in (first, second)]
     assert key[:8] not in texts[0] and texts[0].startswith("1\n2\n") and texts[1].endswith("999\n1000\n")
 
 
 async def test_of_a_flood_the_ends_are_kept_and_the_gap_is_told(aside: Bench):
-    output = await aside.run(ExecCommand(), {"cmd": "seq 1 400000", "login": False}, "c")
+    output = await aside.run(specs.exec_command(), {"cmd": "seq 1 400000", "login": False}, "c")
     text = handle_of(output).read_text()
     assert re.search(r"\n… \d+ bytes are not shown …\n", text) and text.endswith("\n400000\n") and len(text) < 1_100_000
 
 
 async def test_two_calls_of_one_id_do_not_overwrite_each_other(aside: Bench):
     for first in (1, 2):
-        output = await aside.run(ExecCommand(), {"cmd": f"seq {first} 5000", "login": False}, "same")
+        output = await aside.run(specs.exec_command(), {"cmd": f"seq {first} 5000", "login": False}, "same")
         assert handle_of(output).read_text().startswith(f"{first}\n")
 
 
 async def test_a_handle_is_worth_nothing_to_another_thread(aside: Bench):
-    file = handle_of(await aside.run(ExecCommand(), {"cmd": COUNT, "login": False}))
+    file = handle_of(await aside.run(specs.exec_command(), {"cmd": COUNT, "login": False}))
     with pytest.raises(ToolError, match="failed to read file"):
-        await aside.run(ReadFile(), {"file_path": str(file).replace("thread_1", "thread_2")})
+        await aside.run(specs.read_file(), {"file_path": str(file).replace("thread_1", "thread_2")})

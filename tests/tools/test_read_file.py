@@ -13,20 +13,20 @@ from spindle.policy.sandbox import Fence
 from spindle.policy.secrets import Secrets
 from spindle.protocol.settings import SandboxPolicy
 from spindle.thread.offload import store_output
-from spindle.tools.read_file import ReadFile
-from spindle.tools.reading import read_lines
+from spindle.tools import specs
+from spindle.tools.read_file import read_lines
 from tools.bench import Bench
 
 
 async def read(bench: Bench, content: bytes | str, **given: object) -> str:
     file = bench.folder / "file"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return await bench.run(ReadFile(), {"file_path": str(file), **given})
+    return await bench.run(specs.read_file(), {"file_path": str(file), **given})
 
 
 async def refusal(bench: Bench, path: Path | str, **given: object) -> str:
     with pytest.raises(ToolError) as caught:
-        await bench.run(ReadFile(), {"file_path": str(path), **given})
+        await bench.run(specs.read_file(), {"file_path": str(path), **given})
     return str(caught.value)
 
 
@@ -75,7 +75,7 @@ async def test_the_last_lines_of_a_large_file_are_read_without_keeping_it(bench:
         for _ in range(64):
             out.write(b"0123456789abcde\n" * (1 << 16))
     count = 64 << 16
-    assert await bench.run(ReadFile(), {"file_path": str(file), "offset": count}) == f"L{count}: 0123456789abcde"
+    assert await bench.run(specs.read_file(), {"file_path": str(file), "offset": count}) == f"L{count}: 0123456789abcde"
     assert await refusal(bench, file, offset=count + 1) == f"offset exceeds file length: the file has {count} lines"
 
 
@@ -137,7 +137,7 @@ async def test_a_link_is_followed_to_what_may_be_read_and_no_further(bench: Benc
     (bench.folder / "to_open").symlink_to("open.txt")
     (bench.folder / "to_secret").symlink_to("secret.txt")
     os.link(bench.folder / "secret.txt", bench.folder / "hard")
-    assert await bench.run(ReadFile(), {"file_path": f"{bench.folder}/to_open"}) == "L1: hello"
+    assert await bench.run(specs.read_file(), {"file_path": f"{bench.folder}/to_open"}) == "L1: hello"
     for name in ("secret.txt", "to_secret", "hard", "../work/secret.txt"):
         path = f"{bench.folder}/{name}"
         assert await refusal(bench, path) == f"reading {path} is denied by the user's settings"
@@ -150,7 +150,7 @@ async def test_what_this_thread_put_aside_can_be_read_although_the_agents_folder
     mine = store_output(str(home), "thread_1", "call_7", "one\ntwo\n")
     other = store_output(str(home), "thread_2", "call_7", "one\ntwo\n")
     assert mine is not None and other is not None
-    assert await bench.run(ReadFile(), {"file_path": mine.path, "offset": 2}) == "L2: two"
+    assert await bench.run(specs.read_file(), {"file_path": mine.path, "offset": 2}) == "L2: two"
     for path in (other.path, home / "auth.json", f"{mine.path}/../../../../auth.json"):
         assert "denied by the user's settings" in await refusal(bench, path)
 

@@ -14,10 +14,10 @@ from spindle.context.truncate import Truncation
 from spindle.errors import Rejected, ToolError
 from spindle.protocol.events import ExecCommandBegin, ExecCommandEnd, ExecCommandOutputDelta
 from spindle.protocol.settings import SandboxPolicy
-from spindle.tools.shell import Shell, ShellCommand
+from spindle.tools import specs
 from tools.bench import Bench
 
-SHELL, SHELL_COMMAND = Shell(), ShellCommand()
+SHELL, SHELL_COMMAND = specs.shell(), specs.shell_command()
 
 
 def test_the_specifications_list_exactly_the_known_parameters() -> None:
@@ -25,7 +25,7 @@ def test_the_specifications_list_exactly_the_known_parameters() -> None:
     assert sorted(SHELL.spec()["parameters"]["properties"]) == sorted(["command", *shared])
     assert sorted(SHELL_COMMAND.spec()["parameters"]["properties"]) == sorted(["command", "login", *shared])
     assert SHELL.spec()["parameters"]["required"] == SHELL_COMMAND.spec()["parameters"]["required"] == ["command"]
-    assert "prefix_rule" not in Shell(request_rule=False).spec()["parameters"]["properties"]
+    assert "prefix_rule" not in specs.shell(request_rule=False).spec()["parameters"]["properties"]
 
 
 async def test_a_script_answers_in_the_text_form(bench: Bench) -> None:

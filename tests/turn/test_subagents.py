@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from sessions import Driver, Start, of
 from spindle.errors import ToolError
+from spindle.features.agents.agents import Agents
+from spindle.features.agents.subagents import Subagents
 from spindle.lookback.inspection import inspect_thread
 from spindle.model.scripted import AnyStep, Asked, calls, fails, patches, says, waits
 from spindle.protocol.agent_events import (
@@ -39,10 +43,16 @@ from spindle.protocol.ops import (
 )
 from spindle.protocol.request import TokenUsage
 from spindle.thread.listing import ThreadFilter
-from spindle.tools.agents import WaitArgs
+from spindle.tools.agent_tools import WaitArgs
 
 ON: dict[str, Any] = {"features": {"collab": True}}
 COST = TokenUsage(input_tokens=900, output_tokens=100, total_tokens=1000)
+
+
+def agents_of(driver: Any) -> Subagents:
+    """The sub-agents of a session."""
+    (feature,) = (feature for feature in driver.session.features if isinstance(feature, Agents))
+    return feature.started()
 
 
 def texts(request: Asked) -> list[str]:
@@ -99,7 +109,7 @@ def wait_for_all(call_id: str = "wait", **more: Any) -> Callable[[Asked], AnySte
 
 
 @pytest.fixture
-def play(start: Any) -> Any:
+def play(start: Start) -> Any:
     """Opens a session whose model, and that of its sub-agents, is a cast."""
 
     async def open_play(cast: Cast, **how: Any) -> Any:
@@ -111,23 +121,19 @@ def play(start: Any) -> Any:
     return open_play
 
 
-def of(messages: list[Any], kind: type[Any]) -> list[Any]:
-    return [message for message in messages if isinstance(message, kind)]
-
-
-def all_messages(driver: Any) -> list[Any]:
+def all_messages(driver: Driver) -> list[Any]:
     return [event.msg for event in driver.events]
 
 
-def wrapped(driver: Any, tag: str) -> list[CollabAgentEvent]:
+def wrapped(driver: Driver, tag: str) -> list[CollabAgentEvent]:
     return [msg for msg in of(all_messages(driver), CollabAgentEvent) if msg.msg["type"] == tag]
 
 
 # ---- the four tools ----------------------------------------------------------------------------------
 
 
-async def test_the_tools_are_listed_only_where_sub_agents_are_wanted(start: Any) -> None:
-    def names(driver: Any) -> set[str]:
+async def test_the_tools_are_listed_only_where_sub_agents_are_wanted(start: Start) -> None:
+    def names(driver: Driver) -> set[str]:
         return {spec.get("name", "") for spec in driver.session.thread.tools.specs}
 
     team = {"spawn_agent", "send_input", "wait", "close_agent"}
@@ -269,7 +275,7 @@ async def test_a_wait_can_end_with_the_first_or_when_its_time_is_up(play: Any) -
     quick, slow = ids(cast.requests["parent"][-1])
     answer = outputs(cast.requests["parent"][-1])["any"]
     assert answer == {"status": {quick: {"completed": "Q"}, slow: "running"}, "timed_out": False}
-    agents = driver.session.agents
+    agents = agents_of(driver)
     assert await agents.wait([quick, slow], 0.05) is False
     assert await agents.wait([quick], 0.05) is True
 
@@ -334,13 +340,13 @@ async def test_a_sub_agent_whose_task_dies_is_a_status_too(play: Any) -> None:
     driver = await play(cast)
     sub_id = driver.begin("go")
     await driver.until(CollabWaitingBegin)
-    (agent,) = driver.session.agents._agents.values()
+    (agent,) = agents_of(driver)._agents.values()
     agent.actor.cancel()
     messages = await driver.end_of(sub_id)
     status = outputs(cast.requests["parent"][-1])["wait"]["status"]
     assert status == {agent.id: "interrupted"}
     with pytest.raises(ToolError, match="is closed"):
-        await driver.session.agents.send(agent.id, "more")
+        await agents_of(driver).send(agent.id, "more")
     assert of(messages, TaskComplete)[-1].last_agent_message == "I go on"
 
 
@@ -348,7 +354,7 @@ async def test_a_bug_before_a_turn_begins_is_a_status_too(play: Any) -> None:
     cast = Cast(spawn("x"), wait_for_all(), says("done"), x=[says("X")])
     driver = await play(cast)
     await driver.turn("go")
-    agents = driver.session.agents
+    agents = agents_of(driver)
     ((agent_id, child),) = agents.sessions.items()
     child.turns.start = crash
     await agents.send(agent_id, "more")
@@ -361,7 +367,7 @@ async def test_a_bug_in_what_the_parent_hears_fails_the_sub_agent_only(play: Any
     driver = await play(cast)
     sub_id = driver.begin("go")
     await driver.until(CollabWaitingBegin)
-    agents = driver.session.agents
+    agents = agents_of(driver)
     agents._wrapped = crash
     messages = await driver.end_of(sub_id)
     (status,) = outputs(cast.requests["parent"][-1])["wait"]["status"].values()
@@ -387,23 +393,23 @@ async def test_an_interrupt_of_the_parent_stops_its_sub_agents(play: Any, worksp
     await driver.until(TurnAborted, sub_id=sub_id)
     while len(wrapped(driver, "turn_aborted")) < 2:
         await driver.next()
-    first, second = driver.session.agents.sessions
-    assert [driver.session.agents.status(agent) for agent in (first, second)] == ["interrupted"] * 2
+    first, second = agents_of(driver).sessions
+    assert [agents_of(driver).status(agent) for agent in (first, second)] == ["interrupted"] * 2
     # They are still there, with what they know.
-    await driver.session.agents.send(first, "go on")
+    await agents_of(driver).send(first, "go on")
     await driver.turn("go on")
     status = outputs(cast.requests["parent"][-1])["wait-2"]["status"]
     assert status == {first: {"completed": "after all"}, second: "interrupted"}
     assert "task thinks" in texts(cast.requests["thinks"][-1])
 
 
-async def test_sub_agents_end_with_the_session(play: Any, start: Any) -> None:
+async def test_sub_agents_end_with_the_session(play: Any, start: Start) -> None:
     cast = Cast(spawn("x"), says("done"), x=[[waits(60), says("never")]])
     driver = await play(cast)
     await driver.turn("go")
-    (child,) = driver.session.agents.sessions
+    (child,) = agents_of(driver).sessions
     await driver.close()
-    assert driver.session.agents.sessions == {}
+    assert agents_of(driver).sessions == {}
     again = await start(thread=child)  # its file is no longer locked
     assert again.session.thread_id == child
 
@@ -411,7 +417,7 @@ async def test_sub_agents_end_with_the_session(play: Any, start: Any) -> None:
 async def test_a_resumed_thread_knows_its_former_sub_agents_as_closed(play: Any) -> None:
     driver = await play(Cast(spawn("x"), wait_for_all(), says("done"), x=[says("X")]))
     await driver.turn("go")
-    (child,) = driver.session.agents.sessions
+    (child,) = agents_of(driver).sessions
     await driver.close()
     cast = Cast(
         [
@@ -432,12 +438,13 @@ async def test_a_resumed_thread_knows_its_former_sub_agents_as_closed(play: Any)
 async def test_a_bug_while_one_is_opened_costs_nothing_but_that_one(play: Any) -> None:
     cast = Cast(spawn("x"), spawn("y"), says("I go on"))
     driver = await play(cast, config={"agents": {"max_threads": 1}})
-    agents = driver.session.agents
+    await driver.idle()
+    agents = agents_of(driver)
 
     async def broken(_: Any) -> Any:
         raise RuntimeError("no memory")
 
-    agents._open_agent = broken
+    agents._staff = structs.replace(agents._staff, open_agent=broken)
     messages = await driver.turn("go")
     answers = outputs(cast.requests["parent"][-1])
     told = "no sub-agent was started: internal error: RuntimeError: no memory"
@@ -546,7 +553,7 @@ async def test_the_record_counts_what_sub_agents_cost_but_not_their_requests(pla
     counts = [record.payload for record in history.records if b'"token_count"' in record.raw[:40]]
     totals = [count["info"]["total_token_usage"]["total_tokens"] for count in counts]
     assert totals[-2:] == [3 * 110 + COST.total_tokens, 3 * 110 + 2 * COST.total_tokens]
-    store = driver.session._store
+    store = driver.session.store
     report = inspect_thread(store.read(store.get(driver.session.thread_id))).report
     assert len(report.requests) == 3
     await driver.close()
@@ -607,7 +614,7 @@ async def settings_of_child(play: Any, role: dict[str, Any] | None, **how: Any) 
     cast = Cast(spawn("x", **({"agent_type": "r"} if role else {})), wait_for_all(), says("done"), x=[says("X")])
     driver = await play(cast, config={"agents": {"r": role}} if role else {}, **how)
     await driver.turn("go")
-    (child,) = driver.session.agents.sessions.values()
+    (child,) = agents_of(driver).sessions.values()
     return child.present_settings
 
 
@@ -649,7 +656,7 @@ async def test_nobody_can_give_a_sub_agent_more_than_it_was_started_with(play: A
     cast = Cast(spawn("x"), wait_for_all(), says("done"), x=[says("X")])
     driver = await play(cast, sandbox="workspace-write", approval="untrusted")
     await driver.turn("go")
-    (child,) = driver.session.agents.sessions.values()
+    (child,) = agents_of(driver).sessions.values()
     wide = OverrideTurnContext(sandbox_policy="danger-full-access", approval_policy="never")
     driver.submit(wide)
     child.submit(Submission("", wide))
@@ -678,7 +685,7 @@ async def test_who_only_plans_has_nothing_changed_by_others(play: Any) -> None:
     cast = Cast(spawn("x"), wait_for_all(), says("done"), x=[says("X")])
     driver = await play(cast, sandbox="workspace-write")
     await driver.turn("go", collaboration_mode={"mode": "plan"})
-    (child,) = driver.session.agents.sessions.values()
+    (child,) = agents_of(driver).sessions.values()
     settings = child.present_settings
     assert (settings.sandbox.mode, settings.collaboration_mode.mode) == ("read-only", "default")
     assert not any("<proposed_plan>" in text for text in texts(cast.requests["x"][0]))
@@ -702,7 +709,7 @@ async def test_a_sub_agent_follows_when_its_parents_rights_are_taken_away(play: 
         await driver.next()
     assert [msg.msg["exit_code"] == 0 for msg in wrapped(driver, "exec_command_end")] == [True, False]
     assert [path.name for path in workspace.iterdir() if path.name != ".git"] == ["before"]
-    (child,) = driver.session.agents.sessions.values()
+    (child,) = agents_of(driver).sessions.values()
     # And it does not get back what its parent gets back: it was told the stricter rules.
     driver.submit(OverrideTurnContext(sandbox_policy="danger-full-access", approval_policy="never"))
     await driver.session.settle()
@@ -741,7 +748,7 @@ async def test_questions_of_sub_agents_are_put_to_the_parents_client(play: Any, 
     assert (workspace / "made").exists() and not (workspace / "n.txt").exists()
     assert "rejected" in str(outputs(cast.requests["one"][-1])["same-id"])
     assert "rejected" not in str(outputs(cast.requests["two"][-1])["same-id"])
-    assert driver.session.agents.answer("exec", asked[two].call_id, "approved") is False
+    assert agents_of(driver).answer("exec", asked[two].call_id, "approved") is False
 
 
 # ---- events, record, roles ---------------------------------------------------------------------------
@@ -771,14 +778,14 @@ async def test_the_record_of_a_sub_agent_names_its_parent(play: Any) -> None:
     cast = Cast(spawn("x", agent_type="scout"), wait_for_all(), says("done"), x=[says("X")])
     driver = await play(cast, config={"agents": {"scout": {"description": "looks"}}})
     await driver.turn("go")
-    (child,) = driver.session.agents.sessions.values()
+    (child,) = agents_of(driver).sessions.values()
     lines = [json.loads(line) for line in Path(child.thread.history.writer.path).read_text().splitlines()]
     meta = lines[0]["payload"]
     assert meta["id"] == child.thread_id and "forked_from_id" not in meta
     spawned = {"parent_thread_id": driver.session.thread_id, "depth": 1, "agent_role": "scout"}
     assert meta["source"] == {"subagent": {"thread_spawn": spawned}}
     # The threads of a folder are those that a person talked to.
-    store = driver.session._store
+    store = driver.session.store
     newest = store.latest(str(meta["cwd"]), None)
     assert newest is not None and newest.id == driver.session.thread_id
     assert [thread.id for thread in store.list(ThreadFilter(subagents=False)).threads] == [driver.session.thread_id]
@@ -819,7 +826,7 @@ async def test_hooks_hear_of_a_sub_agent_and_of_what_it_does(play: Any, workspac
     driver = await play(cast)
     await driver.turn("go")
     (agent_id,) = ids(cast.requests["parent"][1])
-    own = driver.session.agents.sessions[agent_id].thread.history.writer.path
+    own = agents_of(driver).sessions[agent_id].thread.history.writer.path
     await driver.close()
     told = [json.loads(line) for line in log.read_text().splitlines()]
     assert {entry["session_id"] for entry in told} == {driver.session.thread_id}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spindle import __version__
 from spindle.workspace.skills import Skill, SkillError, SkillSet, load_skills, select_skills, skill_text
 
 
@@ -218,3 +219,89 @@ def test_a_skill_cannot_hide_a_part_of_its_text(folders: Path):
     warnings: list[str] = []
     assert "\n\\u{200B}and obey" in skill_text(load(folders).skills[0], warnings)
     assert len(warnings) == 1 and "SKILL.md has invisible or direction-changing characters in line" in warnings[0]
+
+
+def test_a_skill_that_is_the_same_is_not_read_again(folders: Path):
+    write_skill(folders / "home/skills", "one", "first")
+    write_skill(folders / "home/skills", "two", "a: b")
+    real = load(folders)
+    cache = folders / "home/spindle/skills.json"
+    cache.write_text(cache.read_text().replace("first", "other").replace("must be quoted", "is remembered"))
+    remembered = load(folders)
+    assert [skill.description for skill in remembered.skills] == ["other"]
+    assert [error.message for error in remembered.errors] == [
+        "invalid YAML: line 3: a value that contains `: ` is remembered"
+    ]
+    assert load(folders, fresh=True) == real
+    assert load(folders) == real
+
+
+@pytest.mark.parametrize("how", ["written in place", "replaced", "interface added", "interface changed"])
+def test_a_changed_skill_is_read_again(folders: Path, how: str):
+    path = Path(write_skill(folders / "home/skills", "one"))
+    described = path.parent / "agents/openai.yaml"
+    described.parent.mkdir()
+    if how == "interface changed":
+        described.write_text("interface:\n  display_name: as it was before\n")
+    load(folders)
+    match how:
+        case "written in place":
+            write_skill(folders / "home/skills", "one", "other words")
+        case "replaced":
+            new = path.with_name("new")
+            new.write_text(path.read_text().replace("does things", "done things"))
+            new.replace(path)
+        case _:
+            described.write_text("interface:\n  display_name: a name\n")
+    (skill,) = load(folders).skills
+    assert skill == load(folders, fresh=True).skills[0]
+    assert skill.description != "does things" or skill.interface == {"display_name": "a name"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', "\x00", "null"])
+def test_a_damaged_cache_is_made_anew(folders: Path, text: str):
+    write_skill(folders / "home/skills", "one")
+    first = load(folders)
+    cache = folders / "home/spindle/skills.json"
+    whole = cache.read_text()
+    cache.write_text(text)
+    assert load(folders) == first
+    assert cache.read_text() == whole
+    assert cache.stat().st_mode & 0o777 == 0o600
+    cache.write_text(whole.replace('"name"', '"nome"'))
+    assert load(folders) == first
+
+
+def test_the_cache_of_another_version_is_not_used(folders: Path):
+    write_skill(folders / "home/skills", "one")
+    first = load(folders)
+    cache = folders / "home/spindle/skills.json"
+    cache.write_text(cache.read_text().replace(__version__, "0.0.0").replace("does things", "did things"))
+    assert load(folders) == first
+
+
+def test_what_is_remembered_of_other_folders_stays(folders: Path):
+    write_skill(folders / "repo/.codex/skills", "here")
+    write_skill(folders / "elsewhere/.codex/skills", "there")
+    load(folders)
+    load(folders, cwd="elsewhere")
+    cache = (folders / "home/spindle/skills.json").read_text()
+    assert "here/SKILL.md" in cache and "there/SKILL.md" in cache
+
+
+def test_skills_are_found_where_nothing_can_be_remembered(folders: Path):
+    write_skill(folders / "repo/.codex/skills", "one")
+    odd = os.fsencode(str(folders / "repo/.codex/skills/")) + b"/\xff"
+    os.mkdir(odd)
+    Path(os.fsdecode(odd + b"/SKILL.md")).write_text("---\nname: odd\ndescription: d\n---\n")
+    (folders / "home/spindle").write_text("in the way")
+    for _ in range(2):
+        assert names(load(folders)) == [("repo", "odd"), ("repo", "one")]
+    (folders / "home/spindle").unlink()
+    for _ in range(2):
+        assert names(load(folders)) == [("repo", "odd"), ("repo", "one")]
+
+
+def test_a_home_without_skills_gets_no_cache(folders: Path):
+    load(folders)
+    assert list((folders / "home").iterdir()) == []

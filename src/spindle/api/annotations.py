@@ -51,12 +51,7 @@ _MAPS: dict[Any, Callable[[dict[Any, Any]], Any]] = {
     collections.abc.MutableMapping: dict,
 }
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-_QUALIFIERS = tuple(
-    found
-    for module in (typing, sys.modules.get("typing_extensions"))
-    for name in ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
-    if (found := getattr(module, name, None)) is not None
-)
+_QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar")
 _PRIMITIVE = (str, int, bool, type(None))
 
 
@@ -71,7 +66,7 @@ def shape_of(annotation: Any) -> Shape:
 
 def described(annotation: Any) -> str:
     """The text that `Annotated` gives to a type; empty if it gives none."""
-    while typing.get_origin(annotation) in _QUALIFIERS:
+    while _is_qualifier(typing.get_origin(annotation)):
         annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) is not typing.Annotated:
         return ""
@@ -83,16 +78,26 @@ def described(annotation: Any) -> str:
 
 
 def hints_of(owner: Any) -> dict[str, Any]:
-    """The annotations of a function or a class, with names resolved, also those of the functions around it."""
+    """The annotations of a class, or of a function's parameters; names are found in the functions around it too."""
+    annotated = owner if isinstance(owner, type) else _parameters_only(owner)
     try:
-        return typing.get_type_hints(owner, include_extras=True)
+        return typing.get_type_hints(annotated, include_extras=True)
     except NameError:
         names = _names_around()
+        names.update({variable.__name__: variable for variable in getattr(owner, "__type_params__", ())})
         if isinstance(owner, type):
             names[owner.__name__] = owner
         elif inspect.isfunction(owner):
             names.update(inspect.getclosurevars(owner).nonlocals)
-        return typing.get_type_hints(owner, localns=names, include_extras=True)
+        return typing.get_type_hints(annotated, localns=names, include_extras=True)
+
+
+def _parameters_only(function: Any) -> Any:
+    """A function with the same annotations but that of the result, which may name what only type checkers import."""
+    bare = types.FunctionType((lambda: None).__code__, getattr(function, "__globals__", {}))
+    annotations = getattr(function, "__annotations__", {})
+    bare.__annotations__ = {name: hint for name, hint in annotations.items() if name != "return"}
+    return bare
 
 
 def _names_around() -> dict[str, Any]:
@@ -111,6 +116,7 @@ class Builder:
 
     def __init__(self) -> None:
         self._records: dict[Any, Record] = {}
+        self._open_aliases: list[Any] = []
 
     def shape(self, annotation: Any) -> Shape:
         if annotation in (Any, object, inspect.Parameter.empty):
@@ -124,10 +130,10 @@ class Builder:
         origin, args = typing.get_origin(annotation), typing.get_args(annotation)
         if origin is typing.Annotated:
             return self._annotated(annotation)
-        if origin in _QUALIFIERS:
+        if _is_qualifier(origin):
             return self.shape(args[0])
         if (inner := _aliased(annotation, origin, args)) is not None:
-            return self.shape(inner)
+            return self._alias(annotation, inner)
         if isinstance(annotation, typing.TypeVar):
             return self._variable(annotation)
         if origin in (typing.Union, types.UnionType):
@@ -136,15 +142,25 @@ class Builder:
             return _literal(args)
         return self._class(annotation, origin or annotation, args)
 
+    def _alias(self, alias: Any, inner: Any) -> Shape:
+        if alias in self._open_aliases:
+            return Anything()  # an alias that means itself, as for all of JSON: the outer levels are described
+        self._open_aliases.append(alias)
+        try:
+            return self.shape(inner)
+        finally:
+            self._open_aliases.pop()
+
     def _annotated(self, annotation: Any) -> Shape:
         inner = annotation.__origin__
-        constraints = [extra for extra in annotation.__metadata__ if isinstance(extra, msgspec.Meta)]
-        if not constraints:
-            return self.shape(inner)
         constrained = inner
-        for constraint in constraints:
-            constrained = typing.Annotated[constrained, constraint]
-        return _leaf_of_msgspec(constrained, _name(inner))
+        for extra in annotation.__metadata__:
+            if isinstance(extra, msgspec.Meta):
+                constrained = typing.Annotated[constrained, extra]
+        shape = self.shape(inner) if constrained is inner else _leaf_of_msgspec(constrained, _name(inner))
+        if not isinstance(shape, Record):  # which others may share
+            shape.text = described(annotation) or shape.text
+        return shape
 
     def _variable(self, variable: typing.TypeVar) -> Shape:
         if variable.__constraints__:
@@ -172,7 +188,7 @@ class Builder:
             raise Unsupported(f"the type {_name(annotation)} cannot be described to a model")
         if issubclass(origin, enum.Enum):
             return _enumeration(origin)
-        if issubclass(origin, os.PathLike):
+        if hasattr(origin, "__fspath__"):
             kind: Any = os.fspath if inspect.isabstract(origin) else origin
             return PathLeaf(kind, {"type": "string"}, origin.__name__)
         if issubclass(origin, tuple) and hasattr(origin, "_fields"):
@@ -235,6 +251,11 @@ def _aliased(annotation: Any, origin: Any, args: tuple[Any, ...]) -> Any:
     if origin is not None and not isinstance(origin, type) and hasattr(origin, "__value__"):
         return _substituted(origin.__value__, dict(zip(origin.__type_params__, args, strict=False)))
     return None
+
+
+def _is_qualifier(origin: Any) -> bool:
+    """`Required[…]` and the like say something about a field, not about its type. By name: there are two of each."""
+    return not isinstance(origin, type) and getattr(origin, "_name", None) in _QUALIFIERS
 
 
 def _literal(args: tuple[Any, ...]) -> Shape:
@@ -391,6 +412,9 @@ def _spread(kind: Callable[..., Any]) -> Callable[[list[Any]], Any]:
 
 
 def _name(annotation: Any) -> str:
-    if isinstance(annotation, type) and not typing.get_args(annotation):
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if isinstance(origin, type) and args and origin is not types.UnionType:
+        return f"{origin.__name__}[{', '.join(_name(arg) for arg in args)}]"
+    if isinstance(annotation, type):
         return annotation.__name__
     return str(annotation).replace("typing.", "")

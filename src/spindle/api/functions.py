@@ -306,13 +306,13 @@ class PythonTool:
             await asyncio.sleep(_INTERRUPT_S)
         if error is None:
             return outcome.value
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, StopIteration):
             raise error
         raise _Exited(_told(error)) from error
 
 
 class _Exited(Exception):
-    """Something that is no `Exception` came out of a function: here it must not end anything but the call."""
+    """What came out of a function would mean something else to the coroutines around: it must end the call only."""
 
 
 class _Shown:

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from spindle.api.annotations import Unsupported, shape_of
+from spindle.api.annotations import shape_of
 from spindle.api.schema_check import check
-from spindle.api.schemas import restored, schema_of, strict_schema
+from spindle.api.schemas import DEFINITIONS, restored, schema_of, strict_schema
 from spindle.api.shapes import Misfit, Schema
 from spindle.errors import OutputInvalid
 from spindle.protocol.items import decode_foreign
@@ -63,36 +63,37 @@ def output_format(output_type: Any) -> OutputFormat:
     try:
         shape = shape_of(output_type)
         schema = schema_of(shape)
-    except (Unsupported, NameError) as error:
+    except (TypeError, NameError) as error:
         raise ValueError(f"output_type cannot be used: {error}") from error
 
     def convert(value: Any) -> Any:
         return shape.read(restored(value, schema), "$")
 
-    return _format(schema, convert)
+    return _format(strict_schema(schema, is_ours=True), convert)
 
 
 def _of_schema(schema: Schema) -> OutputFormat:
     def convert(value: Any) -> Any:
         if (problem := check(restored(value, schema), schema)) is not None:
             raise Misfit(problem)
-        return value
+        # Nulls are what the model said; pairs are only how we asked for it.
+        return restored(value, schema, keep_nulls=True)
 
-    return _format(schema, convert)
+    return _format(strict_schema(schema), convert)
 
 
-def _format(schema: Schema, convert: Callable[[Any], Any]) -> OutputFormat:
-    strict = strict_schema(schema)
+def _format(strict: Schema, convert: Callable[[Any], Any]) -> OutputFormat:
     if strict.get("type") == "object":
         return OutputFormat(schema=strict, is_wrapped=False, convert=convert)
-    defs = strict.pop("$defs", None)
+    # References begin at the top, so what they mean must stay there.
+    defs = {word: strict.pop(word) for word in DEFINITIONS if word in strict}
     wrapped: Schema = {
         "type": "object",
         "properties": {WRAPPED: strict},
         "required": [WRAPPED],
         "additionalProperties": False,
     }
-    return OutputFormat(schema={**wrapped, "$defs": defs} if defs else wrapped, is_wrapped=True, convert=convert)
+    return OutputFormat(schema=wrapped | defs, is_wrapped=True, convert=convert)
 
 
 def _parsed(text: str) -> Any:

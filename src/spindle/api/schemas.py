@@ -19,9 +19,13 @@ _INLINE_LIMIT = 1000
 _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 _NULL: Schema = {"type": "null"}
 _ANY_SCALAR: Schema = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "null"}]}
-_NOT_STRICT = frozenset(
-    ("default", "title", "uniqueItems", "prefixItems", "propertyNames", "examples", "discriminator")
-)
+_NOT_STRICT = frozenset(("default", "uniqueItems", "prefixItems", "propertyNames", "discriminator"))
+"""Words that servers refuse in a strict schema."""
+_NOT_SURE = frozenset(("title", "examples", "minLength", "maxLength", "contentEncoding", "contentMediaType"))
+"""Words that some servers refuse; left out where we write the schema, since we check the answer anyway."""
+_FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
+DEFINITIONS = ("$defs", "definitions")
+"""Where schemas keep what they refer to: today's word and the older one."""
 _COMBINERS = ("anyOf", "oneOf", "allOf")
 
 
@@ -256,17 +260,32 @@ def _without_titles(schema: Any) -> Any:
 # ---- strict ------------------------------------------------------------------------------------------
 
 
-def strict_schema(schema: Schema) -> Schema:
+def strict_schema(schema: Schema, *, is_ours: bool = False) -> Schema:
     """The flavour that servers hold a model to: every property required, none beside them, on every level.
 
     A field that may be left out may be null instead. Keys that are not known beforehand become a list of pairs, since
-    the flavour has no other way to say it; `restored` takes both back.
+    the flavour has no other way to say it; `restored` takes both back. `is_ours`: nobody will miss a constraint.
     """
-    defs = schema.get("$defs")
-    strict = _strict({key: value for key, value in schema.items() if key != "$defs"})
-    if isinstance(defs, dict):
-        strict["$defs"] = {name: _strict(value) for name, value in defs.items()}
+    if is_ours:
+        schema = _plainer(schema)
+    strict = _strict({key: value for key, value in schema.items() if key not in DEFINITIONS})
+    for word in DEFINITIONS:
+        if isinstance(defs := schema.get(word), dict):
+            strict[word] = {name: _strict(value) for name, value in defs.items()}
     return strict
+
+
+def _plainer(schema: Any, is_names: bool = False) -> Any:
+    """Without the words that not every server takes; `is_names`: the keys are names, not words."""
+    if isinstance(schema, list):
+        return [_plainer(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: value if key in ("enum", "const") and not is_names else _plainer(value, key in ("properties", "$defs"))
+        for key, value in schema.items()
+        if is_names or not (key in _NOT_SURE or (key == "format" and value not in _FORMATS))
+    }
 
 
 def _strict(schema: Any) -> Schema:
@@ -373,26 +392,52 @@ def admits_null(schema: Any) -> bool:
 # ---- and back ----------------------------------------------------------------------------------------
 
 
-def restored(value: Any, schema: Schema) -> Any:
+def restored(value: Any, schema: Schema, *, keep_nulls: bool = False) -> Any:
     """What a value was before it was made strict: `schema` is the flavour from before.
 
-    A null stands for a field that was left out, where null is no value of the field; a list of pairs for an object.
+    A list of pairs becomes an object again. A null stands for a field that was left out, where null is no value of it;
+    `keep_nulls` leaves it there.
     """
-    return _restored(value, schema, schema.get("$defs") or {})
+    defs: Schema = {}
+    for word in DEFINITIONS:
+        if isinstance(found := schema.get(word), dict):
+            defs.update(found)
+    return _Restorer(defs, keep_nulls).value(value, schema)
 
 
-def _restored(value: Any, schema: Any, defs: Schema) -> Any:
-    if isinstance(value, dict):
-        objects = [option for option in _options(schema, defs) if _is_object(option)]
-        fitting = [option for option in objects if _takes_keys(option, value)] or objects
-        return _restored_object(value, fitting[0], defs) if fitting else value
-    if isinstance(value, list):
-        for option in _options(schema, defs):
-            if is_map(option) and (pairs := _as_mapping(value)) is not None:
-                return _restored_object(pairs, option, defs)
-            if option.get("type") == "array":
-                return [_restored(entry, place, defs) for entry, place in _places(value, option)]
-    return value
+class _Restorer:
+    def __init__(self, defs: Schema, keep_nulls: bool) -> None:
+        self._defs = defs
+        self._keep_nulls = keep_nulls
+
+    def value(self, value: Any, schema: Any) -> Any:
+        if isinstance(value, dict):
+            objects = [option for option in _options(schema, self._defs) if _is_object(option)]
+            fitting = [option for option in objects if _takes_keys(option, value)] or objects
+            return self._object(value, fitting[0]) if fitting else value
+        if isinstance(value, list):
+            for option in _options(schema, self._defs):
+                if is_map(option) and (pairs := _as_mapping(value)) is not None:
+                    return self._object(pairs, option)
+                if option.get("type") == "array":
+                    return [self.value(entry, place) for entry, place in _places(value, option)]
+        return value
+
+    def _object(self, value: dict[str, Any], schema: Schema) -> dict[str, Any]:
+        if is_map(schema):
+            inner = schema.get("additionalProperties")
+            return {key: self.value(entry, inner) for key, entry in value.items()}
+        properties, required = schema.get("properties") or {}, schema.get("required") or ()
+        return {
+            name: self.value(entry, properties.get(name))
+            for name, entry in value.items()
+            if name in required or name not in properties or not self._is_left_out(entry, properties[name])
+        }
+
+    def _is_left_out(self, entry: Any, schema: Any) -> bool:
+        if entry is not None or self._keep_nulls:
+            return False
+        return not any(admits_null(option) for option in _options(schema, self._defs) if "$ref" not in option)
 
 
 def _options(schema: Any, defs: Schema) -> Iterator[Schema]:
@@ -426,24 +471,6 @@ def _takes_keys(schema: Schema, value: dict[str, Any]) -> bool:
     )
 
 
-def _restored_object(value: dict[str, Any], schema: Schema, defs: Schema) -> dict[str, Any]:
-    if is_map(schema):
-        inner = schema.get("additionalProperties")
-        return {key: _restored(entry, inner, defs) for key, entry in value.items()}
-    properties, required = schema.get("properties") or {}, schema.get("required") or ()
-
-    def is_left_out(name: str, entry: Any) -> bool:
-        if entry is not None or name in required or name not in properties:
-            return False
-        return not any(admits_null(option) for option in _options(properties[name], defs) if "$ref" not in option)
-
-    return {
-        name: _restored(entry, properties.get(name), defs)
-        for name, entry in value.items()
-        if not is_left_out(name, entry)
-    }
-
-
 def _as_mapping(value: list[Any]) -> dict[str, Any] | None:
     if not all(isinstance(pair, dict) and pair.keys() == {"key", "value"} for pair in value):
         return None
@@ -451,7 +478,7 @@ def _as_mapping(value: list[Any]) -> dict[str, Any] | None:
 
 
 def _places(value: list[Any], schema: Schema) -> Iterator[tuple[Any, Any]]:
-    places = schema.get("prefixItems")
+    given = schema.get("prefixItems")
+    places: list[Any] = given if isinstance(given, list) else []
     for number, entry in enumerate(value):
-        is_placed = isinstance(places, list) and number < len(places)
-        yield entry, places[number] if is_placed else schema.get("items")
+        yield entry, places[number] if number < len(places) else schema.get("items")

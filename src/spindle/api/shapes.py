@@ -46,6 +46,8 @@ class Shape(ABC):
 
     text: str = ""
     """What is said about the type itself."""
+    label: str = ""
+    """What the type is called in messages."""
 
     @abstractmethod
     def read(self, value: Any, path: str) -> Any:
@@ -54,11 +56,6 @@ class Shape(ABC):
     @abstractmethod
     def fits(self, value: Any) -> bool:
         """Whether the kind of the JSON value is right; a cheap look that does not go deep."""
-
-    @property
-    @abstractmethod
-    def label(self) -> str:
-        """What the type is called in messages."""
 
     def parts(self) -> list[Shape]:
         return []
@@ -82,11 +79,7 @@ class Leaf(Shape):
     def __init__(self, kind: Any, schema: Schema, label: str) -> None:
         self.kind = kind
         self.schema = schema
-        self._label = label
-
-    @property
-    def label(self) -> str:
-        return f"`{self._label}`"
+        self.label = f"`{label}`"
 
     def read(self, value: Any, path: str) -> Any:
         if isinstance(value, float) and self.schema.get("type") == "integer" and value.is_integer():
@@ -124,11 +117,7 @@ class Choice(Shape):
 
     def __init__(self, values: list[tuple[Any, Any]], label: str) -> None:
         self.values = values
-        self._label = label
-
-    @property
-    def label(self) -> str:
-        return self._label
+        self.label = label
 
     def read(self, value: Any, path: str) -> Any:
         for json_value, python_value in self.values:
@@ -149,11 +138,7 @@ class ListOf(Shape):
     def __init__(self, item: Shape, make: Callable[[list[Any]], Any], label: str) -> None:
         self.item = item
         self.make = make
-        self._label = label
-
-    @property
-    def label(self) -> str:
-        return f"`{self._label}`"
+        self.label = f"`{label}`"
 
     @property
     def is_set(self) -> bool:
@@ -255,6 +240,7 @@ class Record(Shape):
 
     def __init__(self, name: str, make: Callable[..., Any], text: str = "") -> None:
         self.name = name
+        self.label = f"`{name}`"
         self.make = make
         self.text = text
         self.fields: list[Field] = []
@@ -263,10 +249,6 @@ class Record(Shape):
         """A field that says which type it is, and its value."""
         self.is_closed = False
         """Keys that are not known are an error."""
-
-    @property
-    def label(self) -> str:
-        return f"`{self.name}`"
 
     def read(self, value: Any, path: str) -> Any:
         values, problems = self.read_fields(value, path)
@@ -319,10 +301,7 @@ class OneOf(Shape):
 
     def __init__(self, options: list[Shape]) -> None:
         self.options = options
-
-    @property
-    def label(self) -> str:
-        return " or ".join(option.label for option in self.options)
+        self.label = " or ".join(option.label for option in options)
 
     def read(self, value: Any, path: str) -> Any:
         fitting = [option for option in self._by_closeness(value) if option.fits(value)]
@@ -362,12 +341,8 @@ class Foreign(Shape):
 
     def __init__(self, adapter: Any, label: str) -> None:
         self._adapter = adapter
-        self._label = label
+        self.label = f"`{label}`"
         self.schema: Schema = adapter.json_schema()
-
-    @property
-    def label(self) -> str:
-        return f"`{self._label}`"
 
     def read(self, value: Any, path: str) -> Any:
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.api.annotations import Builder, Unsupported, described, hints_of, plain_default
+from spindle.api.annotations import Builder, described, hints_of, plain_default
 from spindle.api.docstrings import read_docstring
 from spindle.api.schemas import restored, schema_of
 from spindle.api.shapes import Field, Record, Schema
@@ -111,7 +111,7 @@ def check_parameters(function: Callable[..., Any], name: str) -> inspect.Signatu
 def _field(parameter: inspect.Parameter, hint: Any, texts: dict[str, str], builder: Builder, tool: str) -> Field:
     try:
         shape = builder.shape(hint)
-    except (Unsupported, NameError) as error:
+    except (TypeError, NameError) as error:  # Unsupported, or an annotation that is no type at all
         raise ToolDefinitionError(f"the tool {tool} cannot be used: its parameter {parameter.name}: {error}") from error
     has_default = parameter.default is not inspect.Parameter.empty
     return Field(
@@ -137,9 +137,9 @@ def _annotated_function(function: Any) -> Any:
     """Where the annotations are: in the function inside a partial, a method, or an object that can be called."""
     while isinstance(function, functools.partial):
         function = function.func
-    if inspect.isroutine(function):
-        return getattr(function, "__func__", function)
-    return type(function).__call__
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    return inspect.unwrap(getattr(function, "__func__", function))
 
 
 def _docstring(function: Any) -> str | None:

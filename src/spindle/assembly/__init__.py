@@ -4,97 +4,94 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from spindle.assembly.agents import agent_roles, make_agents
-from spindle.assembly.model import client_tools, model_client, tool_set
-from spindle.assembly.options import briefing_options, compaction_options, offloads, settings_from
-from spindle.assembly.record import open_history, restore_usage, session_meta
+from spindle.assembly.draft import Draft
+from spindle.assembly.features import make_features
+from spindle.assembly.model import ModelAccess, client_tools, model_access, tool_set
+from spindle.assembly.options import briefing_options, model_overrides, offloads, settings_from
+from spindle.assembly.record import restore_usage, session_meta
 from spindle.assembly.request import SessionRequest
 from spindle.auth.credentials import session_secrets
 from spindle.config.schema import Config
 from spindle.core.briefing import Briefing
-from spindle.core.live_thread import LiveThread, ModelOverrides
-from spindle.core.notify import Notifier
+from spindle.core.live_thread import LiveThread
 from spindle.core.secrecy import masked_msg
-from spindle.core.session import Session
+from spindle.core.session import Equipment, Limits, Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
-from spindle.model.catalog import Catalog
-from spindle.model.credential import StaticCredential
 from spindle.policy.environment import child_environment, withheld_names
-from spindle.policy.rulebook import RuleBook
+from spindle.policy.secrets import Secrets
 from spindle.process.table import ProcessTable
 from spindle.prompt.instructions import choose_instructions
-from spindle.protocol.events import SessionConfigured
+from spindle.protocol.events import SessionConfigured, Warning
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.thread.private_files import close_home
-from spindle.thread.store import ThreadStore
 from spindle.tools.router import ToolSet
-from spindle.workspace.shell import user_shell
-
-if TYPE_CHECKING:
-    from spindle.core.servers import Servers
-    from spindle.policy.secrets import Secrets
+from spindle.workspace.shell import Shell, user_shell
 
 __all__ = ["SessionRequest", "open_session"]
 
 
 async def open_session(request: SessionRequest) -> Session:
     """Open, resume or fork a thread. Raises a SpindleError when it cannot be done; then nothing was changed."""
-    catalog = Catalog.load(request.config.model_catalog_json)
-    store = ThreadStore(request.config.home, request.clock)
-    history, thread_id, warnings = open_history(request, store)
+    draft = Draft.of(request)
     try:
-        return await _assemble(request, store, catalog, history, thread_id, warnings)
+        return await _assemble(draft)
     except BaseException:
-        history.close()  # else nobody could open the thread while this process lives
+        draft.history.close()  # else nobody could open the thread while this process lives
         raise
 
 
-async def _assemble(
-    request: SessionRequest, store: ThreadStore, catalog: Catalog, history: History, thread_id: str, warnings: list[str]
-) -> Session:
-    config, clock = request.config, request.clock
-    model = config.model or history.model or catalog.default_slug
-    info = catalog.find(model)
-    if not info.known:
-        warnings.append(f"model {model} is not in the catalogue; general defaults are used for it")
-    if history.model not in (None, model):
-        warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
-    order = request.order
-    of_client = [] if order is not None else client_tools(request, history.meta, warnings)
-    build_tools = partial(tool_set, config, info, 0 if order is None else order.depth, of_client)
-    client, provider, credential = (
-        (request.client, config.provider, StaticCredential())
-        if request.client
-        else model_client(request, thread_id, warnings)
-    )
-    if order is not None:
-        from spindle.core.agent_tree import MeteredClient  # only for sub-agents
+async def _assemble(draft: Draft) -> Session:
+    request, config, order = draft.request, draft.request.config, draft.request.order
+    brought = [*client_tools(draft), *request.own_tools]
+    build_tools = partial(tool_set, config, draft.info, 0 if order is None else order.depth, brought)
+    access = model_access(draft)
+    _close_to_others(config, draft.warnings)
+    secrets = _secrets(config, access)
+    draft.history.mask = secrets.mask_json
+    stream = request.stream or EventStream()
+    stream.mask = partial(masked_msg, secrets=secrets)
+    # The connection opens while files are read below; the first request waits for it only as long as it must.
+    warming = asyncio.ensure_future(access.client.warm())
+    await asyncio.sleep(0)
+    features = make_features(draft, access.provider, secrets, build_tools)
+    brought[:0] = [tool for feature in features for tool in feature.tools()]
+    settings = settings_from(config, draft.model) if order is None else order.settings
+    thread = _live_thread(draft, access, settings, build_tools(), secrets)
+    shell = user_shell()
+    environment = child_environment(os.environ, config.environment, secret_names=config.secret_variables)
+    workbench = _workbench(draft, shell, environment, secrets)
+    briefing = Briefing(briefing_options(request, shell.name, environment), draft.history.last_turn_context)
+    greeting = [
+        _configured(thread, settings, replay=request.replay),
+        *(Warning(message=text) for text in (*config.warnings, *draft.warnings)),
+    ]
+    equipment = Equipment(briefing=briefing, workbench=workbench, store=draft.store, warming=warming)
+    return Session(thread, settings, stream, features, equipment=equipment, limits=_limits(request), greeting=greeting)
 
-        client = MeteredClient(client, order.tree, order.charge, is_borrowed=request.client is not None)
-    _close_to_others(config, warnings)
-    secrets = session_secrets(
+
+def _secrets(config: Config, access: ModelAccess) -> Secrets:
+    return session_secrets(
         os.environ,
-        provider,
-        credential,
+        access.provider,
+        access.credential,
         home=config.home,
         variables=config.secret_variables,
         given=config.environment.set,
         mask=config.spindle.mask_secrets,
         unmasked=config.spindle.unmasked_variables,
     )
-    history.mask = secrets.mask_json
-    stream = request.stream or EventStream()
-    stream.mask = partial(masked_msg, secrets=secrets)
-    # The connection opens while files are read below; the first request waits for it only as long as it must.
-    warming = asyncio.ensure_future(client.warm())
-    await asyncio.sleep(0)
-    settings = settings_from(config, model) if order is None else order.settings
+
+
+def _live_thread(
+    draft: Draft, access: ModelAccess, settings: ThreadSettings, tools: ToolSet, secrets: Secrets
+) -> LiveThread:
+    """The thread, with the base text it was started with, or starts with now."""
+    request, config, history, info = draft.request, draft.request.config, draft.history, draft.info
     instructions = choose_instructions(
         explicit=request.base_instructions,
         recorded=history.base_instructions,
@@ -106,40 +103,32 @@ async def _assemble(
         personality=settings.personality,
     )
     if not history.meta:
-        history.append_meta(session_meta(request, thread_id, instructions))
+        history.append_meta(session_meta(request, draft.thread_id, instructions))
     thread = LiveThread(
-        thread_id=thread_id,
+        thread_id=draft.thread_id,
         history=history,
-        client=client,
-        provider=provider,
+        client=access.client,
+        provider=access.provider,
         instructions=instructions,
         has_own_text=bool(request.base_instructions or config.base_instructions),
-        tools=build_tools(),
-        catalog=catalog,
-        overrides=ModelOverrides(
-            context_window=config.model_context_window,
-            compact_limit=config.model_auto_compact_token_limit,
-            output_token_limit=config.tool_output_token_limit,
-            reasoning_summaries=config.model_supports_reasoning_summaries,
-        ),
-        model=model,
+        tools=tools,
+        catalog=draft.catalog,
+        overrides=model_overrides(config),
+        model=draft.model,
         personality=settings.personality,
         show_raw_reasoning=config.show_raw_agent_reasoning,
-        clock=clock,
+        clock=request.clock,
         secrets=secrets,
     )
     restore_usage(thread)
-    shell = user_shell()
-    environment = child_environment(os.environ, config.environment, secret_names=config.secret_variables)
-    # What was written since the person's session began is no rule for its sub-agents either.
-    rules = RuleBook(config.home, config.rule_folders) if order is None else order.rules
-    has_agents = agent_roles(config) is not None
-    servers = None
-    if request.pool is not None or any(server.enabled for server in config.mcp_servers.values()):
-        servers = _make_servers(request, build_tools, secrets)
-    workbench = Workbench(
+    return thread
+
+
+def _workbench(draft: Draft, shell: Shell, environment: dict[str, str], secrets: Secrets) -> Workbench:
+    request, config = draft.request, draft.request.config
+    return Workbench(
         processes=ProcessTable(
-            clock=clock,
+            clock=request.clock,
             shell=shell,
             environment=environment,
             home=config.home,
@@ -150,44 +139,22 @@ async def _assemble(
         environment=environment,
         home=config.home,
         fence=config.spindle.fence,
-        rules=rules,
+        rules=draft.rules,
         image_as_message="message" in (config.provider.image_tool_output, config.spindle.image_tool_output),
         offload_home=config.home if offloads(config) else None,
         # Nobody sits before a run without a screen, and a sub-agent has its parent to ask.
-        asks_client=request.source != "exec" and order is None,
+        asks_client=request.source != "exec" and request.order is None,
     )
-    hooks = None
-    if config.hooks or config.notify:
-        from spindle.assembly.hooks import make_hooks  # only for those who have any
 
-        hooks = make_hooks(request, thread, workbench, warnings)
-    return Session(
-        thread=thread,
-        settings=settings,
-        briefing=Briefing(briefing_options(request, shell.name, environment), history.last_turn_context),
-        workbench=workbench,
-        store=store,
-        notifier=Notifier(config.notify),
-        configured=_configured(thread, settings, replay=request.replay),
-        warnings=(*config.warnings, *warnings),
-        max_samples=config.spindle.max_steps,
-        turn_limit_s=config.spindle.turn_timeout_s,
-        compaction=compaction_options(config, provider),
-        legacy_interrupt_error=request.legacy_interrupt_error,
-        stream=stream,
-        warming=warming,
+
+def _limits(request: SessionRequest) -> Limits:
+    config, order = request.config, request.order
+    return Limits(
+        max_requests=config.spindle.max_steps,
+        turn_s=config.spindle.turn_timeout_s,
         cap=order.cap if order is not None else lambda settings: settings,
-        hooks=hooks,
-        make_agents=partial(make_agents, open_session, request, rules) if has_agents else None,
-        servers=servers,
-        make_servers=partial(_make_servers, request, build_tools, secrets),
+        legacy_interrupt_error=request.legacy_interrupt_error,
     )
-
-
-def _make_servers(request: SessionRequest, build_tools: Callable[..., ToolSet], secrets: Secrets) -> Servers:
-    from spindle.assembly.servers import make_servers  # only for those who have any
-
-    return make_servers(request, build_tools, secrets)
 
 
 def _close_to_others(config: Config, warnings: list[str]) -> None:

@@ -2,39 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+import msgspec
 
 from spindle import __version__
-from spindle.assembly.agents import agent_roles
+from spindle.assembly.agent_sessions import agent_roles
+from spindle.assembly.draft import Draft
 from spindle.assembly.options import memory_of
-from spindle.assembly.request import SessionRequest
 from spindle.auth.credentials import sign_in
 from spindle.config.schema import Config
 from spindle.errors import ConfigError
 from spindle.model.catalog import ModelInfo
 from spindle.model.client import ModelClient
-from spindle.model.credential import Credential
+from spindle.model.credential import Credential, StaticCredential
 from spindle.model.headers import Identity
 from spindle.model.provider import Provider
 from spindle.model.responses import ResponsesClient
-from spindle.tools.router import JIT_TOOLS, ToolSet, build_tools
+from spindle.tools.router import JIT_TOOLS, ToolChoice, ToolSet, build_tools
 from spindle.tools.tool import Tool
 
 
-def model_client(
-    request: SessionRequest, thread_id: str, warnings: list[str]
-) -> tuple[ModelClient, Provider, Credential]:
-    config = request.config
+class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session reaches its model."""
+
+    client: ModelClient
+    provider: Provider
+    credential: Credential
+
+
+def model_access(draft: Draft) -> ModelAccess:
+    """The client that the caller gave, else one for the configured provider; a sub-agent's within its budget."""
+    request, order = draft.request, draft.request.order
+    if request.client is not None:
+        access = ModelAccess(client=request.client, provider=request.config.provider, credential=StaticCredential())
+    else:
+        access = _signed_in(draft)
+    if order is None:
+        return access
+    from spindle.features.agents.agent_tree import MeteredClient  # only for sub-agents
+
+    metered = MeteredClient(access.client, order.tree, order.charge, is_borrowed=request.client is not None)
+    return msgspec.structs.replace(access, client=metered)
+
+
+def _signed_in(draft: Draft) -> ModelAccess:
+    request, config = draft.request, draft.request.config
     signed_in = sign_in(
         config.provider,
         home=config.home,
         is_exec=request.source == "exec",
         forced_method=config.forced_login_method,
     )
-    warnings += signed_in.warnings
+    draft.warnings.extend(signed_in.warnings)
     identity = Identity(
-        thread_id=thread_id,
+        thread_id=draft.thread_id,
         version=__version__,
         originator=request.originator,
         subagent="collab_spawn" if request.order is not None else None,
@@ -47,43 +69,44 @@ def model_client(
         sse_event_max_bytes=config.spindle.sse_event_max_bytes,
         catalog_path=config.model_catalog_json,
     )
-    return client, signed_in.provider, signed_in.credential
+    return ModelAccess(client=client, provider=signed_in.provider, credential=signed_in.credential)
 
 
-def client_tools(request: SessionRequest, meta: Mapping[str, Any], warnings: list[str]) -> list[Tool]:
+def client_tools(draft: Draft) -> list[Tool]:
     """The tools that a client brings along, or brought along when the thread was started."""
-    specs = request.dynamic_tools or meta.get("dynamic_tools")
+    request = draft.request
+    specs = None if request.order is not None else request.dynamic_tools or draft.history.meta.get("dynamic_tools")
     if not specs:
-        return [*request.tools]
+        return []
     from spindle.tools.dynamic import dynamic_tools  # few clients have any
 
     try:
-        return [*dynamic_tools(specs), *request.tools]
+        return [*dynamic_tools(specs)]
     except ConfigError as error:
         if request.dynamic_tools:
             raise
-        warnings.append(f"the thread goes on without the tools it was started with: {error}")
-        return [*request.tools]
+        draft.warnings.append(f"the thread goes on without the tools it was started with: {error}")
+        return []
 
 
 def tool_set(
     config: Config,
     info: ModelInfo,
     depth: int,
-    of_client: Sequence[Tool],
+    brought: Sequence[Tool],
     resources: Sequence[Tool] = (),
     of_servers: Sequence[Tool] = (),
 ) -> ToolSet:
-    """All tools of a session. A tool of the client's cannot take the place of another."""
-    if of_client:
+    """All tools of a session. One that a feature or the client brought cannot take the place of another."""
+    if brought:
         ours = tool_set(config, info, depth, (), resources, of_servers)
-        for tool in of_client:
-            if tool.name in ours:
+        for number, tool in enumerate(brought):
+            if tool.name in ours or any(tool.name == other.name for other in brought[:number]):
                 raise ConfigError(f"there is already a tool with the name {tool.name!r}")
     features = config.features
     patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
     live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)
-    return build_tools(
+    choice = ToolChoice(
         shell_type=info.shell_type,
         patch_type=patch_type,
         web_search=None if config.web_search == "disabled" else "live" if live else "cached",
@@ -99,8 +122,9 @@ def tool_set(
         agents=agent_roles(config),
         may_spawn=depth < config.agents_max_depth and config.agents_max_threads > 0,
         resources=resources,
-        extra=(*of_servers, *of_client),
+        extra=(*of_servers, *brought),
     )
+    return build_tools(choice)
 
 
 def _jit_tools(wanted: bool | None, info: ModelInfo) -> tuple[str, ...]:

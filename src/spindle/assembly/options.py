@@ -6,7 +6,7 @@ from spindle.assembly.request import SessionRequest
 from spindle.config.providers import BUILT_IN
 from spindle.config.schema import Config
 from spindle.core.briefing import BriefingOptions
-from spindle.core.live_thread import CompactionOptions
+from spindle.core.live_thread import CompactionOptions, ModelOverrides
 from spindle.model.provider import Provider
 from spindle.policy.sandbox import PROTECTED_NAMES
 from spindle.protocol.settings import ThreadSettings
@@ -28,6 +28,15 @@ def settings_from(config: Config, model: str) -> ThreadSettings:
     )
 
 
+def model_overrides(config: Config) -> ModelOverrides:
+    return ModelOverrides(
+        context_window=config.model_context_window,
+        compact_limit=config.model_auto_compact_token_limit,
+        output_token_limit=config.tool_output_token_limit,
+        reasoning_summaries=config.model_supports_reasoning_summaries,
+    )
+
+
 def offloads(config: Config) -> bool:
     wanted = config.spindle.offload_outputs
     return config.spindle.context_mode != "append_only" if wanted is None else wanted
@@ -37,7 +46,7 @@ def memory_of(config: Config) -> str | None:
     """The folder of the project's notes, where notes are wanted."""
     if not config.spindle.memory:
         return None
-    from spindle.tools.memory_folder import project_folder
+    from spindle.tools.memory_folder import project_folder  # only where notes are switched on
 
     return project_folder(config.home, find_root(config.cwd, config.project_root_markers) or config.cwd)
 

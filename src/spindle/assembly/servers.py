@@ -10,8 +10,8 @@ from typing import Any
 from spindle.assembly.request import SessionRequest
 from spindle.config.consent import Consents
 from spindle.config.mcp_servers import build_mcp_servers
-from spindle.core.servers import Servers, Wanted
 from spindle.errors import ConfigError
+from spindle.features.servers import Servers, Wanted
 from spindle.mcp.channel import Channel
 from spindle.mcp.connection import Connection
 from spindle.mcp.log import ServerLog
@@ -37,14 +37,15 @@ def make_servers(request: SessionRequest, build: BuildTools, secrets: Secrets) -
         clean = partial(_without_secrets, secrets=secrets)
         return Connection(spec, lambda: _channel(spec, request, companions, log, secrets), log, on_changed, clean)
 
-    is_owner = request.pool is None
-    wanted: Wanted = (config.mcp_servers, blocked_servers(config.home, config.mcp_servers))
+    def start() -> ServerPool:
+        return ServerPool(config.mcp_servers, connect, blocked=blocked_servers(config.home, config.mcp_servers))
+
     return Servers(
-        request.pool if request.pool is not None else ServerPool(wanted[0], connect, blocked=wanted[1]),
+        request.pool,
+        start=start,
         build=build,
         read=lambda given: _wanted(request, given),
-        auth_status=lambda spec: auth_status(config.home, spec),
-        is_owner=is_owner,
+        auth_status=lambda spec: _auth_status(config.home, spec),
         close=companions.close,
     )
 
@@ -70,22 +71,17 @@ def blocked_servers(home: str, servers: Mapping[str, McpServer]) -> dict[str, st
     }
 
 
-def auth_status(home: str, spec: McpServer) -> str:
-    """How we sign in at a server, in the words of the protocol."""
-    if spec.url is None:
-        return "unsupported"
-    if spec.bearer_token_env_var:
-        return "bearer_token"
-    from spindle.auth.mcp_tokens import has_tokens, read_tokens  # only for servers with an address
+def _auth_status(home: str, spec: McpServer) -> str:
+    from spindle.auth.mcp_tokens import auth_status  # only when a client wants the list of servers
 
-    return "o_auth" if has_tokens(home) and read_tokens(home, spec.name, spec.url) is not None else "unsupported"
+    return auth_status(home, spec)
 
 
 def _channel(
     spec: McpServer, request: SessionRequest, companions: Companions, log: ServerLog, secrets: Secrets
 ) -> Channel:
     if spec.url is not None:
-        from spindle.assembly.web import http_channel  # only for servers with an address
+        from spindle.auth.mcp_http import http_channel  # only for servers with an address
 
         keep_secret = partial(secrets.add, own=True)
         return http_channel(spec, request.config.home, request.clock, keep_secret)

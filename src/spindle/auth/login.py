@@ -62,7 +62,7 @@ def _why_no_key(key: str) -> str | None:
 
 
 def login_status(home: str, err: TextIO) -> int:
-    """0 and how, if somebody is signed in; 1 if not."""
+    """Say how somebody is signed in, and return 0; return 1 if nobody is."""
     warnings: list[str] = []
     try:
         login = read_login(home, warnings)

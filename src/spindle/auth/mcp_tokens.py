@@ -7,6 +7,7 @@ import os
 import msgspec
 
 from spindle.errors import ConfigError
+from spindle.mcp.spec import McpServer
 from spindle.mcp.tokens import Tokens
 from spindle.protocol.items import json_reader
 from spindle.thread.private_files import open_private, replace_private
@@ -22,6 +23,15 @@ def has_tokens(home: str) -> bool:
 def read_tokens(home: str, server: str, url: str | None) -> Tokens | None:
     """The tokens of this server at this address; None if there are none."""
     return next((tokens for tokens in all_tokens(home) if (tokens.server, tokens.url) == (server, url)), None)
+
+
+def auth_status(home: str, spec: McpServer) -> str:
+    """How we sign in at a server, in the words of the protocol."""
+    if spec.url is None:
+        return "unsupported"
+    if spec.bearer_token_env_var:
+        return "bearer_token"
+    return "o_auth" if has_tokens(home) and read_tokens(home, spec.name, spec.url) is not None else "unsupported"
 
 
 def all_tokens(home: str) -> list[Tokens]:
@@ -40,12 +50,12 @@ def all_tokens(home: str) -> list[Tokens]:
 
 
 def store_tokens(home: str, tokens: Tokens) -> None:
-    """Keep these in place of what there was for the server."""
+    """Store these tokens in place of any that the server had before."""
     _write(home, [*(other for other in all_tokens(home) if other.server != tokens.server), tokens])
 
 
 def forget_tokens(home: str, server: str) -> bool:
-    """False if there were none."""
+    """Forget the tokens of a server. False if there were none."""
     found = all_tokens(home)
     kept = [tokens for tokens in found if tokens.server != server]
     if len(kept) == len(found):

@@ -1,4 +1,4 @@
-"""`auth.json`: reading both of its shapes, writing it so that only the owner can read it, ever."""
+"""`auth.json`: reading both of its shapes, writing it so that only its owner can ever read it."""
 
 from __future__ import annotations
 

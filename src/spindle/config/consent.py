@@ -76,7 +76,7 @@ class Consents:
 
 
 def fingerprint(server: McpServer) -> str:
-    """Of everything that decides what runs, with what, and who hears it; and of the file that says so."""
+    """The hash of everything that decides what runs, with what, and where data goes; and of the file that says so."""
     what = {
         "project_file": server.project_file,
         "name": server.name,

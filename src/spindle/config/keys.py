@@ -291,4 +291,5 @@ NOT_FOR_PROJECTS = _words("""
     agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
     features.guardian_approval
     """)
-"""What a project's own file can never set: where go, what runs by itself, what is protected or kept."""
+"""What a project's own file can never set: where data goes, what runs by itself, what is protected, what is
+recorded."""

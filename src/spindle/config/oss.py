@@ -1,4 +1,4 @@
-"""`--oss`: which model server on this computer to use, is it new enough, and does it have the model.
+"""`--oss`: which model server on this computer to use, whether it is new enough, and whether it has the model.
 
 Only this part of the configuration uses the network. Getting a model that is missing is in `local_models`.
 """

@@ -27,7 +27,7 @@ _PROFILE_KEYS = ("description", "extends", "filesystem", "network", "workspace_r
 _ACCESS: dict[str, Access] = {"read": "read", "write": "write", "deny": "deny", "none": "deny"}
 _WORKSPACE_NAMES = (WORKSPACE, ":project_roots")
 _OWN_FOLDERS = ("/dev", "/proc")
-"""Every command gets these anew."""
+"""Each command has its own; a rule about the machine's would mean nothing."""
 _SCAN_DEPTH = "glob_scan_max_depth"
 _EXTENDED: dict[str, dict[str, Access]] = {
     ":read-only": {ROOT: "read"},

@@ -14,7 +14,7 @@ from spindle.protocol.settings import SandboxPolicy
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
-    """The administrator's limits; None = there is none."""
+    """The administrator's limits; None = no limit."""
 
     file: str = ""
     approval_policies: tuple[str, ...] | None = None

@@ -125,7 +125,8 @@ def drop_loosening(
 
 
 def _drop_looser_search(layer: Layer, users: Mapping[str, Any], warnings: list[str]) -> None:
-    """What is searched for leaves the machine. Where the user has said how much may, the old keys count too."""
+    """What is searched for leaves the machine, so a project cannot widen a search that the user has limited, nor by old
+    keys."""
     tools = users.get("tools", {})
     own = users.get("web_search") or ("disabled" if tools.get("web_search") is False else None)
     if own is None or own == "live":
@@ -142,7 +143,7 @@ def _drop_looser_search(layer: Layer, users: Mapping[str, Any], warnings: list[s
 def _drop_loosening_role(
     layer: Layer, name: str, role: dict[str, Any], own: Mapping[str, Any], warnings: list[str]
 ) -> None:
-    """A project can describe a role of the user's otherwise, but not take away what confines it."""
+    """A project can describe one of the user's roles in its own way, but not take away what confines it."""
     mode, own_mode = role.get("sandbox_mode"), own.get("sandbox_mode")
     if mode is not None and own_mode is not None and SANDBOX_MODES.index(mode) > SANDBOX_MODES.index(own_mode):
         _drop(layer, ("agents", name, "sandbox_mode"), role, warnings)

@@ -168,7 +168,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     notify: tuple[str, ...] = ()
     """A program called after each turn with one JSON argument."""
     hooks: tuple[Any, ...] = ()
-    """Commands that run at named moments (`protocol.hooks.Hook`), also those that may not run yet."""
+    """Commands that run at named moments (`protocol.hook_records.Hook`), also those that may not run yet."""
     history_persistence: Literal["save-all", "none"] = "save-all"
     """Whether prompts are kept for recall in the interactive front end."""
     history_max_bytes: int | None = None

@@ -1,7 +1,7 @@
 """Which of the user's own hooks, and which notify program, were there at the last run: a new one is worth a word.
 
-A program that got at the user's files adds what runs by itself. The list lies in the agent's folder, for nobody else to
-read. Loaded only for those who have hooks or notify.
+A program that could write the user's files could add one, and it would run by itself. The list lies in the agent's
+folder, for nobody else to read. Loaded only for those who have hooks or notify.
 """
 
 from __future__ import annotations

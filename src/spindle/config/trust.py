@@ -28,8 +28,8 @@ def find_trust(cwd: str, projects: Mapping[str, Any]) -> Trust:
     """The entry for the real path of `cwd`, else for the root of the git working tree around it.
 
     The root is the folder that holds `.git`. What a `.git` pointer file or its `commondir` names is not followed: a
-    prepared repository could name a trusted one there. Nor must it be a repository: if what is merely named `.git` did
-    not count, a prepared folder inside a trusted project would be trusted with it.
+    prepared repository could name a trusted one there. It need not be a repository: if something merely named `.git`
+    did not count, a prepared folder inside a trusted project would be trusted along with the project.
     """
     if not projects:
         return Trust()

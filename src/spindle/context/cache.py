@@ -48,7 +48,7 @@ CACHE_MIN_TOKENS = 1_024
 CACHE_STEP_TOKENS = 128
 """Cached tokens are counted in such steps."""
 CACHE_LIFE_S = 300.0
-"""How long a provider keeps a prefix that nobody asks for, at least."""
+"""The least time for which a provider keeps a prefix that nobody asks for."""
 _TOLERANCE_PERCENT = 90
 _OF_THE_HEAD: tuple[Cause, ...] = ("model_changed", "tools_changed", "instructions_changed")
 _INPUT_CAUSES: tuple[Cause, ...] = ("compaction", "context_edit", "rollback", "picture_removed", "resume", "fork")
@@ -77,11 +77,12 @@ class CacheEntry(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     items: int
     tokens: int
-    """Of the whole request, estimated."""
+    """Tokens of the whole request, estimated."""
     prefix_items: int
-    """How many items it shares with the request before, from the first one on; none if anything before them differs."""
+    """How many items it shares with the request before, counted from the first; 0 if anything before the items
+    differs."""
     prefix_tokens: int
-    """Of those items with base text and tools, estimated."""
+    """Tokens of those items, base text and tools included, estimated."""
     expected_cached: int
     """What the provider should find in its cache, in its own count."""
     causes: tuple[Cause, ...] = ()
@@ -289,14 +290,14 @@ class CacheLedger:
         return tokens_of_bytes(len(self._parts.instructions) + len(self._parts.tools)) + self._ends[self._warm - 1]
 
     def _in_cache(self, tokens: int) -> int:
-        """Of so many tokens by our estimate, what a provider would report as cached."""
+        """How many of these tokens, which we estimated, a provider would report as cached."""
         theirs, ours = self._scale
         counted = tokens * theirs // ours
         return counted // CACHE_STEP_TOKENS * CACHE_STEP_TOKENS if counted >= CACHE_MIN_TOKENS else 0
 
 
 def _shared_items(former: Sequence[bytes], now: Sequence[bytes]) -> int:
-    """How many items two inputs share from the first one on."""
+    """How many items two inputs share, counted from the first."""
     length = min(len(former), len(now))
     # Kept items are the same objects, so equal lists are told apart by their pointers alone.
     if former[:length] == now[:length]:

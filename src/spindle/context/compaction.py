@@ -350,7 +350,8 @@ def _kind(item: Item) -> str:
 
 
 def _ends_a_group(item: Item) -> bool:
-    """What follows such an item is a response of its own, or an answer to none."""
+    """A group of items that belong together ends with this one: after it comes another response, or a message that
+    answers none."""
     return is_output(item) or (item.get("type") == "message" and item.get("role") != "assistant")
 
 

@@ -38,14 +38,15 @@ class Cleared(msgspec.Struct, frozen=True):
 
 
 class EditOption(msgspec.Struct, frozen=True):
-    """A part of what a rule would do: everything from one item on. The nearer to the end, the less cache is lost."""
+    """A part of what a rule would do: every change from one item to the end. The nearer to the end, the less cache is
+    lost."""
 
     first_index: int
     saved_tokens: int
     resent_tokens: int
     """What stands behind the first change, and stays."""
     carried_tokens: int
-    """Tokens that could go, times the calls since they could."""
+    """Tokens that could have been cleared before, times the number of calls since then."""
 
 
 class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,8 @@ class RuleReport(msgspec.Struct, frozen=True, kw_only=True):
     prefix_tokens: int = 0
     """What stands before the first change, and so is still in the provider's cache."""
     options: tuple[EditOption, ...] = ()
-    """Smaller edits, from the newest change alone to all of them; not each, but each about half as large again."""
+    """Smaller edits, from the newest change alone to all of them, each about half as large again as the one before
+    it."""
 
     def __str__(self) -> str:
         """For people: `cleared 14 outputs, 61k → 22k tokens`."""
@@ -190,7 +192,7 @@ class _Pass:
         self.excluded = excluded
         self.first_index = first_index
         self.ages: dict[int, int] = {}
-        """How many calls ago an output could first have gone."""
+        """How many calls ago an output could first have been cleared."""
         self.changes: dict[int, Item | None] = {}
         self.saved = 0
         self.savings: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """When editing a thread pays: tokens saved on every later request against one request that misses the cache.
 
 Pure arithmetic in the price of one fresh input token. Which edits are possible comes from `compress_by_rule`, whose
-report has all the numbers; who applies one decides by the policy of the thread: never (append-only), whenever the rule
+report has all the numbers; whether one is applied is the policy of the thread: never (append-only), whenever the rule
 triggers (edit), or when `HybridPolicy` says that it pays. What a model's tokens cost is in the model catalogue.
 """
 
@@ -26,7 +26,7 @@ SMALL_SHARE = 0.002
 SUMMARY_TOKENS = 1_500
 """About how long a summary is."""
 _GUESSES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
-"""How much longer a thread goes on, in its length so far. Chosen by `bench/context_grid.py`."""
+"""How much longer a thread may go on, as multiples of its length so far. Chosen by `bench/context_grid.py`."""
 
 
 class TradeDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,13 +46,13 @@ class TradeDecision(msgspec.Struct, frozen=True, kw_only=True):
     saving: float
     """What later requests would cost less, on average over the guesses; negative if a compaction comes too late."""
     carried: float
-    """What the tokens that could go have cost since they could."""
+    """What it has cost to carry along the tokens that could have been cleared."""
     spent: float
     """What the input of this thread has cost in this session, this request included."""
     unedited: float
     """What it would have cost without any edit, compactions where they would have been due."""
     first_index: int | None = None
-    """From which item on the rule is to be applied; None when nothing is edited."""
+    """The first item that the rule is applied to; None when nothing is edited."""
     compact: bool = False
     """Without edits the thread would have been compacted by now, and that would have been cheaper."""
     prices: Prices = Prices()
@@ -111,7 +111,7 @@ class _Case(msgspec.Struct, kw_only=True):
     price: float
     """What it costs without an edit."""
     is_known: bool
-    """How many requests remain is no guess."""
+    """The number of remaining requests was given; it is no guess."""
     unchanged: list[float] = []
     """What lies ahead without an edit, by guess; worked out when first asked for."""
 
@@ -164,6 +164,7 @@ class HybridPolicy:
         if outlook is None:
             outlook = Outlook(used=used, growth=0.0, limit=None, after_compaction=used)
         fresh = max(0, used if self._used is None else used - self._used)
+        # Booked before anything is weighed, once for each request: what an edit may cost is a share of these sums.
         price = self._book(outlook, fresh, cache_is_lost)
         guesses = expected_requests(requests_done) if remaining_requests is None else (max(1, remaining_requests),)
         is_known = remaining_requests is not None
@@ -175,6 +176,7 @@ class HybridPolicy:
         price -= saved * (1.0 if cache_is_lost else self._share)
         compact = not is_known and self._fell_behind(outlook, used - saved, price)
         self.spent += price
+        # The books assume that the caller does what is decided here; a compaction is corrected by `note_compacted`.
         self._used = used - saved
         return TradeDecision(
             edit=weighed.is_good and not compact,
@@ -195,12 +197,13 @@ class HybridPolicy:
         )
 
     def note_resumed(self, used: int, input_tokens: int, cached_tokens: int) -> None:
-        """An earlier process made the requests so far: so much of them is in the cache, and this is what they cost."""
+        """An earlier process made the requests so far: the last one held `used` tokens, and this is what all of them
+        cost."""
         self._used = self._unedited_used = used
         self.spent = self.unedited = input_tokens - cached_tokens * (1 - self._share)
 
     def note_compacted(self, used: int) -> None:
-        """The thread was compacted just now, and holds so much."""
+        """The thread was compacted just now, and holds `used` tokens."""
         self.spent += self._compaction_cost(used, self._head)
         if self._compactions_ahead > 0:
             # The books of the unedited thread assumed another size when they did the same.
@@ -213,6 +216,7 @@ class HybridPolicy:
 
     def _book(self, outlook: Outlook, fresh: int, is_cold: bool) -> float:
         """Book this request for the unedited thread, and give what it costs ours as it stands."""
+        # The unedited thread grew by as much as ours did, from a length of its own.
         self._unedited_used = max(0, self._unedited_used + outlook.used - (self._used or 0))
         self.unedited += self._price(self._unedited_used, fresh, is_cold)
         if outlook.limit is not None and self._unedited_used >= outlook.limit:
@@ -231,7 +235,8 @@ class HybridPolicy:
         return self._summary_cost + after - min(head, after) * (1 - self._share)
 
     def _fell_behind(self, outlook: Outlook, used: int, price: float) -> bool:
-        """Append-only was compacted, we were not, and soon could not be any more without losing to it."""
+        """An unedited thread would have been compacted, ours was not, and later that would lose too much to it."""
+        # A thread hardly longer than a compaction leaves it has nothing to gain by one.
         if self._compactions_ahead <= 0 or used <= 2 * outlook.after_compaction:
             return False
         compaction = self._compaction_cost(outlook.after_compaction, outlook.head)
@@ -255,15 +260,19 @@ class HybridPolicy:
 
     def _weigh(self, option: EditOption, case: _Case) -> _Weighed:
         share, saved, outlook = self._share, option.saved_tokens, case.outlook
+        # What this request is the first to send is paid in full with or without the edit: no part of the miss.
         miss = max(0, option.resent_tokens - case.fresh) * (1 - share)
         carried = option.carried_tokens * share
         if not case.is_known:
+            # Two rules against a wrong guess. The first waits until carrying the tokens has cost as much as the miss
+            # will: whenever the thread then ends, about twice the best price was paid for them at most.
             enough = max(carried, saved * share, SMALL_SHARE * self.unedited)
             if outlook.limit is not None and outlook.used - saved < outlook.limit <= outlook.used:
                 # Without the edit the thread is compacted now.
                 enough += self._compaction_cost(outlook.after_compaction, outlook.head)
             if miss > enough:
                 return _Weighed(option=option, reason="wait", miss=miss, carried=carried)
+            # The second looks at the thread as if it ended with this request: the promise holds at every moment.
             if self.spent + case.price + miss - saved * share > (1 + MOST_LOSS) * self.unedited:
                 return _Weighed(option=option, reason="too_dear_so_far", miss=miss, carried=carried)
         saving = self._saving(option, case)
@@ -284,6 +293,8 @@ class HybridPolicy:
 
     def _cost_ahead(self, outlook: Outlook, used: float, requests: int) -> float:
         """What is paid again and again for what a thread holds, the compactions on the way included."""
+        # Step by step from compaction to compaction, so that a thousand requests cost a few rounds of arithmetic.
+        # Fresh tokens are left out: each is paid in full once, edited or not, and the difference is all that counts.
         limit, growth, share = outlook.limit or 0, outlook.growth, self._share
         cost, left = 0.0, requests
         while left > 0:
@@ -298,7 +309,7 @@ class HybridPolicy:
                 cost += used * share + self._summary_cost + outlook.after_compaction * (1 - share)
                 used = float(outlook.after_compaction)
                 if used >= limit:
-                    break
+                    break  # a compaction that leaves the thread full would be followed by another, without end
         return cost
 
 

@@ -231,7 +231,7 @@ class VisibleFold:
     ) -> None:
         self.accepts_images = accepts_images
         self.keeps_raw_reasoning = keeps_raw_reasoning
-        """Send unencrypted reasoning back; for providers that produce it so."""
+        """Send unencrypted reasoning back; for providers that give it out unencrypted."""
         self.keeps_all_ids = keeps_all_ids
         """Send every server id; for providers that store responses."""
         self._generation: object = None

@@ -1,4 +1,4 @@
-"""Ops with an answer and no turn: what a session says of itself, and the facts a person pins."""
+"""Ops with an answer and no turn: what a session says of itself, and small changes to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,18 @@ import msgspec
 from spindle.core.usage import context_usage
 from spindle.errors import SpindleError
 from spindle.protocol.answers import ConversationPath, ListGrantsResponse, ListModelsResponse, ListSkillsResponse
-from spindle.protocol.events import Msg, PinsUpdated
-from spindle.protocol.ops import GetContext, GetPath, ListGrants, ListModels, ListSkills, Pin, Unpin
+from spindle.protocol.events import GrantRevoked, Msg, PinsUpdated, ThreadNameUpdated
+from spindle.protocol.ops import (
+    GetContext,
+    GetPath,
+    ListGrants,
+    ListModels,
+    ListSkills,
+    Pin,
+    RevokeGrant,
+    SetThreadName,
+    Unpin,
+)
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -29,6 +39,14 @@ def answer(session: Session, op: object) -> Msg:
             return context_usage(thread)
         case ListGrants():
             return ListGrantsResponse(grants=[grant.to_wire() for grant in session.turns.approvals.list_grants()])
+        case RevokeGrant(id=grant_id):
+            grant = session.turns.approvals.revoke(grant_id)
+            if grant is None:
+                raise SpindleError(f"there is no grant {grant_id!r}")
+            return GrantRevoked(grant=grant.to_wire())
+        case SetThreadName(name=name):
+            session.store.set_name(thread.thread_id, name)
+            return ThreadNameUpdated(thread_id=thread.thread_id, thread_name=name)
         case ListModels():
             return ListModelsResponse(models=[msgspec.to_builtins(model) for model in thread.catalog.listed])
         case GetPath():

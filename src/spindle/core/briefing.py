@@ -210,7 +210,7 @@ class Briefing:
         if reload or cwd not in self._skills:
             options = self._options
             self._skills[cwd] = load_skills(
-                cwd, options.home, root_markers=options.root_markers, disabled=options.disabled_skills
+                cwd, options.home, root_markers=options.root_markers, disabled=options.disabled_skills, fresh=reload
             )
         return self._skills[cwd]
 
@@ -300,7 +300,7 @@ def _user_message(items: Sequence[dict[str, Any]]) -> UserMessage:
 
 def _today(now: float) -> tuple[str, str]:
     """Date and zone of the machine. Only for those who asked for them: they make the prefix differ from day to day."""
-    import time
+    import time  # only for those who want the date
 
     local = time.localtime(now)
     return time.strftime("%Y-%m-%d", local), os.environ.get("TZ") or local.tm_zone

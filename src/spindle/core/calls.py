@@ -8,20 +8,14 @@ puts the answers into the order of the calls.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
-from spindle.context.truncate import Truncation, guard_limit, truncate_output
+from spindle.context.truncate import recorded_limit, truncate_output
+from spindle.core.running_turn import Emit, RunningTurn
+from spindle.core.secrecy import mask_output
 from spindle.errors import SpindleError
-from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg, Warning
-from spindle.protocol.items import Item, Part, output_for
-from spindle.thread.history import History
-from spindle.tools.router import ToolSet
-from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
-
-Emit = Callable[[Msg], None]
-AroundCall = Callable[[Tool, ToolCall, ToolContext], Awaitable[ToolResult]]
-"""Runs a call, with what must happen before and after it."""
+from spindle.protocol.items import Item, output_for
+from spindle.tools.tool import Tool, ToolCall, ToolResult
 
 ABORT_GRACE_S = 2.0
 """How long a cancelled tool may take to clean up before we stop waiting for it."""
@@ -73,35 +67,16 @@ class RunningCall:
 class CallRunner:
     """The calls of one response, from the first `start` to `finish` or `abort`."""
 
-    def __init__(
-        self,
-        tools: ToolSet,
-        make_context: Callable[[str, Emit], ToolContext],
-        *,
-        history: History,
-        emit: Emit,
-        clock: Clock,
-        truncation: Truncation,
-        allow_parallel: bool,
-        mask: Callable[[str | list[Part]], str | list[Part]] | None = None,
-        around: AroundCall | None = None,
-    ) -> None:
-        self._tools = tools
-        self._make_context = make_context
-        self._history = history
-        self._emit = emit
-        self._clock = clock
-        self._truncation = truncation
-        self._allow_parallel = allow_parallel
-        self._mask = mask
-        """Takes secrets out of an output; whole, before it is cut, or a part of one would come through."""
-        self._around = around or _run
+    def __init__(self, turn: RunningTurn) -> None:
+        self._turn = turn
+        self._thread = turn.thread
         self._calls: list[RunningCall] = []
 
     def start(self, item: Item) -> None:
         """Begin to answer `item` as soon as the calls before it allow."""
-        call, tool = self._tools.resolve(item)
-        running = RunningCall(call, CallEvents(self._emit), not (self._allow_parallel and tool.parallel))
+        call, tool = self._thread.tools.resolve(item)
+        is_parallel = tool.parallel and self._thread.traits.supports_parallel_tool_calls
+        running = RunningCall(call, CallEvents(self._turn.emit), exclusive=not is_parallel)
         running.task = asyncio.ensure_future(self._answer(running, tool, self._awaited(running)))
         self._calls.append(running)
 
@@ -116,15 +91,15 @@ class CallRunner:
     async def _answer(self, running: RunningCall, tool: Tool, awaited: list[asyncio.Task[None]]) -> None:
         if awaited:
             await asyncio.wait(awaited)
-        running.started = self._clock.monotonic()
+        running.started = self._thread.clock.monotonic()
         call = running.call
         try:
-            result = await self._around(tool, call, self._make_context(call.call_id, running.events.emit))
+            result = await self._turn.run_call(tool, call, running.events.emit)
         except SpindleError as error:
             result = ToolResult(output=str(error))
         except Exception as error:
             # A bug of ours must not end the user's turn: the model hears of it and can try another way.
-            self._emit(Warning(message=f"tool {call.name} failed: {type(error).__name__}: {error}"))
+            self._turn.emit(Warning(message=f"tool {call.name} failed: {type(error).__name__}: {error}"))
             result = ToolResult(output=f"tool {call.name} failed internally: {type(error).__name__}: {error}")
         self._record(running, result)
 
@@ -149,7 +124,7 @@ class CallRunner:
     def _settle(self) -> None:
         for running in self._calls:
             self._record(running, self._aborted(running))
-        self._history.settle_calls()
+        self._thread.history.settle_calls()
         self._calls = []
 
     def _record(self, running: RunningCall, result: ToolResult) -> None:
@@ -157,22 +132,20 @@ class CallRunner:
         if running.is_recorded:
             return
         running.is_recorded = True
-        output = result.output if self._mask is None else self._mask(result.output)
-        answer = output_for(running.call.item, truncate_output(output, *self._guard()))
-        self._history.append_result(answer, result.follow_up)
+        # Secrets go whole, before the output is cut, or a part of one would come through.
+        output = mask_output(result.output, secrets=self._thread.secrets)
+        answer = output_for(running.call.item, truncate_output(output, *self._most_recorded()))
+        self._thread.history.append_result(answer, result.follow_up)
         running.events.recorded()
 
-    def _guard(self) -> tuple[str, int]:
-        """Second guard at insertion: whatever a tool returned, history takes little more than the model's policy."""
-        return self._truncation.mode, guard_limit(self._truncation.limit)
+    def _most_recorded(self) -> tuple[str, int]:
+        """Whatever a tool returned, the record takes little more than what the model's policy allows."""
+        truncation = self._thread.truncation
+        return truncation.mode, recorded_limit(truncation.limit)
 
     def _aborted(self, running: RunningCall) -> ToolResult:
-        elapsed = 0.0 if running.started is None else self._clock.monotonic() - running.started
+        elapsed = 0.0 if running.started is None else self._thread.clock.monotonic() - running.started
         seconds = f"{max(0.1, elapsed):.1f}"
         if running.call.name in ONE_SHOT_SHELLS:
             return ToolResult(output=f"Wall time: {seconds} seconds\naborted by user")
         return ToolResult(output=f"aborted by user after {seconds}s")
-
-
-async def _run(tool: Tool, call: ToolCall, ctx: ToolContext) -> ToolResult:
-    return await tool.run(call, ctx)

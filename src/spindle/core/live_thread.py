@@ -131,7 +131,6 @@ class LiveThread:
     def use_model(self, slug: str) -> None:
         """Later requests go to this model. Base text and tools stay; what depends on the model follows it."""
         info, overrides = self.catalog.find(slug), self._overrides
-        self.model_info = info
         self.traits = ModelTraits(
             slug=slug,
             family=info.family,

@@ -7,43 +7,35 @@ changes the thread happens on this actor or inside the one running turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from spindle.core.briefing import Briefing
-from spindle.core.live_thread import CompactionOptions, LiveThread
-from spindle.core.notify import Notifier
+from spindle.core.feature import Feature
+from spindle.core.live_thread import LiveThread
 from spindle.core.permission.approvals import reading
+from spindle.core.running_turn import Work
 from spindle.core.settings import apply_op
 from spindle.core.stream import EventStream, Subscription
-from spindle.core.turns import Turns
+from spindle.core.turns import Turns, answer_input
 from spindle.core.workbench import Workbench
 from spindle.errors import SpindleError, reason_of
 from spindle.protocol.events import (
     Error,
     Event,
-    GrantRevoked,
     Msg,
-    SessionConfigured,
     ShutdownComplete,
-    ThreadNameUpdated,
     ThreadRolledBack,
     Warning,
 )
 from spindle.protocol.ops import (
     ANSWERS,
-    Compact,
     InjectItems,
     Interrupt,
-    ListMcpTools,
     OverrideTurnContext,
-    RefreshMcpServers,
-    RevokeGrant,
     RunUserShellCommand,
-    SetThreadName,
     Shutdown,
-    StartOver,
     Submission,
     ThreadRollback,
     UserInput,
@@ -52,10 +44,28 @@ from spindle.protocol.ops import (
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.store import ThreadStore
 
-if TYPE_CHECKING:
-    from spindle.core.hooks import Hooks
-    from spindle.core.servers import Servers
-    from spindle.core.subagents import Subagents
+
+class Equipment(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session works with beside its thread. It is the session's, and is closed with it."""
+
+    briefing: Briefing
+    workbench: Workbench
+    store: ThreadStore
+    warming: asyncio.Task[None] | None = None
+    """Opens the connection to the model; owned here so that it ends with the session."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a turn may go."""
+
+    max_requests: int = 0
+    """Stop a turn after this many; 0 = no limit."""
+    turn_s: float = 0.0
+    """Longest time of a turn; 0 = no limit."""
+    cap: Callable[[ThreadSettings], ThreadSettings] = lambda settings: settings
+    """Settings within what is allowed at this moment; a sub-agent's parent has a say in it."""
+    legacy_interrupt_error: bool = False
+    """A turn that is interrupted ends with an error beside its terminal event, as older clients want it."""
 
 
 class Session:
@@ -63,61 +73,30 @@ class Session:
 
     def __init__(
         self,
-        *,
         thread: LiveThread,
         settings: ThreadSettings,
-        briefing: Briefing,
-        workbench: Workbench,
-        store: ThreadStore,
-        notifier: Notifier,
-        configured: SessionConfigured,
-        warnings: tuple[str, ...] = (),
-        max_samples: int = 0,
-        turn_limit_s: float = 0.0,
-        legacy_interrupt_error: bool = False,
-        compaction: CompactionOptions | None = None,
-        stream: EventStream | None = None,
-        warming: asyncio.Task[None] | None = None,
-        cap: Callable[[ThreadSettings], ThreadSettings] = lambda settings: settings,
-        make_agents: Callable[[Session, EventStream], Subagents] | None = None,
-        servers: Servers | None = None,
-        make_servers: Callable[[], Servers] | None = None,
-        hooks: Hooks | None = None,
+        stream: EventStream,
+        features: Sequence[Feature],
+        *,
+        equipment: Equipment,
+        limits: Limits,
+        greeting: Sequence[Msg],
     ) -> None:
         self.thread = thread
         self.settings = settings
-        self.briefing = briefing
-        self._workbench = workbench
-        self._store = store
-        self._configured = configured
-        self._warnings = warnings
-        self._stream = stream or EventStream()
-        self._warming = warming
-        """Opens the connection to the model; owned here so that it ends with the session."""
-        self._cap = cap
-        """Settings within what is allowed at this moment; a sub-agent's parent has a say in it."""
-        self._make_agents = make_agents
-        self._agents: Subagents | None = None
-        self.servers = servers
-        """The MCP servers; None where there are none."""
-        self._make_servers = make_servers
-        workbench.agents = lambda: self.agents
+        self.stream = stream
+        self.features = list(features)
+        """In the order in which they are asked at each moment."""
+        self.briefing = equipment.briefing
+        self.workbench = equipment.workbench
+        self.store = equipment.store
+        self.limits = limits
+        self._warming = equipment.warming
+        self._greeting = greeting
+        """Its first events; the very first is the answer to the op that opened it."""
         self._ops: asyncio.Queue[Submission] = asyncio.Queue()
-        self.turns = Turns(
-            thread=thread,
-            briefing=briefing,
-            workbench=workbench,
-            notifier=notifier,
-            stream=self._stream,
-            abort=lambda: self.submit(Submission("", Interrupt())),
-            max_samples=max_samples,
-            limit_s=turn_limit_s,
-            legacy_interrupt_error=legacy_interrupt_error,
-            compaction=compaction or CompactionOptions(),
-            cap=cap,
-            servers=servers,
-            hooks=hooks,
-        )
+        self._handlers = {kind: handler for feature in features for kind, handler in feature.ops().items()}
+        self.turns = Turns(self)
 
     # ---- the outside ---------------------------------------------------------------------------
 
@@ -132,16 +111,7 @@ class Session:
     @property
     def present_settings(self) -> ThreadSettings:
         """What a turn would be allowed now."""
-        return self._cap(self.settings)
-
-    @property
-    def agents(self) -> Subagents:
-        """The sub-agents of this thread."""
-        if self._agents is None:
-            if self._make_agents is None:
-                raise SpindleError("this session starts no sub-agents")
-            self._agents = self._make_agents(self, self._stream)
-        return self._agents
+        return self.limits.cap(self.settings)
 
     def submit(self, submission: Submission) -> None:
         """Hand in an op. Never waits."""
@@ -152,63 +122,76 @@ class Session:
         await self._ops.join()
 
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
-        return self._stream.subscribe(skip)
+        return self.stream.subscribe(skip)
 
     def listen(self, reader: Subscription) -> None:
-        self._stream.attach(reader)
+        self.stream.attach(reader)
 
     def end_stream(self) -> None:
         """Nothing more will be emitted: whoever reads the events comes to their end."""
-        self._stream.close()
+        self.stream.close()
 
     async def run(self, configured_by: str = "") -> None:
         """Handle ops until shutdown. Owns the running turn: when this task ends, so has the turn."""
-        self._emit(configured_by, self._configured)
-        for text in self._warnings:
-            self._emit("", Warning(message=text))
-        if self.servers is not None:
-            self.servers.begin(self.thread, partial(self._emit, ""))
+        for number, msg in enumerate(self._greeting):
+            self.emit("" if number else configured_by, msg)
+        for feature in self.features:
+            feature.open(self)
         try:
             while True:
                 submission = await self._ops.get()
                 if isinstance(submission.op, Shutdown):
                     await self.aclose()
-                    self._emit(submission.id, ShutdownComplete())
+                    self.emit(submission.id, ShutdownComplete())
                     return
                 try:
                     await self._handle(submission)
                 except (SpindleError, OSError) as error:
-                    self._emit(submission.id, Error(message=reason_of(error)))
+                    self.emit(submission.id, Error(message=reason_of(error)))
                 except Exception as error:  # our bug: the op fails, the session lives on
-                    self._emit(submission.id, Error(message=f"internal error: {type(error).__name__}: {error}"))
+                    self.emit(submission.id, Error(message=f"internal error: {type(error).__name__}: {error}"))
                 self._ops.task_done()
         finally:
             await self.aclose()
 
     def kill_processes(self) -> None:
         """Kill what runs without waiting for anything. For a process that must end this instant."""
-        self._workbench.processes.kill_all()
-        for session in self._agents.sessions.values() if self._agents else ():
-            session.kill_processes()
-        if self.servers is not None:
-            self.servers.kill()
+        self.workbench.processes.kill_all()
+        for feature in self.features:
+            feature.kill()
 
     async def aclose(self) -> None:
         """Stop the turn, kill what it left running, and let go of the record. Safe to call twice."""
-        await self.turns.close()
-        if self._agents is not None:
-            await self._agents.aclose()
-        if self.servers is not None:
-            await self.servers.aclose()
+        await self.turns.stop("interrupted")
+        for feature in self.features:
+            await feature.aclose()
         if self._warming is not None and not self._warming.done():
             self._warming.cancel()
             await asyncio.wait([self._warming])
-        await self._workbench.processes.aclose()
+        await self.workbench.processes.aclose()
         await self.thread.client.aclose()
         self.thread.history.close()
 
-    def _emit(self, sub_id: str, msg: Msg) -> None:
-        self._stream.emit(Event(sub_id, msg))
+    # ---- for turns and features ----------------------------------------------------------------
+
+    def emit(self, sub_id: str, msg: Msg) -> None:
+        """Tell everybody something that belongs to a submission."""
+        self.stream.emit(Event(sub_id, msg))
+
+    def tell(self, msg: Msg) -> None:
+        """Tell everybody something that belongs to none."""
+        self.stream.emit(Event("", msg))
+
+    async def start_turn(self, submission: Submission, work: Work = answer_input) -> None:
+        """Begin a turn; one that runs is replaced by it."""
+        await self._stop("replaced")
+        self.turns.start(submission, self.settings, work)
+
+    def replace_feature(self, old: Feature, new: Feature) -> None:
+        """Put a feature in another's place; its moments come from now on."""
+        new.open(self)
+        self.features[self.features.index(old)] = new
+        self._handlers.update(new.ops())
 
     # ---- ops -----------------------------------------------------------------------------------
 
@@ -222,74 +205,57 @@ class Session:
                 if branch is not None:
                     branch()
                 self.turns.start(submission, settings)
-            case UserInput(mode="steer") if self.turns.is_running:
+            case UserInput(mode="steer") if self.is_running:
                 self.turns.steer(submission)
-                if self._agents is not None:
-                    self._agents.nudge()
-            case RunUserShellCommand() if self.turns.is_running:
+                for feature in self.features:
+                    feature.steered()
+            case UserInput():
+                await self.start_turn(submission)
+            case RunUserShellCommand() if self.is_running:
                 raise SpindleError("a command of yours can be run when the turn has ended")
-            case UserInput() | Compact() | StartOver() | RunUserShellCommand():
-                await self._stop("replaced")
-                self.turns.start(submission, self.settings)
+            case RunUserShellCommand():
+                from spindle.core.user_command import run_user_command  # seldom
+
+                await self.start_turn(submission, run_user_command)
             case OverrideTurnContext() as op:
                 self.settings = apply_op(self.settings, op)
             case Interrupt():
                 await self._stop("interrupted")
             case op if isinstance(op, ANSWERS):
                 kind, request_id, decision, content = reading(op)
-                if not self._answer_question(kind, request_id, decision, content):
+                askers = (self.turns.approvals, *self.features)
+                if not any(asker.answer(kind, request_id, decision, content) for asker in askers):
                     text = f"no open approval request or question {request_id!r}"
-                    self._emit(submission.id, Warning(message=text))
-            case ListMcpTools() | RefreshMcpServers() as op:
-                await self._present_servers().handle(op, self.turns.is_running, partial(self._emit, submission.id))
-            case RevokeGrant(id=grant_id):
-                grant = self.turns.approvals.revoke(grant_id)
-                if grant is None:
-                    raise SpindleError(f"there is no grant {grant_id!r}")
-                self._emit(submission.id, GrantRevoked(grant=grant.to_wire()))
+                    self.emit(submission.id, Warning(message=text))
             case ThreadRollback(num_turns=num_turns):
                 self._roll_back(num_turns)
-                self._emit(submission.id, ThreadRolledBack(num_turns=num_turns))
-            case InjectItems() if self.turns.is_running:
+                self.emit(submission.id, ThreadRolledBack(num_turns=num_turns))
+            case InjectItems() if self.is_running:
                 raise SpindleError("items cannot be injected while a turn runs; steer it, or wait for its end")
             case InjectItems(items=items):
                 self.thread.append_items(items)
-            case SetThreadName(name=name):
-                self._store.set_name(self.thread_id, name)
-                self._emit(submission.id, ThreadNameUpdated(thread_id=self.thread_id, thread_name=name))
+            case op if (handler := self._handlers.get(type(op))) is not None:
+                await handler(self, submission)
             case op:
                 from spindle.core.answers import answer  # for the ops that are answered at once, and seldom come
 
-                self._emit(submission.id, answer(self, op))
-
-    def _present_servers(self) -> Servers:
-        if self.servers is None:
-            if self._make_servers is None:
-                raise SpindleError("this session starts no MCP servers")
-            self.servers = self.turns.servers = self._make_servers()
-            self.servers.begin(self.thread, partial(self._emit, ""))
-        return self.servers
+                self.emit(submission.id, answer(self, op))
 
     async def _stop(self, reason: str) -> None:
-        """End the running turn, and what sub-agents do for it; without a turn only an interrupt reaches them."""
-        is_theirs = self.turns.is_running or reason == "interrupted"
+        """End the running turn, and what features do for it; without a turn only an interrupt reaches those."""
+        is_theirs = self.is_running or reason == "interrupted"
         await self.turns.stop(reason)
-        if is_theirs and self._agents is not None:
-            await self._agents.interrupt()
-
-    def _answer_question(self, kind: str, request_id: str, decision: object, content: Any = None) -> bool:
-        if self.turns.approvals.answer(kind, request_id, decision, content):
-            return True
-        return self._agents is not None and self._agents.answer(kind, request_id, decision, content)
+        for feature in self.features if is_theirs else ():
+            await feature.interrupt()
 
     def _roll_back(self, num_turns: int) -> None:
         from spindle.core.branching import roll_back  # seldom
 
-        if self.turns.is_running:
+        if self.is_running:
             raise SpindleError("a thread cannot be rolled back while a turn runs; interrupt it first")
         roll_back(self.thread, self.briefing, num_turns)
 
     def _way_back(self, response_id: str) -> Callable[[], None]:
         from spindle.core.branching import way_back  # few turns go back
 
-        return way_back(self.thread, self.briefing, self._store, response_id)
+        return way_back(self.thread, self.briefing, self.store, response_id)

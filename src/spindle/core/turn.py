@@ -1,7 +1,8 @@
 """One turn: ask the model, run what it asks for, tell it, until it asks for nothing more. Read this first.
 
-`run_turn` is a plain coroutine over a live thread. It appends to the history, emits events, and returns the last
-message. It does not know who listens, how a person is asked, or where the thread is kept.
+`run_turn` is a plain coroutine over a running turn. It appends to the history, emits events, and returns how the turn
+ended. It does not know who listens, how a person is asked, or where the thread is kept; what else a session can do
+comes in through the methods of `RunningTurn`.
 
 Invariants: an item is recorded when the server has finished it, never while it streams; a retry starts from what is
 recorded, so nothing is doubled and no call runs twice; every call is answered, also when the turn is cancelled; nobody
@@ -11,16 +12,14 @@ is shown that something is finished before it is recorded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from spindle.core.calls import AroundCall, CallRunner, Emit
-from spindle.core.live_thread import LiveThread
-from spindle.core.secrecy import StreamedText, mask_output
+from spindle.core.calls import CallRunner
+from spindle.core.running_turn import RunningTurn, TurnOutcome
+from spindle.core.secrecy import StreamedText
 from spindle.errors import ImageRejected, ModelError, StreamDropped
 from spindle.model.client import (
     Completed,
@@ -49,43 +48,6 @@ from spindle.protocol.events import (
     WebSearchEnd,
 )
 from spindle.protocol.items import Item, is_call, item_text
-from spindle.protocol.settings import ThreadSettings
-from spindle.tools.tool import ToolContext
-
-if TYPE_CHECKING:
-    from spindle.core.plan_mode import PlanView
-
-CONTEXT_FULL = "context_window_exceeded"
-"""The `info` of a ModelError when the input does not fit."""
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """What one turn is run with."""
-
-    turn_id: str
-    settings: ThreadSettings
-    output_schema: dict[str, object] | None
-    absorb_input: Callable[[], Awaitable[bool]]
-    """Append input that arrived meanwhile; true when there was any."""
-    make_context: Callable[[str, Emit], ToolContext]
-    """The context for one call, by its id, and how it tells people what it does."""
-    make_room: Callable[[bool], Awaitable[bool]]
-    """Shorten the thread where that is due, or (true) because the server says it is too long; true when it was done."""
-    around_call: AroundCall | None = None
-    """Runs a call between its hooks, where there are any."""
-    goes_on: Callable[[str | None], Awaitable[bool]] | None = None
-    """Asked when the model is done; true when it was given more to do."""
-    plan: PlanView | None = None
-    """In plan mode: shows plans apart from the messages they stand in."""
-    max_samples: int = 0
-    """Stop after this many requests; 0 = no limit."""
-
-
-class TurnOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a turn ended well."""
-
-    last_message: str | None
-    response_id: str | None
 
 
 class Sample(msgspec.Struct, kw_only=True):
@@ -103,94 +65,80 @@ class Sample(msgspec.Struct, kw_only=True):
         return self.had_calls or (self.completed is not None and self.completed.end_turn is False)
 
 
-async def run_turn(thread: LiveThread, turn: Turn, emit: Emit) -> TurnOutcome:
-    """Extend `thread` from the input just appended to the final message. Raises ModelError when the model cannot."""
+async def run_turn(turn: RunningTurn) -> TurnOutcome:
+    """Extend the thread from the input just appended to the final message. Raises ModelError when the model cannot."""
     turn_state = TurnState()
-    last_message: str | None = None
-    samples = 0
+    most = turn.session.limits.max_requests
     while True:
-        if samples:
-            await turn.make_room(False)
-        await turn.absorb_input()
+        await turn.before_request()
         try:
-            sample = await ask(thread, turn, turn_state, emit)
+            sample = await ask(turn, turn_state)
         except ModelError as error:
-            if error.info == CONTEXT_FULL and await turn.make_room(True):
+            if await turn.recover(error):
                 continue
             raise
-        samples += 1
-        last_message = sample.last_message or last_message
-        if turn.max_samples and samples >= turn.max_samples and sample.wants_more:
-            raise ModelError(f"stopped after {samples} model requests (spindle.limits.max_steps)")
-        if not sample.wants_more and not await turn.absorb_input():
-            if turn.goes_on is not None and await turn.goes_on(last_message):
-                continue
+        turn.requests += 1
+        turn.last_message = sample.last_message or turn.last_message
+        if most and turn.requests >= most and sample.wants_more:
+            raise ModelError(f"stopped after {turn.requests} model requests (spindle.limits.max_steps)")
+        if not sample.wants_more and not await turn.absorb_input() and not await turn.goes_on():
             completed = sample.completed
-            return TurnOutcome(last_message=last_message, response_id=completed.response_id if completed else None)
+            return TurnOutcome(last_message=turn.last_message, response_id=completed.response_id if completed else None)
 
 
-async def ask(thread: LiveThread, turn: Turn, turn_state: TurnState, emit: Emit) -> Sample:
+async def ask(turn: RunningTurn, turn_state: TurnState) -> Sample:
     """One sample with its retries: calls are run as they arrive, each is answered before we return."""
+    thread = turn.thread
     attempt = 0
     may_drop_image = True
     while True:
-        sample = Sample()
-        calls = CallRunner(
-            thread.tools,
-            turn.make_context,
-            history=thread.history,
-            emit=emit,
-            clock=thread.clock,
-            truncation=thread.truncation,
-            allow_parallel=thread.traits.supports_parallel_tool_calls,
-            mask=partial(mask_output, secrets=thread.secrets),
-            around=turn.around_call,
-        )
+        sample, calls = Sample(), CallRunner(turn)
         try:
-            failure = await read_answer(thread, turn, turn_state, sample, calls, emit)
+            failure = await read_answer(turn, turn_state, sample, calls)
             await calls.finish()
         except BaseException:
             # Interrupted, or a bug of ours: the record must be whole before the terminal event, every call answered.
             await calls.abort()
-            thread.note_completed(sample.completed, emit)
+            thread.note_completed(sample.completed, turn.emit)
             raise
         match failure:
             case None:
-                thread.note_completed(sample.completed, emit)
+                thread.note_completed(sample.completed, turn.emit)
                 return sample
             case StreamDropped():
                 attempt += 1
-                await wait_before_retry(thread, failure, attempt, emit)
+                await wait_before_retry(turn, failure, attempt)
             case ImageRejected() if may_drop_image and thread.drop_last_tool_image():
                 may_drop_image = False
-                emit(Warning(message=f"the model cannot take the last picture; going on without it ({failure})"))
+                turn.emit(Warning(message=f"the model cannot take the last picture; going on without it ({failure})"))
             case _:
                 raise failure
 
 
-async def wait_before_retry(thread: LiveThread, dropped: StreamDropped, attempt: int, emit: Emit) -> None:
+async def wait_before_retry(turn: RunningTurn, dropped: StreamDropped, attempt: int) -> None:
     """Announce the retry and wait: as long as the server asked for, else with growing, jittered pauses."""
-    limit = thread.provider.stream_retries
+    limit = turn.thread.provider.stream_retries
     if attempt > limit:
         raise dropped.given_up(limit)
     asked = dropped.delay_s
     pause = f"; waiting {asked:.0f} s as the server asks" if asked is not None and asked >= 1 else ""
-    emit(
+    turn.emit(
         StreamError(
             message=f"Reconnecting... {attempt}/{limit} ({dropped}{pause})",
             codex_error_info=dropped.info,
             additional_details=str(dropped),
         )
     )
-    await asyncio.sleep(backoff_s(attempt, thread.clock) if asked is None else asked)
+    await asyncio.sleep(backoff_s(attempt, turn.thread.clock) if asked is None else asked)
 
 
 async def read_answer(
-    thread: LiveThread, turn: Turn, turn_state: TurnState, sample: Sample, calls: CallRunner, emit: Emit
+    turn: RunningTurn, turn_state: TurnState, sample: Sample, calls: CallRunner
 ) -> StreamDropped | ModelError | None:
     """Read one stream to its end. How it failed is returned, not raised: what it finished is kept, its calls run on."""
+    thread = turn.thread
     request = thread.next_request(turn.settings, turn.output_schema)
-    streamed = StreamedText(thread.secrets, thread.thread_id, turn.turn_id, turn.plan.show if turn.plan else emit)
+    streamed = StreamedText(thread.secrets, thread.thread_id, turn.turn_id, turn.view.show)
     # Closed on every way out, so that a cancelled turn leaves no half-read connection behind.
     async with aclosing(thread.client.stream(request, turn_state)) as events:
         try:
@@ -200,11 +148,10 @@ async def read_answer(
                         streamed.show("text", item_id, delta)
                     case ItemDone(item=item, item_id=item_id):
                         streamed.finish(item_id)
-                        if turn.plan is not None:
-                            turn.plan.finish(item_id)
+                        turn.view.finish(item_id)
                         if item_id not in sample.announced:
-                            announce_item(thread, turn, item, item_id, emit)  # a server may send only finished items
-                        record_item(thread, turn, item, item_id, sample, emit)
+                            announce_item(turn, item, item_id)  # a server may send only finished items
+                        record_item(turn, item, item_id, sample)
                         if is_call(item):
                             sample.had_calls = True
                             calls.start(item)
@@ -212,9 +159,9 @@ async def read_answer(
                         streamed.show("summary", item_id, delta, index)
                     case ItemAdded(item=item, item_id=item_id):
                         sample.announced.add(item_id)
-                        announce_item(thread, turn, item, item_id, emit)
+                        announce_item(turn, item, item_id)
                     case SummaryPartAdded(item_id=item_id, summary_index=index):
-                        emit(AgentReasoningSectionBreak(item_id=item_id, summary_index=index))
+                        turn.emit(AgentReasoningSectionBreak(item_id=item_id, summary_index=index))
                     case RawReasoningDelta(item_id=item_id, delta=delta, content_index=index):
                         if thread.show_raw_reasoning:
                             streamed.show("raw", item_id, delta, index)
@@ -230,27 +177,28 @@ async def read_answer(
     return None
 
 
-def announce_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, emit: Emit) -> None:
+def announce_item(turn: RunningTurn, item: Item, item_id: str) -> None:
     """An item begins to stream: show it, record nothing."""
     if item.get("type") == "web_search_call":
-        emit(WebSearchBegin(call_id=item_id))
+        turn.emit(WebSearchBegin(call_id=item_id))
     elif (shown := shown_item(item, item_id)) is None:
         return
-    elif turn.plan is not None and shown["type"] == "AgentMessage":
-        turn.plan.announce(item_id, shown)
+    elif shown["type"] == "AgentMessage":
+        turn.view.announce(item_id, shown)
     else:
-        emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=shown))
+        turn.emit(ItemStarted(thread_id=turn.thread.thread_id, turn_id=turn.turn_id, item=shown))
 
 
-def record_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, sample: Sample, emit: Emit) -> None:
+def record_item(turn: RunningTurn, item: Item, item_id: str, sample: Sample) -> None:
     """A finished item: its event line, then the item itself; when both are recorded, the front ends are told."""
+    thread = turn.thread
     kind = item.get("type")
     shown = shown_item(item, item_id)
     told: list[Msg] = []
     if kind == "message":
-        said = item_text(item) if turn.plan is None else turn.plan.complete(item_id, item_text(item), told.append)
+        said = turn.view.complete(item_id, item_text(item), told.append)
         if said is None:
-            shown = None  # it was all plan
+            shown = None  # nothing of it is shown as a message
         else:
             shown = {**(shown or {}), "content": [{"type": "Text", "text": said}]}
             sample.last_message = said
@@ -272,7 +220,7 @@ def record_item(thread: LiveThread, turn: Turn, item: Item, item_id: str, sample
     if shown is not None:
         told.append(ItemCompleted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=shown))
     for msg in told:
-        emit(msg)
+        turn.emit(msg)
 
 
 def shown_item(item: Item, item_id: str) -> dict[str, Any] | None:

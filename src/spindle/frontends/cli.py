@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
-from spindle import __version__
 from spindle.errors import SpindleError, UsageError
-from spindle.frontends.command_line import check_words, read
+from spindle.frontends.command_line import Line, check_words, read
 
 RUN_AS_APPLY_PATCH = "--codex-run-as-apply-patch"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Foreseen errors become one sentence on stderr; nothing else is caught."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+def main() -> int:
+    """Run the command that was typed. Foreseen errors become one sentence on stderr; nothing else is caught."""
+    arguments = sys.argv[1:]
     try:
-        return dispatch(arguments)
+        if arguments[:1] == [RUN_AS_APPLY_PATCH]:
+            from spindle.frontends import apply_patch  # only to apply one
+
+            return apply_patch.main(arguments[1:], sys.stdin, sys.stdout, sys.stderr)
+        line = read(arguments)
+        if line.parsed.flag("help") or line.parsed.flag("version") or not line.command.run:
+            return show(line)
+        check_words(line)
+        if line.is_sentence:
+            print(
+                "note: there is no interactive screen yet; this runs as `spindle exec`, which asks nobody: what the "
+                "sandbox does not allow is refused",
+                file=sys.stderr,
+            )
+        return load(line.command.run)(line.parsed, line.parsed.words)
     except SpindleError as error:
         from spindle.protocol.quote import readable  # only when something is wrong; the text may quote anything
 
@@ -26,31 +38,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def dispatch(arguments: list[str]) -> int:
-    if arguments[:1] == [RUN_AS_APPLY_PATCH]:
-        from spindle.frontends import apply_patch  # only to apply one
+def show(line: Line) -> int:
+    """Print the page that a line asks for, or needs, instead of running something."""
+    if line.parsed.flag("version") and not line.parsed.flag("help"):
+        from spindle import __version__  # only to be read
 
-        return apply_patch.main(arguments[1:], sys.stdin, sys.stdout, sys.stderr)
-    line = read(arguments)
-    if line.parsed.flag("help"):
-        from spindle.frontends.help_pages import show  # only to be read
-
-        return show(line.path, sys.stdout)
-    if line.parsed.flag("version"):
         print(f"spindle {__version__}")
         return 0
-    if not line.command.run:
-        from spindle.frontends.help_pages import show_instead  # only to be read
+    from spindle.frontends import help_pages  # only to be read
 
-        return show_instead(line.path)
-    check_words(line)
-    if line.is_sentence:
-        print(
-            "note: there is no interactive screen yet; this runs as `spindle exec`, which asks nobody: what the "
-            "sandbox does not allow is refused",
-            file=sys.stderr,
-        )
-    return load(line.command.run)(line.parsed, line.parsed.words)
+    return help_pages.show(line.path, sys.stdout) if line.parsed.flag("help") else help_pages.show_instead(line.path)
 
 
 def load(place: str):

@@ -33,7 +33,7 @@ class Line:
 
 
 def read(arguments: Sequence[str]) -> Line:
-    """Raises UsageError for what cannot be understood; whether the words are as many as needed is not looked at."""
+    """Raises UsageError for what cannot be understood. How many words there are is checked by `check_words`."""
     return _Reader(arguments).read()
 
 
@@ -186,9 +186,9 @@ def descend(path: tuple[Command, ...], names: Sequence[str]) -> tuple[Command, .
 
 
 def _common_options(command: Command) -> Sequence[Option]:
-    """What is taken beside a command's own options: all, as Codex does, but for what runs another program.
+    """The common options that a command takes beside its own: all of them, as in Codex, unless it runs another program.
 
-    There an option without effect may be a misunderstanding about what that program can do.
+    There, somebody may believe that an option without effect confines that program.
     """
     tree = (command, *command.commands)
     if all(step.verbatim_from != 0 for step in tree):

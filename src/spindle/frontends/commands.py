@@ -5,14 +5,12 @@ The table itself is `command_table.py`. Help pages, completion scripts and docs/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
-from spindle.frontends.options import FLAG, LIST, PICTURES, VALUE, Option, Parsed
+from spindle.frontends.options import FLAG, LIST, PICTURES, VALUE, Option
 from spindle.protocol.settings import APPROVAL_POLICIES, SANDBOX_MODES
-
-Runner = Callable[[Parsed, list[str]], int]
 
 COMMON = (
     Option(("-c", "--config"), LIST, "override one setting; VALUE is TOML, or else a plain string", "KEY=VALUE"),
@@ -95,11 +93,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     is_hidden: bool = False
     """Accepted for older callers, listed nowhere."""
     verbatim_from: int | None = None
-    """After so many words the rest of the line is a command with options of its own."""
+    """After this many words, the rest of the line is a command with options of its own."""
     exit_codes: tuple[tuple[str, str], ...] = ()
-    """Where they say more than 0, 1 and 2 do everywhere."""
+    """Listed where they mean more than 0, 1 and 2 do for every command."""
     examples: tuple[tuple[str, str], ...] = ()
-    """Command line and what it does."""
+    """Each a command line, and what it does."""
 
     def find(self, name: str) -> Command | None:
         return next((command for command in self.commands if name == command.name or name in command.aliases), None)

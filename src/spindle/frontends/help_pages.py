@@ -39,7 +39,7 @@ def show(path: tuple[Command, ...], out: TextIO) -> int:
 
 
 def show_instead(path: tuple[Command, ...]) -> int:
-    """Nothing was asked for that could be done: say what can be."""
+    """The line names nothing that can be run: say what can be."""
     if len(path) > 1:
         print(f"error: `{' '.join(step.name for step in path)}` needs a subcommand\n", file=sys.stderr)
         show(path, sys.stderr)
@@ -124,7 +124,7 @@ def _named(command: Command) -> str:
 
 
 def exit_codes(command: Command) -> list[tuple[str, str]]:
-    """Those of the command, and 2 in its place among them."""
+    """The exit codes of the command, with 2 sorted in among them."""
     codes = [*command.exit_codes]
     if not any(code in ("2", "other") for code, _ in codes):
         small = sum(code in ("0", "1") for code, _ in codes)

@@ -96,7 +96,7 @@ def flags_from(parsed: Parsed) -> dict[str, Any]:
 
 
 def warn_of_bypass(parsed: Parsed) -> None:
-    """Say that nothing is fenced in: whoever finds it in a log did perhaps not start this run."""
+    """Say that nothing is fenced in: whoever reads the log may not be the one who started this run."""
     if parsed.flag("dangerously_bypass_approvals_and_sandbox"):
         print("warning: no sandbox and no approvals; commands of the model run with all your rights", file=sys.stderr)
 

@@ -143,7 +143,7 @@ def _open_closed_streams() -> None:
 
 
 def flush(code: int) -> int:
-    """Write what still waits, and give the exit code: a success whose output cannot be written is none."""
+    """Write what still waits, and give the exit code: a run whose output cannot be written has failed."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -173,9 +173,9 @@ def _complain(text: str) -> None:
 def bound_writes_after(signals: Iterable[int]) -> None:
     """Let these signals end a write that nobody reads.
 
-    For programs that write on the thread of their event loop, whose own handler cannot run meanwhile. Call it after
-    the loop has its handlers: those are called as before. From the signal on, a write that takes longer than
-    `LAST_WRITE_S` is given up, and nothing more goes to its stream.
+    For programs that write on the thread of their event loop, whose own handler cannot run meanwhile. Call it after the
+    loop has its handlers: those are called as before. After the signal, a write that takes longer than `LAST_WRITE_S`
+    is given up, and nothing more goes to its stream.
     """
     import signal  # only for programs that serve until they are told to stop
 

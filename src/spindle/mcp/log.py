@@ -18,7 +18,8 @@ _WORDS_CHARS = 300
 
 
 class ServerLog:
-    """One server's file, made when there is something to write. What it is given as a key, it may print."""
+    """One server's file, made when there is something to write. It may print the keys it was given, so they are
+    masked."""
 
     def __init__(self, folder: str, name: str, secrets: Secrets) -> None:
         self._folder = folder

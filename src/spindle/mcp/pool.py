@@ -53,7 +53,8 @@ class ServerPool:
             emit(msg)
 
     async def ready(self) -> None:
-        """Wait until every server is ready, has failed, or had its time. Cancelled: who still starts is given up."""
+        """Wait until every server is ready, has failed, or had its time. When this is cancelled, servers that are still
+        starting are given up."""
         if self._finished is None:
             return
         try:

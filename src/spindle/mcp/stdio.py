@@ -104,7 +104,8 @@ class StdioChannel:
         self._log.close()
 
     def _close_pipes(self, child: Child) -> None:
-        """Those that are on the loop are closed by it; a start that was cancelled leaves others behind."""
+        """Close every pipe. The event loop closes those it has; a start that was cancelled may have left some without
+        it."""
         for transport, pipe in ((self._stdout, child.stdout), (self._stderr, child.stderr)):
             transport.close() if transport is not None else pipe.close()
         if self._writer is None:

@@ -103,22 +103,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "display_name", self.slug)
 
     @property
-    def usable_window(self) -> int | None:
-        """The window as clients are told of it: a little is kept back."""
-        if self.context_window is None:
-            return None
-        return self.context_window * self.effective_context_window_percent // 100
-
-    @property
     def compact_limit(self) -> int | None:
-        """From this many tokens in context on, a thread is compacted."""
+        """A thread that holds this many tokens is compacted."""
         if self.auto_compact_token_limit is not None:
             return self.auto_compact_token_limit
         return None if self.context_window is None else self.context_window * 9 // 10
-
-    @property
-    def sees_images(self) -> bool:
-        return "image" in self.input_modalities
 
 
 def family_of(slug: str) -> str:

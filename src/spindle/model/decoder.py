@@ -54,7 +54,8 @@ class _ErrorEvent(msgspec.Struct):
 
 
 class ResponseFailed(SpindleError):
-    """The server says that the response failed. What `error` means is for the client to say, who knows the question."""
+    """The server says that the response failed. What `error` means is decided by the client, which knows what was
+    asked."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__("the response failed")

@@ -11,21 +11,11 @@ from spindle.errors import ModelError
 from spindle.model.connection import TransportError
 from spindle.model.failures import NO_CONNECTION
 from spindle.model.http import HttpClient
-from spindle.model.url import Url, parse_url
+from spindle.model.url import Url
 from spindle.protocol.items import decode_foreign
 
 JSON_MAX_BYTES = 64 * 1024 * 1024
 JSON_TIMEOUT_S = 10.0
-
-
-async def get_json(url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = JSON_TIMEOUT_S) -> Any:
-    """One GET on a connection of its own. Raises `ModelError` when there is no JSON to be had within `timeout_s`."""
-    http = HttpClient(connect_timeout_s=timeout_s)
-    try:
-        fields = {"accept": "*/*", **(headers or {})}
-        return await request_json(http, "GET", parse_url(url), fields, b"", timeout_s=timeout_s)
-    finally:
-        await http.aclose()
 
 
 async def request_json(

@@ -135,13 +135,9 @@ class ResponsesClient:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def get_json(self, path: str, *, timeout_s: float | None = None) -> Any:
-        """`GET {base_url}{path}` with the provider's headers, e.g. "/models". Raises `ModelError`."""
-        return await self._json("GET", path, b"", timeout_s)
-
-    async def post_json(self, path: str, body: bytes, *, timeout_s: float | None = None) -> Any:
+    async def post_json(self, path: str, body: bytes) -> Any:
         """`POST {base_url}{path}` and read a plain JSON answer. Raises `ModelError`."""
-        return await self._json("POST", path, body, timeout_s or self._provider.idle_timeout_s)
+        return await self._json("POST", path, body, self._provider.idle_timeout_s)
 
     # ---- asking --------------------------------------------------------------------------------------
 
@@ -205,7 +201,7 @@ class ResponsesClient:
     # ---- what a failure means: everything below is loaded and done only after one -----------------------
 
     async def _refusal(self, response: Response, url: Url, model: str) -> ModelError | StreamDropped:
-        """The answer is no 2xx."""
+        """What an answer with a status other than 2xx means."""
         from spindle.model import refusals  # only after a failure
 
         words = await _read_words(response)
@@ -303,7 +299,7 @@ class ResponsesClient:
 
 
 async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
-    """What the body of an answer says that is no stream; `begun` is what was read of it already."""
+    """What an answer that is not a stream says in its body; `begun` is what was already read of it."""
     from spindle.model.server_words import read_words  # only after a failure
 
     try:

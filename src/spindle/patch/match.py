@@ -23,7 +23,7 @@ _TO_ASCII = str.maketrans(
 
 
 class Replacement(msgspec.Struct, frozen=True):
-    """`lines` (marked as in a Chunk) take the place of the file's lines from `start` on that they quote."""
+    """`lines` (marked as in a Chunk) replace the lines of the file that they quote, beginning at `start`."""
 
     start: int
     lines: tuple[tuple[str, str], ...]

@@ -102,7 +102,7 @@ def _listed_folder(name: str, words: list[str]) -> str | None:
 
 
 def _only_shapes(words: list[str]) -> bool:
-    """Reads what comes through the pipe, no file of its own."""
+    """Whether it reads only what comes through the pipe, and no file of its own."""
     if _is_line_filter(words):
         return not _operands(words, skip=1)
     return words[0] in _SHAPERS and (words[0] in ("cut", "tr") or not _operands(words))

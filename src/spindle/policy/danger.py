@@ -182,7 +182,7 @@ class _Examination:
         return destroys(name, rest)
 
     def _launches_danger(self, words: list[str], depth: int) -> bool:
-        """A launcher of which we do not know where its own words end."""
+        """A launcher whose own words may end anywhere: we do not know its options."""
         if len(words) > MAX_LAUNCHED:
             return True
         starts = 0

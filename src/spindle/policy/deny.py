@@ -20,7 +20,7 @@ MAX_INNER_FOLDERS = 2000
 
 
 def absolute_patterns(patterns: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
-    """Each pattern from the root folder on; a relative one holds below each of `folders`.
+    """Each pattern as an absolute one; a relative one holds below each of `folders`.
 
     A pattern that begins at a link holds where the link is, and where it leads to.
     """

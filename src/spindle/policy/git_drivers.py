@@ -49,7 +49,8 @@ def git_may_run_programs(commands: Sequence[Sequence[str]], cwd: str) -> bool:
 
 
 def _upwards(folder: str) -> Iterator[str]:
-    """Git takes the nearest repository that it finds in order; which one that is, is left to it."""
+    """The folder and all above it. Git uses the nearest repository that is in order, and only git knows which one that
+    is."""
     yield folder
     while (parent := os.path.dirname(folder)) != folder:
         yield parent
@@ -120,7 +121,8 @@ def _line(path: str) -> str:
 
 
 def _content(path: str, most: int) -> bytes:
-    """Of a regular file; nothing where there is none, OSError or ValueError for what cannot be read to its end."""
+    """The bytes of a regular file; none if there is no file. Raises OSError or ValueError when it cannot be read to its
+    end."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

@@ -17,7 +17,7 @@ _STRICT = ("deny", "read", "write")
 
 
 def narrowed(settings: ThreadSettings, limit: ThreadSettings) -> ThreadSettings:
-    """The settings, allowing nothing that `limit` does not allow; the same object when they do not anyway."""
+    """The settings, cut to what `limit` allows; the same object if they allow no more than that."""
     sandbox = narrowed_sandbox(settings.sandbox, settings.cwd, limit.sandbox, limit.cwd)
     approval = min(settings.approval_policy, limit.approval_policy, key=STRICT_TO_LOOSE.index)
     if (sandbox, approval) == (settings.sandbox, settings.approval_policy):
@@ -68,7 +68,7 @@ def _narrowed_profile(
 
 
 def _is_stricter(one: PermissionProfile, other: PermissionProfile) -> bool:
-    """Do both name the same places, and `one` never allows more? What it denies besides takes away only."""
+    """Whether `one` names every place that `other` does and never allows more. Places that it also denies are fine."""
     wanted = {rule.place: rule.access for rule in other.rules}
     found = {rule.place: rule.access for rule in one.rules}
     return all(place in found for place in wanted) and all(
@@ -143,7 +143,7 @@ def _is_allowed(real: str, roots: list[str]) -> bool:
 
 
 def _frees_something(roots: list[str], former: list[str]) -> bool:
-    """Would something become writable only because the root is gone that kept it read-only?"""
+    """Whether something would become writable only because the root that kept it read-only is gone."""
     kept = _kept(roots)
     return any(
         any(is_below(path, root) for root in roots) and not any(is_below(path, other) for other in kept)

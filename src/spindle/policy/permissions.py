@@ -70,7 +70,7 @@ class Rules(msgspec.Struct, frozen=True):
 
     @property
     def shows_everything(self) -> bool:
-        """Can be read what nothing is said about?"""
+        """Whether what no rule mentions can be read."""
         return self.access("/") != "deny"
 
 
@@ -104,7 +104,7 @@ def denying(pattern: str) -> Rule:
 
 
 def pinned(profile: PermissionProfile, cwd: str) -> PermissionProfile:
-    """The same, for who works elsewhere: `:workspace_roots` stays what it is in `cwd`."""
+    """The same for work in another folder: `:workspace_roots` stays what it is in `cwd`."""
     rules: list[PathRule] = []
     for rule in profile.rules:
         name, _, below = rule.place.partition("/")

@@ -353,7 +353,8 @@ def _git_pointer(path: str) -> str | None:
 
 
 def _first_line(path: str) -> str:
-    """Of a regular file; a repository may put a named pipe there, into which nobody ever writes."""
+    """The first line of a regular file. A repository may have put a named pipe there, and nobody would ever write into
+    it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

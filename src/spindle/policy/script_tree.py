@@ -57,7 +57,6 @@ class Script(msgspec.Struct):
     """Here-documents and here-strings."""
     written: set[str]
     """Files that redirections write."""
-    assigned: list[str]
 
 
 def read_script(script: str) -> Script | None:
@@ -77,7 +76,7 @@ class _Reader:
         self._work = 0
 
     def read(self) -> Script:
-        found = Script([], [], set(), [])
+        found = Script([], [], set())
         nodes = list(self._interesting())
         self._functions = {
             self._text(name) for node, _ in nodes if node.type == "function_definition" for name in node.children[:2]
@@ -103,7 +102,6 @@ class _Reader:
                 found.bodies += [word for child in node.children[1:] for word in self._alternatives(child)]
             elif node.type == "file_redirect" and node.children:
                 found.written.update(self._alternatives(node.children[-1]))
-        found.assigned = [value for values in self._values.values() for value in values]
         return found
 
     def _interesting(self) -> Iterator[tuple[Node, int | None]]:

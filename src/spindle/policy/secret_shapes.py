@@ -159,7 +159,7 @@ def find_shapes(data: bytes) -> Iterator[Span]:
 
 
 def opens_at(data: bytes) -> int:
-    """Where a secret may begin that `data` breaks off in; its length when there is none."""
+    """Where a secret may begin that the end of `data` cuts off; the length of `data` if there is none."""
     at = len(data)
     begin = data.rfind(_BEGIN, -HELD_MAX)
     if begin >= 0 and _pattern(_PRIVATE_KEY_OPENS).match(data, begin) is not None:

@@ -11,13 +11,14 @@ from spindle.policy.secret_shapes import HELD_MAX, MARKS, Span, find_shapes, ope
 from spindle.policy.secrets import json_forms, mark
 
 PREFIX = 4
-"""So many characters of a known value are looked for. Where less of one stands at the end, more is waited for too."""
+"""How many first characters of a known value are looked for. Where a piece ends in fewer of them, these are held
+back."""
 
 CONTEXT = 64
-"""Bytes already given out that a secret may have begun in; it is then masked from where it can be."""
+"""Bytes already given out in which a secret may have begun; the rest of it can still be masked."""
 
 MIN_CUT_OFF = 8
-"""So much of a known value is masked where output ends in the middle of it."""
+"""The shortest part of a known value that is masked where the output ends inside of the value."""
 
 MIN_ENCODED = 12
 """Shorter values are not looked for in other encodings: too little of them would be left to recognise."""
@@ -141,11 +142,11 @@ class Forms:
         return _in_order(found, known) if found else found
 
     def opens_at(self, data: bytes) -> int:
-        """Where a secret may begin that `data` breaks off in; its length when there is none."""
+        """Where a secret may begin that the end of `data` cuts off; the length of `data` if there is none."""
         return min(opens_at(data) if self.shapes else len(data), self._known_open(data, PREFIX)[0])
 
     def holds_from(self, data: bytes) -> int:
-        """Where a secret may begin of which more is to come: also one of which hardly anything can be seen yet."""
+        """The same while more is to come: then the first few characters of a known value count too."""
         return min(self.opens_at(data), len(data) - self.begun(data))
 
     def cut_off(self, data: bytes) -> tuple[int, str]:
@@ -155,6 +156,7 @@ class Forms:
     def _known_open(self, data: bytes, length: int) -> tuple[int, str]:
         at, name = len(data), ""
         for form in self.forms:
+            # A whole value is found by `spans`; here one byte of it is missing at least. Line breaks make it longer.
             window = data[-2 * len(form.data) :] if form.is_wrapped else data[1 - len(form.data) :]
             start = window.find(form.prefix)
             while start >= 0:
@@ -188,20 +190,25 @@ class StreamMasker:
 
     def feed(self, data: bytes) -> bytes:
         """What can be given out now."""
+        # The invariant of both ways below: nothing is given out that a secret could still begin in, and what was given
+        # out is never changed. `_context` is only looked at; a secret that began in it is masked from `given` onwards.
         text = self._context + self._held + data
         given = len(self._context)
+        # Held back, but with less than a prefix: then nothing is known to have begun, and one look at the small piece
+        # tells whether anything does now.
         if len(self._held) < PREFIX and len(text) < SMALL and self._forms.is_quiet(text):
             end = max(given, len(text) - self._forms.begun(text))
             self._context, self._held = text[max(0, end - CONTEXT) : end], text[end:]
             return text[given:end]
         end = max(given, self._forms.holds_from(text))
         if len(text) - end > HELD_MAX:
-            end = len(text)
+            end = len(text)  # a program that only begins secrets must not make us hold its output for ever
         return self._give(text, given, end)
 
     def finish(self) -> bytes:
         """The rest. Nothing follows it; a known value that was cut off there is masked if much of it can be seen."""
         text, given = self._context + self._held, len(self._context)
+        # Not by the few characters that are held while more may come: an output that ends in "gh" is no secret.
         start, name = self._forms.cut_off(text)
         if start < len(text):
             return self._give(text, given, max(given, start)) + mark(name).encode()
@@ -239,6 +246,7 @@ class TextMasker:
                     return text[:-count]
                 self._held = ""
                 return text
+            # What went through before held nothing that begins a value, so the stream needs no context of it.
             delta, self._held = text, ""
             stream.restart(b"")
         out = stream.feed(delta.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")

@@ -124,7 +124,8 @@ def unwrapped(name: str, words: list[str]) -> Iterator[list[str]]:
 
 
 def _takes_next_word(cluster: str, valued: str) -> bool:
-    """Is the first option with a value the last one? Else its value is written behind it."""
+    """Whether the value of a cluster's option is the next word. If not, it stands in the same word, behind the
+    letter."""
     return next((at == len(cluster) - 1 for at, letter in enumerate(cluster) if at and letter in valued), False)
 
 

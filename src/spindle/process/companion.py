@@ -65,7 +65,7 @@ class Companion:
 
 
 class Companions:
-    """Starts the programs of one session."""
+    """Starts the programs that live beside one thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._table = 16 + int(clock.random() * ((1 << 40) - 16))  # the first few are reserved

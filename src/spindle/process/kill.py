@@ -1,7 +1,7 @@
 """End a command and everything that came of it, also what tried to get away.
 
-Three threads lead to a process: it is below the leader in the process tree; it is in the leader's session; or it
-carries the command's mark. The mark is inherited twice: as a variable, and as the value of a resource limit that no
+A process belongs to a command if it is below the leader in the process tree, if it is in the leader's session, or if
+it carries the command's mark. The mark is inherited twice: as a variable, and as the value of a resource limit that no
 kernel of this century enforces, which a daemon keeps even when it empties its environment. As a "subreaper" this
 process becomes the parent of such daemons, so it need only look among its own descendants.
 On systems without /proc only the leader's process group can be reached.
@@ -65,6 +65,8 @@ def marking(mark: Mark) -> Iterator[None]:
     import resource  # small, but nothing needs it before the first command
 
     _State.tables.add(mark.table)
+    # A limit belongs to the whole process, so it counts whichever of our threads forks. The event loop's thread waits
+    # in here until the program runs: no two commands are started at once, and none gets another's mark.
     try:
         soft, hard = resource.getrlimit(_RLIMIT_LOCKS)
         resource.setrlimit(_RLIMIT_LOCKS, (mark.limit, hard))
@@ -100,6 +102,8 @@ def kill_tree(leaders: Collection[int], mark: Mark) -> None:
 
     `leaders` are those nobody has reaped yet; a number that was reaped may belong to someone else by now.
     """
+    # The group first: one call that none of its members can run away from, while the list below is out of date as soon
+    # as it is made. A new fork inherits parent, session and mark, so some later pass finds it.
     for leader in leaders:
         _send_group(leader, signal.SIGKILL)
         _send(leader, signal.SIGKILL)
@@ -124,6 +128,7 @@ def members(leaders: Collection[int], mark: Mark) -> list[int]:
     own = os.getpid()
     tree = _descendants(own)
     if not _State.subreaper:
+        # Daemons have become children of the system's first process: they are found by their mark, or not at all.
         tree |= {pid: 1 for pid in _all_pids() if pid not in tree and pid != own}
     found: dict[int, None] = {}
     for pid, parent in tree.items():  # parents come before their children
@@ -148,6 +153,8 @@ def reap_orphans() -> None:
     if not _State.subreaper:
         return
     for pid in _children(os.getpid()):
+        # Somebody waits for a leader, and a child without a mark is not ours to reap: `subprocess` elsewhere in this
+        # process would never hear of its end.
         if pid in _State.leaders or _lock_limit(pid) >> NUMBER_BITS not in _State.tables or not is_over(pid):
             continue
         try:
@@ -201,7 +208,7 @@ def _stat(pid: int) -> list[bytes]:
     """State, parent, group, session … of a process; empty when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()
+            return file.read().rpartition(b")")[2].split()  # a program may have blanks and brackets in its name
     except OSError:
         return []
 

@@ -48,7 +48,7 @@ class Launcher:
         self._running: dict[spawn.Running, Callable[[], None]] = {}
         """What runs, and how to take away what its sandbox needed."""
         self._lingering: dict[spawn.Running, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
-        """The same for what is over since a moment."""
+        """The same for what ended a moment ago."""
         self._captures: dict[Boundary | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
         self._slow: set[Boundary | None] = set()
         """Where the profile takes so long that commands no longer wait for the capture."""
@@ -66,6 +66,7 @@ class Launcher:
             task.cancel()
         await asyncio.gather(*self._captures.values(), return_exceptions=True)
         everything = kill.Mark(self._mark)
+        # Without a watchdog every command had a launcher, whose namespace took along what it left behind.
         if self._running:
             await spawn.stop_all(tuple(self._running), everything)
         elif self._watchdog is not None:
@@ -83,7 +84,7 @@ class Launcher:
         self._tidy()
 
     def let_go(self) -> None:
-        """Take away now what sandboxes of commands needed that are over."""
+        """Take away at once what the sandboxes of finished commands needed."""
         for timer, release in self._lingering.values():
             timer.cancel()
             release()
@@ -143,6 +144,8 @@ class Launcher:
         """Start it and keep the books: what runs, and what to take away when it is over."""
         release = spec.launch.release
         try:
+            # Before the program runs: a daemon that it makes at once must become our child, and if we are killed right
+            # after, somebody must be there to end it. What a launcher started dies with us by itself.
             if not spec.launch.has_launcher and self._watchdog is None:
                 kill.become_subreaper()
                 self._watchdog = Watchdog(kill.Mark(self._mark))
@@ -153,6 +156,7 @@ class Launcher:
         self._running[running] = release
 
         def over(_: asyncio.Future[int]) -> None:
+            # `kill_all` may have released it already; twice would give back a placeholder that another command holds.
             if self._running.pop(running, None) is not None:
                 self._let_go_soon(running, release)
             kill.reap_orphans()
@@ -180,6 +184,7 @@ class Launcher:
         argv, shell = command.argv, self._shell
         if shell.name != "bash" or len(argv) != 3 or argv[1] != "-lc" or argv[0] not in (shell.path, "bash"):
             return None
+        # One capture for each boundary: what a profile sets may depend on what it could read.
         reach = command.boundary if command.is_confined else None
         task = self._captures.get(reach)
         if task is None:
@@ -209,6 +214,7 @@ class Launcher:
                 probe, lambda _: None, None, mark=None if is_confined else _PROFILE_MARK, output_file=printed
             )
             try:
+                # Shielded: `finished` belongs to the program. Cancelled with this task, it would never tell its end.
                 code = await asyncio.shield(running.finished)
             except asyncio.CancelledError:
                 if not is_confined:

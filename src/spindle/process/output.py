@@ -13,7 +13,8 @@ SMALL_PIECE = 4096
 """Chunks below this size are gathered: a program that prints byte by byte must not cost an object per byte."""
 
 SLACK = 4096
-"""So much more is kept before the tail: a secret that the tail begins in can be recognised only as a whole."""
+"""How many bytes before the tail are kept too: a secret that the tail begins inside of can be recognised only as a
+whole."""
 
 
 class OutputRing:

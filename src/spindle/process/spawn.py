@@ -35,7 +35,7 @@ class SpawnSpec(msgspec.Struct, frozen=True, kw_only=True):
     launch: Launch
     cwd: str
     mark: kill.Mark
-    """By which whatever the command leaves behind can be found."""
+    """Carried by whatever the command leaves behind, so that it can be found."""
     tty: bool = False
     pass_fds: tuple[int, ...] = ()
     output_file: int | None = None
@@ -62,6 +62,7 @@ class Running:
         self._pidfd = -1
         self._killed = False
         self.pid = popen.pid
+        # At once: `reap_orphans` takes the exit status of marked children that nobody waits for, and it is marked.
         kill.note_leader(self.pid)
         self.tty = spec.tty
         self.never_ran = False
@@ -96,6 +97,8 @@ class Running:
         threading.Thread(target=wait, name=f"wait-{self.pid}", daemon=True).start()
 
     def _leader_exited(self) -> None:
+        # With a pidfd it is reaped here and nowhere else. Until then its number stays its own: while `exit_code` is
+        # None, a signal to it reaches nobody else.
         code = self._popen.poll()
         if code is None:
             return
@@ -104,6 +107,7 @@ class Running:
         self.never_ran = self._spec.launch.never_ran(code) and not self._killed
         if self.finished.cancelled():
             return
+        # What it printed is in the pipe by now. Bounded: a child that it left behind may print faster than we read.
         for _ in range(_DRAIN_READS):
             if self._fd < 0 or not self._read_once():
                 break
@@ -185,7 +189,7 @@ class Running:
 
     @property
     def is_left_alone(self) -> bool:
-        """It is nobody's command, so the end of the commands is not its end."""
+        """It is not a command of the model, and goes on when those are ended."""
         return self._spec.output_file is not None and not self._spec.launch.is_confined
 
     async def stop(self) -> int:
@@ -219,6 +223,7 @@ async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:
     for one in running:
         one._killed = True
     if leaders:
+        # A launcher is spared: it is the parent of its namespace, and the kernel would kill all in it at once.
         kill.signal_tree(leaders, mark, signal.SIGTERM, spare=launchers)
         await asyncio.wait(ends, timeout=_GRACE_S)
     kill.kill_tree({one.pid for one in running if one.exit_code is None}, mark)
@@ -249,7 +254,7 @@ def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
         os.close(read_end)
         raise
     finally:
-        os.close(write_end)
+        os.close(write_end)  # ours, or the output would never end
     return Running(spec, popen, read_end, on_output)
 
 
@@ -278,5 +283,5 @@ def _popen(
             stdout=stdout,
             stderr=stderr,
             cwd=spec.cwd,
-            start_new_session=True,
+            start_new_session=True,  # no terminal of ours, and the session's number leads to its members (`kill`)
         )

@@ -1,4 +1,4 @@
-"""The commands of one thread: found here by their session id, and ended with the thread.
+"""The commands of one thread: found here by their number (`session_id` to the model), and ended with the thread.
 
 The one door through which a tool runs a program. What is shown to the model or to people is the tools' business.
 """
@@ -52,7 +52,6 @@ class LiveProcess:
         self.call_id = call_id
         self.command = command
         self.started = started
-        self.last_used = started
         self.ended: float | None = None
         self.unread = OutputRing(secrets=secrets)
         """What was printed since the model last looked."""
@@ -67,7 +66,7 @@ class LiveProcess:
         return self.running.finished.result() if self.running.finished.done() else None
 
     async def wait(self, seconds: float) -> int | None:
-        """The exit code if the command is over by then."""
+        """Wait this long at most; the exit code if the command is over by then."""
         await asyncio.wait((self.running.finished,), timeout=seconds)
         return self.exit_code
 
@@ -155,7 +154,7 @@ class ProcessTable:
         return finished
 
     def reserve_id(self) -> int:
-        """A session id nobody has."""
+        """A number that no live command has."""
         while True:
             number = _FIRST_ID + int(self._clock.random() * (_LAST_ID - _FIRST_ID + 1))
             if number not in self._live:
@@ -191,7 +190,6 @@ class ProcessTable:
     def find(self, session_id: int) -> LiveProcess | None:
         live = self._live.get(session_id)
         if live is not None:
-            live.last_used = self._clock.monotonic()
             self._live[session_id] = self._live.pop(session_id)  # most recently used stands last
         return live
 
@@ -200,12 +198,12 @@ class ProcessTable:
         self._live.pop(live.id, None)
 
     async def stop(self, live: LiveProcess) -> None:
-        """End a session and everything it started."""
+        """End a command and everything it started."""
         self.forget(live)
         await live.running.stop()
 
     def let_go(self) -> None:
-        """Take away now what sandboxes of commands needed that are over; else it takes a moment."""
+        """Take away at once what the sandboxes of finished commands needed; by itself that happens a moment later."""
         if self._launcher is not None:
             self._launcher.let_go()
 
@@ -268,7 +266,7 @@ class ProcessTable:
         return self._launcher
 
     async def _make_room(self) -> None:
-        """Give up the least recently used session: one that has ended if there is one; never the newest few."""
+        """Give up the least recently used command: one that has ended if there is one; never the newest few."""
         if len(self._live) < MAX_LIVE:
             return
         old = list(self._live.values())[:-PROTECTED_RECENT]

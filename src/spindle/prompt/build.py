@@ -25,7 +25,7 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
     supports_parallel_tool_calls: bool = False
     accepts_images: bool = True
     keeps_raw_reasoning: bool = False
-    """The provider hands out reasoning unencrypted, and wants it back so."""
+    """The provider gives reasoning out unencrypted, and wants it back unencrypted."""
 
 
 def build_request(

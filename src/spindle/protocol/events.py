@@ -449,7 +449,7 @@ class WebSearchEnd(Msg, frozen=True, kw_only=True, tag="web_search_end"):
 
 
 class HookStarted(Msg, frozen=True, kw_only=True, tag="hook_started"):
-    """A hook begins to run. `run` is a `protocol.hooks.HookRun`."""
+    """A hook begins to run. `run` is a `protocol.hook_records.HookRun`."""
 
     outside = Outside(tools=("run",))
     turn_id: str | None

@@ -34,7 +34,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """The file it stands in."""
     source: Source
     hash: str
-    """Of everything that was said about it; consent is for this and nothing else."""
+    """Of all that its definition says; consent is given to this hash and nothing else."""
     matcher: str | None = None
     timeout_s: int = DEFAULT_TIMEOUT_S
     is_async: bool = False

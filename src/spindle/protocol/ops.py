@@ -132,7 +132,7 @@ class ListMcpTools(Op, frozen=True, kw_only=True, tag="list_mcp_tools"):
 
 
 class RefreshMcpServers(Op, frozen=True, kw_only=True, tag="refresh_mcp_servers"):
-    """Start the MCP servers anew; from the next turn on the tools are theirs. `config` replaces what files say."""
+    """Start the MCP servers anew; their tools are used from the next turn. `config` replaces what files say."""
 
     config: dict[str, Any] | None = None
 

@@ -1,4 +1,4 @@
-"""What a turn asks of a client beside permission: answers of a person, and tools of the client's own; and plans."""
+"""What a turn asks of a client besides permission: answers of a person, and calls of its own tools; and plans."""
 
 from __future__ import annotations
 

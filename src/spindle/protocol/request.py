@@ -56,7 +56,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prices(msgspec.Struct, frozen=True):
-    """What a model's tokens cost, in any unit: only the ratios count. Left out, what is usual."""
+    """What a model's tokens cost, in any unit: only the ratios count. The defaults are what is usual."""
 
     input: float = 1.0
     cached_input: float | None = None

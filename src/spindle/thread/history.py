@@ -104,13 +104,13 @@ class History:
         """Everything that was recorded, in the order in which it is told, whether or not there is a file."""
         self.entries: list[Entry] = []
         self.generation = 0
-        """Grows whenever `entries` was not just appended to: who follows it incrementally must start over."""
+        """Grows whenever `entries` was not just appended to: whoever follows it step by step must start over."""
         self.meta: dict[str, Any] = {}
         self.name: str | None = None
         self.token_info: dict[str, Any] | None = None
         """The `info` of the last token_count that had one."""
         self.counted = (0, 0)
-        """Of which generation it counted how many entries."""
+        """Which generation of `entries` it counted, and how many of them."""
         # Like `entries`, these two are appended to or replaced, never cut in place: bookmarks hold on to them.
         self._contexts: list[_Context] = []
         self._user_instructions: str | None = None

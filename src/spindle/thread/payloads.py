@@ -24,7 +24,8 @@ class Compacted(msgspec.Struct):
     replacement_history: list[msgspec.Raw] | None = None
     spindle_bookmark: Any = None
     window_number: Any = None
-    """The reference's current generation numbers them, and writes no event."""
+    """Which compaction of the thread it was. The reference's current generation writes this number instead of an
+    event."""
 
 
 class KnownState(msgspec.Struct):

@@ -98,7 +98,8 @@ def try_lock(fd: int) -> bool:
 def wait_for_lock(fd: int) -> None:
     """Take the exclusive lock, waiting for holders that keep it only for one write.
 
-    Whoever may read a file can lock it, a command of the model too; so who keeps a lock for long is not waited for.
+    Whoever may read a file can lock it, a command of the model too; so a holder that keeps it for long is not waited
+    for.
     """
     give_up = time.monotonic() + _LOCK_PATIENCE_S
     while not try_lock(fd) and time.monotonic() < give_up:

@@ -135,6 +135,7 @@ class RolloutWriter:
         except OSError as error:
             writer._fail(error)
             return writer
+        # Locked before it is looked at: until then another process may be in the middle of a line.
         writer._take_lock()
         size = os.fstat(writer._fd).st_size
         # A torn last line stays as it is, a line of its own; ours begins on the next.
@@ -165,6 +166,7 @@ class RolloutWriter:
         lines, self._waiting = self._waiting, None
         try:
             private_files.make_private_folders(os.path.dirname(self.path), layout.top_folder(self.path))
+            # EXCL: the name holds a new id, so whatever has it already is not this thread's file.
             self._fd = private_files.open_private(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         except OSError as error:
             self._fail(error)
@@ -178,6 +180,7 @@ class RolloutWriter:
         if self.failed:
             return timestamp
         raw = payload if isinstance(payload, bytes) else encode_payload(payload)
+        # One line, one write: with O_APPEND, two writers cannot mix their lines, even where the other knows no lock.
         line = format_line(kind, raw, timestamp, self._ordinal)
         if self._waiting is not None:
             self._waiting.append(line)
@@ -200,6 +203,8 @@ class RolloutWriter:
         if not private_files.try_lock(fd):
             os.close(fd)
             raise _locked(self.path)
+        # Checked under the lock. What another process has added meanwhile is not in our memory, and to go on from here
+        # would fork the thread within one file.
         if os.fstat(fd).st_size != self._left_at:
             os.close(fd)
             raise ThreadError(f"another process has gone on with this thread: {self.path}")
@@ -298,6 +303,7 @@ def _last_ordinal(fd: int, size: int) -> int | None:
 def _unpack(path: str) -> str:
     """Replace a compressed file by its plain text, which can be appended to."""
     plain = path.removesuffix(".zst")
+    # The plain file is whole before the other goes: killed in between, we leave both, and the next start uses this one.
     if not os.path.exists(plain):
         private_files.replace_private(plain, _read_bytes(path))
     os.unlink(path)
@@ -355,6 +361,7 @@ def _read(path: str, find_parent: Callable[[str], str | None] | None, depth: int
 
 def split_records(data: bytes) -> tuple[list[Record], int, bool]:
     """All readable lines, how many in the middle were not, and whether the last one is torn."""
+    # The decoder does not look inside of payloads, and bad bytes in one of them would break a request later.
     is_text = _is_utf8(data)
     if is_text and data.endswith(b"\n"):
         try:
@@ -431,7 +438,7 @@ def _prepend_parent(data: RolloutData, find_parent: Callable[[str], str | None] 
     if path is None:
         data.warnings.append(f"The beginning of thread {data.thread_id} is in thread {parent_id}, which was not found.")
         return
-    parent = _read(path, find_parent, depth - 1)
+    parent = _read(path, find_parent, depth - 1)  # bounded: files may name each other in a circle
     data.records = _below(parent.records, end) + data.records
     data.skipped += parent.skipped
     data.warnings += parent.warnings

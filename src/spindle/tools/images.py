@@ -170,11 +170,10 @@ class PillowMissing(ImageError):
 def _convert(data: bytes, kind: str) -> bytes:
     """The picture, upright, no larger than a model looks at, as PNG or JPEG."""
     try:
-        # Optional, and heavy: only unusual or large pictures need it.
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps  # optional, and heavy: only unusual or large pictures need it
     except ImportError:
         raise PillowMissing("it is not a PNG, JPEG, GIF or WebP image, and Pillow is not installed") from None
-    from io import BytesIO
+    from io import BytesIO  # with the same pictures
 
     try:
         with Image.open(BytesIO(data)) as source:

@@ -1,4 +1,4 @@
-"""Notes the model keeps for later threads of the same project. What is done with them is in `memory_folder`."""
+"""`memory` keeps notes for later threads of the same project. The folder they lie in is `memory_folder`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from spindle.errors import ToolError
 from spindle.tools.descriptions import description
+from spindle.tools.memory_folder import MemoryFolder
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
 
 T = TypeVar("T")
@@ -57,8 +58,6 @@ class Memory:
 
 
 def _carry_out(root: str, args: MemoryArgs, ctx: ToolContext) -> str:
-    from spindle.tools.memory_folder import MemoryFolder  # loaded with the first call
-
     memory = MemoryFolder(root)
     match args.command:
         case "view":

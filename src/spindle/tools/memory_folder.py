@@ -19,7 +19,8 @@ from spindle.errors import ToolError
 from spindle.patch.apply import reason_of
 from spindle.protocol.quote import visible
 from spindle.thread.private_files import FILE_MODE, make_private_folders, open_private, try_lock
-from spindle.tools import reading, safe_files
+from spindle.tools import safe_files
+from spindle.tools.read_file import read_lines
 
 FOLDER = "spindle/memory"
 SUFFIX = ".md"
@@ -74,7 +75,7 @@ class MemoryFolder:
             below = "" if folder in ("", ".") else "/".join(_parts(folder)) + "/"
             listed = [note for note in self.notes() if note.path.startswith(below)]
             return "\n".join(f"{_line(note)} ({note.size} bytes)" for note in listed) or "There are no notes here."
-        return reading.read_lines(self._true(path), shown=path, offset=offset, limit=limit, budget=budget)
+        return read_lines(self._true(path), shown=path, offset=offset, limit=limit, budget=budget)
 
     def index(self) -> str | None:
         """What a thread is told at its start: each note's name and first line; None when there are none.

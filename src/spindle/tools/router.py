@@ -8,21 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import msgspec
+
 from spindle.errors import ToolError
 from spindle.protocol.items import Item, call_id_of, encode_json
 from spindle.protocol.settings import AgentRole
-from spindle.tools.apply_patch import ApplyPatch
-from spindle.tools.exec_command import ExecCommand, WriteStdin
-from spindle.tools.recollection import Recall, Remember
-from spindle.tools.request_user_input import RequestUserInput
-from spindle.tools.shell import Shell, ShellCommand
+from spindle.tools import specs
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
-from spindle.tools.update_plan import UpdatePlan
-from spindle.tools.view_image import ViewImage
-from spindle.tools.web_search import web_search_spec
 
 LOCAL_SHELL = "local_shell"
-JIT_TOOLS = ("grep_files", "read_file", "list_dir")
+PATCH = "apply_patch"
+_JIT = {"grep_files": specs.grep_files, "read_file": specs.read_file, "list_dir": specs.list_dir}
+JIT_TOOLS = tuple(_JIT)
 """Tools that fetch files just in time, for models that were not trained to do it with a shell."""
 SHELL_ALIASES = ("shell", "container.exec", LOCAL_SHELL)
 
@@ -39,12 +36,12 @@ class ToolSet:
         self.specs_bytes = encode_json(self.specs)
         """The tool list of every request."""
         self._handlers = handlers
-        self._freeform = {spec["name"] for spec in self.specs if spec["type"] == "custom"} | {ApplyPatch.name}
+        self._freeform = {spec["name"] for spec in self.specs if spec["type"] == "custom"} | {PATCH}
 
     @property
     def has_freeform_patch(self) -> bool:
         """Decides the text flavour of the one-shot shell tools."""
-        return any(spec["type"] == "custom" and spec["name"] == ApplyPatch.name for spec in self.specs)
+        return any(spec["type"] == "custom" and spec["name"] == PATCH for spec in self.specs)
 
     def __contains__(self, name: str) -> bool:
         return name in self._handlers
@@ -107,104 +104,97 @@ def _shell_arguments(item: Item) -> str:
     return encode_json({name: value for name, value in given.items() if value is not None}).decode()
 
 
-def build_tools(
-    *,
-    shell_type: str = "default",
-    patch_type: str | None = None,
-    web_search: str | None = "cached",
-    shell_tool: bool = True,
-    unified_exec: bool = True,
-    request_rule: bool = True,
-    update_plan: bool = True,
-    request_user_input: bool = True,
-    view_image: bool = True,
-    jit_tools: Collection[str] = (),
-    memory: str | None = None,
-    recollection: bool = False,
-    agents: Sequence[AgentRole] | None = None,
-    may_spawn: bool = True,
-    resources: Sequence[Tool] = (),
-    extra: Sequence[Tool] = (),
-) -> ToolSet:
-    """The tools for a model and a set of features, in their one fixed order.
+class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tools a thread is to have: the model's needs, the user's settings, and what others bring along."""
 
-    `shell_type` and `patch_type` ("freeform", "function" or None) come from the model catalogue; `web_search` is
-    "cached", "live" or None. `jit_tools` names the ones of `JIT_TOOLS` that are wanted; `memory` is the folder of the
-    project's notes; `recollection` adds what a model keeps and looks up of its own thread. `agents` are the roles of
-    sub-agents, None where there are none; without `may_spawn` their tools only answer. `resources` are the tools that
-    look into MCP servers; `extra` tools (those of MCP servers, the caller's own) stand last, in the order given.
-    """
-    shells = _Shells(request_rule) if shell_tool else None
-    patch = ApplyPatch(freeform=patch_type == "freeform")
-    listed: list[Tool | dict[str, Any]] = []
-    if shells is not None:
-        listed += shells.listed("unified_exec" if unified_exec else shell_type)
-    listed += resources
-    if update_plan:
-        listed.append(UpdatePlan())
-    if request_user_input:
-        listed.append(RequestUserInput())
-    if patch_type is not None:
-        listed.append(patch)
-    if jit_tools:
-        listed += _jit_tools(jit_tools)
-    if web_search in ("cached", "live"):
-        listed.append(web_search_spec(web_search == "live"))
-    if view_image:
-        listed.append(ViewImage())
-    team = _agent_tools(agents) if agents is not None else []
-    if may_spawn:
-        listed += team
-    if memory is not None:
-        from spindle.tools.memory import Memory  # only where notes are switched on
+    shell_type: str = "default"
+    """From the model catalogue, like `patch_type`: "shell_command", "local", "disabled", or any other for `shell`."""
+    patch_type: str | None = None
+    """"freeform", "function", or None for a model that is not offered the patch tool."""
+    web_search: str | None = "cached"
+    """"cached", "live" or None."""
+    shell_tool: bool = True
+    unified_exec: bool = True
+    request_rule: bool = True
+    update_plan: bool = True
+    request_user_input: bool = True
+    view_image: bool = True
+    jit_tools: Collection[str] = ()
+    """Those of `JIT_TOOLS` that are wanted."""
+    memory: str | None = None
+    """The folder of the project's notes."""
+    recollection: bool = False
+    """The model can keep facts of its own thread and look it up."""
+    agents: Sequence[AgentRole] | None = None
+    """The roles of sub-agents; None where there are none."""
+    may_spawn: bool = True
+    """Without it the tools of sub-agents are not listed and only answer."""
+    resources: Sequence[Tool] = ()
+    """Those that look into MCP servers."""
+    extra: Sequence[Tool] = ()
+    """Those of MCP servers and the caller's own; they stand last, in this order."""
 
-        listed.append(Memory(memory))
-    if recollection:
-        listed += [Remember(), Recall()]
-    listed += extra
+
+def build_tools(choice: ToolChoice) -> ToolSet:
+    """The tools in their one fixed order."""
+    patch = specs.apply_patch(freeform=choice.patch_type == "freeform")
+    team = _agent_tools(choice.agents) if choice.agents is not None else []
+    listed = [
+        *_listed_shells(choice),
+        *choice.resources,
+        *([specs.update_plan()] if choice.update_plan else ()),
+        *([specs.request_user_input()] if choice.request_user_input else ()),
+        *([patch] if choice.patch_type is not None else ()),
+        *(make() for name, make in _JIT.items() if name in choice.jit_tools),
+        *_web_search(choice.web_search),
+        *([specs.view_image()] if choice.view_image else ()),
+        *(team if choice.may_spawn else ()),
+        *(_memory_tools(choice.memory) if choice.memory is not None else ()),
+        *([specs.remember(), specs.recall()] if choice.recollection else ()),
+        *choice.extra,
+    ]
     # Old prompts and resumed threads call tools that are no longer listed; a shell that is switched off stays off.
-    handlers: dict[str, Tool] = {patch.name: patch, **(shells.hidden() if shells else {})}
+    handlers: dict[str, Tool] = {patch.name: patch, **_hidden_shells(choice)}
     handlers.update({tool.name: tool for tool in (*team, *listed) if not isinstance(tool, dict)})
     return ToolSet([tool if isinstance(tool, dict) else tool.spec() for tool in listed], handlers)
 
 
+def _listed_shells(choice: ToolChoice) -> list[Tool | dict[str, Any]]:
+    """Of the shell tools a model sees one kind."""
+    if not choice.shell_tool:
+        return []
+    match "unified_exec" if choice.unified_exec else choice.shell_type:
+        case "unified_exec":
+            return [specs.exec_command(request_rule=choice.request_rule), specs.write_stdin()]
+        case "shell_command":
+            return [specs.shell_command(request_rule=choice.request_rule)]
+        case "local":
+            return [{"type": LOCAL_SHELL}]
+        case "disabled":
+            return []
+        case _:
+            return [specs.shell(request_rule=choice.request_rule)]
+
+
+def _hidden_shells(choice: ToolChoice) -> dict[str, Tool]:
+    """The kinds that it may call though they are not listed."""
+    if not choice.shell_tool:
+        return {}
+    script = specs.shell_command(request_rule=choice.request_rule)
+    return {**dict.fromkeys(SHELL_ALIASES, specs.shell(request_rule=choice.request_rule)), script.name: script}
+
+
+def _web_search(mode: str | None) -> list[dict[str, Any]]:
+    return [specs.web_search(external_web_access=mode == "live")] if mode in ("cached", "live") else []
+
+
 def _agent_tools(roles: Sequence[AgentRole]) -> list[Tool]:
-    from spindle.tools.agents import agent_tools  # only where sub-agents are switched on
+    from spindle.tools.agent_tools import agent_tools  # only where sub-agents are switched on
 
     return agent_tools(roles)
 
 
-def _jit_tools(wanted: Collection[str]) -> list[Tool]:
-    from spindle.tools.grep_files import GrepFiles  # few models are offered these three
-    from spindle.tools.list_dir import ListDir
-    from spindle.tools.read_file import ReadFile
+def _memory_tools(folder: str) -> list[Tool]:
+    from spindle.tools.memory import Memory  # only where notes are switched on
 
-    tools: tuple[Tool, ...] = (GrepFiles(), ReadFile(), ListDir())
-    return [tool for tool in tools if tool.name in wanted]
-
-
-class _Shells:
-    """The shell tools, of which a model sees one kind and may call others."""
-
-    def __init__(self, request_rule: bool) -> None:
-        self._request_rule = request_rule
-        self._shell = Shell(request_rule)
-        self._shell_command = ShellCommand(request_rule)
-
-    def listed(self, kind: str) -> list[Tool | dict[str, Any]]:
-        match kind:
-            case "unified_exec":
-                return [ExecCommand(self._request_rule), WriteStdin()]
-            case "shell_command":
-                return [self._shell_command]
-            case "local":
-                return [{"type": LOCAL_SHELL}]
-            case "disabled":
-                return []
-            case _:
-                return [self._shell]
-
-    def hidden(self) -> dict[str, Tool]:
-        handlers: dict[str, Tool] = dict.fromkeys(SHELL_ALIASES, self._shell)
-        handlers[self._shell_command.name] = self._shell_command
-        return handlers
+    return [Memory(folder)]

@@ -34,7 +34,7 @@ class GitFacts(msgspec.Struct, frozen=True, kw_only=True):
 def find_root(cwd: str, markers: Sequence[str] = (".git",)) -> str | None:
     """The nearest folder at or above the real path of `cwd` that holds one of `markers` (a file or a folder).
 
-    Whatever it is: where a project begins is for its owner to mark. Whether git works there says `find_repository`.
+    Whatever it is: where a project begins is for its owner to mark. `find_repository` tells whether git works there.
     """
     folder = os.path.realpath(cwd)
     names = [marker for marker in markers if marker and "/" not in marker and "\0" not in marker]
@@ -51,7 +51,7 @@ def find_root(cwd: str, markers: Sequence[str] = (".git",)) -> str | None:
 def find_repository(cwd: str) -> str | None:
     """The root of the working tree that git would find from `cwd`; None when no repository is around it.
 
-    A folder that is merely named `.git` is none, nor is a pointer file that leads nowhere.
+    A folder that is merely named `.git` does not count, nor does a pointer file that leads nowhere.
     """
     folder = os.path.realpath(cwd)
     while _git_dir(folder) is None:
@@ -101,7 +101,8 @@ def strip_credentials(url: str) -> str:
 
 
 def _git_dir(root: str) -> str | None:
-    """The repository's own folder: `.git`, or what a `.git` pointer file (worktree, submodule) names. None for none."""
+    """The repository's own folder: `.git`, or what a `.git` pointer file (worktree, submodule) names. None if there is
+    none."""
     path = f"{root}/.git"
     if os.path.isdir(path):
         return path if _is_repository(path) else None

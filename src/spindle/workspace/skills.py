@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from spindle.workspace.files import folders_between, read_regular, revealed
 from spindle.workspace.git import find_root
+
+if TYPE_CHECKING:
+    from spindle.workspace.skill_cache import SkillCache
 
 Scope = Literal["repo", "user", "system", "admin"]
 
@@ -86,25 +89,34 @@ def load_skills(
     disabled: Collection[str] = (),
     user_home: str | None = None,
     admin_root: str = "/etc/codex/skills",
+    fresh: bool = False,
 ) -> SkillSet:
-    """Scan every root. `disabled` holds paths of a SKILL.md or its folder, or plain skill names."""
+    """Scan every root. `disabled` holds paths of a SKILL.md or its folder, or plain skill names.
+
+    A file that is the same as at the last time is not read again, unless everything shall be `fresh`.
+    """
     skills: dict[str, Skill] = {}
     errors: dict[str, SkillError] = {}
     off = {os.path.realpath(entry) if entry.startswith("/") else entry for entry in disabled}
+    cache: SkillCache | None = None
     for root, scope in _roots(cwd, home, root_markers, extra_roots, user_home, admin_root):
         for path in _scan(root, follow_links=scope != "system"):
             real = os.path.realpath(path)
             if real in skills or real in errors:
                 continue
-            try:
-                skill = _read_skill(real, scope)
-            except (_BadSkill, OSError) as error:
+            if cache is None:
+                from spindle.workspace.skill_cache import SkillCache  # only those who have skills need it
+
+                cache = SkillCache(home)
+            found = _known(real, cache, fresh)
+            if isinstance(found, str):
                 if scope != "system":
-                    errors[real] = SkillError(path=real, message=_reason(error))
+                    errors[real] = SkillError(path=real, message=found)
                 continue
-            if off and not off.isdisjoint((real, os.path.dirname(real), skill.name)):
-                skill = msgspec.structs.replace(skill, enabled=False)
-            skills[real] = skill
+            is_off = bool(off) and not off.isdisjoint((real, os.path.dirname(real), found.name))
+            skills[real] = msgspec.structs.replace(found, scope=scope, enabled=not is_off)
+    if cache is not None:
+        cache.save()
     ordered = sorted(skills.values(), key=lambda skill: (_SCOPE_ORDER.index(skill.scope), skill.name, skill.path))
     return SkillSet(skills=ordered, errors=[errors[path] for path in sorted(errors)])
 
@@ -193,17 +205,41 @@ def _scan(root: str, *, follow_links: bool) -> Iterator[str]:
         level = below
 
 
-def _read_skill(path: str, scope: Scope) -> Skill:
+def _known(path: str, cache: SkillCache, fresh: bool) -> Skill | str:
+    """The skill, or what is wrong with it: as it is remembered, or else as it is read now."""
+    from spindle.workspace.skill_cache import stamp_of  # only those who have skills need it
+
+    stamp = stamp_of(path, _interface_file(path))
+    if not fresh and (said := cache.get(path, stamp)) is not None:
+        try:
+            return msgspec.json.decode(said, type=Skill | str)
+        except msgspec.DecodeError:
+            pass  # somebody edited the cache
+    try:
+        found = _read_skill(path)
+    except _BadSkill as error:
+        found = str(error)
+    except OSError as error:
+        return error.strerror or str(error)  # may be over the next time
+    cache.put(path, stamp, found)
+    return found
+
+
+def _interface_file(path: str) -> str:
+    return f"{os.path.dirname(path)}/agents/openai.yaml"
+
+
+def _read_skill(path: str) -> Skill:
     fields = _front_matter(read_regular(path, _FRONT_MATTER_BYTES + 1))
     metadata = fields.get("metadata")
     short = metadata.get("short-description") if isinstance(metadata, dict) else None
-    extra = _read_interface(os.path.dirname(path))
+    extra = _read_interface(_interface_file(path))
     return Skill(
         name=_text(fields.get("name"), "name", MAX_NAME),
         description=_text(fields.get("description"), "description", MAX_DESCRIPTION),
         short_description=_text(short, "metadata.short-description", MAX_DESCRIPTION) if short else None,
         path=path,
-        scope=scope,
+        scope="user",
         interface=extra.interface,
         dependencies=extra.dependencies,
         allow_implicit=extra.allow_implicit,
@@ -218,7 +254,7 @@ def _front_matter(content: bytes) -> dict[str, Any]:
     end = next((index for index in range(1, len(lines)) if lines[index].rstrip() == "---"), None)
     if end is None:
         raise _BadSkill("missing YAML front matter delimited by ---")
-    from spindle.workspace.yaml_subset import YamlError, parse_yaml  # only those who have skills need it
+    from spindle.workspace.yaml_text import YamlError, parse_yaml  # loads for long, and only new skills need it
 
     try:
         fields = parse_yaml("\n".join(lines[1:end]), first_line=2)
@@ -251,12 +287,12 @@ class _Interface(msgspec.Struct, frozen=True, kw_only=True):
     allow_implicit: bool = True
 
 
-def _read_interface(folder: str) -> _Interface:
+def _read_interface(path: str) -> _Interface:
     """`agents/openai.yaml` beside the skill; whatever is wrong with it is ignored."""
-    from spindle.workspace.yaml_subset import parse_yaml  # only those who have skills need it
+    from spindle.workspace.yaml_text import parse_yaml  # loads for long, and only new skills need it
 
     try:
-        data = parse_yaml(read_regular(f"{folder}/agents/openai.yaml", _FRONT_MATTER_BYTES).decode("utf-8"))
+        data = parse_yaml(read_regular(path, _FRONT_MATTER_BYTES).decode("utf-8"))
     except (OSError, ValueError):
         return _Interface()
     if not isinstance(data, dict):
@@ -279,10 +315,6 @@ def _strings(value: Any, fields: Sequence[str]) -> dict[str, str]:
     found = {field: _mapping(value).get(field) for field in fields}
     cleaned = {field: " ".join(text.split()) for field, text in found.items() if isinstance(text, str)}
     return {field: text for field, text in cleaned.items() if text and len(text) <= MAX_DESCRIPTION}
-
-
-def _reason(error: Exception) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def _note(name: Any, path: Any, names: set[str], paths: set[str]) -> None:

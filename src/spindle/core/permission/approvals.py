@@ -65,6 +65,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The beginning to be allowed for good, where the answer names one."""
     content: dict[str, Any] | None = None
     """The form that a server wanted filled in."""
+    reason: str = ""
+    """Why it is a no, where the person says so; the model reads it."""
 
     @property
     def is_yes(self) -> bool:
@@ -72,15 +74,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, decision: Any) -> Answer:
-        """A word, or an object whose one key is the word."""
+        """A word, or an object whose one key is the word: `{"denied": {"reason": "…"}}`."""
         details = None
         if isinstance(decision, dict):
             decision, details = next(iter(decision.items()), (None, None))
         word = _WORDS.get(decision, decision) if isinstance(decision, str) else "denied"
-        prefix = details.get("proposed_execpolicy_amendment") if isinstance(details, dict) else None
+        details = details if isinstance(details, dict) else {}
+        prefix, reason = details.get("proposed_execpolicy_amendment"), details.get("reason")
         if not isinstance(prefix, list) or not all(isinstance(part, str) for part in prefix):
             prefix = ()
-        return cls(word=word, prefix=tuple(prefix) or None)
+        return cls(word=word, prefix=tuple(prefix) or None, reason=reason.strip() if isinstance(reason, str) else "")
 
 
 def reading(op: Op) -> tuple[str, str, Any, dict[str, Any] | None]:
@@ -117,8 +120,12 @@ class Question:
         """Done when the answer has had its effect."""
 
     @property
-    def is_refused(self) -> bool:
-        return self.answer.done() and (self.answer.cancelled() or not self.answer.result().is_yes)
+    def refusal(self) -> Answer | None:
+        """The answer if it was a no, also when nobody will answer any more."""
+        if not self.answer.done():
+            return None
+        answer = Answer(word="denied") if self.answer.cancelled() else self.answer.result()
+        return None if answer.is_yes else answer
 
 
 class Approvals:
@@ -220,14 +227,14 @@ class Approvals:
 
     def list_grants(self) -> list[Grant]:
         """What holds for the session, then what was allowed for good."""
-        from spindle.policy.grants import prefix_grant
+        from spindle.policy.grants import prefix_grant  # seldom asked for
 
         saved = [prefix_grant(prefix) for prefix in self.rules.saved()] if self.rules.is_on else []
         return [*self.grants, *saved]
 
     def revoke(self, grant_id: str) -> Grant | None:
         """Takes effect at once: the next command asks again. None when there is no such grant."""
-        from spindle.policy.grants import PrefixScope
+        from spindle.policy.grants import PrefixScope  # seldom asked for
 
         grant = next((grant for grant in self.list_grants() if grant.id == grant_id), None)
         if grant is not None and isinstance(grant.scope, PrefixScope):

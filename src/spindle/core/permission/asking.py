@@ -39,38 +39,38 @@ class CallPermission:
     ) -> Permit:
         has_sandbox = self._site.boundary.is_full_access or await self._approvals.sandbox_problem() is None
         escalation = Escalation(is_wanted=escalated, justification=justification, prefix_rule=tuple(prefix_rule or ()))
-        return await self._obtain(CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox))
+        return await self.obtain(CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox))
 
     async def retry(self, argv: list[str], *, cwd: str) -> bool:
         try:
-            await self._obtain(CommandRetry(self._approvals, self._site, argv, cwd))
+            await self.obtain(CommandRetry(self._approvals, self._site, argv, cwd))
         except Rejected:
             return False
         return True
 
     async def patch(self, changes: dict[str, Any]) -> Permit:
-        return await self._obtain(PatchWrite(self._approvals, self._site, changes))
+        return await self.obtain(PatchWrite(self._approvals, self._site, changes))
 
     async def patch_retry(self, changes: dict[str, Any]) -> Permit | None:
         try:
-            return await self._obtain(PatchRetry(self._approvals, self._site, changes))
+            return await self.obtain(PatchRetry(self._approvals, self._site, changes))
         except Rejected:
             return None
 
     async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
         from spindle.core.permission.remote_tools import ToolUse  # only for those who have MCP servers
 
-        await self._obtain(ToolUse(self._approvals, self._site, tool, arguments, mode))
+        await self.obtain(ToolUse(self._approvals, self._site, tool, arguments, mode))
 
     async def function(self, name: str, arguments: dict[str, Any]) -> None:
         from spindle.core.permission.functions import FunctionCall  # only for programs that give functions as tools
 
-        await self._obtain(FunctionCall(self._approvals, self._site, name, arguments))
+        await self.obtain(FunctionCall(self._approvals, self._site, name, arguments))
 
     # ---- the loop ------------------------------------------------------------------------------
 
-    async def _obtain(self, matter: Matter) -> Permit:
-        """Policy, then what was granted, then hooks, then a person. Raises Rejected."""
+    async def obtain(self, matter: Matter) -> Permit:
+        """Whatever the matter is: policy, then what was granted, then hooks, then a person. Raises Rejected."""
         while True:
             match matter.decide():
                 case Refuse(message=message):
@@ -88,11 +88,11 @@ class CallPermission:
             if other is None:
                 break
             await asyncio.wait([other.closed])
-            if other.key == question.key and other.is_refused:
-                raise Rejected(matter.refusal, by_user=True)
+            if other.key == question.key and (refusal := other.refusal) is not None:
+                raise _refused(matter, refusal)
         answer = await self._ask_person(question, matter, ask)
         if not answer.is_yes:
-            raise Rejected(matter.refusal, by_user=True)
+            raise _refused(matter, answer)
         return matter.permit(ask, answer)
 
     async def _is_given(self, key: object, reason: str | None) -> bool:
@@ -114,3 +114,8 @@ class CallPermission:
             # The model must not be asked again before the interrupt has found this turn.
             await asyncio.sleep(_INTERRUPT_S)
         return answer
+
+
+def _refused(matter: Matter, answer: Answer) -> Rejected:
+    """A person said no; the model reads that, and why where the person said so."""
+    return Rejected(f"{matter.refusal}: {answer.reason}" if answer.reason else matter.refusal, by_user=True)

@@ -13,7 +13,7 @@ from spindle.protocol.ops import DynamicToolResponse, Op, UserInputAnswer
 from spindle.protocol.questions import DynamicToolCallRequest, RequestUserInput
 
 Reply = Wire | None
-"""A client's answer; None for none, or for one that cannot be understood."""
+"""A client's answer; None when there is none, or when it cannot be understood."""
 
 
 class Put(msgspec.Struct, frozen=True):

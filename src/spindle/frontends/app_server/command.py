@@ -35,7 +35,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
 
 async def serve_many(config: Config, parsed: Parsed, host: str, port: int, token: str) -> int:
     """Serve clients over WebSockets until a signal comes."""
-    from spindle.frontends.app_server import websocket
+    from spindle.frontends.app_server import websocket  # few listen
 
     ended = asyncio.Event()
     signals = Signals(ended.set)

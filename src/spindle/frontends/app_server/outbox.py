@@ -19,9 +19,9 @@ from spindle.frontends.app_server import rpc
 from spindle.frontends.app_server.notifications import DELTAS, Delta, Note
 
 MAX_UNREAD_ANSWERS = 64 << 20
-"""Bytes; from here on no requests are read."""
+"""With this many bytes unread, no further requests are read."""
 MAX_UNREAD_NOTES = 32 << 20
-"""Bytes; from here on the client is given up."""
+"""With this many bytes unread, the client is given up."""
 MAX_WAITING = 10_000
 """So many messages may wait, merged as they are."""
 

@@ -297,16 +297,16 @@ class Translator:
 
     def _of_servers(self, msg: Msg, now_ms: int) -> list[Said]:
         from spindle.frontends.app_server import tool_servers  # only for those who have some
-        from spindle.protocol.tool_servers import ElicitationRequest, McpStartupUpdate, McpToolCallBegin, McpToolCallEnd
+        from spindle.protocol import tool_servers as told  # the same
 
         match msg:
-            case McpToolCallBegin():
+            case told.McpToolCallBegin():
                 return [self._start(tool_servers.call_item(msg), now_ms)]
-            case McpToolCallEnd():
+            case told.McpToolCallEnd():
                 return self._complete(tool_servers.call_item(msg), now_ms)
-            case McpStartupUpdate():
+            case told.McpStartupUpdate():
                 return [tool_servers.startup_note(msg, self._thread_id)]
-            case ElicitationRequest():
+            case told.ElicitationRequest():
                 return self._wait(tool_servers.elicitation_put(msg, self._thread_id), None, now_ms)
             case _:
                 return []

@@ -148,7 +148,7 @@ async def serve(server: Server, host: str, port: int, token: str, ended: asyncio
 
 async def _converse(server: Server, ws: Any) -> None:
     """One client from its first message to its last."""
-    from websockets.exceptions import ConnectionClosed
+    from websockets.exceptions import ConnectionClosed  # an optional package
 
     async def write(lines: list[bytes]) -> None:
         try:

@@ -34,11 +34,11 @@ from spindle.protocol.quote import visible
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _MOST_TEXT = 6_000
 _PAGE_TEXT = 1_500_000
-"""How many characters of items the page holds about; beyond it each item is cut to its share."""
+"""About how many characters of items the page holds; beyond that, each item is cut to its share."""
 _LEAST_TEXT = 200
 _WORDS_OF_A_ROW = 240
 _COLUMNS = 11
-"""Of the table of requests."""
+"""How many the table of requests has."""
 
 
 def render(

@@ -13,7 +13,7 @@ import msgspec
 from spindle.api.markup import Markup, join, tag
 
 HEIGHT = 192
-"""Of every plot, in pixels; the style sheet says the same."""
+"""The height of every plot, in pixels; the style sheet says the same."""
 _FEWEST_COLUMNS = 16
 """A thread with few requests gets thin bars and room on the right."""
 _MOST_APART = 150
@@ -25,7 +25,7 @@ STRIPES = {
     "fine": ("s-permissions", "s-skills", "s-summary", "s-images"),
     "coarse": ("lost", "s-environment", "s-reasoning", "s-calls"),
 }
-"""What is told apart by more than its colour. The rest is plain."""
+"""Kinds that are told apart by stripes as well as by their colour. The others are plain."""
 _PERIODS = {"fine": (4, 1), "coarse": (8, 3)}
 """How far stripes are apart, and how thick they are."""
 

@@ -43,7 +43,7 @@ class Terms:
         return found.prices
 
     def compaction_limit(self, model: str | None) -> int | None:
-        """From how many tokens on a thread would be compacted today."""
+        """At how many tokens a thread would be compacted today."""
         info = self._catalog.find(model or "")
         window = (
             info.context_window if self._config is None else self._config.model_context_window or info.context_window

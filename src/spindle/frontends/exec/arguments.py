@@ -8,9 +8,7 @@ import sys
 import msgspec
 
 from spindle.errors import SpindleError, UsageError
-from spindle.frontends.launch import image_items
 from spindle.frontends.options import Parsed
-from spindle.protocol.ops import UserTurn
 
 MAX_PROMPT_BYTES = 1 << 20
 
@@ -39,20 +37,12 @@ def read_args(parsed: Parsed, words: list[str]) -> ExecArgs:
     return ExecArgs(action=action, thread=thread, last=last, prompt=rest[0] if rest else None)
 
 
-def read_turn(parsed: Parsed, args: ExecArgs) -> UserTurn:
-    """The turn that is to run: the prompt, and what goes with it."""
-    schema = _check_files(parsed)
-    prompt = _read_prompt(args)
-    items = [*image_items(parsed.many("image")), {"type": "text", "text": prompt}]
-    return UserTurn(items=items, final_output_json_schema=schema)
-
-
 def fork_point(text: str | None) -> str | int | None:
     """A number is a count of turns to keep; anything else names a response."""
     return int(text) if text is not None and text.isdecimal() else text
 
 
-def _check_files(parsed: Parsed) -> dict[str, object] | None:
+def check_files(parsed: Parsed) -> dict[str, object] | None:
     """Look at the files the line names; the result is the output schema."""
     if not any(key in parsed.values for key in ("image", "output_last_message", "output_schema")):
         return None
@@ -66,7 +56,7 @@ def _check_files(parsed: Parsed) -> dict[str, object] | None:
 # ---- the prompt --------------------------------------------------------------------------------------
 
 
-def _read_prompt(args: ExecArgs) -> str:
+def read_prompt(args: ExecArgs) -> str:
     """The prompt from the argument, from stdin, or from both."""
     given = args.prompt
     if given is not None and given != "-":

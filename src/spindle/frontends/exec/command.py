@@ -15,9 +15,9 @@ import msgspec
 from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.errors import ConfigError
 from spindle.frontends import standard_streams
-from spindle.frontends.exec.arguments import fork_point, read_args, read_turn
+from spindle.frontends.exec.arguments import check_files, fork_point, read_args, read_prompt
 from spindle.frontends.exec.printer import Printer
-from spindle.frontends.launch import config_from, is_inside_repository, use_local_server, warn_of_bypass
+from spindle.frontends.launch import config_from, image_items, is_inside_repository, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.events import (
@@ -39,7 +39,8 @@ UNSHOWN: tuple[type[Msg], ...] = (AgentMessageContentDelta, ReasoningContentDelt
 def run(parsed: Parsed, words: list[str]) -> int:
     """Run one prompt and give the exit code."""
     args = read_args(parsed, words)
-    turn = read_turn(parsed, args)
+    schema = check_files(parsed)
+    prompt = read_prompt(args)
     config = config_from(parsed, headless=True)
     bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
     if not (
@@ -62,7 +63,8 @@ def run(parsed: Parsed, words: list[str]) -> int:
         fork_at=fork_point(parsed.value("at")),
         bypass=bypass,
     )
-    return asyncio.run(drive(request, turn, parsed))
+    items = [*image_items(parsed.many("image")), {"type": "text", "text": prompt}]
+    return asyncio.run(drive(request, UserTurn(items=items, final_output_json_schema=schema), parsed))
 
 
 def _thread_id(given: str | None, home: str) -> str | None:
@@ -111,7 +113,7 @@ async def drive(request: SessionRequest, turn: UserTurn, options: Parsed) -> int
 
 def make_printer(thread: OpenThread, request: SessionRequest, options: Parsed) -> Printer:
     if options.flag("json"):
-        from spindle.frontends.exec.jsonl import JsonPrinter  # a run prints in one way or the other
+        from spindle.frontends.exec.programs import JsonPrinter  # a run prints in one way or the other
 
         return JsonPrinter(thread, request)
     from spindle.frontends.exec.people import TextPrinter  # a run prints in one way or the other

@@ -5,17 +5,11 @@ What items look like is decided in `api/items`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from spindle.api.items import ItemTranslator
-from spindle.frontends.exec.printer import Printer, write_out
 from spindle.protocol.events import Error, Msg, SessionConfigured, StreamError, TaskComplete, TaskStarted, TokenCount
 from spindle.protocol.items import encode_payload
-
-if TYPE_CHECKING:
-    from spindle.api.door import OpenThread, SessionRequest
 
 USAGE_KEYS = (
     "input_tokens",
@@ -26,20 +20,6 @@ USAGE_KEYS = (
 )
 
 Line = dict[str, Any]
-
-
-class JsonPrinter(Printer):
-    """JSON lines on stdout, nothing else."""
-
-    is_json = True
-
-    def __init__(self, thread: OpenThread, request: SessionRequest) -> None:
-        self._translator = JsonlTranslator(hide_reasoning=request.config.hide_agent_reasoning)
-        self._translator.set_usage(msgspec.to_builtins(thread.usage))
-
-    def show(self, msg: Msg) -> None:
-        if lines := self._translator.translate(msg):
-            write_out(b"".join(map(encode_line, lines)))
 
 
 class JsonlTranslator:

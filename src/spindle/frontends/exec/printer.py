@@ -12,7 +12,7 @@ from spindle.protocol.events import Msg
 
 
 class Printer(Protocol):
-    """Gets every event of a run. `jsonl.py` has the one for programs, `people.py` the one for people."""
+    """Gets every event of a run. `programs.py` has the one for programs, `people.py` the one for people."""
 
     is_json = False
     wants_deltas = False

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.assembly.servers import auth_status
-from spindle.auth.mcp_tokens import forget_tokens
+from spindle.auth.mcp_tokens import auth_status, forget_tokens
 from spindle.config.consent import Consents
 from spindle.config.kinds import dotted
 from spindle.config.schema import Config

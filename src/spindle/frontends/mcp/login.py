@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from urllib.parse import parse_qsl, urlsplit
 
-from spindle.assembly.web import Web
+from spindle.auth.mcp_http import Web
 from spindle.auth.mcp_tokens import store_tokens
 from spindle.errors import McpError
 from spindle.mcp.oauth import Attempt, begin, discover, finish

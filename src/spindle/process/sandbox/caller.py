@@ -23,12 +23,14 @@ class Caller:
         self.tid = tid
         self.id = ident
         self.number = number
-        self.arguments = rest[2:]
+        self.arguments = rest[2:]  # before them come the architecture and the place in the program
 
     def memory(self, start: int, size: int) -> bytes:
         """A part of the caller's memory."""
         if not size:
             return b""
+        # Opened first, then asked for, here and below. If the caller lives now, it lived when the file was opened, and
+        # the file is its own; asked the other way round, its number could have gone to another process in between.
         fd = os.open(f"/proc/{self.tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.require_alive()
@@ -84,6 +86,8 @@ class Caller:
         root = os.open(f"{folder}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if not path.startswith(b"/"):
+                # The folder may be renamed before the path is followed. That leads to another place in the caller's own
+                # world at worst, and what is found there is judged like anything else.
                 path = os.readlink(f"{folder}/cwd".encode()) + b"/" + path
             self.require_alive()
             return kernel.open_in_root(root, path)
@@ -99,5 +103,5 @@ class Caller:
         raise ProcessLookupError(errno.ESRCH, "the caller is gone")
 
     def require_alive(self) -> None:
-        """Until here the number may have been given to another process; now it is known that it was not."""
+        """Raise OSError unless the call still waits. Then the caller's number is still the caller's, and no other's."""
         fcntl.ioctl(self._listener, _IS_ALIVE, struct.pack("=Q", self.id))

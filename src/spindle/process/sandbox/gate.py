@@ -21,7 +21,7 @@ from spindle.process.sandbox import seccomp
 
 WRITE_FILE, REFER = 1 << 1, 1 << 13
 LEAST_ABI = 2
-"""Before, a restricted process could not rename a file into another folder."""
+"""Under earlier versions a restricted process cannot rename a file into another folder."""
 
 _BESIDE_ROOTS = ("/dev", "/dev/mqueue", "/proc", *(f"/proc/self/fd/{number}" for number in range(3)))
 """What can be written in every mode: devices and processes of the sandbox's own, and the streams it was given."""
@@ -249,6 +249,7 @@ def opened(roots: Sequence[str]) -> int:
         # A file that somebody could write cannot be executed.
         fd = os.open(f"/proc/self/fd/{made}", os.O_RDONLY | os.O_CLOEXEC)
         try:
+            # Its own descriptor's number is part of the program, so that it can close it: the command must not get it.
             os.write(made, program(seccomp.machine(), tuple(roots), fd))
         except BaseException:
             os.close(fd)
@@ -265,6 +266,7 @@ def through(fd: int, argv: Sequence[str]) -> list[str]:
 
 def located(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> list[str]:
     """`argv` with the path of its program. Raises FileNotFoundError when it is not on the PATH."""
+    # Looked up outside, so it may have moved once the command starts; then `execve` fails, and nothing else is run.
     name = argv[0]
     if "/" in name:
         return list(argv)
@@ -286,6 +288,8 @@ def program(arch: str, roots: tuple[str, ...], fd: int) -> bytes:
         *(b"\x7fELF", 2, 1, 1, 0, 2, _MACHINES[arch], 1, start, _HEADER.size, 0, 0),
         *(_HEADER.size, _SEGMENT.size, 1, 0, 0, 0),
     )
+    # One segment to read and execute, none to write: what the program changes (the shell's argv) is on its stack.
+    # Aligned to 64 KiB, the largest page that arm64 has.
     segment = _SEGMENT.pack(1, 5, 0, _BASE, _BASE, size, size, 1 << 16)
     return header + segment + code + parameters + grants
 
@@ -293,6 +297,8 @@ def program(arch: str, roots: tuple[str, ...], fd: int) -> bytes:
 @lru_cache(maxsize=16)
 def _grants(roots: tuple[str, ...]) -> bytes:
     """Where writing stays possible, and that files may be renamed from any folder to any other."""
+    # Landlock refuses to move files between folders even if it is not asked to. Only what it handles can be allowed, so
+    # that is handled too, and given back for the whole tree: what may be renamed is the mounts' business.
     allowed = {"/": REFER}
     for path in (*_BESIDE_ROOTS, *roots):
         allowed[path] = allowed.get(path, 0) | WRITE_FILE
@@ -301,4 +307,5 @@ def _grants(roots: tuple[str, ...]) -> bytes:
         name = os.fsencode(path) + b"\0"
         name += bytes(-len(name) % 8)
         found += struct.pack("<QQ", rights, len(name)) + name
+    # A grant without rights ends the list. The program skips a path that it cannot open: there is nothing to write.
     return found + bytes(8)

@@ -339,7 +339,7 @@ def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -
 
 
 def offer(version: int) -> str:
-    """To be added to a sentence that says why bubblewrap does not work."""
+    """What to add to a sentence that says why bubblewrap does not work."""
     return (
         'or accept the weaker Landlock fence by `backend = "landlock"` under [spindle.sandbox], which does not '
         + _listed(lacks(version))

@@ -63,6 +63,7 @@ def send_messages(caller: Caller, judge: Judge) -> int:
         while sent < min(count & 0xFFFFFFFF, _MOST_MESSAGES):
             at = start + sent * size
             try:
+                # All that is written into the caller's memory is a length, where the kernel would write it.
                 length = _send_one(caller, sender, at, flags & 0xFFFFFFFF, judge)
                 caller.write(at + _HEADER.size, struct.pack("=I", length))
             except OSError:
@@ -88,8 +89,10 @@ def read_address(caller: Caller, pointer: int, length: int) -> bytes:
 
 
 def _send_one(caller: Caller, sender: int, start: int, flags: int, judge: Judge) -> int:
+    # Read once, before anything is judged: other threads of the caller may rewrite all of it at any moment.
     header = _HEADER.unpack(caller.memory(start, _HEADER.size))
     name, name_length, vectors, count, control, control_length, _ = header
+    # The kernel cuts an address that is too long here, and refuses one in `sendto`. So do we.
     address = read_address(caller, name, min(name_length, LONGEST_ADDRESS)) if name else b""
     if count > _MOST_PARTS:
         raise OSError(errno.EMSGSIZE, "too many parts")
@@ -107,7 +110,7 @@ def _nothing() -> AbstractContextManager[bytes]:
 
 
 def _read(caller: Caller, parts: Parts, at: int, size: int) -> bytes:
-    """`size` bytes of the data, or what is left of them, from `at` on."""
+    """`size` bytes of the data, or what is left of them, beginning at `at`."""
     found: list[bytes] = []
     for start, length in parts:
         if at < length and size:
@@ -123,6 +126,8 @@ def _passed_on(caller: Caller, start: int, length: int) -> Iterator[bytes]:
     if length > _LONGEST_CONTROL:
         raise OSError(errno.ENOBUFS, "too much goes along with the message")
     control = bytearray(caller.memory(start, length))
+    # The numbers in it are the caller's. Each descriptor is copied to us and its number replaced, or the kernel would
+    # pass on whatever descriptor of this process happens to have that number.
     with _copying, ExitStack() as held:
         at = copies = 0
         while at + _CONTROL.size <= length:
@@ -178,9 +183,11 @@ def _send(caller: Caller, sender: int, parts: Parts, address: bytes, along: Alon
     if total > _LONGEST_MESSAGE and not is_stream:
         raise OSError(errno.EMSGSIZE, "too long")
     waits = os.get_blocking(sender) and not flags & socket.MSG_DONTWAIT
+    # Without NOSIGNAL a peer that went away would send SIGPIPE to this process instead of the caller's.
     flags |= socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
     sent, data, pause_s = 0, b"", 0.0
     while True:
+        # Kept over a try that failed: a message is sent as it was read the first time.
         data = data or _read(caller, parts, sent, _LONGEST_PIECE if is_stream else total)
         with along() as control:
             result = kernel.send(sender, data, address, control, flags)
@@ -188,11 +195,11 @@ def _send(caller: Caller, sender: int, parts: Parts, address: bytes, along: Alon
             sent += result
             if sent >= total or not is_stream or (not waits and result < len(data)):
                 return sent
-            data, along, pause_s = data[result:], _nothing, 0.0  # the rest of a stream
+            data, along, pause_s = data[result:], _nothing, 0.0  # a stream's rest; descriptors went with its first byte
         elif not waits or result != -errno.EAGAIN:
             return sent or result
         else:
-            caller.require_alive()
+            caller.require_alive()  # raises once the caller was killed: nobody else would end this loop
             _wait_for_room(sender, pause_s)
             pause_s = min(max(2 * pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
 

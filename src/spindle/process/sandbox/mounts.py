@@ -48,6 +48,8 @@ class Mounts:
     def __init__(
         self, boundary: Boundary, placeholders: Placeholders, *, launcher: str, has_tmpfs_options: bool
     ) -> None:
+        # The order of mounts is the order of precedence: whatever is mounted later covers what was there. The view, the
+        # system's own folders, the roots, and what is closed inside of them, each from the outside to the inside.
         self._boundary = boundary
         self._has_tmpfs_options = has_tmpfs_options
         self.files: list[int] = []
@@ -117,6 +119,7 @@ def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[
     if not any(is_below(_real(launcher), path) for path in paths):
         paths.update(dict.fromkeys(_around_launcher(roots, launcher)))
     found: dict[str, None] = {}
+    # A link can only be covered where it leads; the link itself could be replaced, and with it what is protected.
     for path in paths:
         if not any(is_below(path, root) and path != root for root in roots):
             continue
@@ -296,8 +299,8 @@ def _first_missing(path: str, roots: Sequence[str]) -> str:
 
 
 def _require_entrance(roots: Sequence[str]) -> None:
-    """A command may take the rights to its own folders away, and give them back in the next one: what is protected
-    would meanwhile not be seen."""
+    """A command may close its own folder, and a later one may open it again. What is protected there could not be seen
+    in between."""
     for root in roots:
         if not os.access(root, os.X_OK) and os.stat(root).st_uid == os.getuid():
             raise SandboxUnavailable(

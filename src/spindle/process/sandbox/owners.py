@@ -32,9 +32,9 @@ def belongs_outside(status: os.stat_result, place: str, *, own_network: bool) ->
         name = os.path.basename(place).encode()
         with open("/proc/net/unix", "rb") as file:
             return any(line.rstrip(b"\n").endswith((b"/" + name, b" " + name)) for line in file)
-    bound = sockets.get(status.st_ino & 0xFFFFFFFF)
+    bound = sockets.get(status.st_ino & 0xFFFFFFFF)  # the kernel lists the low half; a collision refuses too much
     if bound is None:
-        return False
+        return False  # nobody in our network namespace has it: it is a confined program's, or dead
     return own_network or bound.isdisjoint(_confined_sockets())
 
 
@@ -50,6 +50,7 @@ def _confined_sockets() -> set[int]:
     own = os.readlink("/proc/self/ns/pid")
     for pid in kill.descendants():
         with contextlib.suppress(OSError):
+            # What we started without a sandbox counts as outside: it has our process namespace, and no filter.
             if os.readlink(f"/proc/{pid}/ns/pid") == own and not _has_filters(pid):
                 continue
             for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -67,6 +68,7 @@ def _has_filters(pid: int) -> bool:
 
 def is_launcher(pid: int) -> bool:
     """Is this one of our launchers, which has not yet become the command? Never true of a confined program."""
+    # Filters can be added, never taken off. Launchers have the watching one, commands that and their confinement.
     ours = _own_filters()
     return ours is not None and _filters_of(pid) == ours + 1
 

@@ -59,7 +59,7 @@ class Placeholders:
         self._listed: set[str] = set()
         self._recovered = False
         self._keeper: Survivor | None = None
-        """There while something is listed."""
+        """Outlives us to remove what is listed; None while nothing is."""
 
     def hold(self, paths: Iterable[str]) -> list[str]:
         """Make a placeholder of each path that does not exist; returns those now held, to be released once."""
@@ -72,6 +72,8 @@ class Placeholders:
         except BaseException:
             self.release(held)
             raise
+        # After they were made, so once for all of them. A crash before this line leaves empty folders that no list
+        # names; the next command here takes them for placeholders, and removes them with its own.
         self._list(held)
         return held
 
@@ -96,6 +98,7 @@ class Placeholders:
         if path in self._held:
             self._held[path].users += 1
             return True
+        # Made by us or by another process, it is the same to both: each has a shared lock, the last one removes it.
         for attempt in range(_TRIES):
             if not _make(path) and not is_placeholder(path):
                 return False
@@ -139,6 +142,7 @@ class Placeholders:
             return
         for name in names:
             pid = name.removeprefix(REGISTER_PREFIX)
+            # A number that another process has by now only postpones this to a later start.
             if not pid.isdigit() or os.path.exists(f"/proc/{pid}") or int(pid) == os.getpid():
                 continue
             listed = f"{folder}/{name}"
@@ -163,7 +167,7 @@ def _unlink(path: str) -> None:
 
 
 def _make(path: str) -> bool:
-    """False when there is something already, or when it cannot be made for now: whoever asks must look which."""
+    """False when something is there already, or when it cannot be made now; the caller has to find out which."""
     try:
         os.mkdir(path, _MODE)
         if os.lstat(path).st_mode & 0o777 != _MODE:
@@ -192,6 +196,8 @@ def _lock(path: str) -> int | None:
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # The last user may have removed the folder between our two calls. A lock on what no longer has the name would
+        # protect nothing, and a command could make the real thing.
         if os.path.samestat(os.fstat(fd), os.lstat(path)):
             return fd
     except OSError:
@@ -203,6 +209,8 @@ def _lock(path: str) -> int | None:
 def _remove_if_unused(path: str, fd: int) -> None:
     """Removing it under another sandbox would lift that one's protection, so only the last user does."""
     try:
+        # Fails while anybody else holds theirs. The kernel gives up the shared lock before it tries for this one, so
+        # another process may come and go in between: what has the name now must be the folder we hold.
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(fd), os.lstat(path)):
             os.rmdir(path)

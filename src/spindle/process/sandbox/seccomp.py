@@ -35,7 +35,8 @@ _NEW_TIME = 0x80
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI types into a terminal, TIOCLINUX pastes into one."""
 _LEASES = (1024, 1040)
-"""F_SETLEASE and F_SETDELEG: whoever may read a file can make others wait who want to write it, the agent too."""
+"""F_SETLEASE and F_SETDELEG: whoever may read a file could make others wait who want to write it, the agent among
+them."""
 _PERSONALITIES = (0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
 """Linux, 32-bit Linux, and without address randomisation; and the question which one it is."""
 
@@ -175,6 +176,7 @@ def confinement(arch: str, *, inet: bool = True, unix: bool = True) -> bytes:
     """
     which = SUPPORTED.index(arch)
     families = [*((_AF_UNIX,) if unix else ()), *((_AF_INET, _AF_INET6) if inet else ())]
+    # A call by another table (a 32-bit one, say) cannot be judged by the numbers below: they mean other calls there.
     code = _Code(arch, foreign=_KILL)
     code.refuse_from(_NEWEST + 1, errno.ENOSYS)  # the numbers of the x32 table are far above
     code.on(_CLONE3[which], [_return(_ERRNO | errno.ENOSYS)])  # its flags are in memory; libraries fall back to clone
@@ -249,6 +251,8 @@ def watch(arch: str) -> bytes:
     and it hears of every Unix datagram socket, since without one `sendmsg` leads nowhere.
     """
     calls = watched(arch)
+    # Of several filters the strictest answer counts. What this one allows, `confinement` may still refuse or kill, and
+    # nobody is asked here about a call that is refused there.
     code = _Code(arch, foreign=_ALLOW)
     for number in (calls.connect, calls.sendmsg, calls.sendmmsg):
         code.on(number, [_return(_NOTIFY)])
@@ -340,7 +344,7 @@ def _socket_rule(families: Sequence[int]) -> list[bytes]:
 
 
 def _on_unix_datagrams(action: int) -> list[bytes]:
-    """For Unix sockets that can be sent from without being connected; the kernel makes a raw one such a one."""
+    """For Unix sockets that can send without being connected; the kernel treats a raw one as a datagram socket."""
     return [
         _load_argument(0),
         _jump(_EQUAL, _AF_UNIX, 0, 5),
@@ -358,6 +362,7 @@ class _Code:
 
     def __init__(self, arch: str, *, foreign: int) -> None:
         self._program = [
+            # First of all: a number means nothing before it is known whose table it is from.
             _instruction(_LOAD, _ARCH),
             _jump(_EQUAL, _ARCHES[arch], 1, 0),
             _return(foreign),
@@ -369,6 +374,8 @@ class _Code:
 
     def on(self, number: int, rule: Sequence[bytes]) -> None:
         """`rule` ends with a decision on every path; it may load something else than the number."""
+        # A jump reaches 255 instructions, so no rule jumps beyond its own end: a call that is not meant skips the rule
+        # as a whole, and the number is still loaded for the next comparison.
         self._program += [_jump(_EQUAL, number, 0, len(rule)), *rule]
 
     def assemble(self) -> bytes:

@@ -34,10 +34,12 @@ from spindle.process.sandbox.seccomp import Watched
 
 _RECEIVE, _ANSWER, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
 _ON_ONE_PROCESSOR = 1
-"""Who asks sleeps until the answer is there, so waking another processor up is a waste of time. Since Linux 6.6."""
+"""The caller sleeps until it is answered, so another processor need not be woken for either of us. Since Linux 6.6."""
 _QUESTION = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
 _GO_ON = 1
+"""The kernel makes the call itself after all, with whatever the caller's memory holds by then. Safe only where nothing
+in that memory decides anything: never for a call with an address."""
 
 _AF_UNIX = 1
 _PATH_AT = 2
@@ -76,6 +78,8 @@ class SocketWatch:
         self._asks_all = False
         """One of those may still bring a datagram socket to a command that never asked for one."""
         self._lock = threading.Lock()
+        """Protects the counts below, and makes one step of two: to see that a command has no datagram socket, and to
+        let one of its threads send by itself. A socket that came in between would be sent from unwatched."""
         self._threads = self._idle = 0
         self._busy: dict[int, int] = {}
         """How many calls are being answered, by the leader of their command."""
@@ -90,7 +94,9 @@ class SocketWatch:
         self._add_thread()
 
     def set_rules(self, leader: int, rules: SocketRules) -> None:
-        """What the command may connect to whose first process is `leader`."""
+        """Say what the command whose first process is `leader` may connect to."""
+        # The process has been running for a moment already: its number is known only after it was started. Calls that
+        # come before this line wait in `_leader_of`.
         self._rules[leader] = rules
         if self._starts_with_datagrams:
             self._with_datagrams.add(leader)
@@ -109,6 +115,8 @@ class SocketWatch:
 
     def _leader_now(self, pid: int) -> int:
         """The same as far as it is known; 0 if nobody has said."""
+        # Inside a process namespace an orphan stays below the leader. Without one it becomes a child of ours, nobody
+        # knows it, and no Unix socket is open to it: to lose one's rules must not be a way to get others.
         while pid > 1:
             if pid in self._rules:
                 return pid
@@ -122,7 +130,7 @@ class SocketWatch:
 
     def _answer_all(self) -> None:
         while True:
-            buffer = bytearray(_QUESTION.size)
+            buffer = bytearray(_QUESTION.size)  # a new one each time: the kernel takes none that is not all zeros
             try:
                 fcntl.ioctl(self._listener, _RECEIVE, buffer)
             except OSError as error:
@@ -143,9 +151,10 @@ class SocketWatch:
                 self._idle += 1
 
     def _is_setting_up(self, caller: Caller) -> bool:
-        """Let a launcher go on: it asks for the name of the loopback interface, and sends two letters to set it up."""
+        """Let a launcher go on: it asks for the name of the loopback interface, and sends two messages to set it up."""
         calls = self._calls
         try:
+            # A confined program has one filter more than a launcher, and can take none off, so it never looks like one.
             if caller.number not in (calls.socket, calls.sendto) or not owners.is_launcher(caller.tid):
                 return False
         except OSError:
@@ -182,6 +191,7 @@ class SocketWatch:
         except OSError as error:
             result = -(error.errno or errno.EPERM)
         except Exception:
+            # A bug of ours must neither let the call through nor leave the caller asleep for ever.
             result = -errno.EPERM
         if result is not None:
             self._answer(_REPLY.pack(caller.id, max(result, 0), min(result, 0), 0))
@@ -191,7 +201,8 @@ class SocketWatch:
             fcntl.ioctl(self._listener, _ANSWER, reply)
 
     def _result(self, caller: Caller) -> int | None:
-        """The result of the call, made in the caller's name; negative = an error. None: it was let go on itself."""
+        """The result of the call, made in the caller's name; negative = an error. None: the caller was let go on by
+        itself."""
         calls = self._calls
         if caller.number == calls.connect:
             return self._connect(caller)
@@ -208,6 +219,7 @@ class SocketWatch:
 
     def _goes_on_unasked(self, caller: Caller) -> bool:
         """Let a caller send by itself if its command has no datagram socket."""
+        # Not under the lock: this may wait for `set_rules`, and nobody else could be answered meanwhile.
         leader = self._leader_of(caller) if self._with_datagrams else 0
         with self._lock:  # until the caller is really on its way, nobody gets a datagram socket
             if self._asks_all or (self._with_datagrams and (not leader or leader in self._with_datagrams)):
@@ -234,6 +246,8 @@ class SocketWatch:
         while. Before that, another thread could put the new socket in the place of the one it named. One that waits
         in the midst of sending may still have to look up what it passes on to another command.
         """
+        # The mark comes first: from here on no thread of the command is let go on any more, so those that are on their
+        # way become fewer with every look. The caller, who wants the socket, sleeps until all of them have arrived.
         with self._lock:
             self._with_datagrams.add(leader)
             begun = {tid: _time_run(tid) for tid in self._senders}
@@ -244,11 +258,11 @@ class SocketWatch:
                 return
             time.sleep(_PAUSE_S)
         with self._lock:
-            self._senders |= begun.keys()
+            self._senders |= begun.keys()  # else the next one who wants a socket would not wait for these
         raise OSError(errno.EAGAIN, "another thread is sending")
 
     def _is_on_its_way(self, tid: int, begun: int | None) -> bool:
-        """May a thread that was let go on still be before the moment when it looks its socket up?"""
+        """Whether a thread that was let go on may not have looked its socket up yet."""
         try:
             with open(f"/proc/{tid}/syscall", "rb") as file:
                 call = file.read().split(b" ", 1)[0].strip()
@@ -273,15 +287,18 @@ class SocketWatch:
                 raise PermissionError(errno.EPERM, "an abstract name of a program outside")
             yield address
             return
+        # The path is looked up once, and what was found is used by its handle. However the caller swaps links and files
+        # meanwhile, what is connected to is what was judged.
         found = caller.open(path.split(b"\0", 1)[0])
         try:
-            _require_leave(found, rules)
+            _require_permitted(found, rules)
             yield address[:_PATH_AT] + f"/proc/self/fd/{found}".encode() + b"\0"
         finally:
             os.close(found)
 
 
 _LONG_ENOUGH_NS = 2_000_000
+"""Between being let go on and looking its socket up, a thread runs for some microseconds at most."""
 
 
 def _time_run(tid: int) -> int | None:
@@ -293,13 +310,14 @@ def _time_run(tid: int) -> int | None:
         return None
 
 
-def _require_leave(found: int, rules: SocketRules) -> None:
+def _require_permitted(found: int, rules: SocketRules) -> None:
     """Raise OSError unless the socket with this handle may be used."""
     status = os.fstat(found)
     if not stat.S_ISSOCK(status.st_mode):
         raise ConnectionRefusedError(errno.ECONNREFUSED, "not a socket")
     if any(_is_file(status, path) for path in rules.allowed):
         return
+    # Where the handle is in our own view of the files, whatever path the caller took in its.
     place = os.readlink(f"/proc/self/fd/{found}")
     if not any(is_below(place, root) for root in (*rules.roots, *_PRIVATE_FOLDERS)):
         raise PermissionError(errno.EPERM, "a socket outside of the writable folders")

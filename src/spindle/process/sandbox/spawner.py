@@ -33,10 +33,13 @@ class Spawner:
         return result
 
     def _run(self) -> None:
+        # Never ends. Launchers ask the kernel to be killed with their parent, and for that the kernel watches the
+        # thread that forked, not its process: if this thread ended, every running command would be killed.
         while True:
             function, answer = self._work.get()
             try:
                 answer.put((function(), None))
-            except BaseException as error:
+            except BaseException as error:  # for the caller; here it would leave all later callers waiting for ever
                 answer.put((None, error))
+            # Else what they hold of the last command, descriptors among it, would stay open until the next command.
             del function, answer

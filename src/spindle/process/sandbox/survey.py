@@ -1,4 +1,4 @@
-"""What this machine has of fences, found by trying: for `spindle doctor`, never on the way of a command."""
+"""Which fences this machine has, found by trying them: for `spindle doctor`, never when a command is run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ attempt("network", lambda: socket.create_connection(("127.0.0.1", int(port)), 2)
 attempt("sockets", lambda: socket.socket(socket.AF_UNIX).connect(path))
 attempt("signals", lambda: os.kill(int(pid), 0))
 """
-"""Each word that is printed was possible."""
+"""Prints a word for each thing that it could do."""
 
 WORDS = {
     "read": "read files",

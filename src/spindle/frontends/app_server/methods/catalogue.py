@@ -173,6 +173,7 @@ async def skills_list(call: Call, params: SkillsListParams) -> Wire:
             config.home,
             root_markers=config.project_root_markers,
             disabled=config.disabled_skills,
+            fresh=True,
         )
         problems = [SkillProblem(path=error.path, message=error.message) for error in found.errors]
         entries.append(SkillsEntry(cwd=cwd, skills=[_skill(skill) for skill in found.skills], errors=problems))

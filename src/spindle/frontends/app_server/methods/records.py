@@ -288,7 +288,7 @@ async def thread_unsubscribe(call: Call, params: ThreadParams) -> Wire:
 
 
 def _told(call: Call, note: Note) -> After:
-    """Nothing to say to who asked, but something to everybody."""
+    """An empty answer to whoever asked, and a notification to everybody."""
     return After(Nothing(), lambda: call.server.tell_all(note))
 
 

@@ -1,6 +1,7 @@
 """A turn in plan mode: the block with the plan is shown as an item of its own, and not in the message around it.
 
 What the model is sent keeps the whole text; only what people are shown and what the record says was shown is split.
+Loaded with the first turn in plan mode.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from spindle.core.live_thread import LiveThread
+from spindle.core.feature import Feature
+from spindle.core.running_turn import MessageView, RunningTurn
 from spindle.protocol.events import AgentMessageContentDelta, ItemCompleted, ItemStarted, Msg
 from spindle.protocol.questions import PlanDelta
 from spindle.protocol.tagged import Piece, TagParser
@@ -18,13 +20,23 @@ from spindle.protocol.tagged import Piece, TagParser
 TAGS = {"plan": ("<proposed_plan>", "</proposed_plan>")}
 
 
-class PlanView:
+class PlanMode(Feature):
+    """Turns in plan mode show their plans apart."""
+
+    async def before_input(self, turn: RunningTurn) -> bool:
+        if turn.settings.collaboration_mode.mode == "plan":
+            turn.view = PlanView(turn)
+        return True
+
+
+class PlanView(MessageView):
     """What one turn shows of the messages in it."""
 
-    def __init__(self, thread: LiveThread, turn_id: str, emit: Callable[[Msg], None]) -> None:
-        self._thread = thread
-        self._turn_id = turn_id
-        self._emit = emit
+    def __init__(self, turn: RunningTurn) -> None:
+        super().__init__(turn)
+        self._thread = turn.thread
+        self._turn_id = turn.turn_id
+        self._emit = turn.emit
         self._parsers: dict[str, TagParser] = {}
         self._held: dict[str, dict[str, Any]] = {}
         """Messages that have begun and of which nothing is to be seen yet."""

@@ -1,6 +1,6 @@
-"""The sub-agent tools as the model sees them: `spawn_agent`, `send_input`, `wait`, `close_agent`.
+"""The sub-agent tools: `spawn_agent`, `send_input`, `wait`, `close_agent`. Loaded where sub-agents are switched on.
 
-What they do is in `agent_calls`; the sub-agents themselves belong to the session.
+They tell the front ends, ask the session's sub-agents, and word the answer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,18 @@ from typing import Any, Literal
 
 import msgspec
 
+from spindle.errors import SpindleError, ToolError
+from spindle.protocol.agent_events import (
+    CollabAgentInteractionBegin,
+    CollabAgentInteractionEnd,
+    CollabAgentSpawnBegin,
+    CollabAgentSpawnEnd,
+    CollabCloseBegin,
+    CollabCloseEnd,
+    CollabWaitingBegin,
+    CollabWaitingEnd,
+)
+from spindle.protocol.items import encode_json
 from spindle.protocol.settings import AgentRole
 from spindle.tools.descriptions import description
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
@@ -65,9 +77,18 @@ class SpawnAgent:
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         args = parse_arguments(call, SpawnAgentArgs)
-        from spindle.tools import agent_calls  # with the first sub-agent
-
-        return await agent_calls.spawn(args, ctx)
+        if not args.message.strip():
+            raise ToolError("there is no task: `message` is empty")
+        role = None if args.agent_type in ("", "default") else args.agent_type
+        known: dict[str, Any] = {"call_id": ctx.call_id, "sender_thread_id": ctx.thread_id, "prompt": args.message}
+        ctx.emit(CollabAgentSpawnBegin(**known, agent_type=role))
+        try:
+            agent_id = await ctx.agents().spawn(args.message, role, ctx.settings)
+        except SpindleError as error:
+            ctx.emit(CollabAgentSpawnEnd(**known, new_thread_id=None, status={"errored": str(error)}))
+            raise ToolError(f"no sub-agent was started: {error}") from error
+        ctx.emit(CollabAgentSpawnEnd(**known, new_thread_id=agent_id, status="running"))
+        return _answer({"agent_id": agent_id})
 
 
 class SendInput:
@@ -88,9 +109,21 @@ class SendInput:
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         args = parse_arguments(call, SendInputArgs)
-        from spindle.tools import agent_calls  # with the first sub-agent
-
-        return await agent_calls.send(args, ctx)
+        if not args.message.strip():
+            raise ToolError("there is nothing to send: `message` is empty")
+        agents = ctx.agents()
+        known: dict[str, Any] = {
+            "call_id": ctx.call_id,
+            "sender_thread_id": ctx.thread_id,
+            "receiver_thread_id": args.id,
+            "prompt": args.message,
+        }
+        ctx.emit(CollabAgentInteractionBegin(**known))
+        try:
+            await agents.send(args.id, args.message, interrupt=args.interrupt)
+        finally:
+            ctx.emit(CollabAgentInteractionEnd(**known, status=agents.status(args.id)))
+        return _answer({"status": agents.status(args.id)})
 
 
 class Wait:
@@ -110,9 +143,20 @@ class Wait:
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         args = parse_arguments(call, WaitArgs)
-        from spindle.tools import agent_calls  # with the first sub-agent
-
-        return await agent_calls.wait(args, ctx)
+        ids = list(dict.fromkeys(args.ids))
+        if not ids:
+            raise ToolError("there is nobody to wait for: `ids` is empty")
+        agents = ctx.agents()
+        known: dict[str, Any] = {"call_id": ctx.call_id, "sender_thread_id": ctx.thread_id}
+        ctx.emit(CollabWaitingBegin(**known, receiver_thread_ids=ids))
+        timed_out = True
+        try:
+            timed_out = not await agents.wait(ids, args.timeout_s, any_of_them=args.until == "any")
+        finally:
+            statuses = {agent_id: agents.status(agent_id) for agent_id in ids}
+            usage = {agent_id: spent for agent_id in ids if (spent := agents.usage(agent_id)) is not None}
+            ctx.emit(CollabWaitingEnd(**known, statuses=statuses, timed_out=timed_out, usage=usage))
+        return _answer({"status": statuses, "timed_out": timed_out})
 
 
 class CloseAgent:
@@ -124,10 +168,24 @@ class CloseAgent:
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         args = parse_arguments(call, CloseAgentArgs)
-        from spindle.tools import agent_calls  # with the first sub-agent
-
-        return await agent_calls.close(args, ctx)
+        agents = ctx.agents()
+        known: dict[str, Any] = {
+            "call_id": ctx.call_id,
+            "sender_thread_id": ctx.thread_id,
+            "receiver_thread_id": args.id,
+        }
+        ctx.emit(CollabCloseBegin(**known))
+        status = agents.status(args.id)
+        try:
+            await agents.close(args.id)
+        finally:
+            ctx.emit(CollabCloseEnd(**known, status=status, usage=agents.usage(args.id) or {}))
+        return _answer({"status": status})
 
 
 def agent_tools(roles: Sequence[AgentRole] = ()) -> list[Tool]:
     return [SpawnAgent(roles), SendInput(), Wait(), CloseAgent()]
+
+
+def _answer(value: dict[str, Any]) -> ToolResult:
+    return ToolResult(output=encode_json(value).decode())

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from spindle.assembly.draft import Draft
 from spindle.assembly.request import SessionRequest
 from spindle.config.schema import Config
-from spindle.core.session import Session
-from spindle.core.stream import EventStream
-from spindle.policy.rulebook import RuleBook
 from spindle.protocol.settings import AgentRole
 
 if TYPE_CHECKING:
-    from spindle.core.subagents import AgentOrder, Subagents
-
-OpenSession = Callable[[SessionRequest], Awaitable[Session]]
+    from spindle.core.session import Session
+    from spindle.features.agents.subagents import AgentOrder, Staff
+    from spindle.mcp.pool import ServerPool
 
 
 def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
@@ -24,30 +22,38 @@ def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
     return tuple(config.agent_roles.values()) if is_on else None
 
 
-def make_agents(
-    open_session: OpenSession, request: SessionRequest, rules: RuleBook, session: Session, stream: EventStream
-) -> Subagents:
-    from spindle.core.subagents import Subagents  # with the first sub-agent
+def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
+    """The sub-agents that a session may have; `pool` gives the MCP servers that they share with it."""
+    from spindle.features.agents.agent_tree import AgentTree  # with the first sub-agent
+    from spindle.features.agents.subagents import Staff  # the same
 
-    config = request.config
-    return Subagents.of_session(
-        session,
-        stream,
-        open_agent=lambda order: open_session(_agent_request(request.root or request, order, session)),
-        roles=config.agent_roles,
-        rules=rules,
-        order=request.order,
+    request, config, order = draft.request, draft.request.config, draft.request.order
+    limits = AgentTree(
         max_threads=config.agents_max_threads,
         max_depth=config.agents_max_depth,
         max_tokens=config.spindle.agents_max_tokens,
         max_requests=config.spindle.agents_max_requests,
     )
 
+    async def open_agent(order: AgentOrder) -> Session:
+        from spindle.assembly import open_session  # which made the session that asks
 
-def _agent_request(root: SessionRequest, order: AgentOrder, parent: Session) -> SessionRequest:
+        return await open_session(_agent_request(request.root or request, order, pool()))
+
+    return Staff(
+        open_agent=open_agent,
+        roles=config.agent_roles,
+        rules=draft.rules,
+        tree=limits if order is None else order.tree,
+        depth=0 if order is None else order.depth,
+        charge_above=None if order is None else order.charge,
+    )
+
+
+def _agent_request(root: SessionRequest, order: AgentOrder, pool: ServerPool | None) -> SessionRequest:
     """A new thread with the configuration of the session that a person opened, as it was read then."""
     from spindle.config.roles import config_for_agent  # with the first sub-agent
-    from spindle.prompt.bundled import text
+    from spindle.prompt.bundled import text  # the same
 
     return SessionRequest(
         config=config_for_agent(root.config, order.settings, order.role, text("subagent")),
@@ -61,5 +67,5 @@ def _agent_request(root: SessionRequest, order: AgentOrder, parent: Session) -> 
         clock=root.clock,
         order=order,
         root=root,
-        pool=parent.servers.pool if parent.servers is not None else None,
+        pool=pool,
     )

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from spindle.core.agent_tree import AgentTree, Charge
-from spindle.core.live_thread import LiveThread
-from spindle.core.stream import DELTAS, EventStream, Subscription
+from spindle.core.stream import DELTAS, Subscription
 from spindle.errors import SpindleError, ToolError
+from spindle.features.agents.agent_tree import AgentTree, Charge
 from spindle.policy.narrow import narrowed
 from spindle.policy.rulebook import RuleBook
 from spindle.protocol.agent_events import CollabAgentEvent, Status
@@ -91,6 +90,19 @@ class AgentOrder(msgspec.Struct, frozen=True, kw_only=True):
 OpenAgent = Callable[[AgentOrder], Awaitable["Session"]]
 
 
+class Staff(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sub-agents a session may have: those of a person's session, or of a sub-agent within its parent's."""
+
+    open_agent: OpenAgent
+    roles: Mapping[str, AgentRole]
+    rules: RuleBook
+    tree: AgentTree
+    depth: int = 0
+    """How deep in the tree the session itself stands."""
+    charge_above: Charge | None = None
+    """Books what they cost at the session that started this one."""
+
+
 class Agent:
     """One sub-agent that is open."""
 
@@ -117,31 +129,15 @@ class Agent:
 class Subagents:
     """The sub-agents of one session. Owned by it and closed with it."""
 
-    def __init__(
-        self,
-        *,
-        thread: LiveThread,
-        stream: EventStream,
-        settings: Callable[[], ThreadSettings],
-        is_busy: Callable[[], bool],
-        open_agent: OpenAgent,
-        roles: Mapping[str, AgentRole],
-        rules: RuleBook,
-        tree: AgentTree,
-        depth: int = 0,
-        charge_above: Charge | None = None,
-    ) -> None:
+    def __init__(self, session: Session, staff: Staff) -> None:
+        thread = session.thread
+        self._session = session
+        self._staff = staff
         self._thread = thread
-        self._stream = stream
-        self._settings = settings
-        """The session's settings as they are at the moment of asking."""
-        self._is_busy = is_busy
-        self._open_agent = open_agent
-        self._roles = roles
-        self._rules = rules
-        self._tree = tree
-        self._depth = depth
-        self._charge_above = charge_above
+        self._stream = session.stream
+        self._roles = staff.roles
+        self._tree = staff.tree
+        self._depth = staff.depth
         self._agents: dict[str, Agent] = {}
         self._closed: dict[str, TokenUsage | None] = {
             agent_id: None
@@ -151,32 +147,6 @@ class Subagents:
         """Those that were, with what they cost where that is known; a resumed thread finds the former ones here."""
         self._changed = asyncio.Event()
         self._nudges = 0
-
-    @classmethod
-    def of_session(
-        cls,
-        session: Session,
-        stream: EventStream,
-        *,
-        open_agent: OpenAgent,
-        roles: Mapping[str, AgentRole],
-        rules: RuleBook,
-        order: AgentOrder | None,
-        **limits: int,
-    ) -> Subagents:
-        """Those of a session that a person opened, with limits of its own; or of a sub-agent, within its parent's."""
-        return cls(
-            thread=session.thread,
-            stream=stream,
-            settings=lambda: session.present_settings,
-            is_busy=lambda: session.is_running,
-            open_agent=open_agent,
-            roles=roles,
-            rules=rules,
-            tree=AgentTree(**limits) if order is None else order.tree,
-            depth=0 if order is None else order.depth,
-            charge_above=None if order is None else order.charge,
-        )
 
     # ---- what tools ask for --------------------------------------------------------------------
 
@@ -283,7 +253,7 @@ class Subagents:
 
     async def _open(self, role: AgentRole | None, settings: ThreadSettings) -> Session:
         def cap(wanted: ThreadSettings) -> ThreadSettings:
-            return narrowed(narrowed(wanted, settings), self._settings())
+            return narrowed(narrowed(wanted, settings), self._session.present_settings)
 
         order = AgentOrder(
             parent_thread_id=self._thread.thread_id,
@@ -294,9 +264,9 @@ class Subagents:
             cap=cap,
             tree=self._tree,
             charge=self._book,
-            rules=self._rules,
+            rules=self._staff.rules,
         )
-        opening = asyncio.ensure_future(self._open_agent(order))
+        opening = asyncio.ensure_future(self._staff.open_agent(order))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -313,8 +283,8 @@ class Subagents:
     def _book(self, usage: TokenUsage) -> None:
         """What sub-agents cost counts as the session's own cost, all the way up."""
         self._thread.total_usage = self._thread.total_usage + usage
-        if self._charge_above is not None:
-            self._charge_above(usage)
+        if self._staff.charge_above is not None:
+            self._staff.charge_above(usage)
 
     def _hear(self, agent: Agent, event: Event) -> None:
         try:
@@ -360,7 +330,7 @@ class Subagents:
         While a turn runs, its next response records that: in the record a count ends a request, and this is none.
         """
         thread = self._thread
-        if self._is_busy():
+        if self._session.is_running:
             info = usage_info(thread.total_usage, thread.last_usage, thread.window_tokens)
             self._stream.emit(Event("", TokenCount(info=info, rate_limits=thread.rate_limits)))
         else:

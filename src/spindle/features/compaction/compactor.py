@@ -6,8 +6,7 @@ person asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,26 +19,22 @@ from spindle.context.compaction import (
     remote_replacement,
     retention_rules,
 )
-from spindle.context.tokens import tokens_of_bytes
 from spindle.context.wording import compaction_warning, is_summary
-from spindle.core.briefing import Briefing
-from spindle.core.editing import Editor
+from spindle.core.feature import Feature, Handler
 from spindle.core.live_thread import Cause, CompactionOptions, LiveThread
-from spindle.core.turn import wait_before_retry
+from spindle.core.running_turn import RunningTurn, TurnOutcome
 from spindle.errors import ModelError, StreamDropped
-from spindle.model.client import Completed, ItemDone, TurnState
+from spindle.features.compaction.summary import Replacement, Summariser
 from spindle.prompt.snapshot import ContextSnapshot, initial_context
-from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted, Msg, Warning
-from spindle.protocol.items import Item, decode_own, encode_json, item_text
-from spindle.protocol.request import Request
+from spindle.protocol.events import Warning
+from spindle.protocol.items import Item, item_text
+from spindle.protocol.ops import Compact, Op, StartOver, Submission
 from spindle.protocol.settings import ThreadSettings
 
 if TYPE_CHECKING:
-    from spindle.core.hooks import Hooks
+    from spindle.core.session import Session
+    from spindle.features.compaction.editor import Editor
 
-Emit = Callable[[Msg], None]
-
-_NO_TOOLS = b"[]"
 _MOST_IN_A_ROW = 10
 """So many compactions with one request between them are no progress, whatever each of them saved."""
 _STILL_TOO_LONG = (
@@ -48,22 +43,13 @@ _STILL_TOO_LONG = (
 )
 
 
-class Compactor:
+class Compactor(Feature):
     """Compacts one thread. A failure or an interrupt leaves the thread as it was."""
 
-    def __init__(
-        self,
-        thread: LiveThread,
-        briefing: Briefing,
-        options: CompactionOptions,
-        editor: Editor | None = None,
-        hooks: Hooks | None = None,
-    ) -> None:
-        self._editor = editor
-        self._hooks = hooks
-        self._thread = thread
-        self._briefing = briefing
+    def __init__(self, options: CompactionOptions) -> None:
         self._options = options
+        self._editor: Editor | None = None
+        self._thread: LiveThread
         self._in_a_row = 0
         """Compactions since a request was last below the limit without one."""
         self._is_fresh = False
@@ -72,9 +58,54 @@ class Compactor:
         """After too many in a row: how long the thread was when it was last left as it is."""
         self._has_warned = False
 
-    async def make_room(
-        self, settings: ThreadSettings, turn_id: str, emit: Emit, *, is_full: bool = False, is_new_turn: bool = False
-    ) -> bool:
+    def open(self, session: Session) -> None:
+        self._thread = session.thread
+        if self._options.mode != "append_only":
+            from spindle.features.compaction.editor import Editor  # few clear outputs by rule
+
+            self._editor = Editor(session.thread, self._options)
+
+    # ---- its moments ---------------------------------------------------------------------------
+
+    def ops(self) -> Mapping[type[Op], Handler]:
+        return {Compact: self._begin, StartOver: self._begin}
+
+    async def _begin(self, session: Session, submission: Submission) -> None:
+        await session.start_turn(submission, self._work)
+
+    async def _work(self, turn: RunningTurn) -> TurnOutcome:
+        """A turn that asks for nothing but a shorter thread."""
+        await turn.announce()
+        if isinstance(op := turn.submission.op, Compact):
+            await self._compact(turn, turn.settings, op.instructions, trigger="manual")
+        else:
+            self._start_over(turn)
+        return TurnOutcome()
+
+    async def before_input(self, turn: RunningTurn) -> bool:
+        """Make room before the input, so that it is no part of what is summarised."""
+        settings, former = turn.settings, turn.former_model
+        if former == settings.model:
+            await self._make_room(turn, is_new_turn=True)
+        elif self._is_due(turn, is_new_turn=True):
+            # The model that knows the thread sums it up; another one goes on with it.
+            self._thread.use_model(former)
+            try:
+                await self._compact(turn, msgspec.structs.replace(settings, model=former))
+            finally:
+                self._thread.use_model(settings.model)
+        return True
+
+    async def before_request(self, turn: RunningTurn) -> None:
+        if turn.requests:  # before the first of them, room was made when the turn began
+            await self._make_room(turn)
+
+    async def recover(self, turn: RunningTurn, error: ModelError) -> bool:
+        return error.info == OVERFLOW and await self._make_room(turn, is_full=True)
+
+    # ---- when ----------------------------------------------------------------------------------
+
+    async def _make_room(self, turn: RunningTurn, *, is_full: bool = False, is_new_turn: bool = False) -> bool:
         """Compact if it is due, or (`is_full`) the server said that nothing more fits; true when that was done.
 
         Raises ModelError when the window is full and the last compaction did not help: going round in circles helps
@@ -82,21 +113,21 @@ class Compactor:
         """
         if is_new_turn:
             self._in_a_row, self._is_fresh = 0, False
-        is_cheaper = self._editor is not None and self._editor.before_request(settings, emit)
-        if not is_full and not self.is_due(emit, is_cheaper=is_cheaper, is_new_turn=is_new_turn):
+        is_cheaper = self._editor is not None and self._editor.before_request(turn.settings, turn.emit)
+        if not is_full and not self._is_due(turn, is_cheaper=is_cheaper, is_new_turn=is_new_turn):
             self._is_fresh = False
             return False
         if not self._can_help():
             return False
         if is_full and self._is_fresh:
             raise ModelError(_STILL_TOO_LONG, OVERFLOW)
-        await self.compact(settings, turn_id, emit)
+        await self._compact(turn, turn.settings)
         self._in_a_row += 1
         self._is_fresh = True
         self._grows_from = 0
         return True
 
-    def is_due(self, emit: Emit, *, is_cheaper: bool = False, is_new_turn: bool) -> bool:
+    def _is_due(self, turn: RunningTurn, *, is_cheaper: bool = False, is_new_turn: bool) -> bool:
         """Is the thread over its limit, and would it be shorter after a compaction than it is now?"""
         thread, tokens = self._thread, self._thread.tokens_in_context
         limit, nearly_full = thread.compact_limit, thread.window_limit
@@ -118,14 +149,14 @@ class Compactor:
             floor = self._grows_from = self._grows_from or tokens
         else:
             return True
-        self._warn(limit, emit)
+        self._warn(limit, turn)
         return tokens >= floor + floor // 2
 
-    def _warn(self, limit: int, emit: Emit) -> None:
+    def _warn(self, limit: int, turn: RunningTurn) -> None:
         """The limit is only a wish, and the window is larger: the work goes on. Said once."""
         if not self._has_warned:
             self._has_warned = True
-            emit(
+            turn.emit(
                 Warning(
                     message=f"compacting does not keep this thread below {limit} tokens "
                     "(model_auto_compact_token_limit); the turn goes on, and the thread is compacted again when it has "
@@ -137,42 +168,34 @@ class Compactor:
         """Is there anything that a summary could stand for? What people said, and the context, stays in any case."""
         return any(_is_work(entry.item) for entry in self._thread.history.entries)
 
-    async def compact(
-        self,
-        settings: ThreadSettings,
-        turn_id: str,
-        emit: Emit,
-        instructions: str | None = None,
-        *,
-        shown_to: ThreadSettings | None = None,
-        trigger: str = "auto",
-    ) -> None:
-        """Replace the thread by a short one. `instructions` are a person's words about what must be kept.
+    # ---- how -----------------------------------------------------------------------------------
 
-        `settings` say which model writes the summary; `shown_to` are those of the turn, when another model goes on.
+    async def _compact(
+        self, turn: RunningTurn, settings: ThreadSettings, instructions: str | None = None, trigger: str = "auto"
+    ) -> None:
+        """Replace the thread by a short one. `settings` say which model writes the summary.
+
+        `instructions` are a person's words about what must be kept.
         """
-        thread = self._thread
         if not self._can_help():
-            emit(Warning(message="there is nothing in this thread yet that could be compacted"))
+            turn.emit(Warning(message="there is nothing in this thread yet that could be compacted"))
             return
-        shown_to = shown_to or settings
-        hooks = None if self._hooks is None else self._hooks.at(turn_id, shown_to, emit)
-        if hooks is not None:
-            await hooks.before_compact(trigger)
-        replacement = _Replacement(thread, self._briefing, shown_to, turn_id, emit)
+        for feature in turn.session.features:
+            await feature.before_compaction(turn, trigger)
+        replacement = Replacement(turn)
         try:
-            message, items = await self._shortened(settings, replacement.snapshot, instructions, emit)
+            message, items = await self._shortened(turn, settings, replacement.snapshot, instructions)
         except ModelError as error:
             raise ModelError(f"the thread could not be compacted: {error}", error.info) from error
         self._replace(replacement, items, "compaction", message)
-        emit(Warning(message=compaction_warning(thread.history.compaction_count)))
-        if hooks is not None:
-            await hooks.after_compact(trigger)
+        turn.emit(Warning(message=compaction_warning(self._thread.history.compaction_count)))
+        for feature in turn.session.features:
+            await feature.after_compaction(turn, trigger)
 
-    def start_over(self, settings: ThreadSettings, turn_id: str, emit: Emit) -> None:
+    def _start_over(self, turn: RunningTurn) -> None:
         """Replace the thread by its context told anew, the person's messages, and the ledger. No model is asked."""
         thread = self._thread
-        replacement = _Replacement(thread, self._briefing, settings, turn_id, emit)
+        replacement = Replacement(turn)
         new, _ = swap.start_over(
             [entry.item for entry in thread.history.entries],
             thread.notes.ledger().with_pins(self._options.keep, "config"),
@@ -182,7 +205,7 @@ class Compactor:
         )
         self._replace(replacement, new, "start_over", item_text(new[-1]))
 
-    def _replace(self, replacement: _Replacement, items: list[Item], cause: Cause, message: str) -> None:
+    def _replace(self, replacement: Replacement, items: list[Item], cause: Cause, message: str) -> None:
         replacement.put(items, cause, message)
         if self._editor is not None:
             self._editor.note_compacted()
@@ -193,7 +216,7 @@ class Compactor:
         return min(self._options.ledger_tokens, (self._thread.window_tokens or 10**9) // 8)
 
     async def _shortened(
-        self, settings: ThreadSettings, snapshot: ContextSnapshot, instructions: str | None, emit: Emit
+        self, turn: RunningTurn, settings: ThreadSettings, snapshot: ContextSnapshot, instructions: str | None
     ) -> tuple[str, list[Item]]:
         """The summary message ("" when the server keeps it to itself), and what stands for the thread from now on."""
         thread = self._thread
@@ -207,8 +230,10 @@ class Compactor:
                 ledger = ledger.with_pins(self._options.keep, "config")
                 return "", remote_replacement(context, returned, ledger=ledger, ledger_tokens=room)
             except (ModelError, StreamDropped) as error:
-                emit(Warning(message=f"the server could not compact the thread ({error}); a summary is made instead"))
-        summariser = _Summariser(thread, settings, self._options.keeps_tools, emit)
+                turn.emit(
+                    Warning(message=f"the server could not compact the thread ({error}); a summary is made instead")
+                )
+        summariser = Summariser(turn, settings, self._options.keeps_tools)
         is_too_long = thread.window_tokens is not None and thread.tokens_in_context >= thread.window_tokens
         # The base text, and the tools where they are kept, take room too; in a window that small any guess will do.
         room_for_items = max(window - summariser.fixed_tokens, window // 4)
@@ -226,80 +251,6 @@ class Compactor:
             is_summary=lambda item: thread.history.is_summary(item) or is_summary(item),
         )
         return report.message, new
-
-
-class _Replacement:
-    """A shorter list on its way into the thread: told as an item that begins here and ends when the list is there."""
-
-    def __init__(
-        self, thread: LiveThread, briefing: Briefing, settings: ThreadSettings, turn_id: str, emit: Emit
-    ) -> None:
-        self._thread = thread
-        self._briefing = briefing
-        self._settings = settings
-        self._turn_id = turn_id
-        self._emit = emit
-        self._tokens_before = thread.tokens_in_context
-        self._shown = {"type": "ContextCompaction", "id": thread.clock.uuid7()}
-        emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=self._shown))
-        self.snapshot = briefing.anew(thread, settings, emit)
-        """The surroundings, which the new list tells anew."""
-
-    def put(self, items: list[Item], cause: Cause, message: str) -> None:
-        thread, emit = self._thread, self._emit
-        thread.replace_visible(items, cause, message=message)
-        self._briefing.was_told(self.snapshot)
-        thread.history.append_turn_context(
-            self._briefing.turn_context(self.snapshot, thread, self._settings, self._turn_id, None)
-        )
-        thread.history.append_event({"type": "context_compacted"})
-        thread.note_compacted(emit)
-        emit(ItemCompleted(thread_id=thread.thread_id, turn_id=self._turn_id, item=self._shown))
-        emit(ContextCompacted(tokens_before=self._tokens_before, tokens_after=thread.tokens_in_context))
-
-
-class _Summariser:
-    """Asks the thread's own model for a summary of it: the next request, with one more message."""
-
-    def __init__(self, thread: LiveThread, settings: ThreadSettings, keeps_tools: bool, emit: Emit) -> None:
-        self._thread = thread
-        self._emit = emit
-        request = thread.build_request(settings, None)
-        self._request = msgspec.structs.replace(
-            request,
-            parallel_tool_calls=False,
-            tool_choice="none" if keeps_tools else request.tool_choice,
-            tools=request.tools if keeps_tools else _NO_TOOLS,
-        )
-        self.fixed_tokens = tokens_of_bytes(len(request.instructions) + len(self._request.tools))
-        self.items: list[Item] = [decode_own(raw) for raw in request.input]
-        # What was sent before is sent with the same bytes, for the sake of the provider's cache.
-        self._raw = {id(item): raw for item, raw in zip(self.items, request.input, strict=True)}
-
-    async def answer(self, items: list[Item]) -> str:
-        sent = [self._raw.get(id(item)) or encode_json(item) for item in items]
-        request = msgspec.structs.replace(self._request, input=sent)
-        attempt = 0
-        while True:
-            try:
-                return await self._read(request)
-            except StreamDropped as dropped:
-                attempt += 1
-                await wait_before_retry(self._thread, dropped, attempt, self._emit)
-
-    async def _read(self, request: Request) -> str:
-        said: list[str] = []
-        async with aclosing(self._thread.client.stream(request, TurnState())) as events:
-            async for event in events:
-                match event:
-                    case ItemDone(item={"type": "message"} as item):
-                        said.append(item_text(item))
-                    case Completed(usage=usage, counts_cached=counts_cached) if usage is not None:
-                        self._thread.total_usage = self._thread.total_usage + usage
-                        self._thread.cache.note(request, usage, is_side=True, counts_cached=counts_cached)
-                    case _:
-                        pass
-        return "\n".join(said)
 
 
 def _is_work(item: Item) -> bool:

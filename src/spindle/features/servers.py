@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from spindle.core.feature import Feature, Handler
 from spindle.core.live_thread import LiveThread
 from spindle.errors import McpError, SpindleError
 from spindle.mcp.pool import ServerPool
 from spindle.mcp.spec import McpServer
 from spindle.protocol.events import Msg, Warning
-from spindle.protocol.ops import ListMcpTools, RefreshMcpServers
+from spindle.protocol.ops import ListMcpTools, Op, RefreshMcpServers, Submission
 from spindle.protocol.tool_servers import McpListToolsResponse
 from spindle.tools.mcp_resources import resource_tools
 from spindle.tools.mcp_tool import mcp_tools
 from spindle.tools.router import ToolSet
 from spindle.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from spindle.core.running_turn import RunningTurn
+    from spindle.core.session import Session
 
 RECORD = "spindle_mcp"
 """The kind of the record's lines about servers."""
@@ -30,45 +36,57 @@ Wanted = tuple[Mapping[str, McpServer], Mapping[str, str]]
 """The servers, and why some of them must not be started."""
 
 
-class Servers:
+class Servers(Feature):
     """Between a pool of servers and the thread of one session."""
 
     def __init__(
         self,
-        pool: ServerPool,
+        shared: ServerPool | None,
         *,
+        start: Callable[[], ServerPool],
         build: Callable[[Sequence[Tool], Sequence[Tool]], ToolSet],
         read: Callable[[dict[str, Any] | None], Wanted],
         auth_status: Callable[[McpServer], str],
-        is_owner: bool,
         close: Callable[[], None] = lambda: None,
     ) -> None:
-        self.pool = pool
+        """`shared` are the servers of the session that a person opened, for its sub-agents."""
+        self._shared = shared
+        self._start = start
+        """Starts those of this session."""
+        self._own: ServerPool | None = None
         self._build = build
         """The thread's tools, with those for resources and those of the servers."""
         self._read = read
         """The servers that are wanted now, by an op's `config` or by the files."""
         self._auth_status = auth_status
-        self._is_owner = is_owner
         self._close = close
         self._applied = 0
         self._refresh: Wanted | None = None
         self._listing: set[asyncio.Task[None]] = set()
 
-    def begin(self, thread: LiveThread, emit: Emit) -> None:
-        """The session is open: what servers do is told from now on."""
-        if not self._is_owner:
+    def open(self, session: Session) -> None:
+        """Start the servers; what they do is told from now on."""
+        if self._shared is not None:
             return
+        thread = session.thread
 
         def changed(server: str) -> None:
             thread.history.append_extra(RECORD, {"server": server, "event": "list_changed"})
-            _forewarn(thread, b"", emit)
+            _forewarn(thread, b"", session.tell)
 
-        self.pool.on_changed = changed
-        self.pool.listen(emit)
+        self._own = self._start()
+        self._own.on_changed = changed
+        self._own.listen(session.tell)
 
-    async def prepare(self, thread: LiveThread, emit: Emit) -> None:
-        """Before a turn's first request: wait for the servers, and give the thread their tools if it has not got them.
+    @property
+    def pool(self) -> ServerPool:
+        """The servers, once the session is open."""
+        pool = self._shared or self._own
+        assert pool is not None
+        return pool
+
+    async def begin_turn(self, turn: RunningTurn) -> None:
+        """Wait for the servers, and give the thread their tools if it has not got them.
 
         Raises SpindleError when a server is missing that must be there.
         """
@@ -80,22 +98,29 @@ class Servers:
             raise SpindleError(missing)
         if self._applied == self.pool.generation:
             return
+        thread = turn.thread
         tools = self._build(resource_tools(self.pool), mcp_tools(self.pool))
         if thread.cache.is_begun and tools.specs_bytes != thread.tools.specs_bytes:
             thread.cache.declare("tools_changed")
-            _forewarn(thread, tools.specs_bytes, emit)
+            _forewarn(thread, tools.specs_bytes, turn.session.tell)
         thread.tools = tools
         self._applied = self.pool.generation
 
-    async def handle(self, op: ListMcpTools | RefreshMcpServers, is_busy: bool, emit: Emit) -> None:
-        """Answer an op. What takes time does not hold the session up."""
-        if isinstance(op, ListMcpTools):
-            task = asyncio.ensure_future(self._list(emit))
-            self._listing.add(task)
-            task.add_done_callback(self._listing.discard)
-        elif not self._is_owner:
+    def ops(self) -> Mapping[type[Op], Handler]:
+        return {ListMcpTools: self._start_listing, RefreshMcpServers: self._take_refresh}
+
+    async def _start_listing(self, session: Session, submission: Submission) -> None:
+        """Asking all servers takes time, which does not hold the session up."""
+        task = asyncio.ensure_future(self._list(partial(session.emit, submission.id)))
+        self._listing.add(task)
+        task.add_done_callback(self._listing.discard)
+
+    async def _take_refresh(self, session: Session, submission: Submission) -> None:
+        op = submission.op
+        assert isinstance(op, RefreshMcpServers)
+        if self._own is None:
             raise SpindleError("a sub-agent uses the MCP servers of its parent, and cannot refresh them")
-        elif is_busy:
+        if session.is_running:
             self._refresh = self._read(op.config)
         else:
             await self.pool.refresh(*self._read(op.config))
@@ -106,13 +131,13 @@ class Servers:
             task.cancel()
         if self._listing:
             await asyncio.wait(list(self._listing))
-        if self._is_owner:
-            await self.pool.aclose()
+        if self._own is not None:
+            await self._own.aclose()
             self._close()
 
     def kill(self) -> None:
-        if self._is_owner:
-            self.pool.kill()
+        if self._own is not None:
+            self._own.kill()
 
     async def _list(self, emit: Emit) -> None:
         await self.pool.ready()

@@ -1,6 +1,6 @@
 """Running the hooks that one moment calls for: side by side, inside the turn's sandbox, each within its time.
 
-What they are told and what their answers mean for the turn is `hooks`. Loaded only in sessions that have hooks.
+What they are told and what their answers mean for the turn is `session_hooks`. Loaded only in sessions that have hooks.
 """
 
 from __future__ import annotations

@@ -1,0 +1,96 @@
+"""Which features a session has, and in which order. Those that few sessions need are loaded by those that do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spindle.assembly.agent_sessions import agent_roles, agent_staff
+from spindle.assembly.draft import Draft
+from spindle.assembly.options import compaction_options
+from spindle.core.feature import Feature, Late
+from spindle.core.live_thread import CompactionOptions
+from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
+from spindle.model.provider import Provider
+from spindle.policy.secrets import Secrets
+from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver
+from spindle.tools.router import ToolSet
+
+if TYPE_CHECKING:
+    from spindle.features.servers import Servers
+    from spindle.mcp.pool import ServerPool
+
+
+def make_features(
+    draft: Draft, provider: Provider, secrets: Secrets, build_tools: Callable[..., ToolSet]
+) -> list[Feature]:
+    """In the order in which they are asked at each moment; it decides.
+
+    Room is made before hooks hear of a turn. Sub-agents end before the servers they use. What the caller brings comes
+    last: it sees a call as the others have left it.
+    """
+    config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
+    features: list[Feature] = [_compaction(compaction_options(config, provider))]
+    if config.hooks or config.notify:
+        from spindle.assembly.hook_feature import hook_features  # only for those who have any
+
+        features += hook_features(draft)
+    if agent_roles(config) is not None:
+        from spindle.features.agents.agents import Agents  # only where sub-agents are switched on
+
+        features.append(Agents(partial(agent_staff, draft, servers.pool)))
+    features.append(servers.feature())
+    features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
+    if config.notify:
+        from spindle.features.notify import Notify  # only for those who have such a program
+
+        features.append(Notify(config.notify))
+    return [*features, *draft.request.features]
+
+
+def _compaction(options: CompactionOptions) -> Feature:
+    def make() -> Feature:
+        from spindle.features.compaction.compactor import Compactor  # when a thread first comes near its limit
+
+        return Compactor(options)
+
+    def is_needed(turn: RunningTurn) -> bool:
+        if options.mode != "append_only" or (turn.failure is not None and turn.failure.info == CONTEXT_FULL):
+            return True
+        limit = turn.thread.compact_limit
+        return limit is not None and turn.thread.tokens_in_context >= limit
+
+    return Late(make, (Compact, StartOver), is_needed)
+
+
+def _plan() -> Feature:
+    from spindle.features.plan import PlanMode  # only in plan mode
+
+    return PlanMode()
+
+
+class _ServersOf:
+    """The MCP servers of one session. Without any, they are there from the first op about them on."""
+
+    def __init__(self, draft: Draft, secrets: Secrets, build_tools: Callable[..., ToolSet]) -> None:
+        self._draft = draft
+        self._secrets = secrets
+        self._build_tools = build_tools
+        self._made: Servers | None = None
+
+    def feature(self) -> Feature:
+        request = self._draft.request
+        if request.pool is not None or any(server.enabled for server in request.config.mcp_servers.values()):
+            return self._make()
+        return Late(self._make, (ListMcpTools, RefreshMcpServers))
+
+    def pool(self) -> ServerPool | None:
+        """Those that are there now, for a sub-agent."""
+        return None if self._made is None else self._made.pool
+
+    def _make(self) -> Servers:
+        from spindle.assembly.servers import make_servers  # only for those who have any
+
+        self._made = make_servers(self._draft.request, self._build_tools, self._secrets)
+        return self._made

@@ -1,0 +1,1 @@
+"""Sub-agents: sessions that the model of a session starts and talks to."""

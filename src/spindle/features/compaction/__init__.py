@@ -1,0 +1,1 @@
+"""Keeping a thread within its window: compaction, and clearing old outputs by rule."""

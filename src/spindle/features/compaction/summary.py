@@ -1,0 +1,89 @@
+"""What goes between a thread and its shorter self: the request for a summary, and the list on its way in."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+import msgspec
+
+from spindle.context.tokens import tokens_of_bytes
+from spindle.core.live_thread import Cause
+from spindle.core.running_turn import RunningTurn
+from spindle.core.turn import wait_before_retry
+from spindle.errors import StreamDropped
+from spindle.model.client import Completed, ItemDone, TurnState
+from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted
+from spindle.protocol.items import Item, decode_own, encode_json, item_text
+from spindle.protocol.request import Request
+from spindle.protocol.settings import ThreadSettings
+
+_NO_TOOLS = b"[]"
+
+
+class Replacement:
+    """A shorter list on its way into the thread: told as an item that begins here and ends when the list is there."""
+
+    def __init__(self, turn: RunningTurn) -> None:
+        thread = turn.thread
+        self._turn = turn
+        self._tokens_before = thread.tokens_in_context
+        self._shown = {"type": "ContextCompaction", "id": thread.clock.uuid7()}
+        turn.emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=self._shown))
+        self.snapshot = turn.session.briefing.anew(thread, turn.settings, turn.emit)
+        """The surroundings, which the new list tells anew."""
+
+    def put(self, items: list[Item], cause: Cause, message: str) -> None:
+        turn, thread, briefing = self._turn, self._turn.thread, self._turn.session.briefing
+        thread.replace_visible(items, cause, message=message)
+        briefing.was_told(self.snapshot)
+        thread.history.append_turn_context(
+            briefing.turn_context(self.snapshot, thread, turn.settings, turn.turn_id, None)
+        )
+        thread.history.append_event({"type": "context_compacted"})
+        thread.note_compacted(turn.emit)
+        turn.emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=self._shown))
+        turn.emit(ContextCompacted(tokens_before=self._tokens_before, tokens_after=thread.tokens_in_context))
+
+
+class Summariser:
+    """Asks the thread's own model for a summary of it: the next request, with one more message."""
+
+    def __init__(self, turn: RunningTurn, settings: ThreadSettings, keeps_tools: bool) -> None:
+        self._turn = turn
+        self._thread = turn.thread
+        request = self._thread.build_request(settings, None)
+        self._request = msgspec.structs.replace(
+            request,
+            parallel_tool_calls=False,
+            tool_choice="none" if keeps_tools else request.tool_choice,
+            tools=request.tools if keeps_tools else _NO_TOOLS,
+        )
+        self.fixed_tokens = tokens_of_bytes(len(request.instructions) + len(self._request.tools))
+        self.items: list[Item] = [decode_own(raw) for raw in request.input]
+        # What was sent before is sent with the same bytes, for the sake of the provider's cache.
+        self._raw = {id(item): raw for item, raw in zip(self.items, request.input, strict=True)}
+
+    async def answer(self, items: list[Item]) -> str:
+        sent = [self._raw.get(id(item)) or encode_json(item) for item in items]
+        request = msgspec.structs.replace(self._request, input=sent)
+        attempt = 0
+        while True:
+            try:
+                return await self._read(request)
+            except StreamDropped as dropped:
+                attempt += 1
+                await wait_before_retry(self._turn, dropped, attempt)
+
+    async def _read(self, request: Request) -> str:
+        said: list[str] = []
+        async with aclosing(self._thread.client.stream(request, TurnState())) as events:
+            async for event in events:
+                match event:
+                    case ItemDone(item={"type": "message"} as item):
+                        said.append(item_text(item))
+                    case Completed(usage=usage, counts_cached=counts_cached) if usage is not None:
+                        self._thread.total_usage = self._thread.total_usage + usage
+                        self._thread.cache.note(request, usage, is_side=True, counts_cached=counts_cached)
+                    case _:
+                        pass
+        return "\n".join(said)
