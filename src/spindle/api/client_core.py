@@ -177,7 +177,7 @@ class ClientCore:
                 base_instructions=options.base_instructions,
                 client=None if lent is None else Borrowed(lent),
                 clock=self.clock,
-                own_tools=tools,
+                tools=tools,
                 **which,
             )
         )

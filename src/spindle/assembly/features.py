@@ -6,9 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spindle.assembly.agent_sessions import agent_roles, agent_staff
-from spindle.assembly.draft import Draft
-from spindle.assembly.options import compaction_options
+from spindle.assembly.options import agent_roles, compaction_options, notes_folder
+from spindle.assembly.record import Draft
 from spindle.core.feature import Feature, Late
 from spindle.core.live_thread import CompactionOptions
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
@@ -27,26 +26,31 @@ def make_features(
 ) -> list[Feature]:
     """In the order in which they are asked at each moment; it decides.
 
-    Room is made before hooks hear of a turn. Sub-agents end before the servers they use. What the caller brings comes
-    last: it sees a call as the others have left it.
+    Room is made before hooks hear of a turn. Sub-agents end before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
     features: list[Feature] = [_compaction(compaction_options(config, provider))]
-    if config.hooks or config.notify:
+    if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
         features += hook_features(draft)
-    if agent_roles(config) is not None:
-        from spindle.features.agents.agents import Agents  # only where sub-agents are switched on
+    if (roles := agent_roles(config)) is not None:
+        from spindle.assembly.agent_sessions import agent_staff, may_spawn  # only where sub-agents are switched on
+        from spindle.features.agents.agents import Agents  # likewise
 
-        features.append(Agents(partial(agent_staff, draft, servers.pool)))
+        staff = partial(agent_staff, draft, servers.pool)
+        features.append(Agents(roles, staff, may_spawn=may_spawn(draft.request)))
+    if config.spindle.memory:
+        from spindle.features.memory import ProjectNotes  # only where notes are switched on
+
+        features.append(ProjectNotes(notes_folder(config)))
     features.append(servers.feature())
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
 
         features.append(Notify(config.notify))
-    return [*features, *draft.request.features]
+    return features
 
 
 def _compaction(options: CompactionOptions) -> Feature:

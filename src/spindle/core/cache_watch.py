@@ -38,7 +38,7 @@ class CacheWatch:
         self, request: Request, usage: TokenUsage, *, is_side: bool = False, counts_cached: bool = True
     ) -> CacheEntry | None:
         """A request that was answered, and what its answer cost."""
-        from spindle.context.cache import RequestParts  # after the first answer
+        from spindle.context.cache import RequestParts  # with the first answer
 
         now = self._clock.monotonic()
         parts = msgspec.structs.replace(RequestParts.of(request), input=list(request.input))
@@ -79,7 +79,7 @@ class CacheWatch:
     @property
     def ledger(self) -> CacheLedger:
         if self._ledger is None:
-            from spindle.context.cache import CacheLedger  # after the first answer
+            from spindle.context.cache import CacheLedger  # with the first answer
 
             self._ledger = CacheLedger()
         return self._ledger
