@@ -11,6 +11,7 @@ from spindle.config.schema import Config
 from spindle.core.stream import EventStream
 from spindle.model.client import ModelClient
 from spindle.protocol.clock import Clock, SystemClock
+from spindle.protocol.settings import BudgetLimits
 
 if TYPE_CHECKING:
     from spindle.core.feature import Feature
@@ -57,6 +58,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What else the session can do; after its own features, in this order. Each belongs to one session."""
     hooks: tuple[Hook, ...] = ()
     """Functions of the caller's, asked before configured hooks of the same event; sub-agents have them too."""
+    budget: BudgetLimits | None = None
+    """What the thread may use as long as it is open, beside what is configured; None = nothing is said about it."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -25,6 +25,9 @@ from spindle.protocol.request import Prices, Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
+
+if TYPE_CHECKING:
+    from spindle.core.budget import BudgetLedger
 
 Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
 """Why the model is shown another list than before."""
@@ -106,6 +109,8 @@ class LiveThread:
         self.history = history
         self.notes = Notes(history)
         self.client = client
+        self.budget: BudgetLedger | None = None
+        """What the thread may use, where there is a limit."""
         self.provider = provider
         self.instructions = encode_json(instructions)
         self._has_own_text = has_own_text
