@@ -65,7 +65,7 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     budget_tree: BudgetLimits = BudgetLimits()
     """What all sub-agents of a session may use together."""
     prices: dict[str, Prices] = {}
-    """`{ input, cached_input, output, cache_write }` in dollars per million, for models whose names begin with NAME."""
+    """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0

@@ -33,7 +33,7 @@ def _all_prices(key: str, given: Mapping[str, Mapping[str, Any]]) -> dict[str, P
 
 
 def _budget(given: Mapping[str, Any]) -> BudgetLimits | None:
-    limits = {name: value for name, value in given.items() if not isinstance(value, dict)}
+    limits = {name: given[name] for name in BudgetLimits.__struct_fields__ if name in given}
     return BudgetLimits(**limits) if limits else None
 
 
