@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_server import FakeServer, call, custom_call, message, reasoning, turn
+from fake_server import FakeServer, call, custom_call, message, reasoning, refuses, turn
 from installed import Spindle
 
 
@@ -277,3 +277,45 @@ def test_a_project_may_not_redirect_the_key(spindle: Spindle, server: FakeServer
     server.script(turn(message("fine")))
     run = spindle("exec", "hi")
     assert (run.code, run.out) == (0, "fine\n") and len(server.requests) == 1
+
+
+# ---- budgets ---------------------------------------------------------------------------------------
+
+
+def test_a_used_up_budget_ends_the_run_with_code_1_and_the_thread_goes_on(spindle: Any, server: FakeServer) -> None:
+    one, two = call("exec_command", {"cmd": "echo one"}, "c1"), call("exec_command", {"cmd": "echo two"}, "c2")
+    server.script(turn(one), turn(two), turn(message("resumed")))
+    run = spindle("exec", "--yolo", "--json", "--max-requests", "2", "do it")
+    text = (
+        "Budget reached: max_requests = 2 (2 used) in this turn. Work so far is saved; "
+        f"continue with: spindle exec resume {run.thread_id}"
+    )
+    budget = {"scope": "turn", "limit": "max_requests", "max": 2, "used": 2}
+    assert run.code == 1 and len(server.turns_asked) == 2
+    assert run.events[-1] == {
+        "type": "turn.failed",
+        "error": {"message": text, "code": "budget_exceeded", "budget": budget},
+    }
+    again = spindle("exec", "--yolo", "resume", run.thread_id, "go on")
+    assert (again.code, again.out) == (0, "resumed\n")
+    assert "two" in json.dumps(server.turns_asked[-1].json["input"])
+
+
+def test_retries_that_the_server_has_answered_count_as_requests(spindle: Any, server: FakeServer) -> None:
+    server.otherwise(refuses(500))
+    run = spindle("exec", "--yolo", "--max-requests", "2", "do it")
+    assert run.code == 1 and len(server.turns_asked) == 2
+    assert "Budget reached: max_requests = 2 (2 used) in this turn." in run.err
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "sentence"),
+    [
+        ("--max-requests", "two", "--max-requests takes an integer of 0 or more, not 'two'"),
+        ("--max-tokens", "1.5", "--max-tokens takes an integer of 0 or more, not '1.5'"),
+        ("--max-cost", "-1", "--max-cost takes a number of 0 or more, not '-1'"),
+    ],
+)
+def test_a_budget_on_the_command_line_is_a_number(spindle: Any, flag: str, value: str, sentence: str) -> None:
+    run = spindle("exec", f"{flag}={value}", "do it")
+    assert run.code == 2 and sentence in run.err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -25,6 +25,9 @@ from spindle.protocol.request import Prices, Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
+
+if TYPE_CHECKING:
+    from spindle.core.budget import BudgetLedger
 
 Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
 """Why the model is shown another list than before."""
@@ -125,6 +128,8 @@ class LiveThread:
         self.show_raw_reasoning = access.overrides.shows_raw_reasoning
         self.instructions = encode_json(base.text)
         self._base = base
+        self.budget: BudgetLedger | None = None
+        """What the thread may use, where there is a limit."""
         self.tools = tools
         self.clock = clock
         self.secrets = secrets or Secrets()
