@@ -282,7 +282,7 @@ def test_a_project_may_not_redirect_the_key(spindle: Spindle, server: FakeServer
 # ---- budgets ---------------------------------------------------------------------------------------
 
 
-def test_a_used_up_budget_ends_the_run_with_code_1_and_the_thread_goes_on(spindle: Any, server: FakeServer) -> None:
+def test_a_used_up_budget_ends_the_run_with_code_1_and_the_thread_goes_on(spindle: Spindle, server: FakeServer) -> None:
     one, two = call("exec_command", {"cmd": "echo one"}, "c1"), call("exec_command", {"cmd": "echo two"}, "c2")
     server.script(turn(one), turn(two), turn(message("resumed")))
     run = spindle("exec", "--yolo", "--json", "--max-requests", "2", "do it")
@@ -301,7 +301,7 @@ def test_a_used_up_budget_ends_the_run_with_code_1_and_the_thread_goes_on(spindl
     assert "two" in json.dumps(server.turns_asked[-1].json["input"])
 
 
-def test_retries_that_the_server_has_answered_count_as_requests(spindle: Any, server: FakeServer) -> None:
+def test_retries_that_the_server_has_answered_count_as_requests(spindle: Spindle, server: FakeServer) -> None:
     server.otherwise(refuses(500))
     run = spindle("exec", "--yolo", "--max-requests", "2", "do it")
     assert run.code == 1 and len(server.turns_asked) == 2
@@ -316,6 +316,6 @@ def test_retries_that_the_server_has_answered_count_as_requests(spindle: Any, se
         ("--max-cost", "-1", "--max-cost takes a number of 0 or more, not '-1'"),
     ],
 )
-def test_a_budget_on_the_command_line_is_a_number(spindle: Any, flag: str, value: str, sentence: str) -> None:
+def test_a_budget_on_the_command_line_is_a_number(spindle: Spindle, flag: str, value: str, sentence: str) -> None:
     run = spindle("exec", f"{flag}={value}", "do it")
     assert run.code == 2 and sentence in run.err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spindle.assembly.draft import Draft
+from spindle.assembly.record import Draft
 from spindle.core.budget import BudgetLedger
 from spindle.core.feature import Feature
 from spindle.features.budget import BudgetPlan, Budgets
