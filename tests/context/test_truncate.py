@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.context.truncate import guard_limit, truncate_output, truncate_output_parts, truncate_text
+from spindle.context.truncate import recorded_limit, truncate_output, truncate_output_parts, truncate_text
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_outputs_of_both_kinds_are_cut():
     ]
 
 
-def test_the_second_guard_allows_a_fifth_more():
-    assert [guard_limit(limit) for limit in (10_000, 1, 0)] == [12_000, 2, 0]
+def test_the_record_takes_a_fifth_more_than_the_model_is_shown():
+    assert [recorded_limit(limit) for limit in (10_000, 1, 0)] == [12_000, 2, 0]

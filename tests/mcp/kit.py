@@ -21,7 +21,7 @@ def servers(**tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def tool_names(request: Any) -> list[str]:
-    return [tool.get("name", tool["type"]) for tool in json.loads(request.tools)]
+    return [tool.get("name", tool["type"]) for tool in request.to_dict()["tools"]]
 
 
 def of_servers(request: Any) -> list[str]:

@@ -13,37 +13,38 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, Turn, call, message, turn
+from installed import Spindle
 from mcp.kit import of_servers, servers, stub
-from mcp.test_servers import outputs, warnings
+from mcp.test_servers import warnings
+from sessions import Start, outputs, tags
 from spindle.mcp.naming import clean_parameters, full_name
 from spindle.model.scripted import calls, says
-from turn.conftest import Opener, tags
 
 
 @pytest.mark.parametrize("start_with", ["flood", "garbage"])
-async def test_noise_before_the_handshake_is_no_trouble(start: Opener, tmp_path: Path, start_with: str) -> None:
+async def test_noise_before_the_handshake_is_no_trouble(start: Start, tmp_path: Path, start_with: str) -> None:
     entry = stub({"tools": ["a"], "start": start_with})
     driver = await start(calls("mcp__tiny__a", {}, "c1"), says("done"), config=servers(tiny=entry))
     await driver.turn("hello")
-    assert outputs(driver)["c1"].endswith("a:{}") and warnings(driver) == []
+    assert outputs(driver.inputs[-1])["c1"].endswith("a:{}") and warnings(driver) == []
     log = tmp_path / "codex-home/log/mcp-tiny.log"
     assert 0 < log.stat().st_size < 600_000 and log.stat().st_mode & 0o077 == 0
 
 
-async def test_a_line_without_end_ends_the_server_and_not_us(start: Opener) -> None:
+async def test_a_line_without_end_ends_the_server_and_not_us(start: Start) -> None:
     driver = await start(says("done"), config=servers(tiny=stub({"start": "big_line"})))
     assert tags(await driver.turn("hello"))[-1] == "task_complete"
     assert warnings(driver) == ["MCP server tiny is missing: the server sent a line longer than 16 MiB"]
 
 
-async def test_an_answer_under_a_wrong_id_answers_nothing(start: Opener) -> None:
+async def test_an_answer_under_a_wrong_id_answers_nothing(start: Start) -> None:
     entry = stub({"tools": ["a"], "wrong_id": True}, tool_timeout_sec=0.3)
     driver = await start(calls("mcp__tiny__a", {}, "c1"), says("done"), config=servers(tiny=entry))
     await driver.turn("hello")
-    assert outputs(driver)["c1"] == 'err: "no answer to tools/call within 0.3 seconds"'
+    assert outputs(driver.inputs[-1])["c1"] == 'err: "no answer to tools/call within 0.3 seconds"'
 
 
-async def test_odd_names_become_plain_ones_and_of_two_equal_ones_one_stays(start: Opener) -> None:
+async def test_odd_names_become_plain_ones_and_of_two_equal_ones_one_stays(start: Start) -> None:
     names = ["read file", "read/file", "x" * 100, "ünï", ""]
     entry = stub({"tools": names})
     driver = await start(calls("mcp__tiny__read_file", {}, "c1"), says("done"), config=servers(tiny=entry))
@@ -51,7 +52,7 @@ async def test_odd_names_become_plain_ones_and_of_two_equal_ones_one_stays(start
     offered = of_servers(driver.model.requests[0])
     assert offered == sorted(["mcp__tiny__read_file", "mcp__tiny___n_", full_name("tiny", "x" * 100)])
     assert all(len(name) <= 64 for name in offered)
-    assert outputs(driver)["c1"].endswith("read file:{}")  # under the server's own name
+    assert outputs(driver.inputs[-1])["c1"].endswith("read file:{}")  # under the server's own name
     [skipped] = [text for text in warnings(driver) if "left out: its name becomes" in text]
     assert "'read/file'" in skipped and "'read file'" in skipped
 
@@ -61,13 +62,13 @@ def test_a_long_name_is_cut_and_stays_unlike_its_neighbours() -> None:
     assert one != two and len(one) == len(two) == 64 and one[:24] == two[:24] == "mcp__tiny__xxxxxxxxxxxxx"
 
 
-async def test_nothing_in_a_description_is_hidden_from_people(start: Opener) -> None:
+async def test_nothing_in_a_description_is_hidden_from_people(start: Start) -> None:
     hidden = "Adds.\u202e\U000e0041\u200b\x1b[2J"
     schema = {"type": "object", "properties": {"n": {"type": "string", "description": hidden}}}
     tool = {"name": "add", "description": hidden, "inputSchema": schema}
     driver = await start(says("done"), config=servers(tiny=stub({"tools": [tool]})))
     await driver.turn("hello")
-    [spec] = [t for t in json.loads(driver.model.requests[0].tools) if t.get("name") == "mcp__tiny__add"]
+    [spec] = [t for t in driver.model.requests[0].tools if t.get("name") == "mcp__tiny__add"]
     for text in (spec["description"], spec["parameters"]["properties"]["n"]["description"]):
         assert not set("\u202e\U000e0041\u200b\x1b") & set(text) and "\\u{202E}" in text
 
@@ -134,7 +135,7 @@ def test_a_bottomless_schema_has_an_end() -> None:
     assert json.dumps(clean_parameters(deep)).count('"x"') < 40
 
 
-async def test_a_huge_schema_and_too_many_tools_are_left_out(start: Opener) -> None:
+async def test_a_huge_schema_and_too_many_tools_are_left_out(start: Start) -> None:
     huge = {"name": "huge", "inputSchema": {"type": "object", "description": "x" * 70_000}}
     many = [f"t{n}" for n in range(600)]
     config = servers(one=stub({"tools": [huge, "a"]}), two=stub({"tools": many}))
@@ -146,18 +147,18 @@ async def test_a_huge_schema_and_too_many_tools_are_left_out(start: Opener) -> N
     assert any("more than 512 tools" in text for text in warnings(driver))
 
 
-async def test_a_tool_cannot_take_the_place_of_one_of_ours(start: Opener) -> None:
+async def test_a_tool_cannot_take_the_place_of_one_of_ours(start: Start) -> None:
     entry = stub({"tools": ["exec_command", "apply_patch"]})
     driver = await start(calls("exec_command", {"cmd": "echo ours"}, "c1"), says("done"), config=servers(tiny=entry))
     await driver.turn("hello")
-    assert "ours" in outputs(driver)["c1"] and "exec_command:" not in outputs(driver)["c1"]
+    assert "ours" in outputs(driver.inputs[-1])["c1"] and "exec_command:" not in outputs(driver.inputs[-1])["c1"]
 
 
-async def test_a_long_answer_is_cut_for_the_model_and_for_people(start: Opener) -> None:
+async def test_a_long_answer_is_cut_for_the_model_and_for_people(start: Start) -> None:
     entry = stub({"tools": ["a"], "long": 3_000_000})
     driver = await start(calls("mcp__tiny__a", {}, "c1"), says("done"), config=servers(tiny=entry))
     msgs = await driver.turn("hello")
-    assert len(outputs(driver)["c1"]) < 60_000
+    assert len(outputs(driver.inputs[-1])["c1"]) < 60_000
     [end] = [msg for msg in msgs if tags([msg]) == ["mcp_tool_call_end"]]
     assert len(json.dumps(end.result)) < 1_200_000  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -171,50 +172,34 @@ def configure(home: Path, name: str, entry: dict[str, Any]) -> None:
         file.write("\n" + "\n".join(lines) + "\n")
 
 
-def run(spindle_cmd: list[str], environment: dict[str, str], workspace: Path, *words: str) -> Any:
-    return subprocess.run(
-        [*spindle_cmd, "exec", *words],
-        cwd=workspace,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-
-
-def test_nothing_a_server_prints_reaches_the_terminal(
-    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, home: Path, workspace: Path
-) -> None:
+def test_nothing_a_server_prints_reaches_the_terminal(spindle: Spindle, server: FakeServer, home: Path) -> None:
     configure(home, "loud", stub({"tools": ["a"], "start": "flood"}))
     configure(home, "broken", stub({"start": "exit"}))
     server.script(turn(message("fine")))
-    done = run(spindle_cmd, environment, workspace, "hi")
-    assert (done.returncode, done.stdout) == (0, "fine\n")
-    assert "noise" not in done.stderr
-    [line] = [line for line in done.stderr.splitlines() if "broken" in line]
+    done = spindle("exec", "hi")
+    assert (done.code, done.out) == (0, "fine\n")
+    assert "noise" not in done.err
+    [line] = [line for line in done.err.splitlines() if "broken" in line]
     assert line == "warning: MCP server broken is missing: the server ended with exit code 3: cannot find my licence"
 
 
 def test_a_required_server_that_is_missing_ends_the_run_with_exit_code_1(
-    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, home: Path, workspace: Path
+    spindle: Spindle, server: FakeServer, home: Path
 ) -> None:
     configure(home, "must", stub({"start": "exit"}, required=True))
-    done = run(spindle_cmd, environment, workspace, "hi")
-    assert done.returncode == 1 and server.requests == []
-    assert "ERROR: the MCP server must is required and did not start" in done.stderr
+    done = spindle("exec", "hi")
+    assert done.code == 1 and server.requests == []
+    assert "ERROR: the MCP server must is required and did not start" in done.err
 
 
-def test_the_json_lines_show_a_call_from_its_start_to_its_end(
-    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, home: Path, workspace: Path
-) -> None:
+def test_the_json_lines_show_a_call_from_its_start_to_its_end(spindle: Spindle, server: FakeServer, home: Path) -> None:
     failed = {"content": [{"type": "text", "text": "no"}], "structuredContent": {"n": 1}, "isError": True}
     configure(home, "tiny", stub({"tools": ["a", "b", "c"], "answers": {"b": failed}, "die_on": "c"}))
     server.script(
         *(turn(call(f"mcp__tiny__{tool}", {"text": tool}, f"c{tool}")) for tool in "abc"), turn(message("done"))
     )
-    done = run(spindle_cmd, environment, workspace, "--json", "hi")
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    done = spindle("exec", "--json", "hi")
+    lines = [json.loads(line) for line in done.out.splitlines()]
     shown = [(line["type"], line["item"]) for line in lines if line.get("item", {}).get("type") == "mcp_tool_call"]
 
     def item(number: int, tool: str, **more: Any) -> dict[str, Any]:
@@ -236,14 +221,12 @@ def test_the_json_lines_show_a_call_from_its_start_to_its_end(
     ]
 
 
-def test_people_read_what_is_called_and_what_came_of_it(
-    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, home: Path, workspace: Path
-) -> None:
+def test_people_read_what_is_called_and_what_came_of_it(spindle: Spindle, server: FakeServer, home: Path) -> None:
     configure(
         home, "tiny", stub({"tools": ["a"], "answers": {"a": {"content": [{"type": "text", "text": "o\x1b[2Jk"}]}}})
     )
     server.script(turn(call("mcp__tiny__a", {}, "c1")), turn(message("done")))
-    lines = run(spindle_cmd, environment, workspace, "hi").stderr.splitlines()
+    lines = spindle("exec", "hi").err.splitlines()
     at = lines.index("mcp: tiny/a started")
     assert "mcp: tiny/a succeeded in " in lines[at + 1] and lines[at + 2] == "  ok"
 

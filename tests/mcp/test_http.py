@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from installed import wait_for
 from mcp.http_stub import HttpStub
 from mcp.kit import of_servers, servers
-from mcp.test_servers import outputs, warnings
+from mcp.test_servers import warnings
+from sessions import Driver, Start, outputs
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import Warning
 from spindle.protocol.ops import Interrupt
-from threats.cli import wait_for
-from turn.conftest import Driver, Opener
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def remote() -> Iterator[HttpStub]:
         yield running
 
 
-async def opened(start: Opener, remote: HttpStub, *steps: Any, **entry: Any) -> Driver:
+async def opened(start: Start, remote: HttpStub, *steps: Any, **entry: Any) -> Driver:
     return await start(*steps, config=servers(web={"url": remote.url, **entry}))
 
 
@@ -33,12 +33,12 @@ CALL = calls("mcp__web__a", {"text": "hello"}, "c1")
 
 
 @pytest.mark.parametrize("by_events", [False, True])
-async def test_a_call_goes_there_and_back(start: Opener, remote: HttpStub, by_events: bool) -> None:
+async def test_a_call_goes_there_and_back(start: Start, remote: HttpStub, by_events: bool) -> None:
     remote.answers_by_events = by_events
     driver = await opened(start, remote, CALL, says("done"))
     await driver.turn("hi")
     assert of_servers(driver.model.requests[0]) == ["mcp__web__a"]
-    assert outputs(driver)["c1"].endswith("said hello")
+    assert outputs(driver.inputs[-1])["c1"].endswith("said hello")
     assert remote.methods() == ["initialize", "notifications/initialized", "tools/list", "tools/call"]
     _, first, _ = remote.requests[0]
     assert first["accept"] == "application/json, text/event-stream"
@@ -47,7 +47,7 @@ async def test_a_call_goes_there_and_back(start: Opener, remote: HttpStub, by_ev
     assert (last["mcp-session-id"], last["mcp-protocol-version"]) == ("session-1", "2025-06-18")
 
 
-async def test_the_session_is_given_back_at_the_end(start: Opener, remote: HttpStub) -> None:
+async def test_the_session_is_given_back_at_the_end(start: Start, remote: HttpStub) -> None:
     driver = await opened(start, remote, says("done"))
     await driver.turn("hi")
     await driver.close()
@@ -56,7 +56,7 @@ async def test_the_session_is_given_back_at_the_end(start: Opener, remote: HttpS
 
 
 async def test_headers_and_token_come_from_the_entry_and_the_environment(
-    start: Opener, remote: HttpStub, monkeypatch: pytest.MonkeyPatch
+    start: Start, remote: HttpStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEB_TOKEN", "t0ken-of-the-server")
     monkeypatch.setenv("TRACE", "abc")
@@ -71,7 +71,7 @@ async def test_headers_and_token_come_from_the_entry_and_the_environment(
         env_http_headers={"X-Trace": "TRACE", "X-Unset": "NOT_SET_ANYWHERE"},
     )
     await driver.turn("hi")
-    assert outputs(driver)["c1"].endswith("said hello")
+    assert outputs(driver.inputs[-1])["c1"].endswith("said hello")
     _, headers, _ = remote.requests[0]
     assert (headers["x-team"], headers["x-trace"], "x-unset" in headers) == ("blue", "abc", False)
 
@@ -85,7 +85,7 @@ async def test_headers_and_token_come_from_the_entry_and_the_environment(
     ],
 )
 async def test_who_is_not_let_in_is_told_what_to_do(
-    start: Opener, remote: HttpStub, monkeypatch: pytest.MonkeyPatch, variable: str | None, value: str, said: str
+    start: Start, remote: HttpStub, monkeypatch: pytest.MonkeyPatch, variable: str | None, value: str, said: str
 ) -> None:
     monkeypatch.setenv("WEB_TOKEN", value)
     remote.token = "right"
@@ -117,7 +117,7 @@ async def test_who_is_not_let_in_is_told_what_to_do(
     ],
 )
 async def test_whatever_a_broken_server_answers_becomes_a_sentence(
-    start: Opener, remote: HttpStub, answer: tuple[int, dict[str, str], bytes], said: str
+    start: Start, remote: HttpStub, answer: tuple[int, dict[str, str], bytes], said: str
 ) -> None:
     remote.override = lambda message: answer
     driver = await opened(start, remote, says("done"))
@@ -125,24 +125,24 @@ async def test_whatever_a_broken_server_answers_becomes_a_sentence(
     assert warnings(driver) == [f"MCP server web is missing: {said}"]
 
 
-async def test_nobody_at_the_address_is_a_sentence_too(start: Opener) -> None:
+async def test_nobody_at_the_address_is_a_sentence_too(start: Start) -> None:
     driver = await start(says("done"), config=servers(web={"url": "http://127.0.0.1:9/mcp"}))
     await driver.turn("hi")
     [said] = warnings(driver)
     assert said.startswith("MCP server web is missing: cannot connect to 127.0.0.1:9")
 
 
-async def test_an_ended_session_is_begun_anew_with_the_next_call(start: Opener, remote: HttpStub) -> None:
+async def test_an_ended_session_is_begun_anew_with_the_next_call(start: Start, remote: HttpStub) -> None:
     driver = await opened(start, remote, says("one"))
     await driver.turn("hi")
     remote.expired.add("session-1")
     await driver.turn("again", CALL, calls("mcp__web__a", {"text": "again"}, "c2"), says("two"))
-    assert outputs(driver)["c1"] == 'err: "the server has ended the session"'
-    assert outputs(driver)["c2"].endswith("said again")
-    assert len({request.tools for request in driver.model.requests}) == 1
+    assert outputs(driver.inputs[-1])["c1"] == 'err: "the server has ended the session"'
+    assert outputs(driver.inputs[-1])["c2"].endswith("said again")
+    assert len({request.raw.tools for request in driver.model.requests}) == 1
 
 
-async def test_what_the_server_says_by_itself_is_heard(start: Opener, remote: HttpStub) -> None:
+async def test_what_the_server_says_by_itself_is_heard(start: Start, remote: HttpStub) -> None:
     remote.has_stream = True
     remote.said = [{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}]
     driver = await opened(start, remote)
@@ -150,7 +150,7 @@ async def test_what_the_server_says_by_itself_is_heard(start: Opener, remote: Ht
     assert isinstance(told, Warning) and told.message.startswith("MCP server web has other tools by now")
 
 
-async def test_a_stream_that_ends_is_opened_again(start: Opener, remote: HttpStub) -> None:
+async def test_a_stream_that_ends_is_opened_again(start: Start, remote: HttpStub) -> None:
     remote.has_stream = True
     remote.stop.set()  # so it ends at once
     driver = await opened(start, remote, says("done"))
@@ -160,7 +160,7 @@ async def test_a_stream_that_ends_is_opened_again(start: Opener, remote: HttpStu
             await asyncio.sleep(0.02)
 
 
-async def test_an_interrupted_call_is_told_to_the_server(start: Opener, remote: HttpStub) -> None:
+async def test_an_interrupted_call_is_told_to_the_server(start: Start, remote: HttpStub) -> None:
     has_come = threading.Event()
 
     def hold(message: Any) -> None:

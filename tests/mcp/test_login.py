@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from installed import wait_for
 from mcp.auth_stub import AuthStub
 from mcp.http_stub import HttpStub
 from mcp.kit import servers
-from mcp.test_servers import outputs, warnings
+from mcp.test_servers import warnings
+from sessions import Driver, Start, outputs
 from spindle.model.scripted import calls, says
-from threats.cli import wait_for
-from turn.conftest import Driver, Opener
 
 Run = Callable[..., subprocess.Popen[str]]
 TOKENS = "mcp-tokens.json"
@@ -117,7 +117,7 @@ def sign_in(mcp: Run, remote: HttpStub, auth: AuthStub) -> None:
     remote.token = auth.access_token
 
 
-async def used(start: Opener, remote: HttpStub, *, text: str = "hello") -> Driver:
+async def used(start: Start, remote: HttpStub, *, text: str = "hello") -> Driver:
     step = calls("mcp__web__a", {"text": text}, "c1")
     driver = await start(step, says("done"), config=servers(web={"url": remote.url}))
     await driver.turn("hi")
@@ -128,7 +128,7 @@ async def used(start: Opener, remote: HttpStub, *, text: str = "hello") -> Drive
 
 
 async def test_who_has_signed_in_is_let_in(
-    mcp: Run, remote: HttpStub, auth: AuthStub, start: Opener, codex_home: Path, opened: Path
+    mcp: Run, remote: HttpStub, auth: AuthStub, start: Start, codex_home: Path, opened: Path
 ) -> None:
     process = mcp("login", "web", "--scopes", "read,write")
     address = shown_address(process)
@@ -141,7 +141,7 @@ async def test_who_has_signed_in_is_let_in(
     assert (codex_home / TOKENS).stat().st_mode & 0o777 == 0o600
     remote.token = auth.access_token
     driver = await used(start, remote)
-    assert outputs(driver)["c1"].endswith("said hello") and warnings(driver) == []
+    assert outputs(driver.inputs[-1])["c1"].endswith("said hello") and warnings(driver) == []
     assert json.loads(end(mcp("list", "--json"))[1])[1]["auth_status"] == "o_auth"
 
 
@@ -243,7 +243,7 @@ def test_a_sign_in_can_be_forgotten(mcp: Run, remote: HttpStub, auth: AuthStub, 
 
 
 async def test_a_token_that_is_refused_is_renewed_and_kept_and_every_one_stays_secret(
-    mcp: Run, remote: HttpStub, auth: AuthStub, start: Opener, codex_home: Path
+    mcp: Run, remote: HttpStub, auth: AuthStub, start: Start, codex_home: Path
 ) -> None:
     sign_in(mcp, remote, auth)
 
@@ -260,14 +260,14 @@ async def test_a_token_that_is_refused_is_renewed_and_kept_and_every_one_stays_s
     driver = await start(until(7), until(8), says("done"), config=servers(web={"url": remote.url}))
     await driver.turn("hi")
     assert [form["grant_type"] for form in auth.forms] == ["authorization_code", "refresh_token", "refresh_token"]
-    for told in outputs(driver).values():
+    for told in outputs(driver.inputs[-1]).values():
         assert "said" in told and "access-token-number" not in told and "refresh-token-number" not in told
     [kept] = json.loads((codex_home / TOKENS).read_text())
     assert (kept["access_token"], kept["refresh_token"]) == ("access-token-number-8", "refresh-token-number-8")
 
 
 async def test_a_token_that_has_run_out_is_renewed_before_it_is_used(
-    mcp: Run, remote: HttpStub, auth: AuthStub, start: Opener, codex_home: Path
+    mcp: Run, remote: HttpStub, auth: AuthStub, start: Start, codex_home: Path
 ) -> None:
     sign_in(mcp, remote, auth)
     [kept] = json.loads((codex_home / TOKENS).read_text())
@@ -275,12 +275,12 @@ async def test_a_token_that_has_run_out_is_renewed_before_it_is_used(
     remote.token = "access-token-number-2"
     remote.requests.clear()
     driver = await used(start, remote)
-    assert outputs(driver)["c1"].endswith("said hello")
+    assert outputs(driver.inputs[-1])["c1"].endswith("said hello")
     assert {headers.get("authorization") for _, headers, _ in remote.requests} == {"Bearer access-token-number-2"}
 
 
 async def test_who_cannot_renew_is_asked_to_sign_in_again(
-    mcp: Run, remote: HttpStub, auth: AuthStub, start: Opener
+    mcp: Run, remote: HttpStub, auth: AuthStub, start: Start
 ) -> None:
     sign_in(mcp, remote, auth)
     auth.refuses_renewal = True
@@ -293,7 +293,7 @@ async def test_who_cannot_renew_is_asked_to_sign_in_again(
 
 
 async def test_a_token_is_for_the_address_it_was_given_for(
-    mcp: Run, remote: HttpStub, auth: AuthStub, start: Opener
+    mcp: Run, remote: HttpStub, auth: AuthStub, start: Start
 ) -> None:
     sign_in(mcp, remote, auth)
     with HttpStub() as other:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from mcp.kit import received, servers, stub
-from mcp.test_servers import outputs, warnings
+from mcp.test_servers import warnings
+from sessions import Driver, Start, outputs, tags
 from spindle.model.scripted import calls, says
 from spindle.protocol.answers import ListGrantsResponse
 from spindle.protocol.events import GrantAdded, GrantRevoked
 from spindle.protocol.ops import ExecApproval, Interrupt, ListGrants, ResolveElicitation, RevokeGrant
 from spindle.protocol.tool_servers import ElicitationRequest
-from turn.conftest import Driver, Opener, tags
 
 REFUSED = "mcp__tiny__a rejected: approval is needed for this tool, but the approval policy is never"
 
@@ -39,7 +39,7 @@ def answer(driver: Driver, request: ElicitationRequest, decision: Any, **more: A
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("mode", [None, "auto", "prompt", "approve"])
 async def test_who_is_asked_follows_from_policy_sandbox_hint_and_entry(
-    start: Opener, approval: str, sandbox: str, read_only: bool, mode: str | None
+    start: Start, approval: str, sandbox: str, read_only: bool, mode: str | None
 ) -> None:
     entry = stub(
         {"tools": ["a"], "read_only": read_only}, **({} if mode is None else {"default_tools_approval_mode": mode})
@@ -52,14 +52,18 @@ async def test_who_is_asked_follows_from_policy_sandbox_hint_and_entry(
         msgs = await driver.end_of(sub_id)
         assert ("elicitation_request" in tags(msgs)) is False
         assert ("mcp_tool_call_begin" in tags(msgs)) is is_free
-        assert outputs(driver)["c1"] == REFUSED if not is_free else 'a:{"text": "x"}' in outputs(driver)["c1"]
+        assert (
+            outputs(driver.inputs[-1])["c1"] == REFUSED
+            if not is_free
+            else 'a:{"text": "x"}' in outputs(driver.inputs[-1])["c1"]
+        )
         return
     answer(driver, await asked(driver), "accept")
     await driver.end_of(sub_id)
-    assert 'a:{"text": "x"}' in outputs(driver)["c1"]
+    assert 'a:{"text": "x"}' in outputs(driver.inputs[-1])["c1"]
 
 
-async def opened(start: Opener, *tools: str, **more: Any) -> Driver:
+async def opened(start: Start, *tools: str, **more: Any) -> Driver:
     entry = stub({"tools": ["a", "b"], "read_only": False, **more})
     driver = await start(approval="on-request", sandbox="read-only", config=servers(tiny=entry))
     driver.model.script(
@@ -68,7 +72,7 @@ async def opened(start: Opener, *tools: str, **more: Any) -> Driver:
     return driver
 
 
-async def test_the_question_says_what_would_be_done_and_what_an_answer_grants(start: Opener) -> None:
+async def test_the_question_says_what_would_be_done_and_what_an_answer_grants(start: Start) -> None:
     driver = await opened(start, "a")
     sub_id = driver.begin("hello")
     request = await asked(driver)
@@ -94,19 +98,19 @@ async def test_the_question_says_what_would_be_done_and_what_an_answer_grants(st
 
 
 @pytest.mark.parametrize("decision", ["decline", "cancel", "denied", "nonsense", None, {"x": 1}])
-async def test_whatever_is_no_yes_is_a_no(start: Opener, tmp_path: Path, decision: Any) -> None:
+async def test_whatever_is_no_yes_is_a_no(start: Start, tmp_path: Path, decision: Any) -> None:
     log = tmp_path / "log"
     driver = await opened(start, "a", log=str(log))
     sub_id = driver.begin("hello")
     answer(driver, await asked(driver), decision)
     msgs = await driver.end_of(sub_id)
-    assert outputs(driver)["c0"] == "tool call rejected by user"
+    assert outputs(driver.inputs[-1])["c0"] == "tool call rejected by user"
     assert "mcp_tool_call_begin" not in tags(msgs)
     assert "tools/call" not in [message.get("method") for message in received(log)]
 
 
 @pytest.mark.parametrize("word", ["accept_for_session", "approved_for_session"])
-async def test_a_yes_for_the_session_is_for_this_tool_and_can_be_taken_back(start: Opener, word: str) -> None:
+async def test_a_yes_for_the_session_is_for_this_tool_and_can_be_taken_back(start: Start, word: str) -> None:
     driver = await opened(start, "a", "a", "b")
     sub_id = driver.begin("hello")
     answer(driver, await asked(driver), word)
@@ -114,7 +118,7 @@ async def test_a_yes_for_the_session_is_for_this_tool_and_can_be_taken_back(star
     assert second.invocation is not None and second.invocation["tool"] == "b"
     answer(driver, second, "decline")
     await driver.end_of(sub_id)
-    told = outputs(driver)
+    told = outputs(driver.inputs[-1])
     assert "a:" in told["c0"] and "a:" in told["c1"] and told["c2"] == "tool call rejected by user"
     [added] = [event.msg for event in driver.events if isinstance(event.msg, GrantAdded)]
     assert added.grant["scope"] == {"type": "tool", "server": "tiny", "tool": "a"}
@@ -127,22 +131,22 @@ async def test_a_yes_for_the_session_is_for_this_tool_and_can_be_taken_back(star
     await driver.end_of(sub_id)
 
 
-async def test_a_front_end_that_knows_only_commands_can_answer_too(start: Opener) -> None:
+async def test_a_front_end_that_knows_only_commands_can_answer_too(start: Start) -> None:
     driver = await opened(start, "a")
     sub_id = driver.begin("hello")
     driver.submit(ExecApproval(id=(await asked(driver)).call_id, decision="approved"))
     await driver.end_of(sub_id)
-    assert "a:" in outputs(driver)["c0"]
+    assert "a:" in outputs(driver.inputs[-1])["c0"]
 
 
-async def test_abort_stops_the_turn(start: Opener) -> None:
+async def test_abort_stops_the_turn(start: Start) -> None:
     driver = await opened(start, "a")
     sub_id = driver.begin("hello")
     answer(driver, await asked(driver), "abort")
     assert tags(await driver.end_of(sub_id))[-1] == "turn_aborted"
 
 
-async def test_nothing_in_the_arguments_is_hidden_from_the_person(start: Opener) -> None:
+async def test_nothing_in_the_arguments_is_hidden_from_the_person(start: Start) -> None:
     driver = await start(
         calls("mcp__tiny__a", json.dumps({"text": "rm\u202e\u200b -rf" + "x" * 5000}), "c1"),
         says("ok"),
@@ -157,7 +161,7 @@ async def test_nothing_in_the_arguments_is_hidden_from_the_person(start: Opener)
     await driver.end_of(sub_id)
 
 
-async def test_an_answer_that_fits_no_question_is_told(start: Opener) -> None:
+async def test_an_answer_that_fits_no_question_is_told(start: Start) -> None:
     driver = await opened(start, "a")
     driver.submit(ResolveElicitation(server_name="tiny", request_id=7, decision="accept"))
     await driver.session.settle()
@@ -178,7 +182,7 @@ async def test_an_answer_that_fits_no_question_is_told(start: Opener) -> None:
     ],
 )
 async def test_a_servers_question_reaches_a_person_and_the_answer_the_server(
-    start: Opener, decision: str, content: Any, told: Any
+    start: Start, decision: str, content: Any, told: Any
 ) -> None:
     driver = await start(
         calls("mcp__tiny__a", {}, "c1"),
@@ -194,18 +198,18 @@ async def test_a_servers_question_reaches_a_person_and_the_answer_the_server(
     await asyncio.sleep(0.5)
     answer(driver, request, decision, content=content)
     await driver.end_of(sub_id)
-    assert json.loads(outputs(driver)["c1"].partition("Output:\n")[2]) == told
+    assert json.loads(outputs(driver.inputs[-1])["c1"].partition("Output:\n")[2]) == told
 
 
-async def test_where_nobody_is_asked_a_servers_question_is_declined(start: Opener) -> None:
+async def test_where_nobody_is_asked_a_servers_question_is_declined(start: Start) -> None:
     entry = stub({"tools": ["a"], "elicit_on": "a"})
     driver = await start(calls("mcp__tiny__a", {}, "c1"), says("ok"), config=servers(tiny=entry))
     msgs = await driver.turn("hello")
     assert "elicitation_request" not in tags(msgs)
-    assert outputs(driver)["c1"].endswith('{"action": "decline"}')
+    assert outputs(driver.inputs[-1])["c1"].endswith('{"action": "decline"}')
 
 
-async def test_an_interrupt_closes_a_servers_question(start: Opener, tmp_path: Path) -> None:
+async def test_an_interrupt_closes_a_servers_question(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
     entry = stub({"tools": ["a", "b"], "elicit_on": "a", "log": str(log)})
     driver = await start(calls("mcp__tiny__a", {}, "c1"), approval="on-request", config=servers(tiny=entry))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from mcp.kit import of_servers, servers, stub
-from mcp.test_servers import outputs, warnings
+from mcp.test_servers import warnings
+from sessions import Start, outputs
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import AgentMessage, Warning
 from spindle.protocol.ops import RefreshMcpServers
 from spindle.protocol.request import TokenUsage
-from turn.conftest import Opener
 
 
-async def test_a_changed_list_is_told_and_recorded_and_taken_over_only_by_a_refresh(start: Opener) -> None:
+async def test_a_changed_list_is_told_and_recorded_and_taken_over_only_by_a_refresh(start: Start) -> None:
     driver = await start(
         calls("mcp__tiny__a", {"text": ""}, "c1"),
         calls("mcp__tiny__a", {"text": ""}, "c2"),
@@ -24,7 +23,7 @@ async def test_a_changed_list_is_told_and_recorded_and_taken_over_only_by_a_refr
     await driver.turn("hello")
     [told] = warnings(driver)
     assert told.startswith("MCP server tiny has other tools by now; this conversation keeps those it began with")
-    assert len({request.tools for request in driver.model.requests}) == 1
+    assert len({request.raw.tools for request in driver.model.requests}) == 1
     recorded = [record.payload for record in driver.session.thread.history.records if record.kind == "spindle_mcp"]
     assert recorded == [{"server": "tiny", "event": "list_changed"}]
 
@@ -35,7 +34,7 @@ async def test_a_changed_list_is_told_and_recorded_and_taken_over_only_by_a_refr
     assert entry.causes == ("tools_changed",) and not entry.is_alarm
 
 
-async def test_a_refresh_during_a_turn_waits_for_the_next_one(start: Opener) -> None:
+async def test_a_refresh_during_a_turn_waits_for_the_next_one(start: Start) -> None:
     driver = await start(config=servers(tiny=stub({"tools": ["a"]})))
 
     def refresh(_: Any) -> Any:
@@ -49,10 +48,10 @@ async def test_a_refresh_during_a_turn_waits_for_the_next_one(start: Opener) -> 
         ["mcp__tiny__a"],
         ["mcp__tiny__b"],
     ]
-    assert outputs(driver)["c1"].endswith('a:{"text": ""}')
+    assert outputs(driver.inputs[-1])["c1"].endswith('a:{"text": ""}')
 
 
-async def test_servers_can_be_added_to_a_session_that_had_none(start: Opener) -> None:
+async def test_servers_can_be_added_to_a_session_that_had_none(start: Start) -> None:
     driver = await start(says("one"))
     await driver.turn("hello")
     driver.submit(RefreshMcpServers(config={"tiny": stub({"tools": ["b"]})}))
@@ -62,7 +61,7 @@ async def test_servers_can_be_added_to_a_session_that_had_none(start: Opener) ->
     assert entry.causes == ("tools_changed",) and not entry.is_alarm
 
 
-async def test_what_another_list_costs_is_said_before_anybody_takes_it_and_before_it_is_paid(start: Opener) -> None:
+async def test_what_another_list_costs_is_said_before_anybody_takes_it_and_before_it_is_paid(start: Start) -> None:
     driver = await start(config=servers(tiny=stub({"tools": ["a"], "change_on": "a"})))
     usage = TokenUsage(input_tokens=90_000, total_tokens=90_005)
     await driver.turn("hello", says("one", usage=usage))
@@ -86,7 +85,7 @@ async def test_what_another_list_costs_is_said_before_anybody_takes_it_and_befor
 
 
 async def test_a_server_that_comes_back_with_other_descriptions_is_told_of_and_nothing_changes(
-    start: Opener, tmp_path: Any
+    start: Start, tmp_path: Any
 ) -> None:
     """The person agreed to the tools as they were described first."""
     once = tmp_path / "once"
@@ -95,9 +94,9 @@ async def test_a_server_that_comes_back_with_other_descriptions_is_told_of_and_n
         calls("mcp__tiny__a", {}, "c1"), calls("mcp__tiny__b", {}, "c2"), says("done"), config=servers(tiny=entry)
     )
     await driver.turn("hello")
-    assert outputs(driver)["c2"].endswith("b:{}")
+    assert outputs(driver.inputs[-1])["c2"].endswith("b:{}")
     [told] = warnings(driver)
     assert told.startswith("MCP server tiny has other tools by now")
-    assert len({request.tools for request in driver.model.requests}) == 1
-    [tool] = [t for t in json.loads(driver.model.requests[-1].tools) if t.get("name") == "mcp__tiny__b"]
+    assert len({request.raw.tools for request in driver.model.requests}) == 1
+    [tool] = [t for t in driver.model.requests[-1].tools if t.get("name") == "mcp__tiny__b"]
     assert tool["description"] == "does b"

@@ -7,21 +7,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+from installed import wait_for
 from mcp.kit import of_servers, received, servers, stub
 from mcp.test_questions import REFUSED, answer, asked
-from mcp.test_servers import outputs
+from sessions import Driver, Start, outputs
 from spindle.features.servers import Servers
 from spindle.model.scripted import calls, says, waits
 from spindle.protocol.ops import RefreshMcpServers
 from spindle.protocol.tool_servers import ElicitationRequest, McpToolCallBegin
-from threats.cli import wait_for
-from turn.conftest import Driver, Opener
 
 TASK = "the sub-task"
 
 
 def is_of_agent(request: Any) -> bool:
-    return TASK in (texts := b"".join(request.input).decode()) and "spawn_agent" not in texts
+    return TASK in (texts := b"".join(request.raw.input).decode()) and "spawn_agent" not in texts
 
 
 def play(driver: Driver, *, role: str | None = None, tool: str = "mcp__tiny__a") -> list[Any]:
@@ -29,7 +28,7 @@ def play(driver: Driver, *, role: str | None = None, tool: str = "mcp__tiny__a")
     of_agent: list[Any] = []
 
     def step(request: Any) -> Any:
-        items = [json.loads(item) for item in request.input]
+        items = request.input
         done = {item["call_id"]: item["output"] for item in items if item["type"] == "function_call_output"}
         if is_of_agent(request):
             of_agent.append(request)
@@ -47,7 +46,7 @@ def play(driver: Driver, *, role: str | None = None, tool: str = "mcp__tiny__a")
 
 
 def told_agent(of_agent: list[Any]) -> str:
-    items = [json.loads(item) for item in of_agent[-1].input]
+    items = of_agent[-1].input
     return next(item["output"] for item in items if item["type"] == "function_call_output")
 
 
@@ -55,7 +54,7 @@ def called(log: Path) -> list[str]:
     return [m["params"]["arguments"]["text"] for m in received(log) if m.get("method") == "tools/call"]
 
 
-async def test_one_server_serves_all_and_each_question_is_for_who_asks(start: Opener, tmp_path: Path) -> None:
+async def test_one_server_serves_all_and_each_question_is_for_who_asks(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
     entry = stub({"tools": ["a"], "read_only": False, "log": str(log)})
     config = {**servers(tiny=entry), "features": {"collab": True}}
@@ -70,13 +69,13 @@ async def test_one_server_serves_all_and_each_question_is_for_who_asks(start: Op
     assert request.thread_id is not None and request.invocation is not None
     answer(driver, request, "accept")
     await driver.end_of(sub_id)
-    assert "found" in outputs(driver)["w1"]
+    assert "found" in outputs(driver.inputs[-1])["w1"]
     assert [m.get("method") for m in received(log)].count("initialize") == 1 and called(log) == ["parent", "sub"]
     begun = [event.msg for event in driver.events if isinstance(event.msg, McpToolCallBegin)]
     assert [msg.invocation["arguments"] for msg in begun] == [{"text": "parent"}]
 
 
-async def test_a_sub_agent_that_may_only_read_cannot_do_what_its_parent_can(start: Opener, tmp_path: Path) -> None:
+async def test_a_sub_agent_that_may_only_read_cannot_do_what_its_parent_can(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
     entry = stub({"tools": ["a"], "read_only": False, "log": str(log)})
     roles = {"reader": {"description": "looks", "sandbox_mode": "read-only"}}
@@ -84,26 +83,26 @@ async def test_a_sub_agent_that_may_only_read_cannot_do_what_its_parent_can(star
     driver = await start(approval="never", sandbox="danger-full-access", config=config)
     of_agent = play(driver, role="reader")
     await driver.turn("hello")
-    assert outputs(driver)["c1"].endswith('a:{"text": "parent"}')
+    assert outputs(driver.inputs[-1])["c1"].endswith('a:{"text": "parent"}')
     assert told_agent(of_agent) == REFUSED and called(log) == ["parent"]
     assert not [event for event in driver.events if isinstance(event.msg, ElicitationRequest)]
 
 
-async def test_the_end_of_a_sub_agent_ends_no_server(start: Opener, tmp_path: Path) -> None:
+async def test_the_end_of_a_sub_agent_ends_no_server(start: Start, tmp_path: Path) -> None:
     log = tmp_path / "log"
     config = {**servers(tiny=stub({"tools": ["a"], "log": str(log)})), "features": {"collab": True}}
     driver = await start(config=config)
     play(driver)
     await driver.turn("hello")
-    agent = json.loads(outputs(driver)["s1"])["agent_id"]
+    agent = json.loads(outputs(driver.inputs[-1])["s1"])["agent_id"]
     await driver.turn(
         "again", calls("close_agent", {"id": agent}, "e1"), calls("mcp__tiny__a", {"text": "after"}, "c3"), says("ok")
     )
-    assert outputs(driver)["c3"].endswith('a:{"text": "after"}')
+    assert outputs(driver.inputs[-1])["c3"].endswith('a:{"text": "after"}')
     assert [m.get("method") for m in received(log)].count("initialize") == 1
 
 
-async def test_a_sub_agent_gets_the_servers_that_were_added_later(start: Opener) -> None:
+async def test_a_sub_agent_gets_the_servers_that_were_added_later(start: Start) -> None:
     driver = await start(config={"features": {"collab": True}})
     await driver.turn("hello", says("hi"))
     driver.submit(RefreshMcpServers(config={"tiny": stub({"tools": ["a"]})}))
@@ -114,7 +113,7 @@ async def test_a_sub_agent_gets_the_servers_that_were_added_later(start: Opener)
 
 
 async def test_a_refresh_under_a_sub_agent_at_work_costs_it_its_calls_and_nothing_else(
-    start: Opener, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     entry = stub({"tools": ["a", "b"], "wait_on": "a", "log": str(log)})
@@ -122,7 +121,7 @@ async def test_a_refresh_under_a_sub_agent_at_work_costs_it_its_calls_and_nothin
     of_agent: list[Any] = []
 
     def step(request: Any) -> Any:
-        items = [json.loads(item) for item in request.input]
+        items = request.input
         done = {item["call_id"]: item["output"] for item in items if item["type"] == "function_call_output"}
         if is_of_agent(request):
             of_agent.append(done)
@@ -143,7 +142,7 @@ async def test_a_refresh_under_a_sub_agent_at_work_costs_it_its_calls_and_nothin
     await asyncio.to_thread(wait_for, lambda: b"tools/call" in log.read_bytes(), "the sub-agent has not begun")
     driver.submit(RefreshMcpServers(config={}))
     await driver.turn("again")
-    assert "found" in outputs(driver)["w1"]
+    assert "found" in outputs(driver.inputs[-1])["w1"]
     assert {call: output for call, output in of_agent[-1].items() if call in "ab"} == {
         "a": 'err: "the connection was closed"',
         "b": "err: \"there is no MCP server 'tiny'; there are: none\"",

@@ -43,7 +43,7 @@ async def test_every_request_is_kept_with_its_turn_state(question) -> None:
     await kinds(model, question)
     with pytest.raises(ModelError, match=r"^no$"):
         await kinds(model, question)
-    assert model.requests == [question, question]
+    assert [asked.raw for asked in model.requests] == [question, question]
     model.script(says("b"))
     _ = [event async for event in model.stream(question, TurnState("s"))]
     assert model.turn_states == [None, None, "s"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spindle.errors import ToolError
+from spindle.features.memory import ProjectNotes
 from spindle.policy.secrets import Secrets
 from spindle.tools.memory import Memory
 from spindle.tools.memory_folder import FILE_BYTES, FILES, MemoryFolder, Note, project_folder
@@ -243,6 +244,6 @@ def test_a_lock_that_is_never_released_is_not_waited_for_forever(notes: MemoryFo
 
 
 def test_the_tool_is_listed_where_there_is_a_folder_for_notes():
-    listed = [spec.get("name") for spec in build_tools(ToolChoice(memory="/h/notes")).specs]
+    listed = [spec.get("name") for spec in build_tools(ToolChoice(of_features=ProjectNotes("/h/notes").tools())).specs]
     assert listed[-2:] == ["view_image", "memory"]
     assert "memory" not in [spec.get("name") for spec in build_tools(ToolChoice()).specs]

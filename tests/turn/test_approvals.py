@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Start
 from spindle.model.scripted import calls, patches, says
 from spindle.protocol.events import (
     ApplyPatchApprovalRequest,
@@ -29,7 +30,7 @@ def run(call_id: str) -> Any:
 
 @pytest.mark.parametrize(("decision", "questions"), [("approved", 2), ("approved_for_session", 1)])
 async def test_a_command_is_asked_about_again_unless_it_was_granted_for_the_session(
-    start: Any, workspace: Path, decision: str, questions: int
+    start: Start, workspace: Path, decision: str, questions: int
 ) -> None:
     driver = await start(run("c1"), run("c2"), says("done"), **ASKS)
     driver.begin("go")
@@ -42,7 +43,7 @@ async def test_a_command_is_asked_about_again_unless_it_was_granted_for_the_sess
 
 @pytest.mark.parametrize(("decision", "questions"), [("approved", 2), ("approved_for_session", 1)])
 async def test_a_patch_is_asked_about_again_unless_its_files_were_granted_for_the_session(
-    start: Any, workspace: Path, decision: str, questions: int
+    start: Start, workspace: Path, decision: str, questions: int
 ) -> None:
     driver = await start(patches(ADD, "p1"), patches(CHANGE, "p2"), says("done"), **ASKS)
     driver.begin("go")
@@ -53,7 +54,7 @@ async def test_a_patch_is_asked_about_again_unless_its_files_were_granted_for_th
     assert (asked, (workspace / "n.txt").read_text()) == (questions, "y\n")
 
 
-async def test_a_no_is_told_to_the_model_and_the_turn_goes_on(start: Any, workspace: Path) -> None:
+async def test_a_no_is_told_to_the_model_and_the_turn_goes_on(start: Start, workspace: Path) -> None:
     driver = await start(run("c1"), says("understood"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)
@@ -64,7 +65,7 @@ async def test_a_no_is_told_to_the_model_and_the_turn_goes_on(start: Any, worksp
     assert driver.inputs[1][-1]["output"] == "exec command rejected by user"
 
 
-async def test_the_reason_of_a_no_is_told_to_the_model(start: Any, workspace: Path) -> None:
+async def test_the_reason_of_a_no_is_told_to_the_model(start: Start, workspace: Path) -> None:
     driver = await start(run("c1"), patches(ADD, "p1"), says("understood"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)
@@ -78,7 +79,7 @@ async def test_the_reason_of_a_no_is_told_to_the_model(start: Any, workspace: Pa
 
 
 @pytest.mark.parametrize("decision", [{"denied": {"reason": 7}}, {"denied": None}, {"denied": "x"}, {}])
-async def test_a_no_whose_reason_cannot_be_read_is_a_plain_no(start: Any, workspace: Path, decision: Any) -> None:
+async def test_a_no_whose_reason_cannot_be_read_is_a_plain_no(start: Start, workspace: Path, decision: Any) -> None:
     driver = await start(run("c1"), says("understood"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)
@@ -87,7 +88,7 @@ async def test_a_no_whose_reason_cannot_be_read_is_a_plain_no(start: Any, worksp
     assert driver.inputs[1][-1]["output"] == "exec command rejected by user" and not (workspace / "log").exists()
 
 
-async def test_an_abort_is_a_no_that_ends_the_turn(start: Any, workspace: Path) -> None:
+async def test_an_abort_is_a_no_that_ends_the_turn(start: Start, workspace: Path) -> None:
     driver = await start(run("c1"), says("never said"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)

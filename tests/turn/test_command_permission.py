@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from repository import needs_git
+from sessions import Driver, Start
 from spindle.model.scripted import calls, patches, says
 from spindle.protocol.answers import ListGrantsResponse
 from spindle.protocol.events import (
@@ -55,7 +56,7 @@ def shell(script: str, call_id: str = "c1", tool: str = "exec_command", **more: 
     return calls(tool, {"cmd" if tool == "exec_command" else "command": words, **more}, call_id)
 
 
-async def go(driver: Any, *decisions: Any, **settings: Any) -> list[Any]:
+async def go(driver: Driver, *decisions: Any, **settings: Any) -> list[Any]:
     """Run a turn, give each question the next decision, and return the questions."""
     driver.begin("go", **settings)
     asked: list[Any] = []
@@ -67,11 +68,11 @@ async def go(driver: Any, *decisions: Any, **settings: Any) -> list[Any]:
     return asked
 
 
-def seen(driver: Any, *kinds: type[Any]) -> list[Any]:
+def seen(driver: Driver, *kinds: type[Any]) -> list[Any]:
     return [event.msg for event in driver.events if isinstance(event.msg, kinds)]
 
 
-def last_output(driver: Any) -> str:
+def last_output(driver: Driver) -> str:
     return next(item["output"] for item in reversed(driver.inputs[-1]) if "output" in item)
 
 
@@ -79,7 +80,7 @@ def last_output(driver: Any) -> str:
 
 
 async def test_what_a_rule_allows_runs_without_the_sandbox_and_without_a_question(
-    start: Any, outside: Path, rules: Path
+    start: Start, outside: Path, rules: Path
 ) -> None:
     (rules / "mine.rules").write_text('prefix_rule(pattern=["touch"])\n')
     driver = await start(shell(f"touch {outside}/x"), shell(f"touch {outside}/y && tac /dev/null; id -u > {outside}/z"))
@@ -89,7 +90,7 @@ async def test_what_a_rule_allows_runs_without_the_sandbox_and_without_a_questio
 
 
 async def test_a_rule_that_forbids_is_told_with_its_reason_and_the_refusal_is_seen(
-    start: Any, workspace: Path, rules: Path
+    start: Start, workspace: Path, rules: Path
 ) -> None:
     (rules / "mine.rules").write_text(
         'prefix_rule(pattern=["touch"], decision="forbidden", justification="use the editor")\n'
@@ -103,7 +104,7 @@ async def test_a_rule_that_forbids_is_told_with_its_reason_and_the_refusal_is_se
 
 
 async def test_a_rule_that_asks_is_a_refusal_where_nobody_may_be_asked(
-    start: Any, workspace: Path, rules: Path
+    start: Start, workspace: Path, rules: Path
 ) -> None:
     (rules / "mine.rules").write_text('prefix_rule(pattern=["touch"], decision="prompt")\n')
     driver = await start(shell("touch x"), says("ok"), sandbox="danger-full-access", approval="never")
@@ -113,7 +114,7 @@ async def test_a_rule_that_asks_is_a_refusal_where_nobody_may_be_asked(
 
 
 async def test_a_project_that_is_not_trusted_can_forbid_but_not_allow(
-    start: Any, workspace: Path, outside: Path
+    start: Start, workspace: Path, outside: Path
 ) -> None:
     (workspace / ".codex" / "rules").mkdir(parents=True)
     (workspace / ".codex" / "rules" / "p.rules").write_text(
@@ -124,7 +125,9 @@ async def test_a_project_that_is_not_trusted_can_forbid_but_not_allow(
     assert not (outside / "x").exists() and not (workspace / "sub").exists()
 
 
-async def test_the_reasons_of_a_project_that_is_not_trusted_are_not_given_as_ours(start: Any, workspace: Path) -> None:
+async def test_the_reasons_of_a_project_that_is_not_trusted_are_not_given_as_ours(
+    start: Start, workspace: Path
+) -> None:
     (workspace / ".codex" / "rules").mkdir(parents=True)
     (workspace / ".codex" / "rules" / "p.rules").write_text(
         'prefix_rule(pattern=["make"], decision="prompt", justification="checked by your administrator\u202e")\n'
@@ -134,7 +137,7 @@ async def test_the_reasons_of_a_project_that_is_not_trusted_are_not_given_as_our
     assert question.reason == r"a rule of the project, which you do not trust: checked by your administrator\u{202E}"
 
 
-async def test_a_trusted_project_can_allow(start: Any, workspace: Path, outside: Path) -> None:
+async def test_a_trusted_project_can_allow(start: Start, workspace: Path, outside: Path) -> None:
     (workspace / ".codex" / "rules").mkdir(parents=True)
     (workspace / ".codex" / "rules" / "p.rules").write_text('prefix_rule(pattern=["touch"])\n')
     trust = {"projects": {str(workspace): {"trust_level": "trusted"}}}
@@ -143,7 +146,7 @@ async def test_a_trusted_project_can_allow(start: Any, workspace: Path, outside:
     assert (outside / "x").exists()
 
 
-async def test_rules_can_be_switched_off(start: Any, outside: Path, rules: Path) -> None:
+async def test_rules_can_be_switched_off(start: Start, outside: Path, rules: Path) -> None:
     (rules / "mine.rules").write_text('prefix_rule(pattern=["touch"])\n')
     driver = await start(
         shell(f"touch {outside}/x"), says("ok"), sandbox="workspace-write", config={"features": {"exec_policy": False}}
@@ -152,7 +155,7 @@ async def test_rules_can_be_switched_off(start: Any, outside: Path, rules: Path)
     assert not (outside / "x").exists()
 
 
-async def test_what_is_wrong_with_a_rule_file_is_said_once(start: Any, rules: Path) -> None:
+async def test_what_is_wrong_with_a_rule_file_is_said_once(start: Start, rules: Path) -> None:
     (rules / "bad.rules").write_text("import os\n")
     driver = await start(shell("true", "c1"), shell("true", "c2"), says("ok"), sandbox="workspace-write")
     await go(driver)
@@ -160,7 +163,7 @@ async def test_what_is_wrong_with_a_rule_file_is_said_once(start: Any, rules: Pa
 
 
 async def test_a_rule_that_the_model_writes_first_is_none_for_this_thread(
-    start: Any, tmp_path: Path, workspace: Path
+    start: Start, tmp_path: Path, workspace: Path
 ) -> None:
     rule = f"*** Begin Patch\n*** Add File: {tmp_path}/codex-home/rules/x.rules\n"
     rule += '+prefix_rule(pattern=["rm"])\n*** End Patch\n'
@@ -171,7 +174,7 @@ async def test_a_rule_that_the_model_writes_first_is_none_for_this_thread(
     assert (tmp_path / "codex-home" / "rules" / "x.rules").exists()
 
 
-async def test_rules_are_read_once_per_thread(start: Any, outside: Path, rules: Path) -> None:
+async def test_rules_are_read_once_per_thread(start: Start, outside: Path, rules: Path) -> None:
     driver = await start(shell("true"), says("ok"), sandbox="workspace-write")
     await go(driver)
     (rules / "late.rules").write_text('prefix_rule(pattern=["touch"])\n')
@@ -182,7 +185,7 @@ async def test_rules_are_read_once_per_thread(start: Any, outside: Path, rules: 
 
 @pytest.mark.parametrize("sandbox", ["workspace-write", "read-only"])
 async def test_a_rule_does_not_let_a_planted_program_out(
-    start: Any, workspace: Path, outside: Path, rules: Path, monkeypatch: pytest.MonkeyPatch, sandbox: str
+    start: Start, workspace: Path, outside: Path, rules: Path, monkeypatch: pytest.MonkeyPatch, sandbox: str
 ) -> None:
     """A rule for `tool` means the installed one. What lies in the project runs inside, rule or not, whoever put it."""
     (rules / "mine.rules").write_text('prefix_rule(pattern=["touch"])\nprefix_rule(pattern=["tool"])\n')
@@ -208,7 +211,7 @@ async def test_a_rule_does_not_let_a_planted_program_out(
 
 
 async def test_a_relative_path_in_a_rule_means_the_file_in_the_threads_folder(
-    start: Any, workspace: Path, outside: Path, rules: Path
+    start: Start, workspace: Path, outside: Path, rules: Path
 ) -> None:
     (rules / "mine.rules").write_text('prefix_rule(pattern=["./build"])\nprefix_rule(pattern=["~/build"])\n')
     for folder in (workspace, workspace / "sub", workspace / "~"):
@@ -230,7 +233,7 @@ async def test_a_relative_path_in_a_rule_means_the_file_in_the_threads_folder(
 
 
 async def test_a_question_says_when_a_program_is_not_the_installed_one(
-    start: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planted = workspace / "bin"
     planted.mkdir()
@@ -250,7 +253,9 @@ async def test_a_question_says_when_a_program_is_not_the_installed_one(
 
 
 @needs_git
-async def test_looking_at_a_repository_runs_no_program_of_its_own(start: Any, workspace: Path, tmp_path: Path) -> None:
+async def test_looking_at_a_repository_runs_no_program_of_its_own(
+    start: Start, workspace: Path, tmp_path: Path
+) -> None:
     canary = tmp_path / "canary"
     spy = tmp_path / "spy"
     spy.write_text(f"#!/bin/sh\ntouch {canary}\n")
@@ -272,7 +277,7 @@ async def test_looking_at_a_repository_runs_no_program_of_its_own(start: Any, wo
 
 @pytest.mark.parametrize("sandbox", ["read-only", "workspace-write", "danger-full-access"])
 async def test_a_program_of_the_project_is_not_known_safe_by_its_name(
-    start: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch, sandbox: str
+    start: Start, workspace: Path, monkeypatch: pytest.MonkeyPatch, sandbox: str
 ) -> None:
     """Many have a folder of the project in their PATH; a repository may bring its own `ls` along there."""
     (workspace / "bin").mkdir()
@@ -300,7 +305,7 @@ def amendment(*prefix: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("as_object", [False, True])
 async def test_an_amendment_is_written_used_at_once_and_told_to_the_model(
-    start: Any, outside: Path, tmp_path: Path, as_object: bool
+    start: Start, outside: Path, tmp_path: Path, as_object: bool
 ) -> None:
     ask = {**ESCALATED, "prefix_rule": ["touch", str(outside / "x")]}
     driver = await start(
@@ -328,7 +333,7 @@ async def test_an_amendment_is_written_used_at_once_and_told_to_the_model(
     assert json.dumps(prefix, separators=(",", ":")) in message["content"][0]["text"]
 
 
-async def test_an_amendment_holds_for_the_very_command_that_was_asked_about(start: Any, outside: Path) -> None:
+async def test_an_amendment_holds_for_the_very_command_that_was_asked_about(start: Start, outside: Path) -> None:
     driver = await start(shell(f"touch {outside}/x"), says("done"), sandbox="workspace-write", approval="untrusted")
     (asked,) = await go(driver, "approved_execpolicy_amendment")
     assert "in the sandbox" in asked.if_approved
@@ -337,7 +342,7 @@ async def test_an_amendment_holds_for_the_very_command_that_was_asked_about(star
 
 
 async def test_rules_that_are_there_at_the_start_are_told_in_the_first_request(
-    start: Any, rules: Path, workspace: Path
+    start: Start, rules: Path, workspace: Path
 ) -> None:
     (rules / "mine.rules").write_text('prefix_rule(pattern=["git", ["push", "fetch"]])\n')
     driver = await start(says("hi"), says("again"), sandbox="workspace-write", approval="on-request")
@@ -349,7 +354,9 @@ async def test_rules_that_are_there_at_the_start_are_told_in_the_first_request(
     assert not [item for item in driver.inputs[1][len(driver.inputs[0]) :] if item.get("role") == "developer"]
 
 
-async def test_an_amendment_that_would_allow_anything_is_only_a_yes(start: Any, outside: Path, tmp_path: Path) -> None:
+async def test_an_amendment_that_would_allow_anything_is_only_a_yes(
+    start: Start, outside: Path, tmp_path: Path
+) -> None:
     driver = await start(
         shell(f"touch {outside}/x", **ESCALATED), says("done"), sandbox="workspace-write", approval="on-request"
     )
@@ -358,7 +365,7 @@ async def test_an_amendment_that_would_allow_anything_is_only_a_yes(start: Any, 
     assert [warning for warning in seen(driver, Warning) if "sudo" in warning.message]
 
 
-async def test_no_amendment_is_offered_for_what_cannot_be_judged(start: Any, tmp_path: Path) -> None:
+async def test_no_amendment_is_offered_for_what_cannot_be_judged(start: Start, tmp_path: Path) -> None:
     driver = await start(
         shell("python3 -", **{**ESCALATED, "prefix_rule": ["python3"]}),
         says("done"),
@@ -371,7 +378,7 @@ async def test_no_amendment_is_offered_for_what_cannot_be_judged(start: Any, tmp
     assert [warning for warning in seen(driver, Warning) if "no rule was offered" in warning.message]
 
 
-async def test_a_secret_in_a_command_does_not_end_in_a_rule_file(start: Any, outside: Path, tmp_path: Path) -> None:
+async def test_a_secret_in_a_command_does_not_end_in_a_rule_file(start: Start, outside: Path, tmp_path: Path) -> None:
     name = f"{outside}/ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     driver = await start(
         shell(f"touch {name}", **ESCALATED), says("done"), sandbox="workspace-write", approval="on-request"
@@ -386,7 +393,7 @@ async def test_a_secret_in_a_command_does_not_end_in_a_rule_file(start: Any, out
 
 @pytest.mark.parametrize("tool", SHELLS)
 async def test_on_failure_a_command_that_the_sandbox_stopped_runs_again_outside_after_a_yes(
-    start: Any, outside: Path, tool: str
+    start: Start, outside: Path, tool: str
 ) -> None:
     driver = await start(
         shell(f"echo ran >> {outside}/x && echo fine", tool=tool),
@@ -409,7 +416,7 @@ async def test_on_failure_a_command_that_the_sandbox_stopped_runs_again_outside_
 
 
 @pytest.mark.parametrize("tool", SHELLS)
-async def test_a_no_to_the_retry_gives_the_model_the_failure(start: Any, outside: Path, tool: str) -> None:
+async def test_a_no_to_the_retry_gives_the_model_the_failure(start: Start, outside: Path, tool: str) -> None:
     driver = await start(
         shell(f"touch {outside}/x", tool=tool), says("done"), sandbox="workspace-write", approval="on-failure"
     )
@@ -421,7 +428,7 @@ async def test_a_no_to_the_retry_gives_the_model_the_failure(start: Any, outside
 @pytest.mark.parametrize("tool", SHELLS)
 @pytest.mark.parametrize("policy", ["never", "on-request"])
 async def test_under_other_policies_the_failure_is_simply_told(
-    start: Any, outside: Path, policy: str, tool: str
+    start: Start, outside: Path, policy: str, tool: str
 ) -> None:
     driver = await start(
         shell(f"touch {outside}/x", tool=tool), says("done"), sandbox="workspace-write", approval=policy
@@ -430,7 +437,7 @@ async def test_under_other_policies_the_failure_is_simply_told(
     assert not (outside / "x").exists() and "Read-only file system" in last_output(driver)
 
 
-async def test_a_yes_to_a_run_inside_is_no_yes_to_one_outside(start: Any, outside: Path) -> None:
+async def test_a_yes_to_a_run_inside_is_no_yes_to_one_outside(start: Start, outside: Path) -> None:
     driver = await start(shell(f"touch {outside}/x"), says("done"), sandbox="workspace-write", approval="untrusted")
     (asked,) = await go(driver, "approved")
     assert "in the sandbox" in asked.if_approved
@@ -438,7 +445,7 @@ async def test_a_yes_to_a_run_inside_is_no_yes_to_one_outside(start: Any, outsid
 
 
 async def test_under_untrusted_a_safe_command_that_the_sandbox_stopped_is_asked_about(
-    start: Any, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s3\n")
@@ -448,7 +455,7 @@ async def test_under_untrusted_a_safe_command_that_the_sandbox_stopped_is_asked_
     assert len(seen(driver, ExecCommandBegin)) == 2
 
 
-async def test_a_retry_that_was_granted_for_the_session_is_not_asked_about_again(start: Any, outside: Path) -> None:
+async def test_a_retry_that_was_granted_for_the_session_is_not_asked_about_again(start: Start, outside: Path) -> None:
     again = [shell(f"echo x >> {outside}/x", f"c{number}") for number in range(2)]
     driver = await start(*again, says("done"), sandbox="workspace-write", approval="on-failure")
     await go(driver, "approved_for_session")
@@ -456,27 +463,27 @@ async def test_a_retry_that_was_granted_for_the_session_is_not_asked_about_again
     assert [end.exit_code == 0 for end in seen(driver, ExecCommandEnd)] == [False, True, False, True]
 
 
-async def test_a_failure_of_its_own_is_not_blamed_on_the_sandbox(start: Any) -> None:
+async def test_a_failure_of_its_own_is_not_blamed_on_the_sandbox(start: Start) -> None:
     driver = await start(shell("ls /nonexistent"), says("done"), sandbox="workspace-write", approval="on-failure")
     await go(driver)
     assert len(seen(driver, ExecCommandBegin)) == 1
 
 
-async def test_where_there_is_no_sandbox_there_is_nothing_to_retry(start: Any) -> None:
+async def test_where_there_is_no_sandbox_there_is_nothing_to_retry(start: Start) -> None:
     script = "echo permission denied; exit 1"
     driver = await start(shell(script), says("done"), sandbox="danger-full-access", approval="on-failure")
     await go(driver)
     assert len(seen(driver, ExecCommandBegin)) == 1
 
 
-async def test_a_command_that_ran_out_of_time_is_not_run_again(start: Any) -> None:
+async def test_a_command_that_ran_out_of_time_is_not_run_again(start: Start) -> None:
     slow = shell("echo permission denied; sleep 20", tool="shell_command", timeout_ms=300)
     driver = await start(slow, says("done"), sandbox="workspace-write", approval="on-failure")
     await go(driver)
     assert "timed out" in last_output(driver) and len(seen(driver, ExecCommandBegin)) == 1
 
 
-async def test_an_abort_at_a_retry_ends_the_turn(start: Any, outside: Path) -> None:
+async def test_an_abort_at_a_retry_ends_the_turn(start: Start, outside: Path) -> None:
     driver = await start(shell(f"touch {outside}/x"), says("never"), sandbox="workspace-write", approval="on-failure")
     await go(driver, "abort")
     assert isinstance(driver.events[-1].msg, TurnAborted) and not (outside / "x").exists()
@@ -489,7 +496,7 @@ def add_file(path: Path | str) -> str:
 
 @pytest.mark.parametrize(("decision", "written"), [("approved", True), ("denied", False)])
 async def test_on_failure_a_patch_that_the_sandbox_stopped_is_asked_about(
-    start: Any, outside: Path, workspace: Path, decision: str, written: bool
+    start: Start, outside: Path, workspace: Path, decision: str, written: bool
 ) -> None:
     both = f"*** Begin Patch\n*** Add File: in.txt\n+x\n*** Add File: {outside}/out.txt\n+x\n*** End Patch\n"
     driver = await start(patches(both, "p1"), says("done"), sandbox="workspace-write", approval="on-failure")
@@ -507,12 +514,12 @@ async def test_on_failure_a_patch_that_the_sandbox_stopped_is_asked_about(
 # ---- grants ------------------------------------------------------------------------------------------
 
 
-async def grants(driver: Any) -> list[Any]:
+async def grants(driver: Driver) -> list[Any]:
     driver.submit(ListGrants(), "list")
     return (await driver.until(ListGrantsResponse, sub_id="list")).grants
 
 
-async def test_a_question_says_what_each_answer_would_grant(start: Any, workspace: Path, outside: Path) -> None:
+async def test_a_question_says_what_each_answer_would_grant(start: Start, workspace: Path, outside: Path) -> None:
     driver = await start(
         shell(f"touch {outside}/x", login=False, **ESCALATED),
         says("done"),
@@ -538,7 +545,7 @@ async def test_a_question_says_what_each_answer_would_grant(start: Any, workspac
     assert await grants(driver) == []
 
 
-async def test_hidden_characters_are_shown_and_the_argument_list_stays_exact(start: Any) -> None:
+async def test_hidden_characters_are_shown_and_the_argument_list_stays_exact(start: Start) -> None:
     script = "echo a\u202eb\u200b\x07"
     driver = await start(
         shell(script, login=False, sandbox_permissions="require_escalated", justification="safe\u202e?"),
@@ -553,7 +560,7 @@ async def test_hidden_characters_are_shown_and_the_argument_list_stays_exact(sta
     assert all("\u202e" not in grant["text"] for offer in asked.offers for grant in offer["grants"])
 
 
-async def test_a_reason_does_not_push_the_question_out_of_sight(start: Any) -> None:
+async def test_a_reason_does_not_push_the_question_out_of_sight(start: Start) -> None:
     asks = shell("touch x", sandbox_permissions="require_escalated", justification="please " * 100_000)
     driver = await start(asks, says("ok"), sandbox="workspace-write", approval="on-request")
     (question,) = await go(driver, "denied")
@@ -561,7 +568,7 @@ async def test_a_reason_does_not_push_the_question_out_of_sight(start: Any) -> N
     assert len(question.reason) < 1100
 
 
-async def test_what_the_model_says_does_not_replace_what_is_known(start: Any) -> None:
+async def test_what_the_model_says_does_not_replace_what_is_known(start: Start) -> None:
     driver = await start(
         shell("rm -rf build", justification="only looks around"),
         says("done"),
@@ -572,7 +579,7 @@ async def test_what_the_model_says_does_not_replace_what_is_known(start: Any) ->
     assert asked.reason == "the command may destroy files or work; the model says: only looks around"
 
 
-async def test_grants_are_listed_and_a_revoked_one_is_asked_about_again(start: Any, workspace: Path) -> None:
+async def test_grants_are_listed_and_a_revoked_one_is_asked_about_again(start: Start, workspace: Path) -> None:
     def run(call_id: str) -> Any:
         return shell("echo x >> log", call_id)
 
@@ -590,7 +597,9 @@ async def test_grants_are_listed_and_a_revoked_one_is_asked_about_again(start: A
     assert "no grant" in (await driver.until(Error, sub_id="twice")).message
 
 
-async def test_a_rule_of_an_amendment_is_listed_and_revoked_at_once(start: Any, outside: Path, tmp_path: Path) -> None:
+async def test_a_rule_of_an_amendment_is_listed_and_revoked_at_once(
+    start: Start, outside: Path, tmp_path: Path
+) -> None:
     def run(call_id: str) -> Any:
         return shell(f"touch {outside}/x", call_id, **ESCALATED)
 
@@ -616,7 +625,7 @@ async def test_a_rule_of_an_amendment_is_listed_and_revoked_at_once(start: Any, 
     ],
 )
 async def test_a_grant_ends_with_the_folder_or_the_sandbox_it_was_given_in(
-    start: Any, workspace: Path, tmp_path: Path, change: dict[str, Any]
+    start: Start, workspace: Path, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     script = f"cd {workspace} && echo x >> log"
     same = {"workdir": str(workspace)}
@@ -636,7 +645,7 @@ async def test_a_grant_ends_with_the_folder_or_the_sandbox_it_was_given_in(
 
 
 async def test_a_grant_for_the_sandbox_is_none_for_outside_and_holds_for_one_folder_only(
-    start: Any, workspace: Path
+    start: Start, workspace: Path
 ) -> None:
     (workspace / "sub").mkdir()
     run = "rm -f nothing"
@@ -647,7 +656,7 @@ async def test_a_grant_for_the_sandbox_is_none_for_outside_and_holds_for_one_fol
     assert [question.call_id for question in asked] == ["c2", "c3"]
 
 
-async def test_a_grant_is_for_the_folder_and_not_for_a_link_to_it(start: Any, workspace: Path) -> None:
+async def test_a_grant_is_for_the_folder_and_not_for_a_link_to_it(start: Start, workspace: Path) -> None:
     for name in ("one", "two"):
         (workspace / name).mkdir()
     (workspace / "link").symlink_to("one")
@@ -665,7 +674,7 @@ async def test_a_grant_is_for_the_folder_and_not_for_a_link_to_it(start: Any, wo
     assert (workspace / "one" / "log").read_text() == "x\nx\n" and not (workspace / "two" / "log").exists()
 
 
-async def test_a_yes_is_for_the_folder_that_was_shown(start: Any, workspace: Path) -> None:
+async def test_a_yes_is_for_the_folder_that_was_shown(start: Start, workspace: Path) -> None:
     for name in ("one", "two"):
         (workspace / name).mkdir()
     (workspace / "link").symlink_to("one")
@@ -683,7 +692,7 @@ async def test_a_yes_is_for_the_folder_that_was_shown(start: Any, workspace: Pat
     assert "nothing was run" in last_output(driver)
 
 
-async def test_all_files_of_a_later_patch_must_have_been_granted(start: Any, workspace: Path) -> None:
+async def test_all_files_of_a_later_patch_must_have_been_granted(start: Start, workspace: Path) -> None:
     def change(*names: str) -> str:
         hunks = "".join(f"*** Add File: {name}\n+x\n" for name in names)
         return f"*** Begin Patch\n{hunks}*** End Patch\n"
@@ -720,7 +729,7 @@ async def test_all_files_of_a_later_patch_must_have_been_granted(start: Any, wor
     ],
 )
 async def test_a_refused_patch_writes_nothing_and_the_model_is_told_why(
-    start: Any, outside: Path, workspace: Path, policy: str, mode: str, target: str, text: str
+    start: Start, outside: Path, workspace: Path, policy: str, mode: str, target: str, text: str
 ) -> None:
     driver = await start(patches(add_file(target), "p1"), says("done"), sandbox=mode, approval=policy)
     await go(driver, *(["denied"] if text == "by user" else []))
@@ -729,7 +738,7 @@ async def test_a_refused_patch_writes_nothing_and_the_model_is_told_why(
     assert not (workspace / target).resolve().exists() and not seen(driver, PatchApplyBegin)
 
 
-async def test_an_empty_patch_is_rejected(start: Any) -> None:
+async def test_an_empty_patch_is_rejected(start: Start) -> None:
     driver = await start(patches("*** Begin Patch\n*** End Patch\n", "p1"), says("done"), sandbox="workspace-write")
     await go(driver)
     assert last_output(driver) == "patch rejected: empty patch"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Start, of, texts
 from spindle.context.tokens import estimate_tokens
 from spindle.context.wording import NO_SUMMARY, SUMMARY_PREAMBLE, SUMMARY_PROMPT
 from spindle.errors import ModelError
@@ -43,19 +44,11 @@ def overflows() -> Any:
     return fails(ModelError("too long", "context_window_exceeded"))
 
 
-def texts(items: list[dict[str, Any]]) -> list[str]:
-    return ["".join(part.get("text", "") for part in item["content"]) for item in items if item["type"] == "message"]
-
-
 def kinds(items: list[dict[str, Any]]) -> set[str]:
     return {item["type"] for item in items}
 
 
-def of(messages: list[Any], kind: type[Any]) -> list[Any]:
-    return [message for message in messages if isinstance(message, kind)]
-
-
-async def test_a_full_thread_goes_on_from_a_summary_in_the_middle_of_a_turn(start: Any, workspace: Path) -> None:
+async def test_a_full_thread_goes_on_from_a_summary_in_the_middle_of_a_turn(start: Start, workspace: Path) -> None:
     (workspace / "AGENTS.md").write_text("RULE-X\n")
     driver = await start(config=LOCAL)
     messages = await driver.turn("PROMPT-X", thinks("t"), runs("c1", FULL), says("SUMMARY-X"), says("done"))
@@ -77,7 +70,7 @@ async def test_a_full_thread_goes_on_from_a_summary_in_the_middle_of_a_turn(star
     assert [m for m in of(messages, Warning) if "compacted" in m.message]
 
 
-async def test_a_full_thread_is_compacted_before_the_next_input_which_comes_after_the_summary(start: Any) -> None:
+async def test_a_full_thread_is_compacted_before_the_next_input_which_comes_after_the_summary(start: Start) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P1", says("one", usage=FULL))
     messages = await driver.turn("P2", says("SUMMARY"), says("two"))
@@ -85,7 +78,7 @@ async def test_a_full_thread_is_compacted_before_the_next_input_which_comes_afte
     assert texts(driver.inputs[-1])[-3:] == ["P1", f"{SUMMARY_PREAMBLE}\nSUMMARY", "P2"]
 
 
-async def test_below_the_limit_nothing_happens(start: Any) -> None:
+async def test_below_the_limit_nothing_happens(start: Start) -> None:
     driver = await start(config=LOCAL)
     almost = TokenUsage(total_tokens=LIMIT - 200)
     await driver.turn("P1", runs("c1", almost), says("one", usage=almost))
@@ -93,14 +86,14 @@ async def test_below_the_limit_nothing_happens(start: Any) -> None:
     assert len(driver.model.requests) == 3
 
 
-async def test_what_came_after_the_servers_count_counts_too(start: Any) -> None:
+async def test_what_came_after_the_servers_count_counts_too(start: Start) -> None:
     driver = await start(config=LOCAL)
     almost = TokenUsage(total_tokens=LIMIT - 200)
     await driver.turn("P", runs("c1", almost, "seq 1 1000; echo"), says("SUMMARY"), says("done"))
     assert texts(driver.inputs[1])[-1] == SUMMARY_PROMPT
 
 
-async def test_a_server_that_can_do_it_is_asked_and_its_items_are_kept_as_they_are(start: Any) -> None:
+async def test_a_server_that_can_do_it_is_asked_and_its_items_are_kept_as_they_are(start: Start) -> None:
     driver = await start(config=REMOTE)
     sealed = {"type": "compaction", "encrypted_content": "OPAQUE"}
     kept = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "KEPT"}]}
@@ -115,14 +108,14 @@ async def test_a_server_that_can_do_it_is_asked_and_its_items_are_kept_as_they_a
     assert messages[-1].last_agent_message == "done"
 
 
-async def test_a_server_that_cannot_is_replaced_by_a_summary(start: Any) -> None:
+async def test_a_server_that_cannot_is_replaced_by_a_summary(start: Start) -> None:
     driver = await start(config=REMOTE)
     messages = await driver.turn("P", runs("c1", FULL), says("SUMMARY"), says("done"))
     assert texts(driver.inputs[-1])[-1].endswith("SUMMARY")
     assert any("could not compact" in m.message for m in of(messages, Warning))
 
 
-async def test_a_person_can_ask_for_it_and_say_what_to_keep(start: Any) -> None:
+async def test_a_person_can_ask_for_it_and_say_what_to_keep(start: Start) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P1", runs("c1"), says("one"))
     driver.model.script(says("a summary without it"))
@@ -135,14 +128,14 @@ async def test_a_person_can_ask_for_it_and_say_what_to_keep(start: Any) -> None:
     assert "a summary without it" in said[-2] and said[-2].endswith("- keep the port 4711")
 
 
-async def test_an_empty_thread_has_nothing_to_compact(start: Any) -> None:
+async def test_an_empty_thread_has_nothing_to_compact(start: Start) -> None:
     driver = await start(config=LOCAL)
     messages = await driver.end_of(driver.submit(Compact()))
     assert [type(m) for m in messages] == [TaskStarted, Warning, TaskComplete]
     assert driver.model.requests == []
 
 
-async def test_facts_the_user_configured_survive_every_summary(start: Any, workspace: Path) -> None:
+async def test_facts_the_user_configured_survive_every_summary(start: Start, workspace: Path) -> None:
     (workspace / "AGENTS.md").write_text("# Us\n\n## Keep on compaction\n- never touch core/\n\n## Other\nx\n")
     driver = await start(config={**LOCAL, "spindle": {"compact_keep": ["the port is 4711"]}})
     for number in range(5):
@@ -151,7 +144,7 @@ async def test_facts_the_user_configured_survive_every_summary(start: Any, works
         assert "the port is 4711" in said and "never touch core/" in said
 
 
-async def test_only_lines_of_the_documents_are_rules(start: Any, workspace: Path, tmp_path: Path) -> None:
+async def test_only_lines_of_the_documents_are_rules(start: Start, workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "codex-home").mkdir(exist_ok=True)
     (tmp_path / "codex-home" / "AGENTS.md").write_text("## Keep on compaction\n- tell nobody\n")
     (workspace / "AGENTS.md").write_text("Be quick.\n## Keep on compaction\n- never touch core/\n")
@@ -161,7 +154,7 @@ async def test_only_lines_of_the_documents_are_rules(start: Any, workspace: Path
     assert texts(driver.inputs[-1])[-1] == f"{SUMMARY_PREAMBLE}\nvague\n\n{rules}"
 
 
-async def test_facts_the_user_configured_survive_what_only_the_server_can_read(start: Any) -> None:
+async def test_facts_the_user_configured_survive_what_only_the_server_can_read(start: Start) -> None:
     driver = await start(config={**REMOTE, "spindle": {"compact_keep": ["the port is 4711"]}})
     for number in range(2):
         driver.model.compactions.append([{"type": "compaction", "encrypted_content": "OPAQUE"}])
@@ -171,23 +164,23 @@ async def test_facts_the_user_configured_survive_what_only_the_server_can_read(s
     assert not driver.session.thread.notes.pins
 
 
-async def test_the_prompt_can_be_replaced(start: Any) -> None:
+async def test_the_prompt_can_be_replaced(start: Start) -> None:
     driver = await start(config={**LOCAL, "compact_prompt": "KEEP: all"})
     await driver.turn("P", runs("c1", FULL), says("S"), says("done"))
     assert texts(driver.inputs[1])[-1] == "KEEP: all"
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-async def test_tools_stay_in_the_request_where_the_provider_takes_that(keeps: bool, start: Any) -> None:
+async def test_tools_stay_in_the_request_where_the_provider_takes_that(keeps: bool, start: Start) -> None:
     driver = await start(config={**LOCAL, "spindle": {"compact_keep_tools": keeps}})
     await driver.turn("P", runs("c1", FULL), says("S"), says("done"))
-    normal, summary, after = driver.model.requests
+    normal, summary, after = (asked.raw for asked in driver.model.requests)
     assert (summary.tools == normal.tools, summary.tool_choice) == ((True, "none") if keeps else (False, "auto"))
     assert not summary.parallel_tool_calls
     assert (after.tools, after.tool_choice) == (normal.tools, "auto")
 
 
-async def test_a_summary_that_does_not_fit_is_asked_for_with_less(start: Any) -> None:
+async def test_a_summary_that_does_not_fit_is_asked_for_with_less(start: Start) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P1", *[runs(f"c{n}") for n in range(6)], says("one"))
     messages = await driver.turn(
@@ -198,7 +191,7 @@ async def test_a_summary_that_does_not_fit_is_asked_for_with_less(start: Any) ->
     assert messages[-1].last_agent_message == "done"
 
 
-async def test_a_compaction_that_can_never_fit_ends_the_turn_and_changes_nothing(start: Any) -> None:
+async def test_a_compaction_that_can_never_fit_ends_the_turn_and_changes_nothing(start: Start) -> None:
     driver = await start(config=LOCAL)
     driver.model._default = overflows()
     messages = await driver.turn("P", runs("c1", FULL))
@@ -217,7 +210,7 @@ def used(tokens: int) -> TokenUsage:
     return TokenUsage(input_tokens=tokens, total_tokens=tokens)
 
 
-async def test_a_limit_that_no_compaction_reaches_stops_no_turn_while_the_window_has_room(start: Any) -> None:
+async def test_a_limit_that_no_compaction_reaches_stops_no_turn_while_the_window_has_room(start: Start) -> None:
     driver = await start(config=LOCAL)
     steps = [runs("c0", FULL), says("S"), *(runs(f"c{n}", FULL) for n in range(1, 6))]
     messages = await driver.turn("P", *steps, says("done", usage=FULL))
@@ -227,7 +220,7 @@ async def test_a_limit_that_no_compaction_reaches_stops_no_turn_while_the_window
     assert str(LIMIT) in warning.message
 
 
-async def test_a_thread_over_its_limit_is_compacted_again_when_it_has_grown_by_half(start: Any) -> None:
+async def test_a_thread_over_its_limit_is_compacted_again_when_it_has_grown_by_half(start: Start) -> None:
     driver = await start(config=LOCAL)
     first = [runs("c0", used(LIMIT)), says("S0"), runs("c1", used(22_000)), runs("c2", used(32_000))]
     again = [runs("c3", used(33_500)), says("S1"), runs("c4", used(24_000)), runs("c5", used(35_000))]
@@ -237,7 +230,7 @@ async def test_a_thread_over_its_limit_is_compacted_again_when_it_has_grown_by_h
     assert len(soft_limit_warnings(messages)) == 1
 
 
-async def test_later_turns_and_resumed_threads_know_that_compacting_again_is_in_vain(start: Any) -> None:
+async def test_later_turns_and_resumed_threads_know_that_compacting_again_is_in_vain(start: Start) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P0", runs("c0", FULL), says("S"), says("one", usage=FULL))
     messages = await driver.turn("P1", runs("c1", FULL), says("two", usage=FULL))
@@ -251,7 +244,7 @@ async def test_later_turns_and_resumed_threads_know_that_compacting_again_is_in_
     assert len(of(messages, ContextCompacted)) == 1
 
 
-async def test_a_limit_below_what_every_request_holds_stops_nothing(start: Any) -> None:
+async def test_a_limit_below_what_every_request_holds_stops_nothing(start: Start) -> None:
     driver = await start(config={**LOCAL, "model_auto_compact_token_limit": 1})
     nothing = TokenUsage()  # a server that counts nothing
     messages = await driver.turn("P", runs("c0", nothing), says("S"), runs("c1", nothing), says("done", usage=nothing))
@@ -259,7 +252,7 @@ async def test_a_limit_below_what_every_request_holds_stops_nothing(start: Any) 
     assert len(of(messages, ContextCompacted)) == len(soft_limit_warnings(messages)) == 1
 
 
-async def test_a_server_that_shortens_threads_too_little_stops_no_turn_either(start: Any) -> None:
+async def test_a_server_that_shortens_threads_too_little_stops_no_turn_either(start: Start) -> None:
     driver = await start(config=REMOTE)
     driver.model.compactions += [[{"type": "compaction", "encrypted_content": "X" * 400_000}]] * 3
     steps = [runs("c0", FULL), *(runs(f"c{n}", FULL) for n in range(1, 4))]
@@ -268,7 +261,7 @@ async def test_a_server_that_shortens_threads_too_little_stops_no_turn_either(st
     assert len(of(messages, ContextCompacted)) == 1 and len(driver.model.compactions) == 2
 
 
-async def test_a_rollback_to_before_the_compaction_forgets_that_it_was_in_vain(start: Any) -> None:
+async def test_a_rollback_to_before_the_compaction_forgets_that_it_was_in_vain(start: Start) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P0", says("zero", usage=used(100)))
     await driver.turn("P1", runs("c0", FULL), says("S"), says("one", usage=FULL))
@@ -279,7 +272,7 @@ async def test_a_rollback_to_before_the_compaction_forgets_that_it_was_in_vain(s
 
 
 @pytest.mark.parametrize("mode", ["edit", "hybrid"])
-async def test_threads_that_are_edited_by_rule_go_on_too(mode: str, start: Any) -> None:
+async def test_threads_that_are_edited_by_rule_go_on_too(mode: str, start: Start) -> None:
     driver = await start(config={**LOCAL, "spindle": {"context": {"mode": mode}}})
     steps = [runs("c0", FULL), says("S"), *(runs(f"c{n}", FULL) for n in range(1, 4))]
     messages = await driver.turn("P", *steps, says("done", usage=FULL))
@@ -291,7 +284,7 @@ SMALL = {**LOCAL, "model_context_window": 40_000}
 """Its window is full at 38,000 tokens, and about to be from 36,000 on."""
 
 
-async def test_a_window_that_is_full_after_a_compaction_ends_the_turn(start: Any) -> None:
+async def test_a_window_that_is_full_after_a_compaction_ends_the_turn(start: Start) -> None:
     driver = await start(config=SMALL)
     messages = await driver.turn("P", runs("c0", used(37_000)), says("S"), runs("c1", used(39_000)))
     assert [m.codex_error_info for m in of(messages, Error)] == ["context_window_exceeded"]
@@ -302,14 +295,14 @@ async def test_a_window_that_is_full_after_a_compaction_ends_the_turn(start: Any
     assert messages[-1].last_agent_message == "done" and not of(messages, Error), "what is said next is tried anew"
 
 
-async def test_a_window_that_is_nearly_full_after_a_compaction_is_used_to_its_end(start: Any) -> None:
+async def test_a_window_that_is_nearly_full_after_a_compaction_is_used_to_its_end(start: Start) -> None:
     driver = await start(config=SMALL)
     steps = [runs("c0", used(37_000)), says("S"), runs("c1", used(36_500)), runs("c2", used(37_500))]
     messages = await driver.turn("P", *steps, says("done", usage=used(37_600)))
     assert messages[-1].last_agent_message == "done" and len(of(messages, ContextCompacted)) == 1
 
 
-async def test_a_thread_that_every_call_fills_again_is_compacted_every_time(start: Any) -> None:
+async def test_a_thread_that_every_call_fills_again_is_compacted_every_time(start: Start) -> None:
     driver = await start(config=LOCAL)
     seen = TokenUsage(input_tokens=LIMIT // 2, total_tokens=LIMIT - 10)  # with its output the thread is full
     steps = [step for n in range(5) for step in (runs(f"c{n}", seen), says(f"S{n}"))]
@@ -318,7 +311,7 @@ async def test_a_thread_that_every_call_fills_again_is_compacted_every_time(star
     assert len(of(messages, ContextCompacted)) == 5
 
 
-async def test_what_no_server_counts_is_estimated_as_it_stands(start: Any) -> None:
+async def test_what_no_server_counts_is_estimated_as_it_stands(start: Start) -> None:
     driver = await start(config={"features": {"remote_compaction": False}})
     thread, nothing = driver.session.thread, TokenUsage()
 
@@ -335,7 +328,7 @@ async def test_what_no_server_counts_is_estimated_as_it_stands(start: Any) -> No
     assert thread.tokens_in_context == estimate()
 
 
-async def test_compactions_in_a_row_become_fewer(start: Any) -> None:
+async def test_compactions_in_a_row_become_fewer(start: Start) -> None:
     driver = await start(config=LOCAL)
     seen = TokenUsage(input_tokens=LIMIT // 2, total_tokens=LIMIT - 10)
     steps = [step for n in range(10) for step in (runs(f"c{n}", seen), says(f"S{n}"))]
@@ -346,7 +339,7 @@ async def test_compactions_in_a_row_become_fewer(start: Any) -> None:
     assert len(soft_limit_warnings(messages)) == 1
 
 
-async def test_compactions_in_a_row_of_a_full_window_come_to_an_end(start: Any) -> None:
+async def test_compactions_in_a_row_of_a_full_window_come_to_an_end(start: Start) -> None:
     driver = await start(config={**SMALL, "model_auto_compact_token_limit": 36_000})
     seen = TokenUsage(input_tokens=LIMIT // 2, total_tokens=37_990)
     steps = [step for n in range(50) for step in (runs(f"c{n}", seen), says(f"S{n}"))]
@@ -355,18 +348,18 @@ async def test_compactions_in_a_row_of_a_full_window_come_to_an_end(start: Any) 
     assert len(of(messages, ContextCompacted)) == 10
 
 
-async def test_a_summary_is_asked_for_with_what_fits_beside_the_base_text(start: Any) -> None:
+async def test_a_summary_is_asked_for_with_what_fits_beside_the_base_text(start: Start) -> None:
     driver = await start(config={**LOCAL, "model_context_window": 10_000, "model_auto_compact_token_limit": 9_000})
     lines = "for n in 1 2 3 4; do seq 1 500; done; echo"
     usage = TokenUsage(total_tokens=100)
     calls_ = [runs(f"c{n}", usage, lines) for n in range(5)]
     await driver.turn("P", calls_, says("SUMMARY"), says("done"))
     asked = driver.model.requests[1]
-    assert sum(map(len, (asked.instructions, *asked.input))) / 4 <= 9_500
+    assert sum(map(len, (asked.raw.instructions, *asked.raw.input))) / 4 <= 9_500
 
 
 @pytest.mark.parametrize(("window", "kept"), [(None, 80_000), (16_000, 15_200)])
-async def test_what_is_kept_leaves_room_in_a_small_window(window: int | None, kept: int, start: Any) -> None:
+async def test_what_is_kept_leaves_room_in_a_small_window(window: int | None, kept: int, start: Start) -> None:
     driver = await start(config={"model_context_window": window or 272_000, "features": {"remote_compaction": False}})
     full = TokenUsage(input_tokens=270_000, total_tokens=270_000)
     await driver.turn("P" * 100_000, runs("c1", full), says("SUMMARY"), says("done"))
@@ -374,7 +367,7 @@ async def test_what_is_kept_leaves_room_in_a_small_window(window: int | None, ke
     assert said.count("P") == kept and "truncated" in said
 
 
-async def test_when_the_server_says_too_long_the_thread_is_compacted_once_and_asked_again(start: Any) -> None:
+async def test_when_the_server_says_too_long_the_thread_is_compacted_once_and_asked_again(start: Start) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P1", runs("c1"), says("one"))
     messages = await driver.turn("P2", overflows(), says("SUMMARY"), says("two"))
@@ -384,19 +377,19 @@ async def test_when_the_server_says_too_long_the_thread_is_compacted_once_and_as
     assert len(of(messages, Error)) == 1
 
 
-async def test_a_first_input_that_does_not_fit_is_an_error_at_once(start: Any) -> None:
+async def test_a_first_input_that_does_not_fit_is_an_error_at_once(start: Start) -> None:
     driver = await start(config=LOCAL)
     messages = await driver.turn("P1", overflows())
     assert len(of(messages, Error)) == 1 and len(driver.model.requests) == 1
 
 
-async def test_a_dropped_stream_is_tried_again(start: Any) -> None:
+async def test_a_dropped_stream_is_tried_again(start: Start) -> None:
     driver = await start(config=LOCAL)
     messages = await driver.turn("P", runs("c1", FULL), drops("half a sum", retry_after_s=0.0), says("S"), says("done"))
     assert messages[-1].last_agent_message == "done"
 
 
-async def test_an_interrupt_leaves_the_thread_as_it_was(start: Any) -> None:
+async def test_an_interrupt_leaves_the_thread_as_it_was(start: Start) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P1", runs("c1"), says("one"))
     driver.model.script(waits(30), says("never"))
@@ -410,7 +403,7 @@ async def test_an_interrupt_leaves_the_thread_as_it_was(start: Any) -> None:
     assert after[: len(before)] == before and len(after) == len(before) + 1
 
 
-async def test_what_was_said_stays_said_when_there_was_no_room_for_it(start: Any) -> None:
+async def test_what_was_said_stays_said_when_there_was_no_room_for_it(start: Start) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P1", runs("c1"), says("one", usage=FULL))
     messages = await driver.turn("P2", fails(ModelError("refused", "bad_request")))
@@ -427,14 +420,14 @@ async def test_what_was_said_stays_said_when_there_was_no_room_for_it(start: Any
     assert said[said.index("P3") + 1].startswith("<turn_aborted>")
 
 
-async def test_an_empty_summary_is_named_as_such(start: Any) -> None:
+async def test_an_empty_summary_is_named_as_such(start: Start) -> None:
     driver = await start(config=LOCAL)
     await driver.turn("P", runs("c1", FULL), says(""), says("done"))
     assert texts(driver.inputs[-1])[-1] == f"{SUMMARY_PREAMBLE}\n{NO_SUMMARY}"
 
 
 async def test_a_switch_to_a_smaller_window_is_prepared_by_the_model_that_knows_the_thread(
-    start: Any, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     catalog = {
         "models": [
@@ -453,7 +446,7 @@ async def test_a_switch_to_a_smaller_window_is_prepared_by_the_model_that_knows_
     assert texts(driver.inputs[-1])[-2:] == [f"{SUMMARY_PREAMBLE}\nSUMMARY", "P2"]
 
 
-async def test_a_compacted_thread_resumes_from_its_replacement_and_counts_on(start: Any) -> None:
+async def test_a_compacted_thread_resumes_from_its_replacement_and_counts_on(start: Start) -> None:
     first = await start(config=LOCAL)
     await first.turn("P1", runs("c1", FULL), says("S1"), says("one"))
     sent = first.inputs[-1]
@@ -467,7 +460,7 @@ async def test_a_compacted_thread_resumes_from_its_replacement_and_counts_on(sta
     assert any("3 times" in text for text in warnings)
 
 
-async def test_reasoning_of_earlier_turns_counts_though_the_server_does_not_count_it(start: Any) -> None:
+async def test_reasoning_of_earlier_turns_counts_though_the_server_does_not_count_it(start: Start) -> None:
     driver = await start(config=LOCAL)
     sealed = {"type": "reasoning", "summary": [], "encrypted_content": "x" * 60_000}
     counted = TokenUsage(total_tokens=LIMIT - 8_000)
@@ -478,7 +471,7 @@ async def test_reasoning_of_earlier_turns_counts_though_the_server_does_not_coun
     assert texts(driver.inputs[2])[-1] == SUMMARY_PROMPT
 
 
-async def test_a_resumed_thread_trusts_the_servers_last_count(start: Any) -> None:
+async def test_a_resumed_thread_trusts_the_servers_last_count(start: Start) -> None:
     small = {**LOCAL, "model_auto_compact_token_limit": 2_000}  # less than base text and tools would be estimated at
     first = await start(config=small)
     await first.turn("P1", says("one", usage=TokenUsage(total_tokens=900)))

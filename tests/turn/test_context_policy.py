@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Start, of
 from spindle.errors import ConfigError
 from spindle.model.scripted import calls, says
 from spindle.protocol.answers import ContextUsage
@@ -32,15 +33,11 @@ def runs(number: int, usage: TokenUsage | None = None) -> Any:
     return calls("exec_command", {"cmd": BIG}, f"c{number}", usage=usage)
 
 
-def of(messages: list[Any], kind: type[Any]) -> list[Any]:
-    return [message for message in messages if isinstance(message, kind)]
-
-
 def outputs(items: list[dict[str, Any]]) -> list[str]:
     return [item["output"] for item in items if item["type"] == "function_call_output"]
 
 
-async def test_append_only_never_edits(start: Any) -> None:
+async def test_append_only_never_edits(start: Start) -> None:
     driver = await start(config=config("append_only"))
     messages = await driver.turn("P", *[runs(n) for n in range(8)], says("done"))
     assert of(messages, ContextEdited) == []
@@ -48,7 +45,7 @@ async def test_append_only_never_edits(start: Any) -> None:
         assert after[: len(before)] == before
 
 
-async def test_edit_clears_old_outputs_as_soon_as_the_rule_says_so(start: Any) -> None:
+async def test_edit_clears_old_outputs_as_soon_as_the_rule_says_so(start: Start) -> None:
     driver = await start(config=config("edit"))
     messages = await driver.turn("P", *[runs(n) for n in range(6)], says("done"))
     edits = of(messages, ContextEdited)
@@ -63,7 +60,7 @@ async def test_edit_clears_old_outputs_as_soon_as_the_rule_says_so(start: Any) -
     assert [entry.causes for entry in ledger.entries].count(("context_edit",)) == len(edits)
 
 
-async def test_what_was_cleared_can_be_read_again(start: Any) -> None:
+async def test_what_was_cleared_can_be_read_again(start: Start) -> None:
     driver = await start(config=config("edit"), sandbox="workspace-write")
     await driver.turn("P", *[runs(n) for n in range(6)], says("done"))
     placeholder = outputs(driver.inputs[-1])[0]
@@ -72,7 +69,7 @@ async def test_what_was_cleared_can_be_read_again(start: Any) -> None:
     assert "19" in outputs(driver.inputs[-1])[-1].rpartition("Output:")[2]
 
 
-async def test_notes_of_a_project_are_shown_by_their_names_and_written_by_the_tool(start: Any) -> None:
+async def test_notes_of_a_project_are_shown_by_their_names_and_written_by_the_tool(start: Start) -> None:
     driver = await start(config={"spindle": {"memory": True}})
     note = {"command": "create", "path": "style.md", "text": "Blanks, not tabs.\nMore.\n"}
     await driver.turn("P", calls("memory", note, "m1"), says("noted"))
@@ -88,7 +85,7 @@ async def test_notes_of_a_project_are_shown_by_their_names_and_written_by_the_to
     assert "style.md" not in str(without.inputs[0])
 
 
-async def test_hybrid_shows_its_arithmetic_and_edits_less_often(start: Any) -> None:
+async def test_hybrid_shows_its_arithmetic_and_edits_less_often(start: Start) -> None:
     always = await start(config=config("edit"))
     edits = of(await always.turn("P", *[runs(n) for n in range(40)], says("done")), ContextEdited)
     careful = await start(config=config("hybrid"))
@@ -99,7 +96,7 @@ async def test_hybrid_shows_its_arithmetic_and_edits_less_often(start: Any) -> N
 
 
 @pytest.mark.parametrize("pause_s", [10, 3_000])
-async def test_a_cache_that_is_still_warm_is_not_given_away_by_a_resume(pause_s: int, start: Any) -> None:
+async def test_a_cache_that_is_still_warm_is_not_given_away_by_a_resume(pause_s: int, start: Start) -> None:
     clock = FixedClock()
     first = await start(config=config("append_only"), clock=clock)
     await first.turn(
@@ -116,7 +113,7 @@ async def test_a_cache_that_is_still_warm_is_not_given_away_by_a_resume(pause_s:
         assert [edit.decision["reason"] for edit in edits] == ["cache_is_lost"]
 
 
-async def test_an_edited_thread_resumes_as_it_was_sent(start: Any) -> None:
+async def test_an_edited_thread_resumes_as_it_was_sent(start: Start) -> None:
     first = await start(config=config("edit"))
     await first.turn("P", *[runs(n) for n in range(6)], says("done"))
     sent = first.inputs[-1]
@@ -127,13 +124,13 @@ async def test_an_edited_thread_resumes_as_it_was_sent(start: Any) -> None:
     assert second.inputs[0][: len(sent)] == sent
 
 
-async def test_a_rule_that_cannot_be_used_is_said_at_the_first_turn(start: Any) -> None:
+async def test_a_rule_that_cannot_be_used_is_said_at_the_first_turn(start: Start) -> None:
     driver = await start(config=config("edit", keep="all"))
     messages = await driver.turn("P", says("x", usage=used(28_000, 23_936)))
     assert any("spindle.context.rule: " in getattr(message, "message", "") for message in messages)
 
 
-async def test_a_request_that_hits_is_nothing_to_talk_about(start: Any) -> None:
+async def test_a_request_that_hits_is_nothing_to_talk_about(start: Start) -> None:
     driver = await start()
     messages = await driver.turn(
         "P", runs(1, used(20_000, 0)), runs(2, used(24_000, 19_968)), says("x", usage=used(28_000, 23_936))
@@ -142,7 +139,7 @@ async def test_a_request_that_hits_is_nothing_to_talk_about(start: Any) -> None:
 
 
 @pytest.mark.parametrize("action", ["rollback", "compaction", "model_changed"])
-async def test_a_break_of_ours_is_named_by_its_cause(action: str, start: Any) -> None:
+async def test_a_break_of_ours_is_named_by_its_cause(action: str, start: Start) -> None:
     driver = await start(config={"features": {"remote_compaction": False}})
     await driver.turn("P1", runs(1, used(40_000, 0)), says("one", usage=used(48_000, 39_936)))
     await driver.turn("P2", says("two", usage=used(50_000, 47_872)))
@@ -160,14 +157,14 @@ async def test_a_break_of_ours_is_named_by_its_cause(action: str, start: Any) ->
     assert missed.lost_tokens > 0
 
 
-async def test_a_miss_of_the_provider_is_called_one(start: Any) -> None:
+async def test_a_miss_of_the_provider_is_called_one(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", runs(1, used(40_000, 0)), says("one", usage=used(48_000, 39_936)))
     messages = await driver.turn("P2", says("two", usage=used(50_000, 0)))
     assert [missed.cause for missed in of(messages, CacheMissed)] == ["provider_miss"]
 
 
-async def test_another_model_is_warned_about_while_there_is_something_to_lose(start: Any) -> None:
+async def test_another_model_is_warned_about_while_there_is_something_to_lose(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", says("one", usage=used(90_000, 0)))
     await driver.turn("P2", says("two"), model="gpt-5.2")
@@ -175,7 +172,7 @@ async def test_another_model_is_warned_about_while_there_is_something_to_lose(st
     assert any("not taken from the provider's cache" in text for text in warnings)
 
 
-async def test_a_client_can_ask_what_fills_the_window(start: Any) -> None:
+async def test_a_client_can_ask_what_fills_the_window(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", runs(1, used(5_000, 0)), says("one", usage=used(9_000, 4_992)))
     driver.submit(GetContext())
@@ -210,7 +207,7 @@ def test_an_unknown_mode_is_a_config_error(tmp_path: Any) -> None:
     ],
 )
 async def test_hybrid_calculates_with_the_prices_of_the_model(
-    context: dict[str, Any], prices: dict[str, Any], source: str, start: Any
+    context: dict[str, Any], prices: dict[str, Any], source: str, start: Start
 ) -> None:
     given = config("hybrid")
     given["spindle"]["context"] |= context
@@ -238,7 +235,7 @@ def test_prices_that_cannot_be_used_are_a_config_error(prices: dict[str, Any], s
         load_config(cwd=str(tmp_path), env={"HOME": str(tmp_path)}, config={"spindle": {"context": prices}})
 
 
-async def test_hybrid_compacts_what_append_only_would_have_and_what_became_dearer(start: Any) -> None:
+async def test_hybrid_compacts_what_append_only_would_have_and_what_became_dearer(start: Start) -> None:
     """The server counts as much after each edit as before: without the edits, the thread would have been full."""
     limit = 60_000
     driver = await start(config=config("hybrid") | {"model_auto_compact_token_limit": limit})

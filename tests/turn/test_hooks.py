@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Driver, Start
 from spindle.config.hook_consent import give_consent
 from spindle.config.load import load_config
 from spindle.model.scripted import calls, patches, says
@@ -79,7 +80,7 @@ def specific(event: str, **answer: Any) -> str:
     return prints(hookSpecificOutput={"hookEventName": event, **answer})
 
 
-def outputs(driver: Any) -> list[str]:
+def outputs(driver: Driver) -> list[str]:
     return [item["output"] for item in driver.inputs[-1] if item["type"].endswith("_call_output")]
 
 
@@ -91,7 +92,7 @@ def runs(msgs: list[Msg]) -> list[tuple[str, str, list[dict[str, str]]]]:
     ]
 
 
-def last_texts(driver: Any, count: int) -> list[tuple[str, str]]:
+def last_texts(driver: Driver, count: int) -> list[tuple[str, str]]:
     messages = [item for item in driver.inputs[-1] if item["type"] == "message"]
     return [(item["role"], item["content"][0]["text"]) for item in messages[-count:]]
 
@@ -100,7 +101,7 @@ def last_texts(driver: Any, count: int) -> list[tuple[str, str]]:
 
 
 async def test_each_moment_of_a_turn_calls_its_hooks_with_the_facts(
-    start: Any, workspace: Path, hooks: HookFiles
+    start: Start, workspace: Path, hooks: HookFiles
 ) -> None:
     for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"):
         hooks.add(event, "", timeout=3 if event == "SessionEnd" else 60)
@@ -132,7 +133,7 @@ async def test_each_moment_of_a_turn_calls_its_hooks_with_the_facts(
     ]
 
 
-async def test_people_see_when_a_hook_runs_and_what_came_of_it(start: Any, hooks: HookFiles) -> None:
+async def test_people_see_when_a_hook_runs_and_what_came_of_it(start: Start, hooks: HookFiles) -> None:
     hooks.add("PreToolUse", prints(systemMessage="mind the gap"), statusMessage="looking", timeout=5)
     driver = await start(ECHO, says("bye"))
     msgs = await driver.turn("hello")
@@ -171,19 +172,21 @@ async def test_people_see_when_a_hook_runs_and_what_came_of_it(start: Any, hooks
         ],
     ],
 )
-async def test_a_matcher_chooses_among_tools(start: Any, hooks: HookFiles, matcher: str | None, is_called: str) -> None:
+async def test_a_matcher_chooses_among_tools(
+    start: Start, hooks: HookFiles, matcher: str | None, is_called: str
+) -> None:
     hooks.add("PreToolUse", "", matcher=matcher)
     driver = await start(ECHO, patches(ADD, "p1"), says("bye"))
     await driver.turn("go")
     assert " ".join(told["tool_name"] for told in hooks.told) == is_called
 
 
-async def test_a_command_that_outlives_its_call_is_reported_when_it_is_over(start: Any, hooks: HookFiles) -> None:
+async def test_a_command_that_outlives_its_call_is_reported_when_it_is_over(start: Start, hooks: HookFiles) -> None:
     hooks.add("PreToolUse", "")
     hooks.add("PostToolUse", "")
 
     def wait_for_it(request: Any) -> Any:
-        output = json.loads(request.input[-1])["output"]
+        output = request.input[-1]["output"]
         session = int(output.split("session ID ")[1].split("\n")[0])
         return calls("write_stdin", {"session_id": session, "yield_time_ms": 20_000}, "c2")
 
@@ -197,7 +200,7 @@ async def test_a_command_that_outlives_its_call_is_reported_when_it_is_over(star
     assert hooks.told[1]["tool_response"] == "two\n"
 
 
-async def test_what_is_typed_into_a_running_command_is_shown_to_guards(start: Any, hooks: HookFiles) -> None:
+async def test_what_is_typed_into_a_running_command_is_shown_to_guards(start: Start, hooks: HookFiles) -> None:
     hooks.add("PreToolUse", "", matcher="write_stdin")
     driver = await start(calls("write_stdin", {"session_id": 7, "chars": "rm -rf /\n"}, "c1"), says("bye"))
     await driver.turn("go")
@@ -223,7 +226,7 @@ async def test_what_is_typed_into_a_running_command_is_shown_to_guards(start: An
     ],
 )
 async def test_a_guard_that_says_no_keeps_a_call_from_running(
-    start: Any, workspace: Path, hooks: HookFiles, body: str, reason: str
+    start: Start, workspace: Path, hooks: HookFiles, body: str, reason: str
 ) -> None:
     hooks.add("PreToolUse", body)
     driver = await start(calls("exec_command", {"cmd": "touch ran"}, "c1"), says("ok"), **FENCED)
@@ -242,7 +245,9 @@ async def test_a_guard_that_says_no_keeps_a_call_from_running(
         (specific("PreToolUse", updatedInput={"command": "true"}), "updatedInput must be an object, with"),
     ],
 )
-async def test_a_hook_that_fails_is_shown_and_the_call_runs(start: Any, hooks: HookFiles, body: str, said: str) -> None:
+async def test_a_hook_that_fails_is_shown_and_the_call_runs(
+    start: Start, hooks: HookFiles, body: str, said: str
+) -> None:
     hooks.add("PreToolUse", body)
     driver = await start(ECHO, says("ok"))
     msgs = await driver.turn("go")
@@ -260,7 +265,7 @@ async def test_a_hook_that_fails_is_shown_and_the_call_runs(start: Any, hooks: H
     ],
 )
 async def test_a_guard_that_cannot_be_asked_lets_nothing_pass(
-    start: Any, hooks: HookFiles, body: str, how: dict[str, Any], said: str
+    start: Start, hooks: HookFiles, body: str, how: dict[str, Any], said: str
 ) -> None:
     hooks.add("PreToolUse", body, **how)
     driver = await start(ECHO, says("ok"), **FENCED)
@@ -270,7 +275,7 @@ async def test_a_guard_that_cannot_be_asked_lets_nothing_pass(
     assert "a guard could not be asked" in outputs(driver)[0] and said in outputs(driver)[0]
 
 
-async def test_a_guard_without_its_sandbox_lets_nothing_pass(start: Any, hooks: HookFiles) -> None:
+async def test_a_guard_without_its_sandbox_lets_nothing_pass(start: Start, hooks: HookFiles) -> None:
     hooks.add("PreToolUse", "")
     config = {"spindle": {"sandbox": {"backend": "none"}}}
     driver = await start(ECHO, says("ok"), config=config, **FENCED)
@@ -279,7 +284,7 @@ async def test_a_guard_without_its_sandbox_lets_nothing_pass(start: Any, hooks: 
     assert "a guard could not be asked" in outputs(driver)[0]
 
 
-async def test_one_no_counts_more_than_other_answers_and_all_hooks_run(start: Any, hooks: HookFiles) -> None:
+async def test_one_no_counts_more_than_other_answers_and_all_hooks_run(start: Start, hooks: HookFiles) -> None:
     hooks.add("PreToolUse", specific("PreToolUse", permissionDecision="allow", updatedInput={"command": "echo 1"}))
     hooks.add("PreToolUse", "sleep 0.2; echo first >&2; exit 2")
     hooks.add("PreToolUse", "echo second >&2; exit 2")
@@ -289,7 +294,7 @@ async def test_one_no_counts_more_than_other_answers_and_all_hooks_run(start: An
     assert len(hooks.told) == 3
 
 
-async def test_hooks_of_one_moment_run_side_by_side(start: Any, hooks: HookFiles, workspace: Path) -> None:
+async def test_hooks_of_one_moment_run_side_by_side(start: Start, hooks: HookFiles, workspace: Path) -> None:
     for name, other in (("a", "b"), ("b", "a")):
         hooks.add("PreToolUse", f"touch {workspace}/{name}; while ! test -e {workspace}/{other}; do sleep 0.05; done")
     driver = await start(ECHO, says("ok"))
@@ -306,7 +311,7 @@ async def test_hooks_of_one_moment_run_side_by_side(start: Any, hooks: HookFiles
     ],
 )
 async def test_a_hook_can_change_what_a_call_does(
-    start: Any, hooks: HookFiles, call: Any, given: str, result: str
+    start: Start, hooks: HookFiles, call: Any, given: str, result: str
 ) -> None:
     hooks.add("PreToolUse", specific("PreToolUse", permissionDecision="allow", updatedInput={"command": given}))
     hooks.add("PostToolUse", "")
@@ -316,7 +321,7 @@ async def test_a_hook_can_change_what_a_call_does(
     assert hooks.told[1]["tool_input"] == {"command": given}
 
 
-async def test_what_hooks_add_follows_the_output_and_stays_in_the_record(start: Any, hooks: HookFiles) -> None:
+async def test_what_hooks_add_follows_the_output_and_stays_in_the_record(start: Start, hooks: HookFiles) -> None:
     hooks.add("PreToolUse", specific("PreToolUse", additionalContext="before it"))
     hooks.add("PostToolUse", specific("PostToolUse", additionalContext="after it"))
     driver = await start(ECHO, says("ok"), says("again"))
@@ -340,7 +345,7 @@ async def test_what_hooks_add_follows_the_output_and_stays_in_the_record(start: 
         prints(**{"continue": False, "reason": "redo it", "stopReason": "x"}),
     ],
 )
-async def test_a_hook_can_answer_in_place_of_a_calls_output(start: Any, hooks: HookFiles, body: str) -> None:
+async def test_a_hook_can_answer_in_place_of_a_calls_output(start: Start, hooks: HookFiles, body: str) -> None:
     hooks.add("PostToolUse", body)
     driver = await start(ECHO, says("ok"))
     await driver.turn("go")
@@ -348,7 +353,7 @@ async def test_a_hook_can_answer_in_place_of_a_calls_output(start: Any, hooks: H
 
 
 async def test_a_call_is_shown_as_over_when_its_hooks_have_had_their_say_and_the_record_has_it(
-    start: Any, hooks: HookFiles
+    start: Start, hooks: HookFiles
 ) -> None:
     hooks.add("PostToolUse", prints(decision="block", reason="redo it"))
     driver = await start(ECHO, says("ok"))
@@ -371,7 +376,7 @@ async def test_a_call_is_shown_as_over_when_its_hooks_have_had_their_say_and_the
     ],
 )
 async def test_an_input_that_a_hook_does_not_let_in_never_reaches_the_model(
-    start: Any, hooks: HookFiles, body: str, status: str
+    start: Start, hooks: HookFiles, body: str, status: str
 ) -> None:
     script = hooks.add("UserPromptSubmit", body)
     driver = await start(says("hi"))
@@ -387,14 +392,14 @@ async def test_an_input_that_a_hook_does_not_let_in_never_reaches_the_model(
 
 
 @pytest.mark.parametrize("body", ["echo be brief", specific("UserPromptSubmit", additionalContext="be brief")])
-async def test_a_hook_can_add_to_an_input(start: Any, hooks: HookFiles, body: str) -> None:
+async def test_a_hook_can_add_to_an_input(start: Start, hooks: HookFiles, body: str) -> None:
     hooks.add("UserPromptSubmit", body)
     driver = await start(says("hi"))
     await driver.turn("hello")
     assert last_texts(driver, 2) == [("user", "hello"), ("developer", "be brief")]
 
 
-async def test_input_that_joins_a_running_turn_is_judged_too(start: Any, hooks: HookFiles, workspace: Path) -> None:
+async def test_input_that_joins_a_running_turn_is_judged_too(start: Start, hooks: HookFiles, workspace: Path) -> None:
     hooks.add("UserPromptSubmit", f"grep -q forbidden {hooks.log} && {{ echo no >&2; exit 2; }}; true")
     slow = calls("exec_command", {"cmd": "while ! test -e go; do sleep 0.05; done"}, "c1")
     driver = await start(slow, says("done"))
@@ -411,7 +416,7 @@ async def test_input_that_joins_a_running_turn_is_judged_too(start: Any, hooks: 
 # ---- the start of a thread -------------------------------------------------------------------------
 
 
-async def test_what_a_start_hook_says_stands_before_the_first_input_once(start: Any, hooks: HookFiles) -> None:
+async def test_what_a_start_hook_says_stands_before_the_first_input_once(start: Start, hooks: HookFiles) -> None:
     hooks.add("SessionStart", "echo welcome", matcher="startup")
     driver = await start(says("a"), says("b"))
     await driver.turn("hello")
@@ -420,7 +425,7 @@ async def test_what_a_start_hook_says_stands_before_the_first_input_once(start: 
     assert len(hooks.told) == 1
 
 
-async def test_a_start_hook_can_keep_the_thread_from_starting(start: Any, hooks: HookFiles) -> None:
+async def test_a_start_hook_can_keep_the_thread_from_starting(start: Start, hooks: HookFiles) -> None:
     hooks.add("SessionStart", prints(**{"continue": False, "stopReason": "closed today"}))
     driver = await start(says("a"))
     msgs = await driver.turn("hello")
@@ -428,7 +433,7 @@ async def test_a_start_hook_can_keep_the_thread_from_starting(start: Any, hooks:
     assert driver.model.requests == []
 
 
-async def test_start_hooks_hear_that_a_thread_goes_on(start: Any, hooks: HookFiles) -> None:
+async def test_start_hooks_hear_that_a_thread_goes_on(start: Start, hooks: HookFiles) -> None:
     hooks.add("SessionStart", "")
     first = await start(says("a"))
     await first.turn("hello")
@@ -444,7 +449,7 @@ async def test_start_hooks_hear_that_a_thread_goes_on(start: Any, hooks: HookFil
 @pytest.mark.parametrize(
     "body", ["echo 'run <the> tests' >&2; exit 2", prints(decision="block", reason="run <the> tests")]
 )
-async def test_a_stop_hook_makes_the_turn_go_on(start: Any, hooks: HookFiles, body: str) -> None:
+async def test_a_stop_hook_makes_the_turn_go_on(start: Start, hooks: HookFiles, body: str) -> None:
     hooks.add("Stop", f"test $(wc -l < {hooks.log}) -gt 1 && exit 0\n{body}")
     driver = await start(says("one"), says("two"))
     msgs = await driver.turn("go")
@@ -458,7 +463,7 @@ async def test_a_stop_hook_makes_the_turn_go_on(start: Any, hooks: HookFiles, bo
     assert isinstance(msgs[-1], TaskComplete) and msgs[-1].last_agent_message == "two"
 
 
-async def test_stop_hooks_cannot_keep_a_turn_going_for_ever(start: Any, hooks: HookFiles) -> None:
+async def test_stop_hooks_cannot_keep_a_turn_going_for_ever(start: Start, hooks: HookFiles) -> None:
     hooks.add("Stop", "echo more >&2; exit 2")
     driver = await start(*[says(str(number)) for number in range(30)])
     msgs = await driver.turn("go")
@@ -468,7 +473,7 @@ async def test_stop_hooks_cannot_keep_a_turn_going_for_ever(start: Any, hooks: H
     ]
 
 
-async def test_a_stop_hook_that_wants_the_end_wins_over_one_that_wants_more(start: Any, hooks: HookFiles) -> None:
+async def test_a_stop_hook_that_wants_the_end_wins_over_one_that_wants_more(start: Start, hooks: HookFiles) -> None:
     hooks.add("Stop", "echo more >&2; exit 2")
     hooks.add("Stop", prints(**{"continue": False}))
     driver = await start(says("one"), says("two"))
@@ -481,7 +486,7 @@ async def test_a_stop_hook_that_wants_the_end_wins_over_one_that_wants_more(star
 ALLOWS = specific("PermissionRequest", decision={"behavior": "allow"})
 
 
-async def test_a_permission_hook_answers_in_a_persons_place(start: Any, hooks: HookFiles, workspace: Path) -> None:
+async def test_a_permission_hook_answers_in_a_persons_place(start: Start, hooks: HookFiles, workspace: Path) -> None:
     hooks.add("PermissionRequest", ALLOWS)
     driver = await start(ESCALATED, says("ok"), **ASKING)
     msgs = await driver.turn("go")
@@ -496,7 +501,7 @@ async def test_a_permission_hook_answers_in_a_persons_place(start: Any, hooks: H
     ["echo nope >&2; exit 2", specific("PermissionRequest", decision={"behavior": "deny", "message": "nope"})],
 )
 async def test_a_permission_hook_refuses_in_a_persons_place(
-    start: Any, hooks: HookFiles, workspace: Path, body: str
+    start: Start, hooks: HookFiles, workspace: Path, body: str
 ) -> None:
     hooks.add("PermissionRequest", body)
     hooks.add("PermissionRequest", ALLOWS)
@@ -510,7 +515,7 @@ async def test_a_permission_hook_refuses_in_a_persons_place(
     "body",
     ["", "exit 1", specific("PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "id"}})],
 )
-async def test_without_a_clear_yes_the_person_is_asked(start: Any, hooks: HookFiles, body: str) -> None:
+async def test_without_a_clear_yes_the_person_is_asked(start: Start, hooks: HookFiles, body: str) -> None:
     hooks.add("PermissionRequest", body)
     driver = await start(ESCALATED, says("ok"), **ASKING)
     driver.begin("go")
@@ -521,7 +526,7 @@ async def test_without_a_clear_yes_the_person_is_asked(start: Any, hooks: HookFi
     assert len(hooks.told) == 1
 
 
-async def test_each_hook_is_asked_once_about_a_call_that_waits_for_another(start: Any, hooks: HookFiles) -> None:
+async def test_each_hook_is_asked_once_about_a_call_that_waits_for_another(start: Start, hooks: HookFiles) -> None:
     hooks.add("PermissionRequest", "")
     arguments = {"cmd": "echo hi > out", "sandbox_permissions": "require_escalated"}
     both = [calls("exec_command", arguments, "c1"), calls("exec_command", arguments, "c2")]
@@ -538,7 +543,7 @@ async def test_each_hook_is_asked_once_about_a_call_that_waits_for_another(start
 
 
 async def test_a_yes_does_not_count_when_the_agent_could_have_written_it(
-    start: Any, hooks: HookFiles, workspace: Path
+    start: Start, hooks: HookFiles, workspace: Path
 ) -> None:
     script = hooks.add("PermissionRequest", ALLOWS)
     (workspace / "judge.sh").write_text(script.read_text())
@@ -555,7 +560,7 @@ async def test_a_yes_does_not_count_when_the_agent_could_have_written_it(
 
 
 async def test_a_projects_hook_can_refuse_but_not_permit(
-    start: Any, hooks: HookFiles, workspace: Path, tmp_path: Path
+    start: Start, hooks: HookFiles, workspace: Path, tmp_path: Path
 ) -> None:
     script = hooks.add("PermissionRequest", ALLOWS)
     (workspace / ".codex").mkdir()
@@ -572,14 +577,14 @@ async def test_a_projects_hook_can_refuse_but_not_permit(
     assert "a PermissionRequest hook refuses this: nope" in outputs(driver)[1]
 
 
-async def test_no_hook_is_asked_where_nobody_would_be(start: Any, hooks: HookFiles, workspace: Path) -> None:
+async def test_no_hook_is_asked_where_nobody_would_be(start: Start, hooks: HookFiles, workspace: Path) -> None:
     hooks.add("PermissionRequest", ALLOWS)
     driver = await start(ESCALATED, says("ok"), sandbox="read-only", approval="never")
     await driver.turn("go")
     assert not hooks.told and not (workspace / "out").exists()
 
 
-async def test_a_patch_asks_the_hooks_with_its_text(start: Any, hooks: HookFiles, workspace: Path) -> None:
+async def test_a_patch_asks_the_hooks_with_its_text(start: Start, hooks: HookFiles, workspace: Path) -> None:
     hooks.add("PermissionRequest", ALLOWS)
     driver = await start(patches(ADD, "p1"), says("ok"), approval="untrusted", sandbox="workspace-write")
     msgs = await driver.turn("go")
@@ -590,7 +595,7 @@ async def test_a_patch_asks_the_hooks_with_its_text(start: Any, hooks: HookFiles
 # ---- compaction ------------------------------------------------------------------------------------
 
 
-async def test_hooks_stand_around_a_compaction_and_the_thread_starts_again(start: Any, hooks: HookFiles) -> None:
+async def test_hooks_stand_around_a_compaction_and_the_thread_starts_again(start: Start, hooks: HookFiles) -> None:
     for event in ("PreCompact", "PostCompact", "SessionStart"):
         hooks.add(event, "")
     driver = await start(says("one"), says("summary"), says("two"))
@@ -605,7 +610,7 @@ async def test_hooks_stand_around_a_compaction_and_the_thread_starts_again(start
     assert "permission_mode" not in hooks.told[1] and "turn_id" in hooks.told[1]
 
 
-async def test_a_hook_can_keep_a_thread_from_being_compacted(start: Any, hooks: HookFiles) -> None:
+async def test_a_hook_can_keep_a_thread_from_being_compacted(start: Start, hooks: HookFiles) -> None:
     hooks.add("PreCompact", prints(**{"continue": False, "stopReason": "keep it"}))
     driver = await start(says("one"), says("two"))
     await driver.turn("hello")
@@ -617,7 +622,7 @@ async def test_a_hook_can_keep_a_thread_from_being_compacted(start: Any, hooks: 
 # ---- where and how long they run -------------------------------------------------------------------
 
 
-async def test_a_hook_runs_inside_the_sandbox_of_the_turn(start: Any, hooks: HookFiles, tmp_path: Path) -> None:
+async def test_a_hook_runs_inside_the_sandbox_of_the_turn(start: Start, hooks: HookFiles, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     hooks.add("PreToolUse", f'touch {outside}; test -z "$SPINDLE_SECRET"')
     driver = await start(ECHO, says("ok"), **FENCED)
@@ -625,7 +630,7 @@ async def test_a_hook_runs_inside_the_sandbox_of_the_turn(start: Any, hooks: Hoo
     assert hooks.told and not outside.exists()
 
 
-async def test_the_user_can_let_a_hook_out_of_the_sandbox(start: Any, hooks: HookFiles, tmp_path: Path) -> None:
+async def test_the_user_can_let_a_hook_out_of_the_sandbox(start: Start, hooks: HookFiles, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     hooks.add("PreToolUse", f"touch {outside}", sandbox=False)
     driver = await start(ECHO, says("ok"), **FENCED)
@@ -633,7 +638,7 @@ async def test_the_user_can_let_a_hook_out_of_the_sandbox(start: Any, hooks: Hoo
     assert outside.exists()
 
 
-async def test_a_hook_that_reads_nothing_is_no_trouble(start: Any, hooks: HookFiles) -> None:
+async def test_a_hook_that_reads_nothing_is_no_trouble(start: Start, hooks: HookFiles) -> None:
     script = hooks.add("PreToolUse", "")
     script.write_text("#!/bin/sh\nexec <&-\nexit 0\n")
     driver = await start(calls("exec_command", {"cmd": f": {'x' * 100_000}; echo hi"}, "c1"), says("ok"))
@@ -642,7 +647,7 @@ async def test_a_hook_that_reads_nothing_is_no_trouble(start: Any, hooks: HookFi
 
 
 async def test_an_interrupt_ends_running_hooks_and_all_they_started(
-    start: Any, hooks: HookFiles, workspace: Path
+    start: Start, hooks: HookFiles, workspace: Path
 ) -> None:
     hooks.add("PreToolUse", f"sleep 600 & echo $! > {workspace}/pid; wait")
     driver = await start(ECHO, says("ok"))
@@ -659,7 +664,7 @@ async def test_an_interrupt_ends_running_hooks_and_all_they_started(
 
 
 async def test_what_a_hook_says_is_cut_shown_plainly_and_without_secrets(
-    start: Any, hooks: HookFiles, monkeypatch: pytest.MonkeyPatch
+    start: Start, hooks: HookFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-very-secret-value-0123456789")
     hooks.add(
@@ -674,7 +679,7 @@ async def test_what_a_hook_says_is_cut_shown_plainly_and_without_secrets(
 
 
 async def test_nobody_waits_for_an_async_hook_and_it_ends_with_the_session(
-    start: Any, hooks: HookFiles, workspace: Path
+    start: Start, hooks: HookFiles, workspace: Path
 ) -> None:
     hooks.add("PreToolUse", f"echo $$ > {workspace}/pid; sleep 600; exit 2", **{"async": True})
     wait = calls("exec_command", {"cmd": "while ! test -s pid; do sleep 0.05; done"}, "c1")

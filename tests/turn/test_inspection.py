@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Driver, Start
 from spindle.errors import UsageError
 from spindle.lookback.deeds import Turns
 from spindle.lookback.inspection import Inspection, inspect_thread
@@ -28,7 +29,7 @@ def runs(number: int, usage: TokenUsage | None = None) -> Any:
     return calls("exec_command", {"cmd": BIG}, f"c{number}", usage=usage)
 
 
-def record_of(driver: Any) -> RolloutData:
+def record_of(driver: Driver) -> RolloutData:
     return read_rollout(driver.session.thread.history.writer.path)
 
 
@@ -36,7 +37,7 @@ def saw_what_was_sent(found: Inspection, sent: list[list[dict[str, Any]]]) -> No
     assert [found.input_of(number) for number in range(1, len(found.report.requests) + 1)] == sent
 
 
-async def test_every_input_is_read_back_as_it_was_sent(start: Any) -> None:
+async def test_every_input_is_read_back_as_it_was_sent(start: Start) -> None:
     context = {"mode": "edit", "rule": {"trigger": {"type": "tool_uses", "value": 4}}}
     driver = await start(config={"features": {"remote_compaction": False}, "spindle": {"context": context}})
     await driver.turn("P1", *[runs(n, used(10_000 + 4_000 * n, 9_984)) for n in range(6)], says("one"))
@@ -73,7 +74,7 @@ def without(data: RolloutData, *lost: str) -> RolloutData:
 @pytest.mark.parametrize(
     "lost", [("cache",), ("spindle_bookmark",), ("spindle_bookmark", "token_count")], ids=["cache", "marks", "both"]
 )
-async def test_a_record_that_holds_less_gives_the_same_inputs(lost: tuple[str, ...], start: Any) -> None:
+async def test_a_record_that_holds_less_gives_the_same_inputs(lost: tuple[str, ...], start: Start) -> None:
     driver = await start(config={"features": {"remote_compaction": False}})
     await driver.turn("P1", runs(1, used(10_000, 0)), runs(2, used(14_000, 9_984)), says("one", usage=used(18_000, 0)))
     sent = driver.inputs.copy()
@@ -95,7 +96,7 @@ async def test_a_record_that_holds_less_gives_the_same_inputs(lost: tuple[str, .
 
 
 @pytest.mark.parametrize("lost", ["nothing", "cache"])
-async def test_a_request_after_a_broken_stream_holds_what_the_stream_had_finished(lost: str, start: Any) -> None:
+async def test_a_request_after_a_broken_stream_holds_what_the_stream_had_finished(lost: str, start: Start) -> None:
     driver = await start()
     half = says("half") if lost == "nothing" else runs(2)  # after a call, its output tells where the answer ended
     await driver.turn("P", runs(1), [half, drops(retry_after_s=0.01)], says("whole"))
@@ -104,7 +105,7 @@ async def test_a_request_after_a_broken_stream_holds_what_the_stream_had_finishe
     assert found.input_of(2) == driver.inputs[2] and len(found.report.requests) == 2
 
 
-async def test_the_program_that_goes_on_with_a_thread_continues_its_prefix(start: Any) -> None:
+async def test_the_program_that_goes_on_with_a_thread_continues_its_prefix(start: Start) -> None:
     first = await start()
     await first.turn("P1", runs(1, used(20_000, 0)), says("one", usage=used(24_000, 19_968)))
     thread_id = first.session.thread_id
@@ -124,7 +125,7 @@ async def test_the_program_that_goes_on_with_a_thread_continues_its_prefix(start
     assert (last.cache.cause, last.cache.lost_tokens > 20_000) == ("resume", True)
 
 
-async def test_a_compaction_by_the_server_is_one_too(start: Any) -> None:
+async def test_a_compaction_by_the_server_is_one_too(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", runs(1, used(10_000, 0)), says("one", usage=used(14_000, 9_984)))
     kept = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "P1"}]}]
@@ -137,7 +138,7 @@ async def test_a_compaction_by_the_server_is_one_too(start: Any) -> None:
     assert found.report.requests[2].cache.cause == "compaction" and found.report.requests[2].sources["summary"] > 500
 
 
-async def test_the_size_of_a_shorter_thread_may_be_told_before_it(start: Any) -> None:
+async def test_the_size_of_a_shorter_thread_may_be_told_before_it(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", says("one", usage=used(14_000, 0)))
     driver.model.compactions.append([{"type": "compaction", "encrypted_content": "x" * 4_000}])
@@ -152,7 +153,7 @@ async def test_the_size_of_a_shorter_thread_may_be_told_before_it(start: Any) ->
     assert broken.tokens_before >= 14_000 > broken.tokens_after
 
 
-async def test_the_tools_are_what_is_left_of_a_request(start: Any) -> None:
+async def test_the_tools_are_what_is_left_of_a_request(start: Start) -> None:
     driver = await start()
     await driver.turn("P", says("x", usage=used(10_000, 0)))
     request = inspect_thread(record_of(driver)).report.requests[0]
@@ -161,7 +162,7 @@ async def test_the_tools_are_what_is_left_of_a_request(start: Any) -> None:
     assert sum(request.sources.values()) == request.estimated_input
 
 
-async def test_pins_and_the_ledger_are_part_of_the_report(start: Any) -> None:
+async def test_pins_and_the_ledger_are_part_of_the_report(start: Start) -> None:
     driver = await start()
     driver.submit(Pin(text="the port is 7001"))
     await driver.turn("P", runs(1), says("x"))
@@ -170,7 +171,7 @@ async def test_pins_and_the_ledger_are_part_of_the_report(start: Any) -> None:
     assert [command["command"] for command in report.ledger["commands"]] == [BIG]
 
 
-async def test_the_report_tells_what_the_answers_did_and_which_files_they_changed(start: Any) -> None:
+async def test_the_report_tells_what_the_answers_did_and_which_files_they_changed(start: Start) -> None:
     driver = await start()
     add = "*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch\n"
     wrong = "*** Begin Patch\n*** Update File: none.txt\n@@\n-x\n+y\n*** End Patch\n"
@@ -203,7 +204,7 @@ def test_a_message_that_joins_a_running_turn_begins_none() -> None:
     assert numbers == [1, 1, 2, 3, 4]
 
 
-async def test_an_edit_that_would_save_nothing_is_not_made(start: Any) -> None:
+async def test_an_edit_that_would_save_nothing_is_not_made(start: Start) -> None:
     context = {"mode": "edit", "rule": {"trigger": {"type": "tool_uses", "value": 2}}}
     driver = await start(config={"spindle": {"context": context}})
     await driver.turn("P", *[calls("exec_command", {"cmd": f"echo {n}"}, f"c{n}") for n in range(8)], says("x"))
@@ -212,7 +213,7 @@ async def test_an_edit_that_would_save_nothing_is_not_made(start: Any) -> None:
     assert report.totals.edits == len(report.breaks)
 
 
-async def test_a_request_that_does_not_exist_is_said(start: Any) -> None:
+async def test_a_request_that_does_not_exist_is_said(start: Start) -> None:
     driver = await start()
     await driver.turn("P", says("x"))
     found = inspect_thread(record_of(driver))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Start, run, text
 from spindle.model.scripted import calls, drops, fails, says, waits
 from spindle.protocol.events import (
     AgentMessage,
@@ -28,14 +29,6 @@ from spindle.protocol.ops import Interrupt, UserInput
 
 IDLE_BOUND_S = 2.0
 """Generous: the real bound (200 ms) is measured by the benchmark; here it is that nothing waits for a time-out."""
-
-
-def run(cmd: str, call_id: str, **arguments: Any) -> Any:
-    return calls("exec_command", {"cmd": cmd, **arguments}, call_id)
-
-
-def text(words: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": words}]
 
 
 def terminals(msgs: list[Msg]) -> list[Msg]:
@@ -67,7 +60,7 @@ STATES: dict[str, tuple[list[Any], type[Msg], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_an_interrupt_ends_the_turn_once_and_the_next_one_works(start: Any, state: str) -> None:
+async def test_an_interrupt_ends_the_turn_once_and_the_next_one_works(start: Start, state: str) -> None:
     steps, reached, policy = STATES[state]
     driver = await start(*steps, **policy)
     sub_id = driver.begin("P1")
@@ -88,7 +81,7 @@ async def test_an_interrupt_ends_the_turn_once_and_the_next_one_works(start: Any
     assert any(item.get("content", [{}])[0].get("text", "").startswith("<turn_aborted>") for item in last)
 
 
-async def test_an_interrupted_command_is_gone_and_says_so(start: Any, workspace: Path) -> None:
+async def test_an_interrupted_command_is_gone_and_says_so(start: Start, workspace: Path) -> None:
     driver = await start(run("sleep 1 && touch late.txt & sleep 60", "c1"))
     sub_id = driver.begin("P1")
     await driver.until(ExecCommandBegin)
@@ -103,7 +96,7 @@ async def test_an_interrupted_command_is_gone_and_says_so(start: Any, workspace:
     assert not (workspace / "late.txt").exists()
 
 
-async def test_an_interrupted_one_shot_shell_says_so_in_its_own_words(start: Any) -> None:
+async def test_an_interrupted_one_shot_shell_says_so_in_its_own_words(start: Start) -> None:
     driver = await start(calls("shell", {"command": ["sleep", "60"]}, "c1"))
     sub_id = driver.begin("P1")
     await driver.until(ExecCommandBegin)
@@ -114,7 +107,7 @@ async def test_an_interrupted_one_shot_shell_says_so_in_its_own_words(start: Any
     assert output.startswith("Wall time: ") and output.endswith(" seconds\naborted by user")
 
 
-async def test_an_interrupt_without_a_turn_does_nothing(start: Any) -> None:
+async def test_an_interrupt_without_a_turn_does_nothing(start: Start) -> None:
     driver = await start()
     driver.submit(Interrupt())
     assert [msg for msg in await driver.idle() if isinstance(msg, TurnAborted | Error)] == []
@@ -123,7 +116,7 @@ async def test_an_interrupt_without_a_turn_does_nothing(start: Any) -> None:
     )
 
 
-async def test_new_input_replaces_the_running_turn(start: Any) -> None:
+async def test_new_input_replaces_the_running_turn(start: Start) -> None:
     driver = await start(run("sleep 60", "c1"), says("second"))
     first = driver.begin("P1")
     await driver.until(ExecCommandBegin)
@@ -137,7 +130,7 @@ async def test_new_input_replaces_the_running_turn(start: Any) -> None:
     assert order == sorted(order), "events of two turns must not interleave"
 
 
-async def test_steered_input_joins_the_running_turn_before_the_next_request(start: Any) -> None:
+async def test_steered_input_joins_the_running_turn_before_the_next_request(start: Start) -> None:
     driver = await start(run("sleep 0.3", "c1"), says("both done"))
     first = driver.begin("P1")
     await driver.until(ExecCommandBegin)
@@ -148,7 +141,7 @@ async def test_steered_input_joins_the_running_turn_before_the_next_request(star
     assert driver.inputs[1][-2]["type"] == "function_call_output"
 
 
-async def test_input_steered_while_the_last_message_streams_still_gets_an_answer_in_the_same_turn(start: Any) -> None:
+async def test_input_steered_while_the_last_message_streams_still_gets_an_answer_in_the_same_turn(start: Start) -> None:
     driver = await start(says("a b c", pace_s=0.05), says("and that too"))
     first = driver.begin("P1")
     await driver.until(AgentMessageContentDelta)
@@ -157,7 +150,7 @@ async def test_input_steered_while_the_last_message_streams_still_gets_an_answer
     assert [msg.message for msg in msgs if isinstance(msg, AgentMessage)] == ["a b c", "and that too"]
 
 
-async def test_input_steered_right_after_the_last_message_is_answered(start: Any) -> None:
+async def test_input_steered_right_after_the_last_message_is_answered(start: Start) -> None:
     driver = await start(says("one"), says("two"))
     first = driver.begin("P1")
     await driver.until(AgentMessage)  # the turn has said everything; its terminal event may not be out yet
@@ -168,7 +161,7 @@ async def test_input_steered_right_after_the_last_message_is_answered(start: Any
     assert driver.inputs[1][-1]["content"][0]["text"] == "one more thing"
 
 
-async def test_input_steered_into_a_turn_that_fails_is_not_stranded(start: Any) -> None:
+async def test_input_steered_into_a_turn_that_fails_is_not_stranded(start: Start) -> None:
     driver = await start([waits(0.3), fails("no")], says("two"))
     first = driver.begin("P1")
     await driver.until(TaskStarted)
@@ -179,7 +172,7 @@ async def test_input_steered_into_a_turn_that_fails_is_not_stranded(start: Any) 
     assert driver.inputs[1][-1]["content"][0]["text"] == "one more thing"
 
 
-async def test_shutdown_in_mid_turn_aborts_flushes_and_closes(start: Any) -> None:
+async def test_shutdown_in_mid_turn_aborts_flushes_and_closes(start: Start) -> None:
     driver = await start(run("sleep 60", "c1"))
     first = driver.begin("P1")
     await driver.until(ExecCommandBegin)

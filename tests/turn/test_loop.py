@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
-from typing import Any
 
+from sessions import Start, only, outputs, run
 from spindle.errors import ImageRejected, ModelError
 from spindle.model.scripted import calls, drops, fails, item_of, patches, says, thinks
 from spindle.protocol.events import (
@@ -29,24 +28,11 @@ PNG = bytes.fromhex(
 )
 
 
-def run(cmd: str, call_id: str, **arguments: Any) -> Any:
-    return calls("exec_command", {"cmd": cmd, **arguments}, call_id)
-
-
-def outputs(items: list[dict[str, Any]]) -> dict[str, str]:
-    return {item["call_id"]: item["output"] for item in items if item["type"].endswith("_output")}
-
-
 def messages(msgs: list[Msg]) -> list[str]:
     return [msg.message for msg in msgs if isinstance(msg, AgentMessage)]
 
 
-def only(msgs: list[Msg], kind: type[Any]) -> Any:
-    (found,) = [msg for msg in msgs if isinstance(msg, kind)]
-    return found
-
-
-async def test_a_turn_without_calls_is_one_request_and_one_message(start: Any) -> None:
+async def test_a_turn_without_calls_is_one_request_and_one_message(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("hi", says("Hello"))
     assert len(driver.model.requests) == 1
@@ -55,7 +41,7 @@ async def test_a_turn_without_calls_is_one_request_and_one_message(start: Any) -
     assert msgs[-1] == TaskComplete(turn_id="s1", last_agent_message="Hello", response_id="resp-1")
 
 
-async def test_a_call_is_run_and_its_output_goes_back_under_its_id(start: Any, workspace: Path) -> None:
+async def test_a_call_is_run_and_its_output_goes_back_under_its_id(start: Start, workspace: Path) -> None:
     driver = await start()
     msgs = await driver.turn("go", run("echo marker-$((40+2)) | tee made.txt", "c1"), says("done"))
     assert (workspace / "made.txt").read_text() == "marker-42\n"
@@ -63,17 +49,17 @@ async def test_a_call_is_run_and_its_output_goes_back_under_its_id(start: Any, w
     assert messages(msgs) == ["done"]
 
 
-async def test_every_input_begins_with_the_one_before(start: Any) -> None:
+async def test_every_input_begins_with_the_one_before(start: Start) -> None:
     driver = await start()
     await driver.turn("one", [thinks("hm"), says("step"), run("echo 1", "a")], run("false", "b"), says("first"))
     await driver.turn("two", says("second"))
-    requests = driver.model.requests
+    requests = [asked.raw for asked in driver.model.requests]
     for before, after in itertools.pairwise(requests):
         assert after.input[: len(before.input)] == before.input
         assert (after.tools, after.instructions) == (before.tools, before.instructions)
 
 
-async def test_outputs_come_in_the_order_of_the_calls_though_the_commands_end_in_another(start: Any) -> None:
+async def test_outputs_come_in_the_order_of_the_calls_though_the_commands_end_in_another(start: Start) -> None:
     driver = await start()
     slow_first = [run(f"sleep 0.{9 - n}; echo {n}", f"c{n}") for n in range(3)]
     await driver.turn("go", slow_first, says("x"))
@@ -83,7 +69,7 @@ async def test_outputs_come_in_the_order_of_the_calls_though_the_commands_end_in
 
 
 async def test_an_exclusive_call_waits_for_those_before_it_and_holds_up_those_after(
-    start: Any, workspace: Path
+    start: Start, workspace: Path
 ) -> None:
     driver = await start()
     patch = "*** Begin Patch\n*** Add File: n.txt\n+x\n*** End Patch\n"
@@ -96,14 +82,14 @@ async def test_an_exclusive_call_waits_for_those_before_it_and_holds_up_those_af
     assert answers["a"].endswith("early\n") and answers["b"].endswith("x\n")
 
 
-async def test_two_hundred_calls_in_one_turn(start: Any) -> None:
+async def test_two_hundred_calls_in_one_turn(start: Start) -> None:
     driver = await start()
     steps = [calls("update_plan", {"plan": [{"step": str(n), "status": "pending"}]}, f"c{n}") for n in range(200)]
     msgs = await driver.turn("go", *steps, says("finished"))
     assert messages(msgs) == ["finished"] and len(driver.model.requests) == 201
 
 
-async def test_a_dropped_stream_is_asked_again_with_the_same_input_and_shows_nothing_twice(start: Any) -> None:
+async def test_a_dropped_stream_is_asked_again_with_the_same_input_and_shows_nothing_twice(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("hi", drops("half of"), says("whole"))
     assert driver.model.requests[0].encode() == driver.model.requests[1].encode()
@@ -111,7 +97,7 @@ async def test_a_dropped_stream_is_asked_again_with_the_same_input_and_shows_not
     assert only(msgs, StreamError).message.startswith("Reconnecting... 1/5 (stream disconnected")
 
 
-async def test_what_a_dropped_stream_had_finished_is_kept_and_no_call_runs_twice(start: Any, workspace: Path) -> None:
+async def test_what_a_dropped_stream_had_finished_is_kept_and_no_call_runs_twice(start: Start, workspace: Path) -> None:
     driver = await start()
     msgs = await driver.turn("hi", [run("echo x >> log", "c1"), drops("and th")], says("end"))
     assert messages(msgs) == ["end"] and len(driver.model.requests) == 2
@@ -120,7 +106,7 @@ async def test_what_a_dropped_stream_had_finished_is_kept_and_no_call_runs_twice
     assert kinds == ["function_call", "function_call_output"]
 
 
-async def test_retries_used_up_fail_the_turn_and_leave_a_thread_that_works(start: Any) -> None:
+async def test_retries_used_up_fail_the_turn_and_leave_a_thread_that_works(start: Start) -> None:
     driver = await start(
         config={
             "model_providers": {"p": {"name": "p", "base_url": "http://x", "stream_max_retries": 1}},
@@ -136,13 +122,13 @@ async def test_retries_used_up_fail_the_turn_and_leave_a_thread_that_works(start
     assert driver.inputs[2][: len(driver.inputs[0])] == driver.inputs[0]
 
 
-async def test_a_refusal_of_the_server_is_not_repeated(start: Any) -> None:
+async def test_a_refusal_of_the_server_is_not_repeated(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("hi", fails("field-xyz is wrong"))
     assert len(driver.model.requests) == 1 and only(msgs, Error).message == "field-xyz is wrong"
 
 
-async def test_a_refused_picture_is_taken_out_once_and_the_turn_goes_on(start: Any, workspace: Path) -> None:
+async def test_a_refused_picture_is_taken_out_once_and_the_turn_goes_on(start: Start, workspace: Path) -> None:
     (workspace / "a.png").write_bytes(PNG)
     driver = await start()
     msgs = await driver.turn(
@@ -158,7 +144,7 @@ async def test_a_refused_picture_is_taken_out_once_and_the_turn_goes_on(start: A
     assert only(msgs, Error).message == "bad image data"
 
 
-async def test_a_refusal_waits_for_the_calls_that_run_and_keeps_their_outputs(start: Any, workspace: Path) -> None:
+async def test_a_refusal_waits_for_the_calls_that_run_and_keeps_their_outputs(start: Start, workspace: Path) -> None:
     driver = await start()
     await driver.turn("hi", [run("sleep 0.3; echo x > log", "c1"), fails("no")])
     assert (workspace / "log").read_text() == "x\n"
@@ -166,13 +152,13 @@ async def test_a_refusal_waits_for_the_calls_that_run_and_keeps_their_outputs(st
     assert outputs(driver.inputs[1])["c1"].startswith("Chunk ID: ")
 
 
-async def test_a_model_that_says_it_has_not_finished_is_asked_again(start: Any) -> None:
+async def test_a_model_that_says_it_has_not_finished_is_asked_again(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("hi", says("thinking aloud", end_turn=False), says("done"))
     assert messages(msgs) == ["thinking aloud", "done"] and len(driver.model.requests) == 2
 
 
-async def test_bad_calls_are_answers_to_the_model(start: Any) -> None:
+async def test_bad_calls_are_answers_to_the_model(start: Start) -> None:
     driver = await start()
     await driver.turn(
         "hi",
@@ -191,7 +177,7 @@ async def test_bad_calls_are_answers_to_the_model(start: Any) -> None:
     assert answers["c4"] == "unsupported custom tool call: magic"
 
 
-async def test_unknown_items_are_recorded_but_not_sent(start: Any) -> None:
+async def test_unknown_items_are_recorded_but_not_sent(start: Start) -> None:
     driver = await start()
     await driver.turn("hi", [item_of({"type": "hologram_call", "id": "h"}), says("fine")])
     await driver.turn("again", says("still fine"))
@@ -200,7 +186,7 @@ async def test_unknown_items_are_recorded_but_not_sent(start: Any) -> None:
     assert "hologram_call" in recorded
 
 
-async def test_commands_are_shown_with_begin_and_end(start: Any, workspace: Path) -> None:
+async def test_commands_are_shown_with_begin_and_end(start: Start, workspace: Path) -> None:
     driver = await start()
     msgs = await driver.turn("go", run("echo out; echo err >&2; exit 7", "c1"), says("x"))
     begin, end = only(msgs, ExecCommandBegin), only(msgs, ExecCommandEnd)
@@ -209,7 +195,7 @@ async def test_commands_are_shown_with_begin_and_end(start: Any, workspace: Path
     assert begin.command[1:] == ["-lc", "echo out; echo err >&2; exit 7"]
 
 
-async def test_usage_adds_up_over_the_thread(start: Any) -> None:
+async def test_usage_adds_up_over_the_thread(start: Start) -> None:
     driver = await start()
     cost = TokenUsage(input_tokens=120, cached_input_tokens=40, output_tokens=17, total_tokens=137)
     await driver.turn("one", says("x", usage=cost))
@@ -220,20 +206,20 @@ async def test_usage_adds_up_over_the_thread(start: Any) -> None:
     assert info["model_context_window"] == 258_400
 
 
-async def test_an_unknown_model_works_and_is_mentioned_once(start: Any) -> None:
+async def test_an_unknown_model_works_and_is_mentioned_once(start: Start) -> None:
     driver = await start(model="unheard-of")
     await driver.turn("hi", says("ok"))
     warnings = [event.msg.message for event in driver.events if isinstance(event.msg, Warning)]
     assert len(warnings) == 1 and "unheard-of" in warnings[0]
 
 
-async def test_a_limit_on_requests_ends_a_turn_that_goes_on_and_on(start: Any) -> None:
+async def test_a_limit_on_requests_ends_a_turn_that_goes_on_and_on(start: Start) -> None:
     driver = await start(config={"spindle": {"limits": {"max_steps": 3}}})
     msgs = await driver.turn("go", *[run("true", f"c{n}") for n in range(9)])
     assert len(driver.model.requests) == 3 and "max_steps" in only(msgs, Error).message
 
 
-async def test_a_limit_on_time_ends_a_turn_and_the_next_one_works(start: Any) -> None:
+async def test_a_limit_on_time_ends_a_turn_and_the_next_one_works(start: Start) -> None:
     driver = await start(config={"spindle": {"limits": {"turn_timeout_sec": 1}}})
     msgs = await driver.turn("go", run("sleep 60", "c1"))
     assert only(msgs, Error).message == "stopped after 1 seconds (spindle.limits.turn_timeout_sec)"
@@ -241,19 +227,19 @@ async def test_a_limit_on_time_ends_a_turn_and_the_next_one_works(start: Any) ->
     assert outputs(driver.inputs[1])["c1"].startswith("aborted by user after ")
 
 
-async def test_without_permission_no_command_gets_a_login_shell(start: Any) -> None:
+async def test_without_permission_no_command_gets_a_login_shell(start: Start) -> None:
     driver = await start(config={"allow_login_shell": False})
     msgs = await driver.turn("go", run("echo hi", "c1", login=True), says("x"))
     assert only(msgs, ExecCommandBegin).command[1:] == ["-c", "echo hi"]
 
 
-async def test_the_last_words_count_also_when_the_turn_ends_without_new_ones(start: Any) -> None:
+async def test_the_last_words_count_also_when_the_turn_ends_without_new_ones(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("hi", [says("looking"), run("true", "c1")], thinks("nothing more to say"))
     assert msgs[-1] == TaskComplete(turn_id="s1", last_agent_message="looking", response_id="resp-2")
 
 
-async def test_a_picture_as_a_message_stands_behind_all_outputs(start: Any, workspace: Path) -> None:
+async def test_a_picture_as_a_message_stands_behind_all_outputs(start: Start, workspace: Path) -> None:
     (workspace / "a.png").write_bytes(PNG)
     driver = await start(config={"spindle": {"image_tool_output": "message"}})
     await driver.turn("look", [calls("view_image", {"path": "a.png"}, "v1"), run("true", "c1")], says("x"))
@@ -262,17 +248,17 @@ async def test_a_picture_as_a_message_stands_behind_all_outputs(start: Any, work
     assert any(part["type"] == "input_image" for part in driver.inputs[1][-1]["content"])
 
 
-async def test_a_full_window_is_reported_as_full(start: Any) -> None:
+async def test_a_full_window_is_reported_as_full(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("hi", fails(ModelError("no room", "context_window_exceeded")))
     assert only(msgs, TokenCount).info["last_token_usage"]["total_tokens"] == 258_400
     assert only(msgs, Error).codex_error_info == "context_window_exceeded"
 
 
-async def test_web_search_is_live_under_full_access_and_cached_otherwise(start: Any) -> None:
+async def test_web_search_is_live_under_full_access_and_cached_otherwise(start: Start) -> None:
     for sandbox, live in (("danger-full-access", True), ("read-only", False)):
         driver = await start(sandbox=sandbox)
         await driver.turn("hi", says("x"))
-        tools = json.loads(driver.model.requests[0].tools)
+        tools = driver.model.requests[0].tools
         (search,) = [tool for tool in tools if tool["type"] == "web_search"]
         assert search["external_web_access"] is live

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Driver, Start
 from spindle.model.scripted import calls, patches, says
 from spindle.protocol.events import Warning
 from spindle.protocol.ops import Compact
@@ -23,7 +24,7 @@ def project(workspace: Path) -> Path:
     return workspace
 
 
-def said(driver: Any, request: int = -1) -> list[str]:
+def said(driver: Driver, request: int = -1) -> list[str]:
     return [
         "".join(part.get("text", "") for part in item["content"])
         for item in driver.inputs[request]
@@ -31,7 +32,7 @@ def said(driver: Any, request: int = -1) -> list[str]:
     ]
 
 
-def told(driver: Any, request: int = -1) -> list[str]:
+def told(driver: Driver, request: int = -1) -> list[str]:
     return [word for text in said(driver, request) for word in ("ROOT", "SUB", "DEEP") if f"{word}-RULES" in text]
 
 
@@ -39,7 +40,7 @@ def runs(folder: str, call_id: str) -> Any:
     return calls("exec_command", {"cmd": "true", "workdir": folder}, call_id)
 
 
-async def test_a_command_in_a_sub_folder_brings_its_documents(start: Any, project: Path) -> None:
+async def test_a_command_in_a_sub_folder_brings_its_documents(start: Start, project: Path) -> None:
     driver = await start()
     await driver.turn("P", runs("sub/deep", "c1"), runs("sub/deep", "c2"), runs("other", "c3"), says("done"))
     assert [told(driver, request) for request in range(4)] == [["ROOT"], *[["ROOT", "SUB", "DEEP"]] * 3]
@@ -48,21 +49,23 @@ async def test_a_command_in_a_sub_folder_brings_its_documents(start: Any, projec
     assert said(driver)[-1].startswith(f"# AGENTS.md instructions for {project}/sub/deep\n")
 
 
-async def test_so_does_a_patch(start: Any, project: Path) -> None:
+async def test_so_does_a_patch(start: Start, project: Path) -> None:
     driver = await start()
     patch = "*** Begin Patch\n*** Add File: sub/new.txt\n+x\n*** End Patch\n"
     await driver.turn("P", patches(patch, "c1"), says("done"))
     assert told(driver) == ["ROOT", "SUB"]
 
 
-async def test_outside_of_the_project_nothing_is_picked_up(start: Any, project: Path, tmp_path: Path) -> None:
+async def test_outside_of_the_project_nothing_is_picked_up(start: Start, project: Path, tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("EVIL: SUB-RULES\n")
     driver = await start()
     await driver.turn("P", runs(str(tmp_path), "c1"), says("done"))
     assert told(driver) == ["ROOT"]
 
 
-async def test_a_resumed_thread_is_not_told_twice_and_a_compacted_one_is_told_again(start: Any, project: Path) -> None:
+async def test_a_resumed_thread_is_not_told_twice_and_a_compacted_one_is_told_again(
+    start: Start, project: Path
+) -> None:
     local = {"features": {"remote_compaction": False}}
     first = await start(config=local)
     await first.turn("P", runs("sub", "c1"), says("done"))
@@ -78,13 +81,13 @@ async def test_a_resumed_thread_is_not_told_twice_and_a_compacted_one_is_told_ag
 
 
 @pytest.mark.parametrize("switch", [{"spindle": {"nested_agents_md": False}}, {"project_doc_max_bytes": 0}])
-async def test_it_can_be_switched_off(switch: dict[str, Any], start: Any, project: Path) -> None:
+async def test_it_can_be_switched_off(switch: dict[str, Any], start: Start, project: Path) -> None:
     driver = await start(config=switch)
     await driver.turn("P", runs("sub", "c1"), says("done"))
     assert "SUB" not in told(driver)
 
 
-async def test_no_document_brings_in_what_may_not_be_read(start: Any, project: Path, tmp_path: Path) -> None:
+async def test_no_document_brings_in_what_may_not_be_read(start: Start, project: Path, tmp_path: Path) -> None:
     """We read documents ourselves, outside of the sandbox in which a command has just made a link."""
     (tmp_path / "key").write_text("SECRET OUTSIDE")
     (project / "denied").write_text("SECRET INSIDE")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sessions import Driver, Start
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import ExecApprovalRequest, ExecCommandEnd, Msg, PatchApplyEnd, TaskComplete
 from spindle.protocol.ops import ExecApproval, Interrupt
@@ -29,13 +29,13 @@ def outputs(items: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(item["call_id"], item["output"].splitlines()[-1]) for item in items if "output" in item]
 
 
-def on_disk(driver: Any) -> list[dict[str, Any]]:
+def on_disk(driver: Driver) -> list[dict[str, Any]]:
     """The items that a program would find that resumes the thread now."""
     history = History.replay(read_rollout(driver.session.thread.history.writer.path))
     return [entry.item for entry in history.entries]
 
 
-async def test_a_call_that_is_shown_as_over_is_recorded_while_another_runs(start: Any, workspace: Path) -> None:
+async def test_a_call_that_is_shown_as_over_is_recorded_while_another_runs(start: Start, workspace: Path) -> None:
     driver = await start([shell("until test -e go; do sleep 0.01; done; echo slow", "a"), shell("echo fast", "b")])
     driver.begin("go")
     ended = await driver.until(ExecCommandEnd)
@@ -46,20 +46,22 @@ async def test_a_call_that_is_shown_as_over_is_recorded_while_another_runs(start
     assert outputs(driver.inputs[-1]) == [("a", "slow"), ("b", "fast")]
 
 
-async def test_the_prompt_has_the_order_of_the_calls_whoever_ends_first_also_after_resume_and_fork(start: Any) -> None:
+async def test_the_prompt_has_the_order_of_the_calls_whoever_ends_first_also_after_resume_and_fork(
+    start: Start,
+) -> None:
     driver = await start()
     await driver.turn("go", [shell(SLOW, "a"), shell(FAST, "b")], says("ok"))
-    sent = driver.model.requests[-1].input
+    sent = driver.model.requests[-1].raw.input
     assert outputs(driver.inputs[-1]) == [("a", "slow"), ("b", "fast")]
     await driver.close()
     for request in ({"thread": driver.session.thread_id}, {"thread": driver.session.thread_id, "fork": True}):
         again = await start(**request)
         await again.turn("on", says("ok"))
-        assert again.model.requests[0].input[: len(sent)] == sent
+        assert again.model.requests[0].raw.input[: len(sent)] == sent
         await again.close()
 
 
-async def test_nobody_hears_of_an_end_before_the_record_has_it(start: Any) -> None:
+async def test_nobody_hears_of_an_end_before_the_record_has_it(start: Start) -> None:
     """Heard at once, in the very call that emits it: there is no moment between being recorded and being shown."""
     driver = await start()
     known: list[tuple[str, bool]] = []
@@ -80,13 +82,13 @@ async def test_nobody_hears_of_an_end_before_the_record_has_it(start: Any) -> No
 
 
 async def test_a_session_that_ends_while_a_call_waits_for_it_is_shown_as_over_with_that_call(
-    start: Any, workspace: Path
+    start: Start, workspace: Path
 ) -> None:
     driver = await start(model="gpt-5.5")
     session: list[int] = []
 
     def look(request: Any) -> Any:
-        text = json.loads(request.input[-1])["output"]
+        text = request.input[-1]["output"]
         session.append(int(text.split("session ID ")[1].split()[0]))
         (workspace / "go").touch()
         return calls("write_stdin", {"session_id": session[0], "yield_time_ms": 30_000}, "b")
@@ -106,7 +108,7 @@ async def test_a_session_that_ends_while_a_call_waits_for_it_is_shown_as_over_wi
     assert [found[-1] for found in seen] == [("b", "over")]
 
 
-async def test_a_stopped_turn_keeps_what_was_over_and_answers_the_rest(start: Any) -> None:
+async def test_a_stopped_turn_keeps_what_was_over_and_answers_the_rest(start: Start) -> None:
     driver = await start([shell("sleep 30", "a"), shell("echo fast", "b")])
     sub_id = driver.begin("go")
     await driver.until(ExecCommandEnd)
@@ -117,7 +119,7 @@ async def test_a_stopped_turn_keeps_what_was_over_and_answers_the_rest(start: An
     assert "aborted by user" in told[0][1] and told[1][1] == "fast"
 
 
-async def test_an_end_that_is_not_the_last_word_is_shown_before_a_person_is_asked(start: Any) -> None:
+async def test_an_end_that_is_not_the_last_word_is_shown_before_a_person_is_asked(start: Start) -> None:
     """A command that the sandbox stopped is put to the person, who must see what it did."""
     driver = await start(sandbox="read-only", approval="on-failure")
     driver.model.script(shell("touch here; echo refused; exit 1", "a"), says("ok"))
@@ -128,7 +130,7 @@ async def test_an_end_that_is_not_the_last_word_is_shown_before_a_person_is_aske
     await driver.end_of(sub_id)
 
 
-async def test_two_calls_with_one_id_are_answered_in_their_order(start: Any) -> None:
+async def test_two_calls_with_one_id_are_answered_in_their_order(start: Start) -> None:
     driver = await start()
     await driver.turn("go", [shell("sleep 0.1; echo one", "a"), shell("echo two", "a")], says("ok"))
     assert outputs(driver.inputs[-1]) == [("a", "one"), ("a", "two")]

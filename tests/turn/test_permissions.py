@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Driver, Start
 from spindle.model.scripted import calls, patches, says
 from spindle.protocol.events import ApplyPatchApprovalRequest, ExecApprovalRequest, TaskComplete
 from spindle.protocol.ops import ExecApproval, PatchApproval
@@ -29,11 +30,11 @@ def profile() -> dict[str, Any]:
     return {"default_permissions": "mine", "permissions": {"mine": {"filesystem": files}}}
 
 
-async def opened(start: Any, approval: str) -> Any:
+async def opened(start: Start, approval: str) -> Any:
     return await start(sandbox=None, approval=approval, config=profile())
 
 
-async def go(driver: Any, *decisions: str) -> list[Any]:
+async def go(driver: Driver, *decisions: str) -> list[Any]:
     """Run a turn, give each question the next decision, and return the questions."""
     driver.begin("go")
     asked: list[Any] = []
@@ -45,7 +46,7 @@ async def go(driver: Any, *decisions: str) -> list[Any]:
     return asked
 
 
-def outputs(driver: Any) -> list[str]:
+def outputs(driver: Driver) -> list[str]:
     return [str(item["output"]) for item in driver.inputs[-1] if "output" in item]
 
 
@@ -54,7 +55,7 @@ def patch(*lines: str) -> str:
 
 
 async def test_a_yes_to_leaving_the_sandbox_opens_everything_but_what_is_denied(
-    start: Any, tmp_path: Path, secret: Path
+    start: Start, tmp_path: Path, secret: Path
 ) -> None:
     driver = await opened(start, "on-request")
     script = f"cat {secret}; touch {tmp_path}/outside; echo ran"
@@ -66,7 +67,7 @@ async def test_a_yes_to_leaving_the_sandbox_opens_everything_but_what_is_denied(
 
 
 async def test_a_command_stopped_by_a_denied_path_runs_again_once_and_is_stopped_again(
-    start: Any, secret: Path
+    start: Start, secret: Path
 ) -> None:
     driver = await opened(start, "on-failure")
     driver.model.script(calls("exec_command", {"cmd": f"cat {secret} && true"}, "c1"), says("done"))
@@ -75,7 +76,7 @@ async def test_a_command_stopped_by_a_denied_path_runs_again_once_and_is_stopped
 
 
 async def test_a_patch_is_asked_about_where_the_profile_only_reads_and_refused_where_it_denies(
-    start: Any, workspace: Path, secret: Path
+    start: Start, workspace: Path, secret: Path
 ) -> None:
     driver = await opened(start, "on-request")
     driver.model.script(
@@ -94,7 +95,7 @@ async def test_a_patch_is_asked_about_where_the_profile_only_reads_and_refused_w
     assert "CANARY" not in str(outputs(driver)[2:])
 
 
-async def test_a_mode_that_a_client_names_takes_the_place_of_the_profile(start: Any, secret: Path) -> None:
+async def test_a_mode_that_a_client_names_takes_the_place_of_the_profile(start: Start, secret: Path) -> None:
     driver = await opened(start, "never")
     driver.model.script(calls("exec_command", {"cmd": f"cat {secret}"}, "c1"), says("done"))
     await driver.turn("go", sandbox_policy={"type": "read-only"})

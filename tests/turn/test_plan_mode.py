@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Start
 from spindle.errors import ConfigError
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import AgentMessage, AgentMessageContentDelta, ItemCompleted, ItemStarted, TaskComplete
@@ -42,7 +43,7 @@ def shown(msgs: list[Any]) -> list[tuple[str, str]]:
     return seen
 
 
-async def test_the_plan_is_taken_out_of_the_message_and_shown_by_itself(start: Any) -> None:
+async def test_the_plan_is_taken_out_of_the_message_and_shown_by_itself(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("go", says(WHOLE), collaboration_mode=PLAN)
     assert shown(msgs) == [
@@ -61,7 +62,7 @@ async def test_the_plan_is_taken_out_of_the_message_and_shown_by_itself(start: A
     assert WHOLE in json.dumps(driver.inputs[-1], ensure_ascii=False).replace("\\n", "\n"), "the model sees all of it"
 
 
-async def test_a_message_that_is_all_plan_is_no_message(start: Any) -> None:
+async def test_a_message_that_is_all_plan_is_no_message(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("go", says("<proposed_plan>\n# T\n</proposed_plan>\n"), collaboration_mode=PLAN)
     assert shown(msgs) == [("started", "Plan"), ("plan delta", "# T\n"), ("Plan", "# T\n")]
@@ -69,7 +70,7 @@ async def test_a_message_that_is_all_plan_is_no_message(start: Any) -> None:
     assert isinstance(msgs[-1], TaskComplete) and msgs[-1].last_agent_message is None
 
 
-async def test_outside_of_plan_mode_a_tag_is_text(start: Any) -> None:
+async def test_outside_of_plan_mode_a_tag_is_text(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("go", says(WHOLE))
     assert [entry for entry in shown(msgs) if entry[0] != "delta"] == [
@@ -78,7 +79,7 @@ async def test_outside_of_plan_mode_a_tag_is_text(start: Any) -> None:
     ]
 
 
-async def test_the_record_tells_plan_and_message_apart(start: Any) -> None:
+async def test_the_record_tells_plan_and_message_apart(start: Start) -> None:
     driver = await start()
     await driver.turn("go", says(WHOLE), collaboration_mode=PLAN)
     (turn,) = transcript(driver.session.thread.history.records)
@@ -93,7 +94,7 @@ async def test_the_record_tells_plan_and_message_apart(start: Any) -> None:
         {"answers": {"db": {"selected": ["A"], "other": "user_note: soon"}}},
     ],
 )
-async def test_a_question_waits_for_its_answer(start: Any, answer: dict[str, Any]) -> None:
+async def test_a_question_waits_for_its_answer(start: Start, answer: dict[str, Any]) -> None:
     driver = await start(calls("request_user_input", {"questions": [QUESTION]}, "c1"), says("thanks"), source="cli")
     sub_id = driver.begin("go", collaboration_mode=PLAN)
     asked = await driver.until(RequestUserInput)
@@ -114,7 +115,7 @@ async def test_a_question_waits_for_its_answer(start: Any, answer: dict[str, Any
     ],
 )
 async def test_a_question_that_cannot_be_put_is_answered_to_the_model(
-    start: Any, arguments: dict[str, Any], mode: Any, told: str
+    start: Start, arguments: dict[str, Any], mode: Any, told: str
 ) -> None:
     driver = await start(calls("request_user_input", arguments, "c1"), says("well"), source="cli")
     await driver.end_of(driver.begin("go", collaboration_mode=mode))
@@ -122,7 +123,7 @@ async def test_a_question_that_cannot_be_put_is_answered_to_the_model(
     assert told in output
 
 
-async def test_an_interrupt_takes_the_question_back(start: Any) -> None:
+async def test_an_interrupt_takes_the_question_back(start: Start) -> None:
     driver = await start(calls("request_user_input", {"questions": [QUESTION]}, "c1"), source="cli")
     sub_id = driver.begin("go", collaboration_mode=PLAN)
     await driver.until(RequestUserInput)
@@ -132,7 +133,7 @@ async def test_an_interrupt_takes_the_question_back(start: Any) -> None:
     assert "no open approval request or question 'c1'" in (await driver.next()).msg.message, stray
 
 
-async def test_where_nobody_is_the_model_is_told_so(start: Any) -> None:
+async def test_where_nobody_is_the_model_is_told_so(start: Start) -> None:
     driver = await start(
         calls("request_user_input", {"questions": [QUESTION]}, "c1"),
         calls("lookup", {}, "c2"),
@@ -155,7 +156,7 @@ SPACE = {"type": "namespace", "name": "crm", "description": "", "tools": [{"type
 
 
 @pytest.mark.parametrize(("spec", "name", "space"), [(TOOL, "lookup", None), (SPACE, "crm__lookup", "crm")])
-async def test_a_tool_of_the_client_is_answered_by_the_client(start: Any, spec: Any, name: str, space: Any) -> None:
+async def test_a_tool_of_the_client_is_answered_by_the_client(start: Start, spec: Any, name: str, space: Any) -> None:
     driver = await start(calls(name, {"q": 1}, "c1"), says("done"), dynamic_tools=[spec], source="cli")
     sub_id = driver.begin("go")
     asked = await driver.until(DynamicToolCallRequest)
@@ -165,7 +166,7 @@ async def test_a_tool_of_the_client_is_answered_by_the_client(start: Any, spec: 
     await driver.end_of(sub_id)
     (output,) = [item["output"] for item in driver.inputs[-1] if item.get("call_id") == "c1" and "output" in item]
     assert output == "one\ntwo"
-    listed = [tool.get("name") for tool in json.loads(driver.model.requests[0].tools)]
+    listed = [tool.get("name") for tool in driver.model.requests[0].tools]
     assert listed[-1] == name
 
 
@@ -179,6 +180,6 @@ async def test_a_tool_of_the_client_is_answered_by_the_client(start: Any, spec: 
         [{"name": "lookup"}],
     ],
 )
-async def test_a_tool_that_could_be_taken_for_another_is_refused(start: Any, specs: Any) -> None:
+async def test_a_tool_that_could_be_taken_for_another_is_refused(start: Start, specs: Any) -> None:
     with pytest.raises(ConfigError):
         await start(dynamic_tools=specs)

@@ -129,7 +129,7 @@ class Machine:
     async def close(self) -> None:
         self.session.submit(Submission("", Shutdown()))
         await self.actor
-        self.sent += self.model.requests
+        self.sent += [asked.raw for asked in self.model.requests]
 
     def script(self, plan: Any) -> None:
         for items, ending in plan:

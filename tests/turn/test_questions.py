@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from spindle.model.scripted import calls, patches, says
+from sessions import Driver, Start, outputs, run
+from spindle.model.scripted import patches, says
 from spindle.protocol.events import (
     ApplyPatchApprovalRequest,
     Error,
@@ -24,24 +25,16 @@ ASKS = {"approval": "untrusted", "sandbox": "workspace-write"}
 ESCALATED = {"sandbox_permissions": "require_escalated"}
 
 
-def run(script: str, call_id: str, **more: Any) -> Any:
-    return calls("exec_command", {"cmd": script, **more}, call_id)
-
-
-def outputs(driver: Any) -> dict[str, str]:
-    return {item["call_id"]: item["output"] for item in driver.inputs[-1] if "output" in item}
-
-
-def questions(driver: Any) -> list[str]:
+def questions(driver: Driver) -> list[str]:
     return [event.msg.call_id for event in driver.events if isinstance(event.msg, ExecApprovalRequest)]
 
 
-async def both_asked(driver: Any) -> None:
+async def both_asked(driver: Driver) -> None:
     await driver.until(ExecApprovalRequest)
     await driver.until(ExecApprovalRequest)
 
 
-async def test_questions_that_are_open_together_are_told_apart_by_their_call(start: Any, workspace: Path) -> None:
+async def test_questions_that_are_open_together_are_told_apart_by_their_call(start: Start, workspace: Path) -> None:
     driver = await start([run("touch one", "c1"), run("touch two", "c2")], says("done"), **ASKS)
     sub_id = driver.begin("go")
     await both_asked(driver)
@@ -49,10 +42,10 @@ async def test_questions_that_are_open_together_are_told_apart_by_their_call(sta
     driver.submit(ExecApproval(id="c1", decision="denied"))
     await driver.end_of(sub_id)
     assert (workspace / "two").exists() and not (workspace / "one").exists()
-    assert outputs(driver)["c1"] == "exec command rejected by user"
+    assert outputs(driver.inputs[-1])["c1"] == "exec command rejected by user"
 
 
-async def test_by_the_id_of_the_turn_the_oldest_question_is_answered_first(start: Any, workspace: Path) -> None:
+async def test_by_the_id_of_the_turn_the_oldest_question_is_answered_first(start: Start, workspace: Path) -> None:
     driver = await start([run("touch one", "c1"), run("touch two", "c2")], says("done"), **ASKS)
     sub_id = driver.begin("go")
     await both_asked(driver)
@@ -60,11 +53,11 @@ async def test_by_the_id_of_the_turn_the_oldest_question_is_answered_first(start
     driver.submit(ExecApproval(id=sub_id, decision="denied"))
     driver.submit(ExecApproval(id=sub_id, decision="approved"))
     await driver.end_of(sub_id)
-    assert outputs(driver)[first] == "exec command rejected by user"
+    assert outputs(driver.inputs[-1])[first] == "exec command rejected by user"
     assert (workspace / {"c1": "one", "c2": "two"}[second]).exists()
 
 
-async def test_an_answer_about_a_patch_is_none_about_a_command(start: Any, workspace: Path) -> None:
+async def test_an_answer_about_a_patch_is_none_about_a_command(start: Start, workspace: Path) -> None:
     driver = await start(run("touch one", "c1"), says("done"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)
@@ -76,7 +69,7 @@ async def test_an_answer_about_a_patch_is_none_about_a_command(start: Any, works
 
 
 async def test_an_answer_that_fits_no_question_is_reported_and_a_second_one_changes_nothing(
-    start: Any, workspace: Path
+    start: Start, workspace: Path
 ) -> None:
     driver = await start(run("touch one", "c1"), says("done"), **ASKS)
     driver.submit(ExecApproval(id="nobody", decision="approved"), "early")
@@ -93,17 +86,17 @@ async def test_an_answer_that_fits_no_question_is_reported_and_a_second_one_chan
 @pytest.mark.parametrize(
     "decision", [None, 1, True, [], {}, "", "yes", "APPROVED", "denied", "deny", {"deny": {}}, {"x": "approved"}]
 )
-async def test_whatever_is_not_clearly_a_yes_is_a_no(start: Any, workspace: Path, decision: Any) -> None:
+async def test_whatever_is_not_clearly_a_yes_is_a_no(start: Start, workspace: Path, decision: Any) -> None:
     driver = await start(run("touch one", "c1"), says("done"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)
     driver.submit(ExecApproval(id="c1", decision=decision))
     await driver.end_of(sub_id)
-    assert not (workspace / "one").exists() and outputs(driver) == {"c1": "exec command rejected by user"}
+    assert not (workspace / "one").exists() and outputs(driver.inputs[-1]) == {"c1": "exec command rejected by user"}
 
 
 @pytest.mark.parametrize("decision", ["allow", "approved", {"approved": {}}])
-async def test_the_words_for_yes(start: Any, workspace: Path, decision: Any) -> None:
+async def test_the_words_for_yes(start: Start, workspace: Path, decision: Any) -> None:
     driver = await start(run("touch one", "c1"), says("done"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)
@@ -119,7 +112,7 @@ def storm(count: int) -> list[Any]:
     return [run("echo x >> log", f"c{number}") for number in range(count)]
 
 
-async def test_the_same_command_five_times_at_once_is_asked_about_one_by_one(start: Any, workspace: Path) -> None:
+async def test_the_same_command_five_times_at_once_is_asked_about_one_by_one(start: Start, workspace: Path) -> None:
     driver = await start(storm(5), says("done"), **ASKS)
     sub_id = driver.begin("go")
     for asked in range(5):
@@ -131,7 +124,7 @@ async def test_the_same_command_five_times_at_once_is_asked_about_one_by_one(sta
     assert (workspace / "log").read_text() == "x\n" * 5
 
 
-async def test_one_no_answers_the_same_command_five_times(start: Any, workspace: Path) -> None:
+async def test_one_no_answers_the_same_command_five_times(start: Start, workspace: Path) -> None:
     # After the first command what every command needs is known, and the five arrive at their question together.
     driver = await start(run("true", "first"), storm(5), says("done"), **ASKS)
     sub_id = driver.begin("go")
@@ -140,11 +133,11 @@ async def test_one_no_answers_the_same_command_five_times(start: Any, workspace:
     driver.submit(ExecApproval(id=sub_id, decision="denied"))
     await driver.end_of(sub_id)
     assert len(questions(driver)) == 1 and not (workspace / "log").exists()
-    refused = [output for call_id, output in outputs(driver).items() if call_id != "first"]
+    refused = [output for call_id, output in outputs(driver.inputs[-1]).items() if call_id != "first"]
     assert refused == ["exec command rejected by user"] * 5
 
 
-async def test_one_yes_for_the_session_answers_the_same_command_five_times(start: Any, workspace: Path) -> None:
+async def test_one_yes_for_the_session_answers_the_same_command_five_times(start: Start, workspace: Path) -> None:
     driver = await start(storm(5), says("done"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)
@@ -153,7 +146,7 @@ async def test_one_yes_for_the_session_answers_the_same_command_five_times(start
     assert len(questions(driver)) == 1 and (workspace / "log").read_text() == "x\n" * 5
 
 
-async def test_one_rule_answers_all_who_wait_for_it(start: Any, tmp_path: Path) -> None:
+async def test_one_rule_answers_all_who_wait_for_it(start: Start, tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
     both = [run(f"touch {made}/x", f"c{number}", **ESCALATED) for number in range(3)]
@@ -165,7 +158,7 @@ async def test_one_rule_answers_all_who_wait_for_it(start: Any, tmp_path: Path) 
     assert len(questions(driver)) == 1 and (made / "x").exists()
 
 
-async def test_two_calls_with_one_id_are_never_open_at_the_same_time(start: Any, workspace: Path) -> None:
+async def test_two_calls_with_one_id_are_never_open_at_the_same_time(start: Start, workspace: Path) -> None:
     """Else a screen that knows questions by their call would show the one and answer the other."""
     driver = await start([run("touch one", "same"), run("touch two", "same")], says("done"), **ASKS)
     sub_id = driver.begin("go")
@@ -180,7 +173,7 @@ async def test_two_calls_with_one_id_are_never_open_at_the_same_time(start: Any,
     assert sorted(path.name for path in workspace.iterdir() if path.name != ".git") == [second.command[-1].split()[1]]
 
 
-async def test_a_call_named_like_its_turn_does_not_catch_the_answer_to_another(start: Any, workspace: Path) -> None:
+async def test_a_call_named_like_its_turn_does_not_catch_the_answer_to_another(start: Start, workspace: Path) -> None:
     driver = await start([run("touch one", "c1"), run("touch two", "s1")], says("done"), **ASKS)
     assert driver.begin("go") == "s1"
     first = await driver.until(ExecApprovalRequest)
@@ -197,7 +190,7 @@ async def test_a_call_named_like_its_turn_does_not_catch_the_answer_to_another(s
 # ---- how a question can end --------------------------------------------------------------------------
 
 
-async def test_an_abort_asks_the_model_nothing_more_and_stops_what_else_waits(start: Any, workspace: Path) -> None:
+async def test_an_abort_asks_the_model_nothing_more_and_stops_what_else_waits(start: Start, workspace: Path) -> None:
     driver = await start([run("touch one", "c1"), run("touch two", "c2")], says("never"), **ASKS)
     sub_id = driver.begin("go")
     await both_asked(driver)
@@ -209,7 +202,7 @@ async def test_an_abort_asks_the_model_nothing_more_and_stops_what_else_waits(st
     assert not list(workspace.glob("[ot]*"))
 
 
-async def test_an_interrupt_closes_the_question(start: Any, workspace: Path) -> None:
+async def test_an_interrupt_closes_the_question(start: Start, workspace: Path) -> None:
     driver = await start(run("touch one", "c1"), says("never"), **ASKS)
     sub_id = driver.begin("go")
     await driver.until(ExecApprovalRequest)
@@ -220,10 +213,10 @@ async def test_an_interrupt_closes_the_question(start: Any, workspace: Path) -> 
     assert not (workspace / "one").exists()
     # The thread is whole: the call has its answer, and the next turn works.
     assert isinstance((await driver.turn("again", says("fine")))[-1], TaskComplete)
-    assert "aborted" in outputs(driver)["c1"]
+    assert "aborted" in outputs(driver.inputs[-1])["c1"]
 
 
-async def test_new_input_closes_the_question_too(start: Any, workspace: Path) -> None:
+async def test_new_input_closes_the_question_too(start: Start, workspace: Path) -> None:
     driver = await start(run("touch one", "c1"), says("fine"), **ASKS)
     first = driver.begin("go")
     await driver.until(ExecApprovalRequest)
@@ -233,7 +226,7 @@ async def test_new_input_closes_the_question_too(start: Any, workspace: Path) ->
     assert not (workspace / "one").exists()
 
 
-async def test_a_shutdown_does_not_wait_for_an_answer(start: Any, workspace: Path) -> None:
+async def test_a_shutdown_does_not_wait_for_an_answer(start: Start, workspace: Path) -> None:
     driver = await start(run("touch one", "c1"), says("never"), **ASKS)
     driver.begin("go")
     await driver.until(ExecApprovalRequest)
@@ -242,7 +235,7 @@ async def test_a_shutdown_does_not_wait_for_an_answer(start: Any, workspace: Pat
     assert not (workspace / "one").exists()
 
 
-async def test_a_turn_with_a_time_limit_does_not_wait_for_ever(start: Any, workspace: Path) -> None:
+async def test_a_turn_with_a_time_limit_does_not_wait_for_ever(start: Start, workspace: Path) -> None:
     limit = {"spindle": {"limits": {"turn_timeout_sec": 0.3}}}
     driver = await start(run("touch one", "c1"), says("never"), config=limit, **ASKS)
     sub_id = driver.begin("go")
@@ -253,7 +246,7 @@ async def test_a_turn_with_a_time_limit_does_not_wait_for_ever(start: Any, works
     await driver.until(Warning, sub_id="late")
 
 
-async def test_a_grant_can_be_revoked_while_its_command_runs(start: Any, workspace: Path) -> None:
+async def test_a_grant_can_be_revoked_while_its_command_runs(start: Start, workspace: Path) -> None:
     slow = "sleep 0.3; echo x >> log"
     driver = await start(run(slow, "c1"), run(slow, "c2"), says("done"), **ASKS)
     sub_id = driver.begin("go")
@@ -267,7 +260,7 @@ async def test_a_grant_can_be_revoked_while_its_command_runs(start: Any, workspa
     assert (workspace / "log").read_text() == "x\n"
 
 
-async def test_a_question_about_a_patch_ends_with_the_turn(start: Any, workspace: Path) -> None:
+async def test_a_question_about_a_patch_ends_with_the_turn(start: Start, workspace: Path) -> None:
     add = "*** Begin Patch\n*** Add File: n.txt\n+x\n*** End Patch\n"
     driver = await start(patches(add, "p1"), says("never"), **ASKS)
     sub_id = driver.begin("go")
@@ -277,13 +270,15 @@ async def test_a_question_about_a_patch_ends_with_the_turn(start: Any, workspace
     assert len(driver.model.requests) == 1 and not (workspace / "n.txt").exists()
 
 
-async def test_escalation_is_exactly_one_question_or_a_refusal(start: Any, tmp_path: Path) -> None:
+async def test_escalation_is_exactly_one_question_or_a_refusal(start: Start, tmp_path: Path) -> None:
     """A model that tries again and again outside of the sandbox gets a question each time, never a run without one."""
     target = tmp_path / "outside.txt"
     asks = [run(f"touch {target}", f"c{number}", **ESCALATED) for number in range(3)]
     refused = await start(*asks, says("done"), approval="never", sandbox="workspace-write")
     await refused.end_of(refused.begin("go"))
-    assert all(text.startswith("approval policy is Never; reject command") for text in outputs(refused).values())
+    assert all(
+        text.startswith("approval policy is Never; reject command") for text in outputs(refused.inputs[-1]).values()
+    )
     assert questions(refused) == [] and not target.exists()
     asked = await start(*asks, says("done"), approval="on-request", sandbox="workspace-write")
     sub_id = asked.begin("go")

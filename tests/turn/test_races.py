@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Start, text
 from spindle.model.scripted import calls, says, waits
 from spindle.protocol.events import (
     TERMINAL,
@@ -24,11 +25,7 @@ from spindle.protocol.ops import ExecApproval, Interrupt, ListSkills, OverrideTu
 pytestmark = pytest.mark.timeout(60)
 
 
-def text(words: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": words}]
-
-
-async def test_turns_submitted_all_at_once_each_begin_and_end_once_in_order(start: Any) -> None:
+async def test_turns_submitted_all_at_once_each_begin_and_end_once_in_order(start: Start) -> None:
     driver = await start(*[[waits(30)]] * 299, [says("done")])
     ids = [driver.submit(UserTurn(items=text(f"number {n}"))) for n in range(300)]
     last = await driver.end_of(ids[-1])
@@ -43,7 +40,7 @@ async def test_turns_submitted_all_at_once_each_begin_and_end_once_in_order(star
     assert {event.msg.reason for event in ends if isinstance(event.msg, TurnAborted)} == {"replaced"}
 
 
-async def test_a_turn_that_is_interrupted_before_its_first_step_ends_and_the_next_one_works(start: Any) -> None:
+async def test_a_turn_that_is_interrupted_before_its_first_step_ends_and_the_next_one_works(start: Start) -> None:
     driver = await start([says("fine")])
     first = driver.submit(UserTurn(items=text("one")))
     driver.submit(Interrupt())
@@ -52,7 +49,7 @@ async def test_a_turn_that_is_interrupted_before_its_first_step_ends_and_the_nex
     assert isinstance((await driver.end_of(second))[-1], TaskComplete)
 
 
-async def test_input_steered_into_a_turn_that_is_then_replaced_does_not_come_back(start: Any) -> None:
+async def test_input_steered_into_a_turn_that_is_then_replaced_does_not_come_back(start: Start) -> None:
     driver = await start([waits(30)], [says("fine")])
     first = driver.begin("one")
     await driver.until(UserMessage)
@@ -66,7 +63,7 @@ async def test_input_steered_into_a_turn_that_is_then_replaced_does_not_come_bac
     assert [type(event.msg) for event in driver.events if event.id == steered] == [Warning]
 
 
-async def test_an_interrupt_also_drops_what_was_steered_and_says_so(start: Any) -> None:
+async def test_an_interrupt_also_drops_what_was_steered_and_says_so(start: Start) -> None:
     driver = await start([waits(30)])
     first = driver.begin("one")
     await driver.until(UserMessage)
@@ -89,21 +86,21 @@ async def test_an_interrupt_also_drops_what_was_steered_and_says_so(start: Any) 
         ExecApproval(id="nobody", decision=5),
     ],
 )
-async def test_no_value_of_an_op_ends_the_session(start: Any, op: Any) -> None:
+async def test_no_value_of_an_op_ends_the_session(start: Start, op: Any) -> None:
     driver = await start([says("still here")])
     bad = driver.submit(op)
     await driver.until(Error, Warning, sub_id=bad)
     assert isinstance((await driver.turn("hello"))[-1], TaskComplete)
 
 
-async def test_input_items_that_make_no_sense_do_not_end_the_session(start: Any) -> None:
+async def test_input_items_that_make_no_sense_do_not_end_the_session(start: Start) -> None:
     driver = await start([says("still here")])
     for items in ([{"type": "text", "text": 5, "text_elements": 7}], [{"type": "skill", "name": 3, "path": 4}], [{}]):
         await driver.end_of(driver.submit(UserTurn(items=items)))
     assert isinstance((await driver.turn("hello", [says("x")]))[-1], TaskComplete)
 
 
-async def test_what_a_response_cost_is_booked_though_its_calls_are_interrupted(start: Any) -> None:
+async def test_what_a_response_cost_is_booked_though_its_calls_are_interrupted(start: Start) -> None:
     driver = await start([calls("exec_command", {"cmd": "sleep 60"}, "c1")])
     first = driver.begin("one")
     await driver.until(ExecCommandBegin)

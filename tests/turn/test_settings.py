@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sessions import Driver, Start, texts
 from spindle.model.scripted import calls, says
 from spindle.protocol.answers import ListSkillsResponse
 from spindle.protocol.events import Error, TaskComplete, ThreadRolledBack
@@ -12,17 +13,13 @@ from spindle.protocol.ops import ListSkills, OverrideTurnContext, ThreadRollback
 from spindle.workspace.shell import user_shell
 
 
-def texts(items: list[dict[str, Any]]) -> list[str]:
-    return ["".join(part.get("text", "") for part in item["content"]) for item in items if item["type"] == "message"]
-
-
-def new_items(driver: Any) -> list[dict[str, Any]]:
+def new_items(driver: Driver) -> list[dict[str, Any]]:
     before, after = driver.inputs[-2:]
     assert after[: len(before)] == before
     return after[len(before) :]
 
 
-async def test_the_first_request_has_the_seed_layout(start: Any, workspace: Path) -> None:
+async def test_the_first_request_has_the_seed_layout(start: Start, workspace: Path) -> None:
     (workspace / "AGENTS.md").write_text("RULES-X\n")
     driver = await start(config={"developer_instructions": "DEV-X"})
     await driver.turn("PROMPT-X", says("x"))
@@ -36,14 +33,14 @@ async def test_the_first_request_has_the_seed_layout(start: Any, workspace: Path
     assert said[4] == "PROMPT-X"
 
 
-async def test_unchanged_settings_add_nothing(start: Any) -> None:
+async def test_unchanged_settings_add_nothing(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", says("one"))
     await driver.turn("P2", says("two"), model="gpt-5.2-codex", approval_policy="never")
     assert texts(new_items(driver)) == ["one", "P2"]
 
 
-async def test_another_sandbox_is_told_once_before_the_next_prompt(start: Any) -> None:
+async def test_another_sandbox_is_told_once_before_the_next_prompt(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", says("one"))
     driver.submit(OverrideTurnContext(sandbox_policy={"type": "workspace-write"}))
@@ -56,7 +53,7 @@ async def test_another_sandbox_is_told_once_before_the_next_prompt(start: Any) -
     assert texts(new_items(driver)) == ["two", "P3"]
 
 
-async def test_there_and_back_again_before_a_turn_is_no_change(start: Any) -> None:
+async def test_there_and_back_again_before_a_turn_is_no_change(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", says("one"))
     driver.submit(OverrideTurnContext(approval_policy="untrusted"))
@@ -65,7 +62,7 @@ async def test_there_and_back_again_before_a_turn_is_no_change(start: Any) -> No
     assert texts(new_items(driver)) == ["one", "P2"]
 
 
-async def test_another_folder_is_told_with_its_own_documents(start: Any, workspace: Path, tmp_path: Path) -> None:
+async def test_another_folder_is_told_with_its_own_documents(start: Start, workspace: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "AGENTS.md").write_text("OTHER-RULES\n")
@@ -81,17 +78,17 @@ async def test_another_folder_is_told_with_its_own_documents(start: Any, workspa
     assert "OTHER-RULES" in said[2] and said[3] == "P2"
 
 
-async def test_another_model_keeps_the_base_text_and_the_tools(start: Any) -> None:
+async def test_another_model_keeps_the_base_text_and_the_tools(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", says("one"))
     await driver.turn("P2", says("two"), model="gpt-5.1")
-    first, second = driver.model.requests
+    first, second = (asked.raw for asked in driver.model.requests)
     assert (second.model, second.instructions, second.tools) == ("gpt-5.1", first.instructions, first.tools)
     assert [item["role"] for item in new_items(driver)] == ["assistant", "developer", "user"]
     assert texts(new_items(driver))[1].startswith("<model_switch>")
 
 
-async def test_a_mode_brings_its_own_model_and_effort(start: Any) -> None:
+async def test_a_mode_brings_its_own_model_and_effort(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", says("one"))
     own = {"model": "gpt-5.1", "reasoning_effort": "high", "developer_instructions": None}
@@ -106,7 +103,7 @@ async def test_a_mode_brings_its_own_model_and_effort(start: Any) -> None:
     assert (request.model, (request.reasoning or {}).get("effort")) == ("gpt-5.1", "high")
 
 
-async def test_a_selected_skill_comes_after_the_prompt(start: Any, workspace: Path) -> None:
+async def test_a_selected_skill_comes_after_the_prompt(start: Start, workspace: Path) -> None:
     folder = workspace / ".agents/skills/alpha"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: alpha\ndescription: Does alpha things\n---\n\nSECRET-BODY\n")
@@ -118,7 +115,7 @@ async def test_a_selected_skill_comes_after_the_prompt(start: Any, workspace: Pa
     assert "SECRET-BODY" in said[-1]
 
 
-async def test_skills_are_listed_and_read_again_on_request(start: Any, workspace: Path) -> None:
+async def test_skills_are_listed_and_read_again_on_request(start: Start, workspace: Path) -> None:
     driver = await start()
     driver.submit(ListSkills(cwds=[str(workspace)]))
     empty = await driver.until(ListSkillsResponse)
@@ -132,7 +129,7 @@ async def test_skills_are_listed_and_read_again_on_request(start: Any, workspace
     assert full.skills[0]["cwd"] == str(workspace) and full.skills[0]["errors"] == []
 
 
-async def test_a_value_that_cannot_be_is_refused_and_starts_nothing(start: Any) -> None:
+async def test_a_value_that_cannot_be_is_refused_and_starts_nothing(start: Start) -> None:
     driver = await start()
     sub_id = driver.begin("P1", approval_policy="sometimes")
     error = await driver.until(Error, sub_id=sub_id)
@@ -140,7 +137,7 @@ async def test_a_value_that_cannot_be_is_refused_and_starts_nothing(start: Any) 
     assert driver.model.requests == []
 
 
-async def test_a_bookmark_goes_back_and_what_came_after_is_not_sent(start: Any) -> None:
+async def test_a_bookmark_goes_back_and_what_came_after_is_not_sent(start: Start) -> None:
     driver = await start()
     await driver.turn("Q1", says("A1"))
     await driver.turn("Q2", says("A2"), sandbox_policy={"type": "read-only"})
@@ -150,7 +147,7 @@ async def test_a_bookmark_goes_back_and_what_came_after_is_not_sent(start: Any) 
     assert texts(third[len(first) :]) == ["A1", "Q3"]
 
 
-async def test_an_unknown_bookmark_is_an_error_and_no_turn(start: Any) -> None:
+async def test_an_unknown_bookmark_is_an_error_and_no_turn(start: Start) -> None:
     driver = await start()
     await driver.turn("Q1", says("A1"))
     sub_id = driver.begin("Q2", last_response_id="resp-99")
@@ -158,19 +155,19 @@ async def test_an_unknown_bookmark_is_an_error_and_no_turn(start: Any) -> None:
     assert len(driver.model.requests) == 1
 
 
-async def test_the_schema_of_one_turn_does_not_stay(start: Any) -> None:
+async def test_the_schema_of_one_turn_does_not_stay(start: Start) -> None:
     driver = await start()
     schema = {"type": "object", "properties": {}, "additionalProperties": False}
     await driver.turn("P1", says("{}"), final_output_json_schema=schema)
     await driver.turn("P2", says("x"))
-    first, second = driver.model.requests
+    first, second = (asked.raw for asked in driver.model.requests)
     assert first.text == {
         "format": {"type": "json_schema", "strict": True, "schema": schema, "name": "codex_output_schema"}
     }
     assert second.text is None
 
 
-async def test_two_sessions_in_one_process_do_not_mix(start: Any) -> None:
+async def test_two_sessions_in_one_process_do_not_mix(start: Start) -> None:
     one, two = await start(), await start()
     one.model.script(calls("exec_command", {"cmd": "sleep 0.2; echo one"}, "c1"), says("one"))
     two.model.script(calls("exec_command", {"cmd": "echo two"}, "c1"), says("two"))
@@ -180,7 +177,7 @@ async def test_two_sessions_in_one_process_do_not_mix(start: Any) -> None:
     assert one.session.thread_id != two.session.thread_id
 
 
-async def test_a_null_effort_goes_back_to_the_models_own(start: Any) -> None:
+async def test_a_null_effort_goes_back_to_the_models_own(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", says("one"), effort="high")
     await driver.turn("P2", says("two"))
@@ -188,7 +185,7 @@ async def test_a_null_effort_goes_back_to_the_models_own(start: Any) -> None:
     assert [request.reasoning["effort"] for request in driver.model.requests] == ["high", "high", "medium"]
 
 
-async def test_what_was_told_in_a_turn_that_is_rolled_back_is_told_again(start: Any) -> None:
+async def test_what_was_told_in_a_turn_that_is_rolled_back_is_told_again(start: Start) -> None:
     driver = await start()
     await driver.turn("P1", says("one"))
     await driver.turn("P2", says("two"), cwd=str(Path("/usr")))

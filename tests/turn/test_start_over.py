@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
+from sessions import Start, texts
 from spindle.context.swap import FRESH_START
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import ContextCompacted, TaskComplete, Warning
@@ -13,11 +13,7 @@ from spindle.protocol.ops import Pin, StartOver
 from spindle.protocol.request import TokenUsage
 
 
-def texts(items: list[dict[str, Any]]) -> list[str]:
-    return ["".join(part.get("text", "") for part in item["content"]) for item in items if item["type"] == "message"]
-
-
-async def test_a_thread_goes_on_from_what_is_known_without_asking_a_model(start: Any, workspace: Path) -> None:
+async def test_a_thread_goes_on_from_what_is_known_without_asking_a_model(start: Start, workspace: Path) -> None:
     (workspace / "AGENTS.md").write_text("RULE-X\n")
     driver = await start(config={"spindle": {"compact_keep": ["KEPT-X"]}})
     plan = {"plan": [{"step": "STEP-X", "status": "in_progress"}]}
@@ -49,7 +45,7 @@ async def test_a_thread_goes_on_from_what_is_known_without_asking_a_model(start:
     assert "SAID-X" not in str(after)
 
 
-async def test_what_stood_before_is_in_the_record_and_can_be_gone_back_to(start: Any) -> None:
+async def test_what_stood_before_is_in_the_record_and_can_be_gone_back_to(start: Start) -> None:
     driver = await start()
     (*_, done) = await driver.turn("ONE", says("FIRST"))
     await driver.end_of(driver.submit(StartOver()))
@@ -65,7 +61,7 @@ async def test_what_stood_before_is_in_the_record_and_can_be_gone_back_to(start:
     assert said[-3:] == ["ONE", "FIRST", "THREE"] and "TWO" not in said
 
 
-async def test_a_resumed_thread_begins_where_it_started_over(start: Any) -> None:
+async def test_a_resumed_thread_begins_where_it_started_over(start: Start) -> None:
     driver = await start()
     await driver.turn("ONE", says("FIRST"))
     await driver.end_of(driver.submit(StartOver()))
@@ -77,7 +73,7 @@ async def test_a_resumed_thread_begins_where_it_started_over(start: Any) -> None
     assert again.inputs[-1][: len(before)] == before
 
 
-async def test_a_small_window_bounds_what_is_kept(start: Any) -> None:
+async def test_a_small_window_bounds_what_is_kept(start: Start) -> None:
     driver = await start(config={"model_context_window": 4_000, "spindle": {"compact_keep": ["K" * 8_000]}})
     await driver.turn("ONE", says("FIRST"))
     await driver.end_of(driver.submit(StartOver()))

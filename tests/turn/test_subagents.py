@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from sessions import Driver, Start, of
 from spindle.errors import ToolError
 from spindle.features.agents.agents import Agents
 from spindle.features.agents.subagents import Subagents
 from spindle.lookback.inspection import inspect_thread
-from spindle.model.scripted import AnyStep, calls, fails, patches, says, waits
+from spindle.model.scripted import AnyStep, Asked, calls, fails, patches, says, waits
 from spindle.protocol.agent_events import (
     CollabAgentEvent,
     CollabAgentSpawnBegin,
@@ -40,7 +41,7 @@ from spindle.protocol.ops import (
     Submission,
     UserInput,
 )
-from spindle.protocol.request import Request, TokenUsage
+from spindle.protocol.request import TokenUsage
 from spindle.thread.listing import ThreadFilter
 from spindle.tools.agent_tools import WaitArgs
 
@@ -54,14 +55,14 @@ def agents_of(driver: Any) -> Subagents:
     return feature.started()
 
 
-def texts(request: Request) -> list[str]:
-    items = [json.loads(raw) for raw in request.input]
+def texts(request: Asked) -> list[str]:
+    items = request.input
     return ["".join(part.get("text", "") for part in item["content"]) for item in items if item["type"] == "message"]
 
 
-def outputs(request: Request) -> dict[str, Any]:
+def outputs(request: Asked) -> dict[str, Any]:
     """What the tools of a thread have answered, by call id."""
-    items = [json.loads(raw) for raw in request.input]
+    items = request.input
     return {item["call_id"]: read(item["output"]) for item in items if item["type"] == "function_call_output"}
 
 
@@ -75,13 +76,13 @@ def read(text: str) -> Any:
 class Cast:
     """Answers each request by the part the thread plays: the parent follows a script, a child its task's."""
 
-    def __init__(self, *parent: Callable[[Request], AnyStep] | AnyStep, **children: list[AnyStep]) -> None:
+    def __init__(self, *parent: Callable[[Asked], AnyStep] | AnyStep, **children: list[AnyStep]) -> None:
         self.parent = list(parent)
         self.children = {task: list(steps) for task, steps in children.items()}
-        self.requests: dict[str, list[Request]] = {}
+        self.requests: dict[str, list[Asked]] = {}
         self.parent_id = ""
 
-    def __call__(self, request: Request) -> AnyStep:
+    def __call__(self, request: Asked) -> AnyStep:
         self.parent_id = self.parent_id or request.prompt_cache_key
         if request.prompt_cache_key == self.parent_id:
             return self._next("parent", self.parent, request)
@@ -89,7 +90,7 @@ class Cast:
         task = next(name for name in self.children if f"task {name}" in said)
         return self._next(task, self.children[task], request)
 
-    def _next(self, name: str, steps: list[Any], request: Request) -> AnyStep:
+    def _next(self, name: str, steps: list[Any], request: Asked) -> AnyStep:
         self.requests.setdefault(name, []).append(request)
         step = steps.pop(0)
         return step(request) if callable(step) else step
@@ -99,16 +100,16 @@ def spawn(name: str, call_id: str = "", **more: Any) -> AnyStep:
     return calls("spawn_agent", {"message": f"task {name}", **more}, call_id or f"spawn-{name}")
 
 
-def ids(request: Request) -> list[str]:
+def ids(request: Asked) -> list[str]:
     return [answer["agent_id"] for answer in outputs(request).values() if "agent_id" in answer]
 
 
-def wait_for_all(call_id: str = "wait", **more: Any) -> Callable[[Request], AnyStep]:
+def wait_for_all(call_id: str = "wait", **more: Any) -> Callable[[Asked], AnyStep]:
     return lambda request: calls("wait", {"ids": ids(request), **more}, call_id)
 
 
 @pytest.fixture
-def play(start: Any) -> Any:
+def play(start: Start) -> Any:
     """Opens a session whose model, and that of its sub-agents, is a cast."""
 
     async def open_play(cast: Cast, **how: Any) -> Any:
@@ -120,23 +121,19 @@ def play(start: Any) -> Any:
     return open_play
 
 
-def of(messages: list[Any], kind: type[Any]) -> list[Any]:
-    return [message for message in messages if isinstance(message, kind)]
-
-
-def all_messages(driver: Any) -> list[Any]:
+def all_messages(driver: Driver) -> list[Any]:
     return [event.msg for event in driver.events]
 
 
-def wrapped(driver: Any, tag: str) -> list[CollabAgentEvent]:
+def wrapped(driver: Driver, tag: str) -> list[CollabAgentEvent]:
     return [msg for msg in of(all_messages(driver), CollabAgentEvent) if msg.msg["type"] == tag]
 
 
 # ---- the four tools ----------------------------------------------------------------------------------
 
 
-async def test_the_tools_are_listed_only_where_sub_agents_are_wanted(start: Any) -> None:
-    def names(driver: Any) -> set[str]:
+async def test_the_tools_are_listed_only_where_sub_agents_are_wanted(start: Start) -> None:
+    def names(driver: Driver) -> set[str]:
         return {spec.get("name", "") for spec in driver.session.thread.tools.specs}
 
     team = {"spawn_agent", "send_input", "wait", "close_agent"}
@@ -406,7 +403,7 @@ async def test_an_interrupt_of_the_parent_stops_its_sub_agents(play: Any, worksp
     assert "task thinks" in texts(cast.requests["thinks"][-1])
 
 
-async def test_sub_agents_end_with_the_session(play: Any, start: Any) -> None:
+async def test_sub_agents_end_with_the_session(play: Any, start: Start) -> None:
     cast = Cast(spawn("x"), says("done"), x=[[waits(60), says("never")]])
     driver = await play(cast)
     await driver.turn("go")
@@ -575,8 +572,8 @@ async def test_a_sub_agent_has_no_sub_agents_of_its_own(play: Any) -> None:
     driver = await play(cast)
     await driver.turn("go")
     assert "agents.max_depth" in outputs(cast.requests["a"][-1])["s"]
-    assert b"spawn_agent" in cast.requests["parent"][0].tools
-    assert b"spawn_agent" not in cast.requests["a"][0].tools
+    assert b"spawn_agent" in cast.requests["parent"][0].raw.tools
+    assert b"spawn_agent" not in cast.requests["a"][0].raw.tools
 
 
 async def test_deeper_sub_agents_share_limits_and_are_seen_at_the_top(play: Any) -> None:
@@ -670,7 +667,7 @@ async def test_nobody_can_give_a_sub_agent_more_than_it_was_started_with(play: A
 
 
 async def test_rules_that_were_written_meanwhile_are_none_for_a_sub_agent(play: Any, tmp_path: Path) -> None:
-    def writes_a_rule(_: Request) -> AnyStep:
+    def writes_a_rule(_: Asked) -> AnyStep:
         folder = tmp_path / "codex-home" / "rules"
         folder.mkdir()
         (folder / "default.rules").write_text('prefix_rule(pattern = ["touch"], decision = "allow")\n')
@@ -801,7 +798,7 @@ async def test_a_role_decides_what_a_sub_agent_is_told_and_who_it_is(play: Any, 
     cast = Cast(spawn("x", agent_type="scout"), wait_for_all(), says("done"), x=[says("X")])
     driver = await play(cast, config={"developer_instructions": "MY-RULE", "agents": {"scout": scout}})
     await driver.turn("go")
-    assert b"ROLE-DESCRIPTION" in cast.requests["parent"][0].tools
+    assert b"ROLE-DESCRIPTION" in cast.requests["parent"][0].raw.tools
     (child,) = cast.requests["x"]
     told = next(text for text in texts(child) if "MY-RULE" in text)
     assert "ROLE-TEXT" in told and "sub-agent" in told

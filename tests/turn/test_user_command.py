@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from sessions import Start
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import Error, ExecCommandBegin, ExecCommandEnd
 from spindle.protocol.ops import Interrupt, RunUserShellCommand
@@ -12,7 +12,7 @@ from spindle.protocol.ops import Interrupt, RunUserShellCommand
 FENCED = {"sandbox": "read-only", "approval": "untrusted"}
 
 
-async def test_it_runs_with_the_persons_rights_and_the_model_hears_of_it(start: Any, workspace: Path) -> None:
+async def test_it_runs_with_the_persons_rights_and_the_model_hears_of_it(start: Start, workspace: Path) -> None:
     driver = await start(says("ok"), **FENCED)
     msgs = await driver.end_of(driver.submit(RunUserShellCommand(command="echo out; touch made; exit 3")))
     (end,) = [msg for msg in msgs if isinstance(msg, ExecCommandEnd)]
@@ -23,7 +23,7 @@ async def test_it_runs_with_the_persons_rights_and_the_model_hears_of_it(start: 
     assert len(said) == 1 and "Exit code: 3" in said[0] and "out" in said[0]
 
 
-async def test_it_does_not_run_while_a_turn_does(start: Any, workspace: Path) -> None:
+async def test_it_does_not_run_while_a_turn_does(start: Start, workspace: Path) -> None:
     driver = await start(calls("exec_command", {"cmd": "sleep 600", "yield_time_ms": 30000}, "c1"))
     sub_id = driver.begin("go")
     await driver.until(ExecCommandBegin)

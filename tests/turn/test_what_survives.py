@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Driver, Start
 from spindle.model.scripted import calls, patches, says
 from spindle.protocol.events import ContextCompacted, ExecApprovalRequest, PinsUpdated, ThreadRolledBack
 from spindle.protocol.ops import Compact, ExecApproval, Pin, ThreadRollback, Unpin
@@ -24,7 +25,7 @@ PLAN = [
 SEALED = {"type": "compaction", "encrypted_content": "OPAQUE"}
 
 
-def seen(driver: Any, request: int = -1) -> str:
+def seen(driver: Driver, request: int = -1) -> str:
     items = driver.inputs[request]
     return "\n".join(
         part.get("text", "") for item in items if item["type"] == "message" for part in item.get("content", ())
@@ -39,7 +40,7 @@ def runs(command: str, call_id: str, **more: Any) -> Any:
 @pytest.mark.parametrize("times", [1, 2, 5])
 @pytest.mark.parametrize("is_mid_turn", [True, False], ids=["in a turn", "between turns"])
 async def test_planted_facts_stand_in_the_next_request(
-    is_mid_turn: bool, times: int, is_remote: bool, start: Any, workspace: Path
+    is_mid_turn: bool, times: int, is_remote: bool, start: Start, workspace: Path
 ) -> None:
     (workspace / "AGENTS.md").write_text("RULE: tabs are four blanks wide\n")
     (workspace / "read.txt").write_bytes(CONTENT)
@@ -104,7 +105,7 @@ async def test_planted_facts_stand_in_the_next_request(
 
 @pytest.mark.parametrize("tool", ["exec_command", "shell_command"])
 async def test_a_file_that_a_command_showed_is_known_by_its_hash_after_a_compaction(
-    tool: str, start: Any, workspace: Path
+    tool: str, start: Start, workspace: Path
 ) -> None:
     """For models that read by commands; the same hash as `sha256sum` and `read_file` would give."""
     (workspace / "small.txt").write_text("péché\n\tno end of line")
@@ -132,7 +133,7 @@ async def test_a_file_that_a_command_showed_is_known_by_its_hash_after_a_compact
     ]
 
 
-async def test_what_was_compacted_away_can_be_recalled(start: Any) -> None:
+async def test_what_was_compacted_away_can_be_recalled(start: Start) -> None:
     driver = await start(config={"model_auto_compact_token_limit": LIMIT, "features": {"remote_compaction": False}})
     await driver.turn("the password hint is a fish", runs("echo NEEDLE in the output", "c1"), says("one"))
     driver.model.script(says("summary"))
@@ -157,14 +158,14 @@ async def test_what_was_compacted_away_can_be_recalled(start: Any) -> None:
     ],
 )
 async def test_what_cannot_be_kept_or_found_is_said(
-    name: str, arguments: dict[str, Any], answer: str, start: Any
+    name: str, arguments: dict[str, Any], answer: str, start: Start
 ) -> None:
     driver = await start()
     await driver.turn("hi", calls(name, arguments, "c1"), says("."))
     assert answer in driver.inputs[-1][-1]["output"]
 
 
-async def test_a_fact_can_be_let_go(start: Any) -> None:
+async def test_a_fact_can_be_let_go(start: Start) -> None:
     driver = await start(config={"features": {"remote_compaction": False}})
     await driver.turn("hi", runs("true", "c1"), says("."))
     for op in (Pin(text="one"), Pin(text="two"), Unpin(text="one")):
@@ -176,7 +177,7 @@ async def test_a_fact_can_be_let_go(start: Any) -> None:
     assert "two" in seen(driver) and "- one" not in seen(driver)
 
 
-async def test_what_was_rolled_back_was_not_asked(start: Any) -> None:
+async def test_what_was_rolled_back_was_not_asked(start: Start) -> None:
     driver = await start()
     await driver.turn("first", says("."))
     await driver.turn("second", says("."))
@@ -185,7 +186,7 @@ async def test_what_was_rolled_back_was_not_asked(start: Any) -> None:
     assert [asked.text for asked in driver.session.thread.notes.ledger().requests] == ["first"]
 
 
-async def test_pins_and_the_ledger_survive_a_resume(start: Any) -> None:
+async def test_pins_and_the_ledger_survive_a_resume(start: Start) -> None:
     first = await start(config={"features": {"remote_compaction": False}})
     await first.turn("hi", calls("remember", {"fact": "FACT-1"}, "c1"), runs("exit 3", "c2"), says("."))
     thread_id = first.session.thread_id
@@ -197,7 +198,7 @@ async def test_pins_and_the_ledger_survive_a_resume(start: Any) -> None:
     assert "FACT-1" in seen(second) and "`exit 3`: exit 3" in seen(second)
 
 
-async def test_the_ledger_of_a_long_thread_is_kept_up_so_that_a_compaction_finds_it_done(start: Any) -> None:
+async def test_the_ledger_of_a_long_thread_is_kept_up_so_that_a_compaction_finds_it_done(start: Start) -> None:
     driver = await start()
     await driver.turn("hi", runs("exit 3", "c1"), says("."))
     notes = driver.session.thread.notes

@@ -48,15 +48,10 @@ def load(options: ClientOptions, home: str, thread: ThreadOptions) -> Config:
     asks = thread.on_approval is not None
     env = {**os.environ, "CODEX_HOME": home} if options.home is not None else os.environ
 
+    how = LoadOptions(headless=not asks)
+
     def read(flags: dict[str, Any]) -> Config:
-        return load_config(
-            cwd=cwd,
-            env=env,
-            config=values,
-            flags=flags,
-            profile=options.profile,
-            options=LoadOptions(headless=not asks),
-        )
+        return load_config(cwd=cwd, env=env, config=values, flags=flags, profile=options.profile, options=how)
 
     flags = _flags(thread)
     if (provider := flags.pop("model_provider", None)) is not None:

@@ -11,12 +11,22 @@ from typing import Any
 from spindle.api.door import OpenThread
 from spindle.api.inputs import Input, input_items
 from spindle.api.options import ThreadOptions, TurnOptions, thread_name
-from spindle.api.running import Answering, Ears, OutputFormat, TurnRun
+from spindle.api.people import People
+from spindle.api.running import ApprovalResolvedNote, Ears, OutputFormat, TurnRun
 from spindle.api.shown import TurnResult
 from spindle.config.schema import Config
 from spindle.errors import SpindleError, ThreadBusy, ThreadClosed, ThreadError
 from spindle.protocol.clock import Clock
-from spindle.protocol.ops import Compact, Op, OverrideTurnContext, Pin, SetThreadName, ThreadRollback, UserTurn
+from spindle.protocol.ops import (
+    Compact,
+    Interrupt,
+    Op,
+    OverrideTurnContext,
+    Pin,
+    SetThreadName,
+    ThreadRollback,
+    UserTurn,
+)
 
 
 class Conversation:
@@ -32,10 +42,17 @@ class Conversation:
         self._ears = Ears()
         self._next_number = 0
         self._closing: asyncio.Task[None] | None = None
+        self._people: People | None = None
 
-    def begin(self, answering: Answering | None) -> None:
+    def begin(self) -> None:
         """Let it work. What the options say beyond the configuration is handed in first."""
-        self._ears.answering = answering
+        self._people = self._ears.answering = People(
+            self.door,
+            self.options.on_approval,
+            self.options.on_question,
+            stop=self.stop_with,
+            resolved=self._resolved,
+        )
         self.door.listen(self._ears)
         self.door.begin()
         if self.options.mode is not None:
@@ -45,15 +62,30 @@ class Conversation:
             if not self.options.ephemeral:
                 self.door.submit(SetThreadName(name=self.options.name))
 
+    def stop_with(self, error: BaseException) -> None:
+        """Stop the turn that runs; whoever waits for its result gets this error."""
+        if self.turn is not None:
+            self.turn.abort(error)
+        else:
+            self.door.submit(Interrupt())  # a sub-agent may work on after its turn
+
+    def _resolved(self, call_id: str, decision: str) -> None:
+        if self.turn is not None:
+            self.turn.note(ApprovalResolvedNote(call_id=call_id, decision=decision))
+
     @property
     def turn(self) -> TurnRun | None:
         """The turn that runs."""
         return self._ears.turn
 
-    def check_free(self) -> None:
-        """Raise ThreadClosed or ThreadBusy unless something new can begin."""
+    def check_open(self) -> None:
+        """Raise ThreadClosed unless it is open."""
         if self.is_closed:
             raise ThreadClosed(f"thread {self.door.id} was closed")
+
+    def check_free(self) -> None:
+        """Raise ThreadClosed or ThreadBusy unless something new can begin."""
+        self.check_open()
         if self.turn is not None and not self.turn.is_abandoned:
             raise ThreadBusy(f"a turn of thread {self.door.id} runs; wait for it, interrupt it, or steer it")
 
@@ -64,6 +96,12 @@ class Conversation:
             self.check_free()
 
     # ---- turns ---------------------------------------------------------------------------------
+
+    def check(self, given: Input, options: TurnOptions) -> None:
+        """Raise what `start` would raise now."""
+        input_items(given, options.checked().images)
+        _output_format(options)
+        self.check_free()
 
     async def start(self, given: Input, options: TurnOptions, *, keeps_events: bool) -> TurnRun:
         """Begin a turn."""
@@ -122,6 +160,10 @@ class Conversation:
         # What the user configured for the mode comes with it.
         return self.config.workspace_write.to_wire() if mode == "workspace-write" else mode
 
+    async def run(self, given: Input, options: TurnOptions) -> TurnResult:
+        """A turn to its end."""
+        return await self.wait(await self.start(given, options, keeps_events=False))
+
     async def wait(self, turn: TurnRun) -> TurnResult:
         """The result of a turn. A cancellation interrupts the turn, and goes on when that is recorded."""
         try:
@@ -145,8 +187,7 @@ class Conversation:
 
     def steer(self, turn: TurnRun, given: Input) -> None:
         items = input_items(given)
-        if self.is_closed:
-            raise ThreadClosed(f"thread {self.door.id} was closed")
+        self.check_open()
         if turn.ended.is_set():
             raise ThreadError(f"turn {turn.id} is over; start another one")
         turn.steer(items)
@@ -165,8 +206,7 @@ class Conversation:
 
     async def set_name(self, text: str) -> None:
         name = thread_name(text)
-        if self.is_closed:
-            raise ThreadClosed(f"thread {self.door.id} was closed")
+        self.check_open()
         if not self.options.ephemeral:
             await self._ears.answer_to(self.door, SetThreadName(name=name))
         self.name = name
@@ -187,6 +227,8 @@ class Conversation:
     async def close(self) -> None:
         """Stop what runs and let go of everything. Safe to call twice, and from two places at once."""
         self.is_closed = True
+        if self._people is not None:
+            self._people.close()
         if self._closing is None:
             self._closing = asyncio.ensure_future(self.door.close())
         await asyncio.shield(self._closing)

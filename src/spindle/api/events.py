@@ -246,6 +246,10 @@ class EventTranslator:
                 return ApprovalRequested(call_id=call_id, kind="patch", **here)
             case v1.Warning(message=message):
                 return WarningEvent(message=message, **here)
+            case v1.HookCompleted(run=run):
+                texts = [entry["text"] for entry in run["entries"] if entry["kind"] in ("warning", "error")]
+                what = f"{run['event_name']} hook {run['source_path']}"
+                return WarningEvent(message=f"{what}: {'; '.join(texts)}", **here) if texts else None
             case v1.StreamError(message=message, codex_error_info=info):
                 return ErrorEvent(message=message, info=kind_of(info), **here)
             case v1.Error(message=message, codex_error_info=info):

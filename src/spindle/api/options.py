@@ -19,6 +19,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "ul
 Summary = Literal["auto", "concise", "detailed", "none"]
 Personality = Literal["friendly", "pragmatic", "none"]
 Mode = Literal["plan", "default"]
+ExportFormat = Literal["markdown", "html", "json"]
 MODES = ("plan", "default")
 MAX_NAME_CHARACTERS = 200
 

@@ -10,9 +10,11 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -58,3 +60,11 @@ async def outcome_on_loop(function: Callable[[], Any]) -> Outcome:
         return Outcome(error=error)
     except BaseException as error:  # an exit or Ctrl-C that left a task would stop the whole loop
         return Outcome(error=error)
+
+
+async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """What the function returns, or raises, in a thread of its own."""
+    outcome = await outcome_in_thread(lambda: function(*arguments), function.__name__)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from spindle.assembly.draft import Draft
 from spindle.assembly.features import make_features
-from spindle.assembly.model import ModelAccess, client_tools, model_access, tool_set
-from spindle.assembly.options import briefing_options, model_overrides, offloads, settings_from
-from spindle.assembly.record import restore_usage, session_meta
+from spindle.assembly.model import client_tools, model_access, tool_set
+from spindle.assembly.options import briefing_options, offloads, settings_from
+from spindle.assembly.record import Draft, restore_usage, session_meta
 from spindle.assembly.request import SessionRequest
 from spindle.auth.credentials import session_secrets
 from spindle.config.schema import Config
 from spindle.core.briefing import Briefing
-from spindle.core.live_thread import LiveThread
+from spindle.core.feature import Feature
+from spindle.core.live_thread import BaseText, LiveThread, ModelAccess
 from spindle.core.secrecy import masked_msg
 from spindle.core.session import Equipment, Limits, Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
+from spindle.model.credential import Credential
+from spindle.model.provider import Provider
 from spindle.policy.environment import child_environment, withheld_names
 from spindle.policy.secrets import Secrets
 from spindle.process.table import ProcessTable
@@ -30,55 +33,55 @@ from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.thread.private_files import close_home
 from spindle.tools.router import ToolSet
-from spindle.workspace.shell import Shell, user_shell
+from spindle.tools.tool import Tool
+from spindle.workspace.shell import user_shell
 
 __all__ = ["SessionRequest", "open_session"]
 
 
 async def open_session(request: SessionRequest) -> Session:
     """Open, resume or fork a thread. Raises a SpindleError when it cannot be done; then nothing was changed."""
-    draft = Draft.of(request)
-    try:
-        return await _assemble(draft)
-    except BaseException:
-        draft.history.close()  # else nobody could open the thread while this process lives
-        raise
+    config, order = request.config, request.order
+    with Draft.of(request) as draft:
+        of_features: list[Tool] = []
+        of_caller = client_tools(draft)
+        build_tools = partial(tool_set, config, draft.info, of_features, of_caller)
+        access, credential = model_access(draft)
+        _close_to_others(config, draft.warnings)
+        secrets = _secrets(config, access.provider, credential)
+        draft.history.mask = secrets.mask_json
+        stream = request.stream or EventStream()
+        stream.mask = partial(masked_msg, secrets=secrets)
+        # The connection opens while files are read below; the first request waits for it only as long as it must.
+        warming = asyncio.ensure_future(access.client.warm())
+        await asyncio.sleep(0)
+        own = make_features(draft, access.provider, secrets, build_tools)
+        of_features += [tool for feature in own for tool in feature.tools()]
+        of_caller[:0] = [tool for feature in request.features for tool in feature.tools()]
+        # What the caller brings comes last: it sees each moment as the others have left it.
+        features = [*own, *request.features]
+        settings = settings_from(config, draft.model) if order is None else order.settings
+        thread = _live_thread(draft, access, settings, build_tools(), secrets)
+        greeting = [
+            _configured(thread, settings, replay=request.replay),
+            *(Warning(message=text) for text in (*config.warnings, *draft.warnings)),
+        ]
+        return Session(
+            thread,
+            settings,
+            stream,
+            features,
+            equipment=_equipment(draft, features, secrets, warming),
+            limits=_limits(request),
+            greeting=greeting,
+        )
 
 
-async def _assemble(draft: Draft) -> Session:
-    request, config, order = draft.request, draft.request.config, draft.request.order
-    brought = [*client_tools(draft), *request.own_tools]
-    build_tools = partial(tool_set, config, draft.info, 0 if order is None else order.depth, brought)
-    access = model_access(draft)
-    _close_to_others(config, draft.warnings)
-    secrets = _secrets(config, access)
-    draft.history.mask = secrets.mask_json
-    stream = request.stream or EventStream()
-    stream.mask = partial(masked_msg, secrets=secrets)
-    # The connection opens while files are read below; the first request waits for it only as long as it must.
-    warming = asyncio.ensure_future(access.client.warm())
-    await asyncio.sleep(0)
-    features = make_features(draft, access.provider, secrets, build_tools)
-    brought[:0] = [tool for feature in features for tool in feature.tools()]
-    settings = settings_from(config, draft.model) if order is None else order.settings
-    thread = _live_thread(draft, access, settings, build_tools(), secrets)
-    shell = user_shell()
-    environment = child_environment(os.environ, config.environment, secret_names=config.secret_variables)
-    workbench = _workbench(draft, shell, environment, secrets)
-    briefing = Briefing(briefing_options(request, shell.name, environment), draft.history.last_turn_context)
-    greeting = [
-        _configured(thread, settings, replay=request.replay),
-        *(Warning(message=text) for text in (*config.warnings, *draft.warnings)),
-    ]
-    equipment = Equipment(briefing=briefing, workbench=workbench, store=draft.store, warming=warming)
-    return Session(thread, settings, stream, features, equipment=equipment, limits=_limits(request), greeting=greeting)
-
-
-def _secrets(config: Config, access: ModelAccess) -> Secrets:
+def _secrets(config: Config, provider: Provider, credential: Credential) -> Secrets:
     return session_secrets(
         os.environ,
-        access.provider,
-        access.credential,
+        provider,
+        credential,
         home=config.home,
         variables=config.secret_variables,
         given=config.environment.set,
@@ -104,19 +107,14 @@ def _live_thread(
     )
     if not history.meta:
         history.append_meta(session_meta(request, draft.thread_id, instructions))
+    is_for_all = bool(request.base_instructions or config.base_instructions)
     thread = LiveThread(
-        thread_id=draft.thread_id,
-        history=history,
-        client=access.client,
-        provider=access.provider,
-        instructions=instructions,
-        has_own_text=bool(request.base_instructions or config.base_instructions),
-        tools=tools,
-        catalog=draft.catalog,
-        overrides=model_overrides(config),
+        draft.thread_id,
+        history,
+        access=access,
         model=draft.model,
-        personality=settings.personality,
-        show_raw_reasoning=config.show_raw_agent_reasoning,
+        base=BaseText(text=instructions, is_for_all=is_for_all, personality=settings.personality),
+        tools=tools,
         clock=request.clock,
         secrets=secrets,
     )
@@ -124,9 +122,10 @@ def _live_thread(
     return thread
 
 
-def _workbench(draft: Draft, shell: Shell, environment: dict[str, str], secrets: Secrets) -> Workbench:
-    request, config = draft.request, draft.request.config
-    return Workbench(
+def _equipment(draft: Draft, features: Sequence[Feature], secrets: Secrets, warming: asyncio.Task[None]) -> Equipment:
+    request, config, shell = draft.request, draft.request.config, user_shell()
+    environment = child_environment(os.environ, config.environment, secret_names=config.secret_variables)
+    workbench = Workbench(
         processes=ProcessTable(
             clock=request.clock,
             shell=shell,
@@ -145,6 +144,9 @@ def _workbench(draft: Draft, shell: Shell, environment: dict[str, str], secrets:
         # Nobody sits before a run without a screen, and a sub-agent has its parent to ask.
         asks_client=request.source != "exec" and request.order is None,
     )
+    options = briefing_options(request, shell.name, environment, features)
+    briefing = Briefing(options, draft.history.last_turn_context)
+    return Equipment(briefing=briefing, workbench=workbench, store=draft.store, warming=warming)
 
 
 def _limits(request: SessionRequest) -> Limits:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from spindle.assembly.draft import Draft
+from spindle.assembly.record import Draft
 from spindle.assembly.request import SessionRequest
-from spindle.config.schema import Config
-from spindle.protocol.settings import AgentRole
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -16,16 +14,16 @@ if TYPE_CHECKING:
     from spindle.mcp.pool import ServerPool
 
 
-def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
-    """The roles a model can choose from; None if it has no sub-agents. Describing a role switches them on."""
-    is_on = config.features.get("collab") or config.agent_roles
-    return tuple(config.agent_roles.values()) if is_on else None
+def may_spawn(request: SessionRequest) -> bool:
+    """There is room below this session for sub-agents of its own."""
+    config, depth = request.config, 0 if request.order is None else request.order.depth
+    return depth < config.agents_max_depth and config.agents_max_threads > 0
 
 
 def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
     """The sub-agents that a session may have; `pool` gives the MCP servers that they share with it."""
     from spindle.features.agents.agent_tree import AgentTree  # with the first sub-agent
-    from spindle.features.agents.subagents import Staff
+    from spindle.features.agents.subagents import Staff  # likewise
 
     request, config, order = draft.request, draft.request.config, draft.request.order
     limits = AgentTree(
@@ -53,7 +51,7 @@ def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
 def _agent_request(root: SessionRequest, order: AgentOrder, pool: ServerPool | None) -> SessionRequest:
     """A new thread with the configuration of the session that a person opened, as it was read then."""
     from spindle.config.roles import config_for_agent  # with the first sub-agent
-    from spindle.prompt.bundled import text
+    from spindle.prompt.bundled import text  # likewise
 
     return SessionRequest(
         config=config_for_agent(root.config, order.settings, order.role, text("subagent")),
@@ -66,6 +64,7 @@ def _agent_request(root: SessionRequest, order: AgentOrder, pool: ServerPool | N
         client=root.client,
         clock=root.clock,
         order=order,
+        hooks=root.hooks,
         root=root,
         pool=pool,
     )

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spindle.assembly.agent_sessions import agent_roles, agent_staff
-from spindle.assembly.draft import Draft
-from spindle.assembly.options import compaction_options
+from spindle.assembly.options import agent_roles, compaction_options, notes_folder
+from spindle.assembly.record import Draft
 from spindle.core.feature import Feature, Late
 from spindle.core.live_thread import CompactionOptions
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
 from spindle.model.provider import Provider
 from spindle.policy.secrets import Secrets
-from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver
+from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver, UserTurn
 from spindle.tools.router import ToolSet
 
 if TYPE_CHECKING:
@@ -27,26 +26,49 @@ def make_features(
 ) -> list[Feature]:
     """In the order in which they are asked at each moment; it decides.
 
-    Room is made before hooks hear of a turn. Sub-agents end before the servers they use. What the caller brings comes
-    last: it sees a call as the others have left it.
+    A turn has its budget before a request can be made for it. Room is made before hooks hear of a turn. Sub-agents end
+    before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
-    features: list[Feature] = [_compaction(compaction_options(config, provider))]
-    if config.hooks or config.notify:
+    features: list[Feature] = [_budget(draft), _compaction(compaction_options(config, provider))]
+    if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
         features += hook_features(draft)
-    if agent_roles(config) is not None:
-        from spindle.features.agents.agents import Agents  # only where sub-agents are switched on
+    if (roles := agent_roles(config)) is not None:
+        from spindle.assembly.agent_sessions import agent_staff, may_spawn  # only where sub-agents are switched on
+        from spindle.features.agents.agents import Agents  # likewise
 
-        features.append(Agents(partial(agent_staff, draft, servers.pool)))
+        staff = partial(agent_staff, draft, servers.pool)
+        features.append(Agents(roles, staff, may_spawn=may_spawn(draft.request)))
+    if config.spindle.memory:
+        from spindle.features.memory import ProjectNotes  # only where notes are switched on
+
+        features.append(ProjectNotes(notes_folder(config)))
     features.append(servers.feature())
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
 
         features.append(Notify(config.notify))
-    return [*features, *draft.request.features]
+    return features
+
+
+def _budget(draft: Draft) -> Feature:
+    """Loaded where something is limited, by a turn at the latest; and in sub-agents: what they use counts above."""
+
+    def make() -> Feature:
+        from spindle.assembly.budget_feature import make_budgets  # most sessions have no budget
+
+        return make_budgets(draft)
+
+    def brings_one(turn: RunningTurn) -> bool:
+        op = turn.submission.op
+        return isinstance(op, UserTurn) and bool(op.budget)
+
+    request, spindle = draft.request, draft.request.config.spindle
+    is_limited = spindle.budget or spindle.budget_thread or spindle.budget_tree or request.budget
+    return make() if is_limited or request.order is not None else Late(make, (), brings_one)
 
 
 def _compaction(options: CompactionOptions) -> Feature:
@@ -71,7 +93,7 @@ def _plan() -> Feature:
 
 
 class _ServersOf:
-    """The MCP servers of one session. Without any, they are there from the first op about them on."""
+    """The MCP servers of one session. A session without any gets this with the first op about them."""
 
     def __init__(self, draft: Draft, secrets: Secrets, build_tools: Callable[..., ToolSet]) -> None:
         self._draft = draft

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spindle.assembly.draft import Draft
+from spindle.assembly.record import Draft
 from spindle.config.seen import changes_since_last_run
 from spindle.core.feature import Feature
 
@@ -12,7 +12,7 @@ def hook_features(draft: Draft) -> list[Feature]:
     request, config, order = draft.request, draft.request.config, draft.request.order
     if order is None:
         draft.warnings.extend(changes_since_last_run(config))
-    hooks = tuple(hook for hook in config.hooks if hook.may_run)
+    hooks = (*request.hooks, *(hook for hook in config.hooks if hook.may_run))
     if not hooks:
         return []
     from spindle.features.hooks.session_hooks import AgentFacts, Hooks  # a notify program needs none of it

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from spindle import __version__
-from spindle.assembly.agent_sessions import agent_roles
-from spindle.assembly.draft import Draft
-from spindle.assembly.options import memory_of
+from spindle.assembly.options import model_overrides
+from spindle.assembly.record import Draft
 from spindle.auth.credentials import sign_in
 from spindle.config.schema import Config
+from spindle.core.live_thread import ModelAccess
 from spindle.errors import ConfigError
 from spindle.model.catalog import ModelInfo
 from spindle.model.client import ModelClient
@@ -23,30 +21,22 @@ from spindle.tools.router import JIT_TOOLS, ToolChoice, ToolSet, build_tools
 from spindle.tools.tool import Tool
 
 
-class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """How a session reaches its model."""
-
-    client: ModelClient
-    provider: Provider
-    credential: Credential
-
-
-def model_access(draft: Draft) -> ModelAccess:
-    """The client that the caller gave, else one for the configured provider; a sub-agent's within its budget."""
+def model_access(draft: Draft) -> tuple[ModelAccess, Credential]:
+    """How the session reaches its model, and as whom; a sub-agent does so within its budget."""
     request, order = draft.request, draft.request.order
     if request.client is not None:
-        access = ModelAccess(client=request.client, provider=request.config.provider, credential=StaticCredential())
+        client, provider, credential = request.client, request.config.provider, StaticCredential()
     else:
-        access = _signed_in(draft)
-    if order is None:
-        return access
-    from spindle.features.agents.agent_tree import MeteredClient  # only for sub-agents
+        client, provider, credential = _signed_in(draft)
+    if order is not None:
+        from spindle.features.agents.agent_tree import MeteredClient  # only for sub-agents
 
-    metered = MeteredClient(access.client, order.tree, order.charge, is_borrowed=request.client is not None)
-    return msgspec.structs.replace(access, client=metered)
+        client = MeteredClient(client, order.tree, order.charge, is_borrowed=request.client is not None)
+    overrides = model_overrides(request.config)
+    return ModelAccess(client=client, provider=provider, catalog=draft.catalog, overrides=overrides), credential
 
 
-def _signed_in(draft: Draft) -> ModelAccess:
+def _signed_in(draft: Draft) -> tuple[ModelClient, Provider, Credential]:
     request, config = draft.request, draft.request.config
     signed_in = sign_in(
         config.provider,
@@ -69,7 +59,7 @@ def _signed_in(draft: Draft) -> ModelAccess:
         sse_event_max_bytes=config.spindle.sse_event_max_bytes,
         catalog_path=config.model_catalog_json,
     )
-    return ModelAccess(client=client, provider=signed_in.provider, credential=signed_in.credential)
+    return client, signed_in.provider, signed_in.credential
 
 
 def client_tools(draft: Draft) -> list[Tool]:
@@ -77,29 +67,29 @@ def client_tools(draft: Draft) -> list[Tool]:
     request = draft.request
     specs = None if request.order is not None else request.dynamic_tools or draft.history.meta.get("dynamic_tools")
     if not specs:
-        return []
+        return [*request.tools]
     from spindle.tools.dynamic import dynamic_tools  # few clients have any
 
     try:
-        return [*dynamic_tools(specs)]
+        return [*dynamic_tools(specs), *request.tools]
     except ConfigError as error:
         if request.dynamic_tools:
             raise
         draft.warnings.append(f"the thread goes on without the tools it was started with: {error}")
-        return []
+        return [*request.tools]
 
 
 def tool_set(
     config: Config,
     info: ModelInfo,
-    depth: int,
+    of_features: Sequence[Tool],
     brought: Sequence[Tool],
     resources: Sequence[Tool] = (),
     of_servers: Sequence[Tool] = (),
 ) -> ToolSet:
-    """All tools of a session. One that a feature or the client brought cannot take the place of another."""
+    """All tools of a session. One that the caller brought cannot take the place of another."""
     if brought:
-        ours = tool_set(config, info, depth, (), resources, of_servers)
+        ours = tool_set(config, info, of_features, (), resources, of_servers)
         for number, tool in enumerate(brought):
             if tool.name in ours or any(tool.name == other.name for other in brought[:number]):
                 raise ConfigError(f"there is already a tool with the name {tool.name!r}")
@@ -118,9 +108,7 @@ def tool_set(
         view_image=config.view_image,
         jit_tools=_jit_tools(config.spindle.jit_tools, info),
         recollection=config.spindle.recollection,
-        memory=memory_of(config),
-        agents=agent_roles(config),
-        may_spawn=depth < config.agents_max_depth and config.agents_max_threads > 0,
+        of_features=of_features,
         resources=resources,
         extra=(*of_servers, *brought),
     )

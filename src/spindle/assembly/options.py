@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from spindle.assembly.request import SessionRequest
 from spindle.config.providers import BUILT_IN
 from spindle.config.schema import Config
 from spindle.core.briefing import BriefingOptions
+from spindle.core.feature import Feature
 from spindle.core.live_thread import CompactionOptions, ModelOverrides
 from spindle.model.provider import Provider
 from spindle.policy.sandbox import PROTECTED_NAMES
-from spindle.protocol.settings import ThreadSettings
+from spindle.protocol.settings import AgentRole, ThreadSettings
 from spindle.workspace.git import find_root
 
 
@@ -34,6 +37,7 @@ def model_overrides(config: Config) -> ModelOverrides:
         compact_limit=config.model_auto_compact_token_limit,
         output_token_limit=config.tool_output_token_limit,
         reasoning_summaries=config.model_supports_reasoning_summaries,
+        shows_raw_reasoning=config.show_raw_agent_reasoning,
     )
 
 
@@ -42,13 +46,17 @@ def offloads(config: Config) -> bool:
     return config.spindle.context_mode != "append_only" if wanted is None else wanted
 
 
-def memory_of(config: Config) -> str | None:
-    """The folder of the project's notes, where notes are wanted."""
-    if not config.spindle.memory:
-        return None
-    from spindle.tools.memory_folder import project_folder
+def notes_folder(config: Config) -> str:
+    """The folder of the project's notes."""
+    from spindle.tools.memory_folder import project_folder  # only where notes are switched on
 
     return project_folder(config.home, find_root(config.cwd, config.project_root_markers) or config.cwd)
+
+
+def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
+    """The roles a model can choose from; None if it has no sub-agents. Describing a role switches them on."""
+    is_on = config.features.get("collab") or config.agent_roles
+    return tuple(config.agent_roles.values()) if is_on else None
 
 
 def compaction_options(config: Config, provider: Provider) -> CompactionOptions:
@@ -61,12 +69,14 @@ def compaction_options(config: Config, provider: Provider) -> CompactionOptions:
         mode=config.spindle.context_mode,
         rule=config.spindle.context_rule,
         prices=config.spindle.context_prices,
-        model_prices=config.spindle.context_model_prices,
+        model_prices=config.spindle.context_model_prices | config.spindle.prices,
         offload_home=config.home if offloads(config) else None,
     )
 
 
-def briefing_options(request: SessionRequest, shell_name: str, environment: dict[str, str]) -> BriefingOptions:
+def briefing_options(
+    request: SessionRequest, shell_name: str, environment: dict[str, str], features: Sequence[Feature]
+) -> BriefingOptions:
     config = request.config
     return BriefingOptions(
         home=config.home,
@@ -85,7 +95,7 @@ def briefing_options(request: SessionRequest, shell_name: str, environment: dict
         developer_instructions=config.developer_instructions,
         user_instructions=request.user_instructions,
         extras=config.spindle.environment_extras,
-        memory=memory_of(config),
+        documents=tuple(feature.document for feature in features),
         nested_docs=config.spindle.nested_agents_md,
         bypass=request.bypass,
         protected=(*PROTECTED_NAMES, *config.spindle.fence.protected),

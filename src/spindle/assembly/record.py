@@ -1,4 +1,4 @@
-"""The record of the thread that is opened: a new one, one to go on with, or a branch."""
+"""The thread that is opened: its record, which is new, one to go on with, or a branch; and the model that goes on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from spindle import __version__
 from spindle.assembly.request import SessionRequest
 from spindle.core.live_thread import LiveThread
 from spindle.errors import ThreadError
+from spindle.model.catalog import Catalog, ModelInfo
+from spindle.policy.rulebook import RuleBook
 from spindle.protocol.clock import iso_utc
 from spindle.protocol.request import TokenUsage
 from spindle.thread.history import History
@@ -18,7 +20,56 @@ from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.workspace.git import git_facts
 
 
-def open_history(request: SessionRequest, store: ThreadStore) -> tuple[History, str, list[str]]:
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A session on its way: what is known of it before its parts are made."""
+
+    request: SessionRequest
+    store: ThreadStore
+    history: History
+    thread_id: str
+    catalog: Catalog
+    model: str
+    info: ModelInfo
+    rules: RuleBook
+    warnings: list[str]
+    """Grows while the parts are made; people are told when the session is open."""
+
+    @classmethod
+    def of(cls, request: SessionRequest) -> Draft:
+        """Raises a SpindleError when the thread cannot be opened."""
+        config, order = request.config, request.order
+        catalog = Catalog.load(config.model_catalog_json)
+        store = ThreadStore(config.home, request.clock)
+        history, thread_id, warnings = _open_history(request, store)
+        model = config.model or history.model or catalog.default_slug
+        info = catalog.find(model)
+        if not info.known:
+            warnings.append(f"model {model} is not in the catalogue; general defaults are used for it")
+        if history.model not in (None, model):
+            warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
+        return cls(
+            request=request,
+            store=store,
+            history=history,
+            thread_id=thread_id,
+            catalog=catalog,
+            model=model,
+            info=info,
+            # What was written since the person's session began is no rule for its sub-agents either.
+            rules=RuleBook(config.home, config.rule_folders) if order is None else order.rules,
+            warnings=warnings,
+        )
+
+    def __enter__(self) -> Draft:
+        return self
+
+    def __exit__(self, kind: object, error: object, where: object) -> None:
+        """Without a session nobody could open the thread while this process lives: let go of its record."""
+        if error is not None:
+            self.history.close()
+
+
+def _open_history(request: SessionRequest, store: ThreadStore) -> tuple[History, str, list[str]]:
     """The history to go on with, its thread id, and what to say about it."""
     config, clock = request.config, request.clock
     ref = _recorded(request, store)

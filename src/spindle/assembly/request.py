@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,11 +11,14 @@ from spindle.config.schema import Config
 from spindle.core.stream import EventStream
 from spindle.model.client import ModelClient
 from spindle.protocol.clock import Clock, SystemClock
+from spindle.protocol.settings import BudgetLimits
+from spindle.tools.tool import Tool
 
 if TYPE_CHECKING:
     from spindle.core.feature import Feature
     from spindle.features.agents.subagents import AgentOrder
     from spindle.mcp.pool import ServerPool
+    from spindle.protocol.hook_records import Hook
 
 
 class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +57,12 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tools that the client answers itself; recorded with the thread."""
     features: tuple[Feature, ...] = ()
     """What else the session can do; after its own features, in this order. Each belongs to one session."""
-    own_tools: list[Any] = []
-    """Ready `Tool`s of the program that opens the session, offered last; not recorded."""
+    tools: Sequence[Tool] = ()
+    """Tools that the embedding program brings along; not recorded."""
+    hooks: tuple[Hook, ...] = ()
+    """Functions of the caller's, asked before configured hooks of the same event; sub-agents have them too."""
+    budget: BudgetLimits | None = None
+    """What the thread may use as long as it is open, beside what is configured; None = nothing is said about it."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None

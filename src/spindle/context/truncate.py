@@ -76,7 +76,7 @@ def truncate_output(output: str | list[Part], mode: str, limit: int) -> str | li
     return parts if cut else output
 
 
-def guard_limit(limit: int) -> int:
+def recorded_limit(limit: int) -> int:
     """What the history takes of any output, whatever its tool did: 1.2 times the model's limit."""
     return -(-limit * 6 // 5)
 

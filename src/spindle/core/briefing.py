@@ -16,7 +16,6 @@ from spindle.core.live_thread import LiveThread
 from spindle.policy.sandbox import Fence, boundary_of, writable_roots
 from spindle.prompt.document_messages import (
     agents_message,
-    notes_section,
     render_skills,
     skill_message,
     user_instructions,
@@ -70,8 +69,8 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the client instead of AGENTS.md."""
     extras: tuple[str, ...] = ()
     """Extra lines of the environment message: "date", "timezone"."""
-    memory: str | None = None
-    """The folder of the project's notes, whose names the model is shown."""
+    documents: tuple[Callable[[], str | None], ...] = ()
+    """What features add to the documents of a folder, read with them."""
     nested_docs: bool = True
     """Tell the documents of a folder when work first goes there."""
     bypass: bool = False
@@ -277,11 +276,8 @@ class Briefing:
             if section is not None:
                 warnings += section.warnings
             told = user_instructions(docs, section.text if section else None)
-            if options.memory is not None:
-                from spindle.tools.memory_folder import MemoryFolder  # only for those who keep notes
-
-                if (index := MemoryFolder(options.memory).index()) is not None:
-                    told = "\n\n".join(filter(None, (told, notes_section(index))))
+            if more := [text for read in options.documents if (text := read())]:
+                told = "\n\n".join(filter(None, (told, *more)))
             self._docs[cwd] = (told and thread.secrets.mask_known(told), tuple(warnings))
         return self._docs[cwd]
 
@@ -300,7 +296,7 @@ def _user_message(items: Sequence[dict[str, Any]]) -> UserMessage:
 
 def _today(now: float) -> tuple[str, str]:
     """Date and zone of the machine. Only for those who asked for them: they make the prefix differ from day to day."""
-    import time
+    import time  # only for those who want the date
 
     local = time.localtime(now)
     return time.strftime("%Y-%m-%d", local), os.environ.get("TZ") or local.tm_zone

@@ -38,7 +38,7 @@ class CacheWatch:
         self, request: Request, usage: TokenUsage, *, is_side: bool = False, counts_cached: bool = True
     ) -> CacheEntry | None:
         """A request that was answered, and what its answer cost."""
-        from spindle.context.cache import RequestParts
+        from spindle.context.cache import RequestParts  # with the first answer
 
         now = self._clock.monotonic()
         parts = msgspec.structs.replace(RequestParts.of(request), input=list(request.input))
@@ -68,7 +68,7 @@ class CacheWatch:
     @property
     def is_cold(self) -> bool:
         """The next request finds nothing in the provider's cache anyway."""
-        from spindle.context.cache import CACHE_LIFE_S
+        from spindle.context.cache import CACHE_LIFE_S  # only to weigh edits
 
         if self._answered is not None:
             idle_s = self._clock.monotonic() - self._answered
@@ -79,7 +79,7 @@ class CacheWatch:
     @property
     def ledger(self) -> CacheLedger:
         if self._ledger is None:
-            from spindle.context.cache import CacheLedger
+            from spindle.context.cache import CacheLedger  # with the first answer
 
             self._ledger = CacheLedger()
         return self._ledger

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from spindle.context.truncate import guard_limit, truncate_output
+from spindle.context.truncate import recorded_limit, truncate_output
 from spindle.core.running_turn import Emit, RunningTurn
 from spindle.core.secrecy import mask_output
 from spindle.errors import SpindleError
@@ -134,14 +134,14 @@ class CallRunner:
         running.is_recorded = True
         # Secrets go whole, before the output is cut, or a part of one would come through.
         output = mask_output(result.output, secrets=self._thread.secrets)
-        answer = output_for(running.call.item, truncate_output(output, *self._guard()))
+        answer = output_for(running.call.item, truncate_output(output, *self._most_recorded()))
         self._thread.history.append_result(answer, result.follow_up)
         running.events.recorded()
 
-    def _guard(self) -> tuple[str, int]:
-        """Second guard at insertion: whatever a tool returned, history takes little more than the model's policy."""
+    def _most_recorded(self) -> tuple[str, int]:
+        """Whatever a tool returned, the record takes little more than what the model's policy allows."""
         truncation = self._thread.truncation
-        return truncation.mode, guard_limit(truncation.limit)
+        return truncation.mode, recorded_limit(truncation.limit)
 
     def _aborted(self, running: RunningCall) -> ToolResult:
         elapsed = 0.0 if running.started is None else self._thread.clock.monotonic() - running.started

@@ -45,6 +45,10 @@ class Feature:
         """The tools it brings. Asked once, before the session is open; the list keeps its bytes from then on."""
         return ()
 
+    def document(self) -> str | None:
+        """What the model is told with the documents of its folder; asked when those are read."""
+        return None
+
     def ops(self) -> Mapping[type[Op], Handler]:
         """The ops it takes, beside those of the session itself."""
         return {}

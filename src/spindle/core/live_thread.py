@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -26,6 +26,9 @@ from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
 
+if TYPE_CHECKING:
+    from spindle.core.budget import BudgetLedger
+
 Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
 """Why the model is shown another list than before."""
 
@@ -33,12 +36,31 @@ IMAGE_REFUSED = "The model server refused this picture; it was taken out of the 
 
 
 class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user's configuration says instead of the catalogue."""
+    """What the user's configuration says of models, where it says anything; else the catalogue counts."""
 
     context_window: int | None = None
     compact_limit: int | None = None
     output_token_limit: int | None = None
     reasoning_summaries: bool | None = None
+    shows_raw_reasoning: bool = False
+
+
+class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """How a thread reaches its model, and what is known of it and of others it may change to."""
+
+    client: ModelClient
+    provider: Provider
+    catalog: Catalog
+    overrides: ModelOverrides = ModelOverrides()
+
+
+class BaseText(msgspec.Struct, frozen=True, kw_only=True):
+    """What every request begins with."""
+
+    text: str
+    is_for_all: bool
+    """The user gave it, whatever the model; else each model has its own."""
+    personality: str
 
 
 class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,34 +108,29 @@ class LiveThread:
 
     def __init__(
         self,
-        *,
         thread_id: str,
         history: History,
-        client: ModelClient,
-        provider: Provider,
-        instructions: str,
-        has_own_text: bool,
-        tools: ToolSet,
-        catalog: Catalog,
-        overrides: ModelOverrides,
+        *,
+        access: ModelAccess,
         model: str,
-        personality: str,
-        show_raw_reasoning: bool,
+        base: BaseText,
+        tools: ToolSet,
         clock: Clock,
         secrets: Secrets | None = None,
     ) -> None:
         self.thread_id = thread_id
         self.history = history
         self.notes = Notes(history)
-        self.client = client
-        self.provider = provider
-        self.instructions = encode_json(instructions)
-        self._has_own_text = has_own_text
+        self.client = access.client
+        self.provider = access.provider
+        self.catalog = access.catalog
+        self._overrides = access.overrides
+        self.show_raw_reasoning = access.overrides.shows_raw_reasoning
+        self.instructions = encode_json(base.text)
+        self._base = base
+        self.budget: BudgetLedger | None = None
+        """What the thread may use, where there is a limit."""
         self.tools = tools
-        self.catalog = catalog
-        self._overrides = overrides
-        self._personality = personality
-        self.show_raw_reasoning = show_raw_reasoning
         self.clock = clock
         self.secrets = secrets or Secrets()
         """What is masked in this thread's record and events."""
@@ -125,7 +142,8 @@ class LiveThread:
         self._estimated: tuple[tuple[int, int], int, int] = ((-1, -1), 0, 0)
         self._fold = VisibleFold()
         self.cache = CacheWatch(clock)
-        self._asked: Request | None = None
+        self.asked: Request | None = None
+        """The request whose answer is awaited, until it is booked."""
         self.use_model(model)
 
     def use_model(self, slug: str) -> None:
@@ -158,10 +176,10 @@ class LiveThread:
 
     def text_for(self, slug: str) -> str | None:
         """The base text a model would have had from the start; None where the user gave one for all models."""
-        if self._has_own_text:
+        if self._base.is_for_all:
             return None
         info = self.catalog.find(slug)
-        return info.base_instructions or bundled_instructions(info.family, self._personality)
+        return info.base_instructions or bundled_instructions(info.family, self._base.personality)
 
     def append_items(self, items: Iterable[Item]) -> None:
         for item in items:
@@ -189,12 +207,8 @@ class LiveThread:
         # To the provider's cache a fresh start is a compaction like any other.
         self.cache.declare("compaction" if cause == "start_over" else cause)
 
-    def next_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
-        """The request that continues the thread."""
-        self._asked = self.build_request(settings, output_schema)
-        return self._asked
-
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
+        """The request that continues the thread."""
         return build_request(
             input=self._fold.update(self.history.entries, self.history.generation),
             instructions=self.instructions,
@@ -225,7 +239,7 @@ class LiveThread:
         return self.fixed_tokens + self._estimate_from(0)
 
     def _estimate_from(self, start: int) -> int:
-        """What the entries from there on cost. Each is looked at once: a server may never count any."""
+        """What the entries from `start` to the end cost. Each is looked at once: a server may never count any."""
         entries, key = self.history.entries, (self.history.generation, start)
         reach, tokens = self._estimated[1:] if self._estimated[0] == key else (start, 0)
         tokens += sum(estimate_tokens(entry.raw) for entry in entries[reach:])
@@ -266,7 +280,7 @@ class LiveThread:
         self.report_usage(emit)
 
     def note_edited(self, tokens: int) -> None:
-        """Parts of the thread were cleared: what is left costs about so much."""
+        """Parts of the thread were cleared: what is left costs about this many tokens."""
         self.last_usage = msgspec.structs.replace(self.last_usage, total_tokens=max(1, tokens))
         self._counted = msgspec.structs.replace(
             self._counted, generation=self.history.generation, items=len(self.history.entries)
@@ -276,10 +290,10 @@ class LiveThread:
         self, usage: TokenUsage, counts_cached: bool, emit: Callable[[Msg], None]
     ) -> dict[str, Any] | None:
         """Compare what the provider had in its cache with what it could have had."""
-        if self._asked is None:
+        if self.asked is None:
             return None
-        entry = self.cache.note(self._asked, usage, counts_cached=counts_cached)
-        self._asked = None
+        entry = self.cache.note(self.asked, usage, counts_cached=counts_cached)
+        self.asked = None
         if entry is None:
             return None
         if entry.lost_tokens and entry.cause is not None:

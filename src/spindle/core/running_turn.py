@@ -189,6 +189,11 @@ class RunningTurn:
                 return True
         return False
 
+    def complete(self) -> None:
+        """The model has nothing more to do, and no feature has."""
+        for feature in self.session.features:
+            feature.end_turn(self)
+
     # ---- its calls -----------------------------------------------------------------------------
 
     async def run_call(self, tool: Tool, call: ToolCall, emit: Emit) -> ToolResult:

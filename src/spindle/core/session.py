@@ -18,7 +18,8 @@ from spindle.core.permission.approvals import reading
 from spindle.core.running_turn import Work
 from spindle.core.settings import apply_op
 from spindle.core.stream import EventStream, Subscription
-from spindle.core.turns import Turns, answer_input
+from spindle.core.turn import run_turn
+from spindle.core.turns import Turns
 from spindle.core.workbench import Workbench
 from spindle.errors import SpindleError, reason_of
 from spindle.protocol.events import (
@@ -182,7 +183,7 @@ class Session:
         """Tell everybody something that belongs to none."""
         self.stream.emit(Event("", msg))
 
-    async def start_turn(self, submission: Submission, work: Work = answer_input) -> None:
+    async def start_turn(self, submission: Submission, work: Work = run_turn) -> None:
         """Begin a turn; one that runs is replaced by it."""
         await self._stop("replaced")
         self.turns.start(submission, self.settings, work)

@@ -66,7 +66,12 @@ class Sample(msgspec.Struct, kw_only=True):
 
 
 async def run_turn(turn: RunningTurn) -> TurnOutcome:
-    """Extend the thread from the input just appended to the final message. Raises ModelError when the model cannot."""
+    """Extend the thread by a person's input and everything up to the final message.
+
+    Raises ModelError when the model cannot go on.
+    """
+    if not await turn.begin():
+        return TurnOutcome()
     turn_state = TurnState()
     most = turn.session.limits.max_requests
     while True:
@@ -82,6 +87,7 @@ async def run_turn(turn: RunningTurn) -> TurnOutcome:
         if most and turn.requests >= most and sample.wants_more:
             raise ModelError(f"stopped after {turn.requests} model requests (spindle.limits.max_steps)")
         if not sample.wants_more and not await turn.absorb_input() and not await turn.goes_on():
+            turn.complete()
             completed = sample.completed
             return TurnOutcome(last_message=turn.last_message, response_id=completed.response_id if completed else None)
 
@@ -137,7 +143,7 @@ async def read_answer(
 ) -> StreamDropped | ModelError | None:
     """Read one stream to its end. How it failed is returned, not raised: what it finished is kept, its calls run on."""
     thread = turn.thread
-    request = thread.next_request(turn.settings, turn.output_schema)
+    request = thread.asked = thread.build_request(turn.settings, turn.output_schema)
     streamed = StreamedText(thread.secrets, thread.thread_id, turn.turn_id, turn.view.show)
     # Closed on every way out, so that a cancelled turn leaves no half-read connection behind.
     async with aclosing(thread.client.stream(request, turn_state)) as events:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spindle.core.permission.approvals import Approvals
-from spindle.core.running_turn import CONTEXT_FULL, Emit, RunningTurn, TurnOutcome, Work
+from spindle.core.running_turn import CONTEXT_FULL, Emit, RunningTurn, Work
 from spindle.core.turn import run_turn
-from spindle.errors import ModelError, SpindleError
+from spindle.errors import BudgetReached, ModelError, SpindleError
 from spindle.prompt.aborted import aborted_marker
 from spindle.protocol.events import Error, Msg, TaskComplete, TurnAborted, Warning
 from spindle.protocol.ops import Interrupt, Submission
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 
 WARM_AFTER_S = 0.05
 """When a turn is still waiting after this long, the time is used to get ready for its first command."""
-
-
-async def answer_input(turn: RunningTurn) -> TurnOutcome:
-    """The work of most turns: take a person's input, and let the model answer it."""
-    if not await turn.begin():
-        return TurnOutcome()
-    outcome = await run_turn(turn)
-    for feature in turn.session.features:
-        feature.end_turn(turn)
-    return outcome
 
 
 class Turns:
@@ -60,7 +50,7 @@ class Turns:
     def is_running(self) -> bool:
         return self._running is not None
 
-    def start(self, submission: Submission, settings: ThreadSettings, work: Work = answer_input) -> RunningTurn:
+    def start(self, submission: Submission, settings: ThreadSettings, work: Work = run_turn) -> RunningTurn:
         """Begin a turn; the one before must have ended."""
         assert self._running is None
         running = RunningTurn(self._session, submission, self._session.limits.cap(settings), work)
@@ -100,11 +90,40 @@ class Turns:
     # ---- one turn ------------------------------------------------------------------------------
 
     async def _run(self, turn: RunningTurn) -> None:
-        """One turn from its first event to its terminal one."""
+        """One turn from its first event to its terminal one. Whatever happens in it, there is one to tell."""
         turn.has_begun = True
+        limits = self._session.limits
         warming = asyncio.ensure_future(self._warm_up(turn.settings))
-        terminal = await self._run_to_its_end(turn)
+        terminal: Msg = TaskComplete(turn_id=turn.turn_id, last_agent_message=None)
+        try:
+            async with asyncio.timeout(limits.turn_s or None):
+                done = await turn.work(turn)
+            terminal = msgspec.structs.replace(
+                terminal, last_agent_message=done.last_message, response_id=done.response_id
+            )
+        except TimeoutError:
+            text = f"stopped after {limits.turn_s:g} seconds (spindle.limits.turn_timeout_sec)"
+            turn.emit(Error(message=text, codex_error_info="other"))
+        except asyncio.CancelledError:
+            # Swallowed on purpose: this task has one more thing to say, and its owner only waits for its end.
+            self._thread.history.append_item(aborted_marker())
+            if limits.legacy_interrupt_error and turn.reason == "interrupted":
+                turn.emit(Error(message="interrupted"))
+            terminal = TurnAborted(turn_id=turn.turn_id, reason=turn.reason)
+        except SpindleError as error:
+            info = error.info if isinstance(error, ModelError) else "other"
+            if info == CONTEXT_FULL:
+                self._thread.note_window_full(turn.emit)
+            budget = error.budget if isinstance(error, BudgetReached) else msgspec.UNSET
+            turn.emit(Error(message=str(error), codex_error_info=info, budget=budget))
+        except Exception as error:  # our bug: the turn fails, the session and the record live on
+            text = f"internal error: {type(error).__name__}: {error}"
+            turn.emit(Error(message=text, codex_error_info="other"))
         warming.cancel()
+        self._end(turn, terminal)
+
+    def _end(self, turn: RunningTurn, terminal: Msg) -> None:
+        """Record that the turn is over, then tell it. Nothing here waits: a second interrupt finds no turn to stop."""
         self._thread.history.append_event(msgspec.to_builtins(terminal))
         self._running = None
         self._session.workbench.processes.let_go()
@@ -115,39 +134,11 @@ class Turns:
             first, *others = turn.steered
             self.start(first, turn.settings).steered = others
 
-    async def _run_to_its_end(self, turn: RunningTurn) -> Msg:
-        """Do the work of a turn; whatever happens, there is a terminal event to tell."""
-        limit_s = self._session.limits.turn_s
-        try:
-            async with asyncio.timeout(limit_s or None):
-                outcome = await turn.work(turn)
-            return TaskComplete(
-                turn_id=turn.turn_id, last_agent_message=outcome.last_message, response_id=outcome.response_id
-            )
-        except TimeoutError:
-            text = f"stopped after {limit_s:g} seconds (spindle.limits.turn_timeout_sec)"
-            turn.emit(Error(message=text, codex_error_info="other"))
-        except asyncio.CancelledError:
-            # Swallowed on purpose: this task has one more thing to say, and its owner only waits for its end.
-            self._thread.history.append_item(aborted_marker())
-            if self._session.limits.legacy_interrupt_error and turn.reason == "interrupted":
-                turn.emit(Error(message="interrupted"))
-            return TurnAborted(turn_id=turn.turn_id, reason=turn.reason)
-        except SpindleError as error:
-            info = error.info if isinstance(error, ModelError) else "other"
-            if info == CONTEXT_FULL:
-                self._thread.note_window_full(turn.emit)
-            turn.emit(Error(message=str(error), codex_error_info=info))
-        except Exception as error:  # our bug: the turn fails, the session and the record live on
-            text = f"internal error: {type(error).__name__}: {error}"
-            turn.emit(Error(message=text, codex_error_info="other"))
-        return TaskComplete(turn_id=turn.turn_id, last_agent_message=None)
-
     async def _warm_up(self, settings: ThreadSettings) -> None:
         """Load what runs tools, and try the sandbox, while the model thinks. A profile must not run without need."""
         await asyncio.sleep(WARM_AFTER_S)
         from spindle.core.permission import asking, person  # noqa: F401  kept out of the way of the first request
-        from spindle.tools import exec_command  # noqa: F401
+        from spindle.tools import exec_command  # noqa: F401  likewise
 
         if not settings.sandbox.is_full_access:
             await self._session.workbench.sandbox_problem()

@@ -297,7 +297,7 @@ class Transcript:
         return self._clip(lines, self.look.max_output_lines)
 
     def _clip(self, lines: list[str], most: int | None) -> list[str]:
-        """At most so many lines, and on a terminal none that takes more than a few rows."""
+        """At most this many lines, and on a terminal none that takes more than a few rows."""
         lines = head_and_tail(lines, most, mark=self.signs["more"])
         width = self.look.width()
         if width is None:

@@ -26,7 +26,7 @@ from spindle.model.client import (
     TextDelta,
     TurnState,
 )
-from spindle.protocol.items import Item, encode_json
+from spindle.protocol.items import Item, decode_json, encode_json
 from spindle.protocol.request import Request, TokenUsage
 
 DEFAULT_USAGE = TokenUsage(input_tokens=100, output_tokens=10, total_tokens=110)
@@ -48,7 +48,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     end_turn: bool | None = None
 
 
-AnyStep = Step | Sequence[Any] | Callable[[Request], Any]
+AnyStep = Step | Sequence[Any] | Callable[["Asked"], Any]
 """A step, a list of steps, or a function of the request that returns one of these."""
 
 
@@ -124,13 +124,45 @@ def waits(seconds: float) -> Step:
     return Step(delay_s=seconds)
 
 
+class Asked:
+    """A request, with its parts as people read them. Everything else of the request is there too."""
+
+    def __init__(self, raw: Request) -> None:
+        self.raw = raw
+        """The request itself; its parts are serialised."""
+
+    @property
+    def input(self) -> list[Item]:
+        """The items of the thread."""
+        return [decode_json(item) for item in self.raw.input]
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that the model was offered."""
+        return decode_json(self.raw.tools)
+
+    @property
+    def instructions(self) -> str:
+        return decode_json(self.raw.instructions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole body, as it would be sent to a server."""
+        return self.raw.to_dict()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.raw.model}, {len(self.raw.input)} items>"
+
+
 class ScriptedModel:
     """Answers the n-th request with the n-th response of its script; `requests` keeps what was asked."""
 
     def __init__(self, *steps: AnyStep, default: AnyStep | None = None, compactions: Sequence[list[Item]] = ()) -> None:
         self.compactions = list(compactions)
         """What a server that shortens threads would return, one after the other."""
-        self.requests: list[Request] = []
+        self.requests: list[Asked] = []
         self.turn_states: list[str | None] = []
         """The turn state that came with each request."""
         self._responses = _responses(steps)
@@ -146,10 +178,11 @@ class ScriptedModel:
         return not self._responses
 
     async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
-        self.requests.append(request)
+        asked = Asked(request)
+        self.requests.append(asked)
         self.turn_states.append(turn_state.value if turn_state else None)
         number = len(self.requests)
-        steps = list(_resolved(self._next(), request))
+        steps = list(_resolved(self._next(), asked))
         yield Created(f"resp-{number}")
         usage, end_turn = DEFAULT_USAGE, None
         for index, step in enumerate(steps):
@@ -170,7 +203,7 @@ class ScriptedModel:
         yield Completed(f"resp-{number}", usage, end_turn)
 
     async def compact(self, request: Request) -> list[Item]:
-        self.requests.append(request)
+        self.requests.append(Asked(request))
         if not self.compactions:
             raise ModelError("the script has no compaction")
         return self.compactions.pop(0)
@@ -208,7 +241,7 @@ def _is_preface(step: Step) -> bool:
     return step.item is None or step.item.get("type") == "reasoning"
 
 
-def _resolved(step: AnyStep, request: Request) -> Iterator[Step]:
+def _resolved(step: AnyStep, request: Asked) -> Iterator[Step]:
     if isinstance(step, Step):
         yield step
     elif isinstance(step, Sequence):

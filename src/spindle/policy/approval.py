@@ -1,4 +1,7 @@
-"""May it run? The decision for a command and for a patch, as a value; asking a person is the session's business."""
+"""Whether a command, a patch or a tool may be used: allowed, refused, or a person must be asked.
+
+A decision is a value. Asking the person, and what their answer grants, is `core/permission`.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +157,7 @@ class _Judge:
         return [*verdicts, *_restricted_inside(argv, parts, rules)]
 
     def _safe(self, argv: Sequence[str], parts: list[list[str]]) -> list[bool]:
-        """Which parts only look. It is asked for under one policy only, and looking for programs takes time."""
+        """Which parts only look. Only the policy `untrusted` wants to know: finding programs on the disk takes time."""
         if self._policy != "untrusted":
             return [False] * len(parts)
         # A name promises nothing where the program, or the shell, lies in a folder of the project.
@@ -167,10 +170,10 @@ class _Judge:
         return safe
 
     def _kept_inside(self, verdict: _Verdict | None) -> _Verdict | None:
-        """A rule that names a program by its bare name means the one installed; one in a workspace does not get out.
+        """A rule for `pytest` means the one that is installed; a `pytest` that lies in the workspace stays inside.
 
-        A path is that file, by the user's own word; a relative one as seen from the thread's folder only, and a home is
-        one to a shell only.
+        A rule that gives a path means that very file. A relative path is one seen from the thread's folder, so it means
+        nothing in another; and `~` is a home only to a shell.
         """
         if verdict is None or verdict.decision != "allow":
             return verdict
@@ -189,8 +192,8 @@ class _Judge:
             decision = "forbidden" if self._policy == "never" else "prompt"
             reason = "the command may destroy files or work"
         elif self._lacks_sandbox:
-            # Never bare without a word. Where nobody can be asked, starting it fails with a text that names the
-            # missing part and the remedy.
+            # It never runs unconfined unless a person says so. Where nobody can be asked it is allowed here, and
+            # starting it in the sandbox then fails with a text that names what is missing and the remedy.
             decision = "allow" if self._policy == "never" else "prompt"
             reason = "no sandbox is available here: the command would run unconfined"
         elif self._wants_out or (self._policy == "untrusted" and not is_safe):

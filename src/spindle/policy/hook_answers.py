@@ -104,24 +104,24 @@ def read_answer(event: str, exit_code: int, out: str, err: str) -> Answer:
     """What a hook's exit code and output mean."""
     if exit_code == BLOCKS:
         reason = err.strip() or _NO_REASON
-        return _blocked(reason) if event in _CAN_BLOCK else _failed(reason)
+        return _blocked(reason) if event in _CAN_BLOCK else failed(reason)
     if exit_code in CANNOT_RUN:
         return cannot_run(event, _last_line(err) or f"it ended with exit code {exit_code}")
     if exit_code != 0:
-        return _failed(f"exit code {exit_code}" + (f": {said}" if (said := _last_line(err)) else ""))
+        return failed(f"exit code {exit_code}" + (f": {said}" if (said := _last_line(err)) else ""))
     text = out.strip()
     if not text:
         return Answer()
     if not text.startswith(("{", "[")):
         if event in _TELLS_IN_PLAIN_TEXT:
             return Answer(context=text, entries=(HookEntry(kind="context", text=text),))
-        return _failed("its answer is not JSON") if event in _ANSWERS_IN_JSON else Answer()
+        return failed("its answer is not JSON") if event in _ANSWERS_IN_JSON else Answer()
     try:
         value = decode_foreign(text.encode("utf-8", "replace"))
     except msgspec.DecodeError:
         value = None
     if not isinstance(value, dict):
-        return _failed("its answer is no JSON object")
+        return failed("its answer is no JSON object")
     return _read_object(event, value)
 
 
@@ -146,10 +146,10 @@ def _read_object(event: str, value: dict[str, Any]) -> Answer:
         return Answer(status="blocked", entries=tuple(entries), blocked=refusal, context=context or None)
     answer = Answer(entries=tuple(entries), context=context or None)
     if "hookSpecificOutput" in value and specific.get("hookEventName") != event:
-        return _failed(f"hookSpecificOutput needs hookEventName = {event!r}", tuple(entries))
+        return failed(f"hookSpecificOutput needs hookEventName = {event!r}", tuple(entries))
     if event == "PreToolUse" and (given := specific.get("updatedInput")) is not None:
         if specific.get("permissionDecision") != "allow" or not isinstance(given, dict):
-            return _failed("updatedInput must be an object, with permissionDecision = 'allow'", tuple(entries))
+            return failed("updatedInput must be an object, with permissionDecision = 'allow'", tuple(entries))
         return msgspec.structs.replace(answer, updated_input=given)
     if event == "PermissionRequest":
         return _permission(specific, answer)
@@ -175,9 +175,9 @@ def _permission(specific: dict[str, Any], answer: Answer) -> Answer:
     if decision is None:
         return answer
     if not isinstance(decision, dict) or decision.get("behavior") != "allow":
-        return _failed("decision.behavior must be 'allow' or 'deny'", answer.entries)
+        return failed("decision.behavior must be 'allow' or 'deny'", answer.entries)
     if odd := sorted({"interrupt", "updatedInput", "updatedPermissions"} & {key for key in decision if decision[key]}):
-        return _failed(f"a permission cannot be given with {', '.join(odd)}", answer.entries)
+        return failed(f"a permission cannot be given with {', '.join(odd)}", answer.entries)
     return msgspec.structs.replace(answer, allows=True)
 
 
@@ -185,7 +185,8 @@ def _blocked(reason: str) -> Answer:
     return Answer(status="blocked", blocked=reason, entries=(HookEntry(kind="feedback", text=reason),))
 
 
-def _failed(why: str, entries: tuple[HookEntry, ...] = ()) -> Answer:
+def failed(why: str, entries: tuple[HookEntry, ...] = ()) -> Answer:
+    """The answer of a hook that went wrong: people are shown that, and things go on."""
     return Answer(status="failed", entries=(*entries, HookEntry(kind="error", text=why)))
 
 

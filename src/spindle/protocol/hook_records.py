@@ -1,8 +1,9 @@
-"""Hooks as data: programs of the user that run at named moments, and what one run of one came to."""
+"""Hooks as data: programs of the user that are asked at named moments, and what one run of one came to."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,22 +22,26 @@ LAST_WORDS_MAX_S = 3
 
 Source = Literal["user", "project", "system", "sessionFlags"]
 Trust = Literal["trusted", "untrusted", "modified"]
+HookFunction = Callable[[dict[str, Any]], Awaitable[Any]]
+"""Gets what a command would read, and gives what it would print; None for nothing."""
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
-    """One command to run at one kind of moment."""
+    """One command to run, or one function to call, at one kind of moment."""
 
     key: str
     """Names it in `[hooks.state]`: file, event, group and place in the group."""
     event: str
-    command: str
+    command: str = ""
+    function: HookFunction | None = None
+    """Called in place of a command: a hook of the program that embeds the engine."""
     path: str
-    """The file it stands in."""
+    """The file it stands in; for a function its name."""
     source: Source
     hash: str
     """Of all that its definition says; consent is given to this hash and nothing else."""
     matcher: str | None = None
-    timeout_s: int = DEFAULT_TIMEOUT_S
+    timeout_s: float = DEFAULT_TIMEOUT_S
     is_async: bool = False
     """Nobody waits for it, and what it says changes nothing."""
     status_message: str | None = None
@@ -65,7 +70,7 @@ class HookRun(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     event_name: str
-    handler_type: str = "command"
+    handler_type: Literal["command", "function"] = "command"
     execution_mode: Literal["sync", "async"] = "sync"
     scope: Literal["thread", "turn"] = "turn"
     source_path: str

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.items import encode_json
+from spindle.protocol.items import decode_json, encode_json
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +31,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """The body for the Responses endpoint. Equal requests give equal bytes."""
         head, rest = self.frame()
         return head + b",".join(self.input) + rest
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same body as a mapping."""
+        return decode_json(self.encode())
 
     def frame(self) -> tuple[bytes, bytes]:
         """What stands before the first and after the last item of the input."""

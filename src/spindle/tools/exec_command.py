@@ -19,7 +19,7 @@ from spindle.tools.specs import TYPED_YIELD_MS, YIELD_MS
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, parse_arguments
 
 SHELLS = ("bash", "zsh", "sh", "dash", "ksh")
-"""What takes `-c` and `-lc` as we give them."""
+"""Shells that understand `-c` and `-lc`."""
 _MIN_YIELD_MS, _MAX_YIELD_MS = 250, 30_000
 _MIN_POLL_MS = 5000
 _TYPE_LIMIT_S = 5.0
@@ -80,10 +80,10 @@ async def _start(shown: Execution, command: Command, session_id: int, yield_s: f
     shown.begin()
 
     def ended(live: LiveProcess) -> None:
-        # Comes also long after this call, when a session ends on its own or while another call looks at it.
+        # Called long after this call, too: when the command ends on its own, or while another call waits for it.
         assert live.ended is not None and live.exit_code is not None
         if live.running.never_ran:
-            return  # told below, as a refusal
+            return  # `refuse_start` below tells it
         shown.end(live.exit_code, live.transcript, live.ended - live.started, tell=live.tell)
 
     try:
@@ -98,7 +98,7 @@ async def _start(shown: Execution, command: Command, session_id: int, yield_s: f
     try:
         await live.wait(yield_s)
     except asyncio.CancelledError:
-        # The model never learnt of this session, so nobody could come back to it.
+        # The model never learnt of this command, so nobody could come back to it.
         await ctx.processes.stop(live)
         raise
     if live.running.never_ran:
@@ -108,7 +108,7 @@ async def _start(shown: Execution, command: Command, session_id: int, yield_s: f
 
 
 async def write_stdin(call: ToolCall, ctx: ToolContext) -> ToolResult:
-    """Type into a session, or only look at it."""
+    """Type into a running command, or only look at what it printed."""
     args = parse_arguments(call, WriteStdinArgs)
     live: LiveProcess | None = ctx.processes.find(args.session_id)
     if live is None:
@@ -140,7 +140,7 @@ def _clamp(milliseconds: float, shortest: float) -> float:
 
 
 def _report(ctx: ToolContext, live: LiveProcess, started: float, max_tokens: float | None) -> ToolResult:
-    """What the session printed since the last look, and whether it goes on."""
+    """What the command printed since the last look, and whether it still runs."""
     if live.exit_code is not None:
         ctx.processes.forget(live)
         return _answer(ctx, started, f"Process exited with code {live.exit_code}", live.unread, max_tokens)
@@ -168,7 +168,7 @@ def _answer(
     policy = ctx.output.truncation
     allowed = policy.limit if policy.mode == "tokens" else -(-policy.limit // 4)
     limit = min(DEFAULT_LIMIT if max_tokens is None else max(0, int(max_tokens)), allowed)
-    # Looked at before it is taken: then only both ends are left.
+    # Copied before `take`, which leaves only the two ends.
     whole = output.peek() if ctx.output.offload_home is not None and output.total > 4 * limit else None
     taken = output.take(hold_partial=session_id is not None, most=4 * limit)
     text, truncated = cut_for_model(taken, "tokens", limit)

@@ -54,7 +54,7 @@ class Execution:
         self.cwd = cwd
 
     async def permit(self, args: PermissionArgs, *, tty: bool = False) -> Command:
-        """Permission to run, as the command to start. A refusal is shown to people, unless it is their own."""
+        """Get permission; gives the command to start. A refusal is shown to people, unless it was their own."""
         ctx = self._ctx
         try:
             permit = await ctx.permission.command(
@@ -84,7 +84,7 @@ class Execution:
     async def permit_retry(self, command: Command, exit_code: int, output: OutputRing) -> Command | None:
         """After its end: the command to run once more, outside, if the sandbox stopped it and a person says so.
 
-        Who has approved a run inside is not asked again, nor is that yes taken for more than it was.
+        A person who approved the run inside is not asked a second time, and their yes does not count for a run outside.
         """
         if not command.is_confined or command.is_let_out or self._was_asked:
             return None
@@ -127,7 +127,7 @@ class Execution:
     def end(
         self, exit_code: int, output: OutputRing, duration_s: float, *, tell: Callable[[Msg], None] | None = None
     ) -> None:
-        """It is over. `tell` is another call's way to tell, when that one waits for the end."""
+        """The command is over. `tell` replaces this call's `emit` when a later call waits for the end."""
         masker, self._masker = self._masker, None
         if masker is not None and (rest := masker.finish()):
             self._show(rest)
@@ -217,9 +217,9 @@ def cut_for_model(output: Taken, mode: str, limit: int) -> tuple[str, bool]:
 
 
 def put_aside(output: Taken, ctx: ToolContext, *, held: int = 0) -> str:
-    """Keep the whole of an output the model gets a part of: the line that says where, or "".
+    """Store the whole of an output that the model gets a part of; gives the line that says where, or "".
 
-    The last `held` bytes belong to the next look at it: they may be the beginning of a secret.
+    The last `held` bytes are left for the next look at it: they may be the beginning of a secret.
     """
     if ctx.output.offload_home is None:
         return ""

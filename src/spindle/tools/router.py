@@ -12,7 +12,6 @@ import msgspec
 
 from spindle.errors import ToolError
 from spindle.protocol.items import Item, call_id_of, encode_json
-from spindle.protocol.settings import AgentRole
 from spindle.tools import specs
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
 
@@ -104,6 +103,21 @@ def _shell_arguments(item: Item) -> str:
     return encode_json({name: value for name, value in given.items() if value is not None}).decode()
 
 
+class Unlisted:
+    """A tool that answers whoever calls it, though the model is not shown it."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self.name = tool.name
+        self.parallel = tool.parallel
+
+    def spec(self) -> dict[str, Any]:
+        raise AssertionError("never listed")
+
+    async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
+        return await self._tool.run(call, ctx)
+
+
 class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Which tools a thread is to have: the model's needs, the user's settings, and what others bring along."""
 
@@ -121,14 +135,10 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     view_image: bool = True
     jit_tools: Collection[str] = ()
     """Those of `JIT_TOOLS` that are wanted."""
-    memory: str | None = None
-    """The folder of the project's notes."""
     recollection: bool = False
     """The model can keep facts of its own thread and look it up."""
-    agents: Sequence[AgentRole] | None = None
-    """The roles of sub-agents; None where there are none."""
-    may_spawn: bool = True
-    """Without it the tools of sub-agents are not listed and only answer."""
+    of_features: Sequence[Tool] = ()
+    """Those that the session's features bring along."""
     resources: Sequence[Tool] = ()
     """Those that look into MCP servers."""
     extra: Sequence[Tool] = ()
@@ -138,7 +148,6 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
 def build_tools(choice: ToolChoice) -> ToolSet:
     """The tools in their one fixed order."""
     patch = specs.apply_patch(freeform=choice.patch_type == "freeform")
-    team = _agent_tools(choice.agents) if choice.agents is not None else []
     listed = [
         *_listed_shells(choice),
         *choice.resources,
@@ -148,15 +157,15 @@ def build_tools(choice: ToolChoice) -> ToolSet:
         *(make() for name, make in _JIT.items() if name in choice.jit_tools),
         *_web_search(choice.web_search),
         *([specs.view_image()] if choice.view_image else ()),
-        *(team if choice.may_spawn else ()),
-        *(_memory_tools(choice.memory) if choice.memory is not None else ()),
+        *choice.of_features,
         *([specs.remember(), specs.recall()] if choice.recollection else ()),
         *choice.extra,
     ]
     # Old prompts and resumed threads call tools that are no longer listed; a shell that is switched off stays off.
     handlers: dict[str, Tool] = {patch.name: patch, **_hidden_shells(choice)}
-    handlers.update({tool.name: tool for tool in (*team, *listed) if not isinstance(tool, dict)})
-    return ToolSet([tool if isinstance(tool, dict) else tool.spec() for tool in listed], handlers)
+    handlers.update({tool.name: tool for tool in listed if not isinstance(tool, dict)})
+    shown = [tool for tool in listed if not isinstance(tool, Unlisted)]
+    return ToolSet([tool if isinstance(tool, dict) else tool.spec() for tool in shown], handlers)
 
 
 def _listed_shells(choice: ToolChoice) -> list[Tool | dict[str, Any]]:
@@ -186,15 +195,3 @@ def _hidden_shells(choice: ToolChoice) -> dict[str, Tool]:
 
 def _web_search(mode: str | None) -> list[dict[str, Any]]:
     return [specs.web_search(external_web_access=mode == "live")] if mode in ("cached", "live") else []
-
-
-def _agent_tools(roles: Sequence[AgentRole]) -> list[Tool]:
-    from spindle.tools.agent_tools import agent_tools  # only where sub-agents are switched on
-
-    return agent_tools(roles)
-
-
-def _memory_tools(folder: str) -> list[Tool]:
-    from spindle.tools.memory import Memory  # only where notes are switched on
-
-    return [Memory(folder)]

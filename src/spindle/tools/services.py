@@ -23,7 +23,7 @@ class Emit(Protocol):
 
 
 class Permission(Protocol):
-    """Policy's yes and, where policy says so, a person's. Whoever refuses, it is `Rejected` that is raised."""
+    """Gets a yes from policy and, where policy says so, from a person. Every no is raised as `Rejected`."""
 
     async def command(
         self,

@@ -45,11 +45,11 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
 
     output: str | list[Part]
     follow_up: list[Item] = []
-    """Messages to append after all outputs of this response (the seed-era form of an image)."""
+    """Messages to append after all outputs of this response (how older models are sent a picture)."""
     plain: str | None = None
     """What a command printed, without what the tool says about it; hooks are told this."""
     session_id: int | None = None
-    """The command runs on, and can be come back to by this."""
+    """The command still runs; a later call names it by this."""
 
 
 class Permit(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,10 +5,14 @@ The sub-agents themselves (`subagents.py`) are loaded when the first one is star
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spindle.core.feature import Feature
+from spindle.protocol.settings import AgentRole
+from spindle.tools.agent_tools import agent_tools
+from spindle.tools.router import Unlisted
+from spindle.tools.tool import Tool
 
 if TYPE_CHECKING:
     from spindle.core.session import Session
@@ -18,11 +22,18 @@ if TYPE_CHECKING:
 class Agents(Feature):
     """The sub-agents of one session, once there are any."""
 
-    def __init__(self, staff: Callable[[], Staff]) -> None:
+    def __init__(self, roles: Sequence[AgentRole], staff: Callable[[], Staff], *, may_spawn: bool) -> None:
+        self._roles = roles
+        self._may_spawn = may_spawn
+        """Without it the session is deep in the tree, and its tools only tell why they cannot help."""
         self._staff = staff
         """Which ones the session may have; asked when the first one is started."""
         self._session: Session
         self._started: Subagents | None = None
+
+    def tools(self) -> Sequence[Tool]:
+        tools = agent_tools(self._roles)
+        return tools if self._may_spawn else [Unlisted(tool) for tool in tools]
 
     def open(self, session: Session) -> None:
         self._session = session

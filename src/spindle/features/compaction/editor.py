@@ -103,7 +103,7 @@ class Editor:
         home = self._options.offload_home
         if home is None:
             return {}
-        from spindle.thread.offload import store_output
+        from spindle.thread.offload import store_output  # only where outputs are put aside
 
         wanted = {cleared.call_id for cleared in report.cleared}
         kept: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Running the hooks that one moment calls for: side by side, inside the turn's sandbox, each within its time.
+"""Running the hooks that one moment calls for: side by side, commands inside the turn's sandbox, each within its time.
 
 What they are told and what their answers mean for the turn is `session_hooks`. Loaded only in sessions that have hooks.
 """
@@ -14,6 +14,7 @@ import msgspec
 
 from spindle.context.truncate import truncate_text
 from spindle.errors import SandboxUnavailable
+from spindle.features.hooks.function_hook import call_hook
 from spindle.policy.hook_answers import Answer, cannot_run, matches, read_answer
 from spindle.policy.sandbox import Boundary
 from spindle.process.command import Command
@@ -78,9 +79,14 @@ class HookRunner:
                 task = asyncio.ensure_future(self._one(hook, data, moment, about))
                 self._background.add(task)
                 task.add_done_callback(self._background.discard)
-        waited = [hook for hook in called if not hook.is_async]
-        answers = await asyncio.gather(*(self._one(hook, data, moment, about) for hook in waited))
-        return list(zip(waited, answers, strict=True))
+        # Functions are those of the program that embeds the engine: configured commands come after them.
+        functions = [hook for hook in called if hook.function is not None]
+        commands = [hook for hook in called if hook.function is None and not hook.is_async]
+        answers: list[tuple[Hook, Answer]] = []
+        for waited in (functions, commands):
+            said = await asyncio.gather(*(self._one(hook, data, moment, about) for hook in waited))
+            answers += zip(waited, said, strict=True)
+        return answers
 
     async def aclose(self) -> None:
         """End what nobody waits for."""
@@ -93,6 +99,7 @@ class HookRunner:
         run = HookRun(
             id=run_id(hook, about),
             event_name=snake(hook.event),
+            handler_type="command" if hook.function is None else "function",
             execution_mode="async" if hook.is_async else "sync",
             scope="thread" if hook.event in _THREAD_SCOPE else "turn",
             source_path=hook.path,
@@ -117,7 +124,9 @@ class HookRunner:
         return answer
 
     async def _ask(self, hook: Hook, data: bytes, moment: Moment) -> Answer:
-        """Run the command; whatever keeps it from answering is an answer too."""
+        """Run the command or call the function; whatever keeps it from answering is an answer too."""
+        if hook.function is not None:
+            return await call_hook(hook, hook.function, data)
         out, err = OutputRing(OUTPUT_CAP), OutputRing(OUTPUT_CAP)
         try:
             finished = await self._run(hook, data, moment, out, err)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterable, Sequence
 
+from spindle.api.markup import Markup, join, tag
 from spindle.context.account import SOURCES, breakdown
-from spindle.frontends.context.markup import Markup, join, tag
 from spindle.frontends.context.pictures import lost_of, new_of, pictures, share_of, tokens_of
 from spindle.frontends.context.plots import amount, fills, stripes
 from spindle.frontends.context.wording import (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from spindle.frontends.context.markup import Markup, join, tag
+from spindle.api.markup import Markup, join, tag
 
 HEIGHT = 192
 """The height of every plot, in pixels; the style sheet says the same."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from spindle.model.scripted import ScriptedModel, calls, patches, says, thinks
-from spindle.protocol.items import decode_json
+from spindle.model.scripted import Asked, ScriptedModel, calls, patches, says, thinks
 from spindle.protocol.quote import shell_quote
-from spindle.protocol.request import Request
 
 PROMPT = "The tests of textstats.py fail. Find out why, fix it, and show me that they pass."
 
@@ -89,7 +87,7 @@ def practice_model(python: str, pace_s: float) -> ScriptedModel:
     )
 
 
-def _report(request: Request):
+def _report(request: Asked):
     """What the model says at the end depends on what the tests really printed."""
     output = _output_of(request, "test-2")
     if "Process exited with code 0" not in output:
@@ -101,9 +99,8 @@ def _report(request: Request):
     )
 
 
-def _output_of(request: Request, call_id: str) -> str:
-    for raw in request.input:
-        item = decode_json(raw)
+def _output_of(request: Asked, call_id: str) -> str:
+    for item in request.input:
         if item.get("type") == "function_call_output" and item.get("call_id") == call_id:
             return str(item["output"])
     return ""

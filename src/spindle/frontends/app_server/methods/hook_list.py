@@ -77,7 +77,7 @@ def _shown(hook: Hook) -> HookMetadata:
         command=hook.command,
         is_async=hook.is_async,
         matcher=hook.matcher,
-        timeout_sec=hook.timeout_s,
+        timeout_sec=int(hook.timeout_s),
         status_message=hook.status_message,
         additional_context_limit=hook.context_tokens,
         source_path=hook.path,

@@ -1,0 +1,103 @@
+"""The event loop of the synchronous client: in a daemon thread of its own, so that any thread may call.
+
+A caller waits for its answer like for any blocking call. It may itself be inside a running loop, as in a notebook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_JOIN_S = 10.0
+
+
+class Engine:
+    """A loop in a thread. Made when it is first needed; ended by `stop`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="spindle", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+    @property
+    def is_current(self) -> bool:
+        """Is the caller a coroutine on this very loop? It cannot wait for what only the loop can do."""
+        return threading.get_ident() == self._thread.ident
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for what it gives.
+
+        Interrupted by Ctrl-C, the coroutine is cancelled, and the interrupt goes on when it has ended.
+        """
+        if self.is_current:
+            work.close()
+            raise RuntimeError(
+                "a coroutine on the client's own loop cannot wait for the client; use `await asyncio.to_thread(…)`, "
+                "a plain function, or AsyncSpindle"
+            )
+        done: Future[tuple[T | None, BaseException | None]] = Future()
+        context = contextvars.copy_context()
+        tasks: list[asyncio.Task[Any]] = []
+
+        def start() -> None:
+            tasks.append(self._loop.create_task(_outcome(work), context=context))
+            tasks[0].add_done_callback(finish)
+
+        def finish(task: asyncio.Task[tuple[T | None, BaseException | None]]) -> None:
+            done.set_result((None, asyncio.CancelledError()) if task.cancelled() else task.result())
+
+        try:
+            self._loop.call_soon_threadsafe(start)
+        except RuntimeError:
+            work.close()
+            raise
+        try:
+            result, error = done.result()
+        except BaseException:  # Ctrl-C, while we waited
+            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            done.result()
+            raise
+        if error is not None:
+            raise error
+        return result  # pyright: ignore[reportReturnType]
+
+    def end_with(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run a last coroutine, then stop; without waiting for either."""
+        try:
+            asyncio.run_coroutine_threadsafe(work, self._loop).add_done_callback(
+                lambda _: self._loop.call_soon_threadsafe(self._loop.stop)
+            )
+        except RuntimeError:
+            work.close()  # the loop has ended
+
+    def stop(self) -> None:
+        """End the loop and its thread; without waiting when called from the loop itself."""
+        try:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        except RuntimeError:
+            return  # ended already
+        if not self.is_current:
+            self._thread.join(_JOIN_S)
+
+
+async def _outcome(work: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
+    """What came of it. Handed over, not raised: an exit or Ctrl-C that left a task would end the loop."""
+    try:
+        return await work, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return None, error

@@ -1,0 +1,219 @@
+"""Recorded threads for the Python API: lists, searches, one thread with its turns. Reads files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+
+from spindle.api.door import OpenThread
+from spindle.api.shown import Item, Match, Page, ThreadRecord, TurnRecord, shown_item
+from spindle.api.thread_items import user_message
+from spindle.protocol.quote import shell_join
+from spindle.thread.history import History
+from spindle.thread.listing import ThreadFilter, ThreadSummary
+from spindle.thread.rollout import Record, RolloutData
+from spindle.thread.store import ThreadRef, ThreadStore
+from spindle.thread.view import TurnView, preview, transcript
+
+_SNIPPET_BEFORE, _SNIPPET_AFTER = 60, 140
+_PAGE = 100
+MAX_LIST = 1000
+
+
+def list_threads(
+    store: ThreadStore, *, cwd: str | None, archived: bool, search: str | None, limit: int, cursor: str | None
+) -> Page:
+    """A part of the list, newest first."""
+    if type(limit) is not int or not 1 <= limit <= MAX_LIST:
+        raise ValueError(f"limit is a number between 1 and {MAX_LIST}, not {limit!r}")
+    which = ThreadFilter(cwds=(cwd,) if cwd is not None else (), archived=archived, search=search or None)
+    page = store.list(which, limit=limit, cursor=cursor)
+    return Page(data=[_of_summary(thread) for thread in page.threads], next_cursor=page.next_cursor)
+
+
+def search_threads(store: ThreadStore, text: str, limit: int) -> list[Match]:
+    """Where a text was said, in threads of every folder, newest thread first; one match for each turn."""
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("there is nothing to search for: the text is empty")
+    if type(limit) is not int or limit < 1:
+        raise ValueError(f"limit is a number of 1 or more, not {limit!r}")
+    found: list[Match] = []
+    for summary in _all_with(store, text):
+        found += _matches(store, summary, text.strip())
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+def _all_with(store: ThreadStore, text: str) -> Iterable[ThreadSummary]:
+    for archived in (False, True):
+        cursor = None
+        while True:
+            page = store.list(ThreadFilter(search=text.strip(), archived=archived), limit=_PAGE, cursor=cursor)
+            yield from page.threads
+            if (cursor := page.next_cursor) is None:
+                break
+
+
+def _matches(store: ThreadStore, summary: ThreadSummary, text: str) -> list[Match]:
+    data = store.read(ThreadRef(id=summary.id, path=summary.path, archived=summary.archived))
+    found: list[Match] = []
+    for turn in _turns(data.records):
+        for item in turn.items:
+            if (snippet := _snippet(str(getattr(item, "text", "")), text)) is not None:
+                found.append(Match(thread_id=summary.id, turn_id=turn.id, snippet=snippet))
+                break
+    if not found and (snippet := _snippet(summary.name or "", text)) is not None:
+        found.append(Match(thread_id=summary.id, turn_id=None, snippet=snippet))
+    return found
+
+
+def _snippet(said: str, text: str) -> str | None:
+    """The words around the first place; None where it is not said."""
+    place = said.lower().find(text.lower())
+    if place < 0:
+        return None
+    start, end = max(0, place - _SNIPPET_BEFORE), place + len(text) + _SNIPPET_AFTER
+    cut = " ".join(said[start:end].split())
+    return ("…" if start else "") + cut + ("…" if end < len(said) else "")
+
+
+def read_thread(store: ThreadStore, id_or_name: str, *, include_turns: bool) -> ThreadRecord:
+    """One recorded thread."""
+    ref = store.get(id_or_name)
+    return recorded_thread(store, ref, store.read(ref), include_turns=include_turns)
+
+
+def recorded_thread(store: ThreadStore, ref: ThreadRef, data: RolloutData, *, include_turns: bool) -> ThreadRecord:
+    context = History.replay(data).last_turn_context or {}
+    record = ThreadRecord(
+        id=data.thread_id,
+        name=store.names.all().get(data.thread_id),
+        cwd=str(context.get("cwd") or data.meta.get("cwd") or ""),
+        model=model if isinstance(model := context.get("model"), str) else None,
+        created_at=_unix_time(data.meta.get("timestamp")),
+        updated_at=0.0,
+        path=ref.path,
+        archived=ref.archived,
+    )
+    return _with_records(record, data.records, include_turns=include_turns)
+
+
+def live_record(door: OpenThread, name: str | None, *, include_turns: bool) -> ThreadRecord:
+    """The same of a thread that is open."""
+    record = ThreadRecord(
+        id=door.id,
+        name=name,
+        cwd=door.settings.cwd,
+        model=door.settings.model,
+        created_at=_unix_time(door.meta.get("timestamp")),
+        updated_at=0.0,
+        path=door.path,
+    )
+    return _with_records(record, door.records, include_turns=include_turns)
+
+
+def fork_point(data: RolloutData, at: str | int | None) -> str | int | None:
+    """Where to branch off, as the store takes it: a response, or how many inputs of the person are kept.
+
+    `at` is a turn id, a response id or a number of turns; -1 = all but the one that runs.
+    """
+    if at is None:
+        return None
+    turns = transcript(data.records)
+    if type(at) is int and (at >= 0 or at == -1):
+        kept = turns[:at] if at >= 0 else [turn for turn in turns if turn.status != "in_progress"]
+        return sum(_inputs(turn) for turn in kept)
+    if isinstance(at, str):
+        for count, turn in enumerate(turns, 1):
+            if turn.id == at:
+                return sum(_inputs(turn) for turn in turns[:count])
+        if any(at.encode() in record.raw and record.payload.get("response_id") == at for record in data.records):
+            return at
+    raise ValueError(f"at={at!r} is neither a turn nor a response of thread {data.thread_id}, nor a number of turns")
+
+
+def _inputs(turn: TurnView) -> int:
+    return sum(item["type"] == "UserMessage" for item in turn.items)
+
+
+# ---- one thread ------------------------------------------------------------------------------------
+
+
+def _with_records(record: ThreadRecord, records: Sequence[Record], *, include_turns: bool) -> ThreadRecord:
+    """The thread with what its lines say."""
+    last = next((line.timestamp for line in reversed(records) if line.timestamp), None)
+    return msgspec.structs.replace(
+        record,
+        updated_at=_unix_time(last) or record.created_at,
+        preview=preview(records) or "",
+        turns=_turns(records) if include_turns else [],
+    )
+
+
+def _of_summary(summary: ThreadSummary) -> ThreadRecord:
+    return ThreadRecord(
+        id=summary.id,
+        name=summary.name,
+        cwd=summary.cwd,
+        model=summary.model,
+        created_at=summary.created_at,
+        updated_at=summary.updated_at,
+        preview=summary.preview,
+        path=summary.path,
+        archived=summary.archived,
+    )
+
+
+def _unix_time(timestamp: Any) -> float:
+    try:
+        return datetime.fromisoformat(str(timestamp)).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _turns(records: Iterable[Record]) -> list[TurnRecord]:
+    turns = []
+    count = 0
+    for turn in transcript(records):
+        items = [item for number, shown in enumerate(turn.items, count) if (item := _item(shown, f"item_{number}"))]
+        count += len(turn.items)
+        turns.append(TurnRecord(id=turn.id, status=cast(Any, turn.status), items=items))
+    return turns
+
+
+def _item(shown: dict[str, Any], number: str) -> Item | None:
+    """A recorded item in the form of a live one; None for what has no such form."""
+    item: dict[str, Any] = {"id": number}
+    match shown["type"]:
+        case "UserMessage":
+            item = user_message(number, shown["content"])
+        case "AgentMessage":
+            text = "".join(str(part.get("text") or "") for part in shown["content"])
+            item |= {"type": "agent_message", "text": text, "phase": shown.get("phase")}
+        case "Reasoning":
+            item |= {"type": "reasoning", "text": "\n\n".join(map(str, shown.get("summary_text") or ()))}
+        case "Plan":
+            item |= {"type": "plan", "text": str(shown.get("text") or "")}
+        case "CommandExecution":
+            command = shown.get("command") or ""
+            item |= {
+                "type": "command_execution",
+                "command": shell_join(map(str, command)) if isinstance(command, list) else str(command),
+                "aggregated_output": shown.get("aggregated_output") or "",
+                "exit_code": shown.get("exit_code"),
+                "status": shown.get("status") or "completed",
+            }
+        case "FileChange":
+            changes = shown.get("changes")
+            kinds = {path: change.get("type") for path, change in changes.items()} if isinstance(changes, dict) else {}
+            changed = [{"path": path, "kind": kind} for path, kind in kinds.items()]
+            item |= {"type": "file_change", "changes": changed, "status": shown.get("status") or "completed"}
+        case "WebSearch":
+            item |= {"type": "web_search", "query": str(shown.get("query") or ""), "action": shown.get("action")}
+        case _:
+            return None
+    return shown_item(item)
