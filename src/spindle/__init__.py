@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     from spindle.api.events import Event as Event
     from spindle.api.functions import ToolContext as ToolContext
     from spindle.api.functions import tool as tool
+    from spindle.api.hook_functions import HookMatcher as HookMatcher
     from spindle.api.inputs import ImageInput as ImageInput
     from spindle.api.inputs import LocalImageInput as LocalImageInput
     from spindle.api.inputs import MentionInput as MentionInput
     from spindle.api.inputs import SkillInput as SkillInput
     from spindle.api.inputs import TextInput as TextInput
     from spindle.api.options import Sandbox as Sandbox
+    from spindle.api.requests import ApprovalRequest as ApprovalRequest
+    from spindle.api.requests import Denied as Denied
+    from spindle.api.requests import Question as Question
+    from spindle.api.requests import QuestionOption as QuestionOption
     from spindle.api.shown import Account as Account
     from spindle.api.shown import Change as Change
     from spindle.api.shown import Item as Item
@@ -70,8 +75,10 @@ _PLACES = {
     "api.client": ("Spindle", "Threads"),
     "api.events": ("Event",),
     "api.functions": ("ToolContext", "tool"),
+    "api.hook_functions": ("HookMatcher",),
     "api.inputs": ("ImageInput", "LocalImageInput", "MentionInput", "SkillInput", "TextInput"),
     "api.options": ("Sandbox",),
+    "api.requests": ("ApprovalRequest", "Denied", "Question", "QuestionOption"),
     "api.shown": (
         *("Account", "Change", "Item", "Match", "ModelEntry", "Page", "ThreadRecord", "TurnError", "TurnRecord"),
         *("TurnResult", "Usage"),
@@ -95,7 +102,7 @@ def __getattr__(name):
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import sys
+    import sys  # only to load a name, and loaded already by every interpreter
 
     __import__(f"{__name__}.{module}")
     value = getattr(sys.modules[f"{__name__}.{module}"], name)

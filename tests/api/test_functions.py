@@ -16,6 +16,7 @@ import pydantic
 import pytest
 
 from api.kit import Colour, Model, Plant, Point
+from sessions import Driver, Start, tags
 from spindle.api import functions, tool_results
 from spindle.api.functions import BUILT_IN, PythonTool, ToolContext, python_tools, tool
 from spindle.api.tool_results import Image
@@ -31,7 +32,6 @@ from spindle.protocol.python_tools import PythonToolCallBegin, PythonToolCallEnd
 from spindle.protocol.tool_servers import ElicitationRequest
 from spindle.tools.router import JIT_TOOLS, ToolChoice, build_tools
 from tools.bench import Bench
-from turn.conftest import Driver, Opener, tags
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
@@ -201,7 +201,7 @@ def test_type_hints_of_what_users_see_can_be_resolved() -> None:
 # ---- in a session ------------------------------------------------------------------------------------
 
 
-async def test_functions_are_offered_last_in_their_order_and_their_calls_are_answered(start: Opener) -> None:
+async def test_functions_are_offered_last_in_their_order_and_their_calls_are_answered(start: Start) -> None:
     def shout(text: str) -> str:
         """Say it loud."""
         return text.upper()
@@ -213,7 +213,7 @@ async def test_functions_are_offered_last_in_their_order_and_their_calls_are_ans
         features=bringing([lookup, shout]),
     )
     msgs = await driver.turn("go")
-    lists = [request.tools for request in driver.model.requests]
+    lists = [request.raw.tools for request in driver.model.requests]
     assert lists[0] == lists[1] == lists[2]
     assert [spec.get("name") for spec in json.loads(lists[0])][-2:] == ["lookup", "shout"]
     assert outputs(driver) == {"c1": '{"ticket":7,"fields":["a"]}', "c2": "HEY"}
@@ -227,7 +227,7 @@ async def test_functions_are_offered_last_in_their_order_and_their_calls_are_ans
 
 
 async def test_what_goes_wrong_is_told_to_the_model_and_the_turn_goes_on(
-    start: Opener, caplog: pytest.LogCaptureFixture
+    start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[int] = []
 
@@ -263,17 +263,17 @@ async def test_what_goes_wrong_is_told_to_the_model_and_the_turn_goes_on(
     assert not any(isinstance(msg, Warning) for msg in msgs)
 
 
-async def test_a_call_of_a_function_that_is_not_there_after_resume_is_answered_with_an_error(start: Opener) -> None:
+async def test_a_call_of_a_function_that_is_not_there_after_resume_is_answered_with_an_error(start: Start) -> None:
     first = await start(calls("lookup", {"ticket": 1}, "c1"), says("ok"), features=bringing([lookup]))
     await first.turn("go")
     await first.close()
     again = await start(calls("lookup", {"ticket": 2}, "c2"), says("ok"), thread=first.session.thread_id)
     msgs = await again.turn("go on")
     assert "unsupported call: lookup" in outputs(again)["c2"] and tags(msgs)[-1] == "task_complete"
-    assert "lookup" not in [spec.get("name") for spec in json.loads(again.model.requests[0].tools)]
+    assert "lookup" not in [spec.get("name") for spec in again.model.requests[0].tools]
 
 
-async def test_a_function_with_approval_asks_first(start: Opener) -> None:
+async def test_a_function_with_approval_asks_first(start: Start) -> None:
     done: list[str] = []
 
     @tool(approval=True)
@@ -303,7 +303,7 @@ async def test_a_function_with_approval_asks_first(start: Opener) -> None:
     assert ends(driver)["c1"].success is False
 
 
-async def test_where_nobody_can_be_asked_a_function_with_approval_is_refused(start: Opener) -> None:
+async def test_where_nobody_can_be_asked_a_function_with_approval_is_refused(start: Start) -> None:
     @tool(approval=lambda arguments: arguments["force"])
     def wipe(what: str, force: bool = True) -> str:
         return "wiped"
@@ -317,7 +317,7 @@ async def test_where_nobody_can_be_asked_a_function_with_approval_is_refused(sta
     assert outputs(driver)["c1"].startswith("wipe rejected: approval is needed") and outputs(driver)["c2"] == "wiped"
 
 
-async def test_an_interrupt_cancels_coroutines_and_tells_functions(start: Opener) -> None:
+async def test_an_interrupt_cancels_coroutines_and_tells_functions(start: Start) -> None:
     begun, told, cancelled = threading.Event(), threading.Event(), threading.Event()
 
     async def waits_long() -> str:
@@ -349,7 +349,7 @@ async def test_an_interrupt_cancels_coroutines_and_tells_functions(start: Opener
     assert all(output.startswith("aborted by user") for output in outputs(driver).values())
 
 
-async def test_calls_of_one_response_overlap_and_those_that_must_be_alone_are(start: Opener) -> None:
+async def test_calls_of_one_response_overlap_and_those_that_must_be_alone_are(start: Start) -> None:
     both = threading.Barrier(2, timeout=20)
     running: list[str] = []
     beside: list[list[str]] = []
@@ -383,7 +383,7 @@ async def test_calls_of_one_response_overlap_and_those_that_must_be_alone_are(st
     assert outputs(driver) == {"a": "A", "b": "B", "c": "x", "d": "y"} and beside == [["x"], ["y"]]
 
 
-async def test_progress_is_told_while_the_function_runs(start: Opener) -> None:
+async def test_progress_is_told_while_the_function_runs(start: Start) -> None:
     go = threading.Event()
 
     def slow(ctx: ToolContext) -> str:
@@ -403,7 +403,7 @@ async def test_progress_is_told_while_the_function_runs(start: Opener) -> None:
     assert outputs(driver)["c1"].endswith(" c1 True")
 
 
-async def test_secrets_in_results_and_progress_are_masked(start: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_secrets_in_results_and_progress_are_masked(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-abcdefghijklmnopqrstuvwxyz123456")
 
     def leak(ctx: ToolContext) -> str:
@@ -416,7 +416,7 @@ async def test_secrets_in_results_and_progress_are_masked(start: Opener, monkeyp
     assert "abcdefghij" not in outputs(driver)["c1"]
 
 
-async def test_long_results_are_cut_like_any_output(start: Opener) -> None:
+async def test_long_results_are_cut_like_any_output(start: Start) -> None:
     def much() -> str:
         return "x" * 3_000_000
 
@@ -556,7 +556,7 @@ async def test_an_exception_is_told_by_name(bench: Bench, error: BaseException, 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(2)])
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_an_exit_is_handed_over_and_the_model_is_not_asked_again(
-    start: Opener, error: BaseException, is_async: bool
+    start: Start, error: BaseException, is_async: bool
 ) -> None:
     def now() -> None:
         raise error

@@ -72,7 +72,7 @@ class Conversation:
 
     @property
     def outputs(self) -> dict[str, str]:
-        items = [json.loads(item) for item in self.model.requests[-1].input]
+        items = self.model.requests[-1].input
         return {item["call_id"]: item["output"] for item in items if "output" in item}
 
 

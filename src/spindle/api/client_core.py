@@ -28,6 +28,7 @@ from spindle.config.schema import Config
 from spindle.errors import ThreadClosed, ThreadError, ThreadLocked
 from spindle.model.client import ModelClient
 from spindle.protocol.clock import Clock, SystemClock
+from spindle.protocol.hook_records import Hook
 from spindle.thread.rollout import RolloutData
 from spindle.thread.store import ThreadRef, ThreadStore
 
@@ -168,6 +169,7 @@ class ClientCore:
         lent = options.model_client or self._model_client
         late: list[Conversation] = []
         tools = _tools(options, lambda error: _abort(late, error))
+        hooks = _hooks(options)
         door = await open_thread(
             SessionRequest(
                 config=config,
@@ -178,6 +180,7 @@ class ClientCore:
                 client=None if lent is None else Borrowed(lent),
                 clock=self.clock,
                 tools=tools,
+                hooks=hooks,
                 **which,
             )
         )
@@ -187,7 +190,7 @@ class ClientCore:
             await conversation.close()
             raise ThreadClosed("this client was closed")
         self.conversations[door.id] = conversation
-        conversation.begin(None)
+        conversation.begin()
         return conversation
 
     # ---- records -------------------------------------------------------------------------------
@@ -336,8 +339,15 @@ def _tools(options: ThreadOptions, on_exit: Callable[[BaseException], None]) -> 
     return list(python_tools(options.tools, on_exit=on_exit))
 
 
+def _hooks(options: ThreadOptions) -> tuple[Hook, ...]:
+    if not options.hooks:
+        return ()
+    from spindle.api.hook_functions import function_hooks  # only where there are any
+
+    return function_hooks(options.hooks)
+
+
 def _abort(conversations: list[Conversation], error: BaseException) -> None:
     """A tool raised KeyboardInterrupt or SystemExit: the turn is stopped, and whoever waits for it gets the same."""
     for conversation in conversations:
-        if conversation.turn is not None:
-            conversation.turn.abort(error)
+        conversation.stop_with(error)

@@ -11,12 +11,22 @@ from typing import Any
 from spindle.api.door import OpenThread
 from spindle.api.inputs import Input, input_items
 from spindle.api.options import ThreadOptions, TurnOptions, thread_name
-from spindle.api.running import Answering, Ears, OutputFormat, TurnRun
+from spindle.api.people import People
+from spindle.api.running import ApprovalResolvedNote, Ears, OutputFormat, TurnRun
 from spindle.api.shown import TurnResult
 from spindle.config.schema import Config
 from spindle.errors import SpindleError, ThreadBusy, ThreadClosed, ThreadError
 from spindle.protocol.clock import Clock
-from spindle.protocol.ops import Compact, Op, OverrideTurnContext, Pin, SetThreadName, ThreadRollback, UserTurn
+from spindle.protocol.ops import (
+    Compact,
+    Interrupt,
+    Op,
+    OverrideTurnContext,
+    Pin,
+    SetThreadName,
+    ThreadRollback,
+    UserTurn,
+)
 
 
 class Conversation:
@@ -32,10 +42,17 @@ class Conversation:
         self._ears = Ears()
         self._next_number = 0
         self._closing: asyncio.Task[None] | None = None
+        self._people: People | None = None
 
-    def begin(self, answering: Answering | None) -> None:
+    def begin(self) -> None:
         """Let it work. What the options say beyond the configuration is handed in first."""
-        self._ears.answering = answering
+        self._people = self._ears.answering = People(
+            self.door,
+            self.options.on_approval,
+            self.options.on_question,
+            stop=self.stop_with,
+            resolved=self._resolved,
+        )
         self.door.listen(self._ears)
         self.door.begin()
         if self.options.mode is not None:
@@ -44,6 +61,17 @@ class Conversation:
             self.name = self.options.name
             if not self.options.ephemeral:
                 self.door.submit(SetThreadName(name=self.options.name))
+
+    def stop_with(self, error: BaseException) -> None:
+        """Stop the turn that runs; whoever waits for its result gets this error."""
+        if self.turn is not None:
+            self.turn.abort(error)
+        else:
+            self.door.submit(Interrupt())  # a sub-agent may work on after its turn
+
+    def _resolved(self, call_id: str, decision: str) -> None:
+        if self.turn is not None:
+            self.turn.note(ApprovalResolvedNote(call_id=call_id, decision=decision))
 
     @property
     def turn(self) -> TurnRun | None:
@@ -199,6 +227,8 @@ class Conversation:
     async def close(self) -> None:
         """Stop what runs and let go of everything. Safe to call twice, and from two places at once."""
         self.is_closed = True
+        if self._people is not None:
+            self._people.close()
         if self._closing is None:
             self._closing = asyncio.ensure_future(self.door.close())
         await asyncio.shield(self._closing)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
+
+import msgspec
 
 from spindle.api.door import OpenThread
 from spindle.api.shown import Item, Match, Page, ThreadRecord, TurnRecord, shown_item
@@ -87,33 +89,31 @@ def read_thread(store: ThreadStore, id_or_name: str, *, include_turns: bool) -> 
 
 def recorded_thread(store: ThreadStore, ref: ThreadRef, data: RolloutData, *, include_turns: bool) -> ThreadRecord:
     context = History.replay(data).last_turn_context or {}
-    return _record(
-        data.thread_id,
-        data.meta,
-        data.records,
+    record = ThreadRecord(
+        id=data.thread_id,
         name=store.names.all().get(data.thread_id),
-        cwd=context.get("cwd") or data.meta.get("cwd"),
-        model=context.get("model"),
+        cwd=str(context.get("cwd") or data.meta.get("cwd") or ""),
+        model=model if isinstance(model := context.get("model"), str) else None,
+        created_at=_unix_time(data.meta.get("timestamp")),
+        updated_at=0.0,
         path=ref.path,
         archived=ref.archived,
-        include_turns=include_turns,
     )
+    return _with_records(record, data.records, include_turns=include_turns)
 
 
 def live_record(door: OpenThread, name: str | None, *, include_turns: bool) -> ThreadRecord:
     """The same of a thread that is open."""
-    settings = door.settings
-    return _record(
-        door.id,
-        door.meta,
-        door.records,
+    record = ThreadRecord(
+        id=door.id,
         name=name,
-        cwd=settings.cwd,
-        model=settings.model,
+        cwd=door.settings.cwd,
+        model=door.settings.model,
+        created_at=_unix_time(door.meta.get("timestamp")),
+        updated_at=0.0,
         path=door.path,
-        archived=False,
-        include_turns=include_turns,
     )
+    return _with_records(record, door.records, include_turns=include_turns)
 
 
 def fork_point(data: RolloutData, at: str | int | None) -> str | int | None:
@@ -143,31 +143,13 @@ def _inputs(turn: TurnView) -> int:
 # ---- one thread ------------------------------------------------------------------------------------
 
 
-def _record(
-    thread_id: str,
-    meta: dict[str, Any],
-    records: Iterable[Record],
-    *,
-    name: str | None,
-    cwd: Any,
-    model: Any,
-    path: str | None,
-    archived: bool,
-    include_turns: bool,
-) -> ThreadRecord:
-    records = list(records)
-    created = _unix_time(meta.get("timestamp"))
-    last = next((record.timestamp for record in reversed(records) if record.timestamp), None)
-    return ThreadRecord(
-        id=thread_id,
-        name=name,
-        cwd=str(cwd or ""),
-        model=model if isinstance(model, str) else None,
-        created_at=created,
-        updated_at=_unix_time(last) or created,
+def _with_records(record: ThreadRecord, records: Sequence[Record], *, include_turns: bool) -> ThreadRecord:
+    """The thread with what its lines say."""
+    last = next((line.timestamp for line in reversed(records) if line.timestamp), None)
+    return msgspec.structs.replace(
+        record,
+        updated_at=_unix_time(last) or record.created_at,
         preview=preview(records) or "",
-        path=path,
-        archived=archived,
         turns=_turns(records) if include_turns else [],
     )
 

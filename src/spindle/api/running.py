@@ -32,6 +32,7 @@ from spindle.protocol.events import (
     Warning,
 )
 from spindle.protocol.ops import Interrupt, Op, UserInput, UserTurn
+from spindle.protocol.outside import Outside
 from spindle.protocol.request import TokenUsage
 
 _KEPT_BETWEEN_TURNS = (SessionConfigured, Warning)
@@ -55,6 +56,14 @@ class Answering(Protocol):
     def asked(self, event: Event) -> None:
         """Called for every event at the moment it is emitted; answers come as ops."""
         ...
+
+
+class ApprovalResolvedNote(Msg, frozen=True, kw_only=True, tag="approval_resolved"):
+    """`on_approval` has answered. No event of the session: for those who read the turn's events here."""
+
+    outside = Outside(words=("call_id",))
+    call_id: str
+    decision: str
 
 
 class TurnRun:
