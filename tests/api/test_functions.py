@@ -23,7 +23,8 @@ from spindle.api.tool_results import Image
 from spindle.core.feature import Feature
 from spindle.errors import Rejected, ToolDefinitionError, ToolError
 from spindle.frontends.app_server.translate import Translator
-from spindle.frontends.transcript import Look, Transcript
+from spindle.frontends.plain_text import Look
+from spindle.frontends.transcript import Transcript
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import Event, TaskStarted, TurnAborted, Warning
 from spindle.protocol.ops import Interrupt, ResolveElicitation
