@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sessions import Driver, Start, of, text
 from spindle.api.door import SessionRequest, open_thread
 from spindle.config.load import load_config
 from spindle.core.feature import Admission, Feature, Handler, Late, RunCall
@@ -20,7 +21,6 @@ from spindle.protocol.events import (
     AgentMessage,
     Error,
     ExecApprovalRequest,
-    Msg,
     TaskComplete,
     TaskStarted,
     TurnAborted,
@@ -29,7 +29,6 @@ from spindle.protocol.events import (
 from spindle.protocol.items import developer_message, user_message
 from spindle.protocol.ops import ExecApproval, Interrupt, Op, Submission, UserInput, UserTurn
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, function_spec
-from turn.conftest import Driver, Opener
 
 
 class Greet(Op, frozen=True, kw_only=True, tag="test_greet"):
@@ -106,11 +105,7 @@ def outputs(driver: Driver) -> dict[str, Any]:
     return {item["call_id"]: item["output"] for item in driver.inputs[-1] if item["type"] == "function_call_output"}
 
 
-def of(msgs: Sequence[Msg], kind: type[Msg]) -> list[Any]:
-    return [msg for msg in msgs if isinstance(msg, kind)]
-
-
-async def test_the_moments_of_a_turn_come_in_the_order_of_the_list(start: Opener) -> None:
+async def test_the_moments_of_a_turn_come_in_the_order_of_the_list(start: Start) -> None:
     pages: list[str] = []
     driver = await start(features=(Diary("a", pages), Diary("b", pages)))
     await driver.turn("hi", calls("update_plan", {"plan": []}, "c1"), says("done"))
@@ -126,7 +121,7 @@ async def test_the_moments_of_a_turn_come_in_the_order_of_the_list(start: Opener
     ]
 
 
-async def test_a_feature_brings_a_tool_which_stands_last(start: Opener) -> None:
+async def test_a_feature_brings_a_tool_which_stands_last(start: Start) -> None:
     class Bringer(Feature):
         def tools(self) -> Sequence[Tool]:
             return [Lucky()]
@@ -134,16 +129,12 @@ async def test_a_feature_brings_a_tool_which_stands_last(start: Opener) -> None:
     driver = await start(features=(Bringer(),))
     await driver.turn("hi", calls("lucky_number", {}, "c1"), says("done"))
     assert outputs(driver) == {"c1": "seven"}
-    listed = [spec.get("name", spec["type"]) for spec in msgspec.json.decode(driver.model.requests[0].tools)]
     plain = await start()
     await plain.turn("hi", says("done"))
-    assert listed == [
-        *(spec.get("name", spec["type"]) for spec in msgspec.json.decode(plain.model.requests[0].tools)),
-        "lucky_number",
-    ]
+    assert driver.model.requests[0].tools == [*plain.model.requests[0].tools, Lucky().spec()]
 
 
-async def test_a_tool_cannot_take_the_place_of_another(start: Opener) -> None:
+async def test_a_tool_cannot_take_the_place_of_another(start: Start) -> None:
     class Usurper(Feature):
         def tools(self) -> Sequence[Tool]:
             tool = Lucky()
@@ -154,7 +145,7 @@ async def test_a_tool_cannot_take_the_place_of_another(start: Opener) -> None:
         await start(features=(Usurper(),))
 
 
-async def test_an_op_goes_to_the_feature_that_takes_it(start: Opener) -> None:
+async def test_an_op_goes_to_the_feature_that_takes_it(start: Start) -> None:
     class Greeter(Feature):
         def ops(self) -> Mapping[type[Op], Handler]:
             return {Greet: self._greet}
@@ -171,7 +162,7 @@ async def test_an_op_goes_to_the_feature_that_takes_it(start: Opener) -> None:
     assert (await without.until(Error, sub_id=sub_id)).message == "a session does not take the op Greet"
 
 
-async def test_an_op_of_a_feature_may_start_a_turn_of_its_own_kind(start: Opener) -> None:
+async def test_an_op_of_a_feature_may_start_a_turn_of_its_own_kind(start: Start) -> None:
     class Worker(Feature):
         def ops(self) -> Mapping[type[Op], Handler]:
             return {Greet: self._greet}
@@ -190,7 +181,7 @@ async def test_an_op_of_a_feature_may_start_a_turn_of_its_own_kind(start: Opener
     assert of(await driver.turn("hi", says("still here")), AgentMessage) == [AgentMessage(message="still here")]
 
 
-async def test_a_feature_that_cannot_begin_ends_the_turn_and_not_the_session(start: Opener) -> None:
+async def test_a_feature_that_cannot_begin_ends_the_turn_and_not_the_session(start: Start) -> None:
     class Reluctant(Feature):
         async def begin_turn(self, turn: RunningTurn) -> None:
             if not turn.session.thread.history.user_turn_count:
@@ -202,7 +193,7 @@ async def test_a_feature_that_cannot_begin_ends_the_turn_and_not_the_session(sta
     assert driver.model.requests == []
 
 
-async def test_what_a_person_said_stays_said_though_there_is_no_room_for_it(start: Opener) -> None:
+async def test_what_a_person_said_stays_said_though_there_is_no_room_for_it(start: Start) -> None:
     class Full(Feature):
         async def before_input(self, turn: RunningTurn) -> bool:
             raise SpindleError("no room")
@@ -212,7 +203,7 @@ async def test_what_a_person_said_stays_said_though_there_is_no_room_for_it(star
     assert user_message("remember me") in [entry.item for entry in driver.session.thread.history.entries]
 
 
-async def test_a_feature_may_end_a_turn_before_its_input_and_refuse_or_add_to_one(start: Opener) -> None:
+async def test_a_feature_may_end_a_turn_before_its_input_and_refuse_or_add_to_one(start: Start) -> None:
     class Porter(Feature):
         async def before_input(self, turn: RunningTurn) -> bool:
             return turn.submission.id != "closed"
@@ -223,7 +214,7 @@ async def test_a_feature_may_end_a_turn_before_its_input_and_refuse_or_add_to_on
             return Admission(added=[developer_message("the porter let it in")])
 
     driver = await start(features=(Porter(),))
-    driver.submit(UserTurn(items=[{"type": "text", "text": "hi"}]), "closed")
+    driver.submit(UserTurn(items=text("hi")), "closed")
     assert of(await driver.end_of("closed"), TaskComplete)[0].last_agent_message is None
     messages = await driver.turn("the secret")
     assert of(messages, Warning) == [Warning(message="that word is not let in")]
@@ -233,7 +224,7 @@ async def test_a_feature_may_end_a_turn_before_its_input_and_refuse_or_add_to_on
     assert not any("secret" in str(item) for item in driver.inputs[0])
 
 
-async def test_a_call_can_be_changed_refused_and_its_result_replaced(start: Opener) -> None:
+async def test_a_call_can_be_changed_refused_and_its_result_replaced(start: Start) -> None:
     seen: list[str] = []
 
     class Censor(Feature):
@@ -266,7 +257,7 @@ async def test_a_call_can_be_changed_refused_and_its_result_replaced(start: Open
     assert answers["none"] == "unsupported call: no_such_tool" and sorted(seen) == ["changed", "other", "refused"]
 
 
-async def test_the_first_feature_with_more_to_do_makes_the_turn_go_on(start: Opener) -> None:
+async def test_the_first_feature_with_more_to_do_makes_the_turn_go_on(start: Start) -> None:
     asked: list[str] = []
 
     class Pusher(Feature):
@@ -290,7 +281,7 @@ async def test_the_first_feature_with_more_to_do_makes_the_turn_go_on(start: Ope
     assert of(messages, TaskComplete)[0].last_agent_message == "three"
 
 
-async def test_a_request_that_failed_is_made_again_when_a_feature_has_mended_it(start: Opener) -> None:
+async def test_a_request_that_failed_is_made_again_when_a_feature_has_mended_it(start: Start) -> None:
     class Mender(Feature):
         async def recover(self, turn: RunningTurn, error: ModelError) -> bool:
             assert turn.failure is error
@@ -305,7 +296,7 @@ async def test_a_request_that_failed_is_made_again_when_a_feature_has_mended_it(
 
 
 @pytest.mark.parametrize("word", ["yes", "no", "ask"])
-async def test_a_feature_answers_in_a_persons_place(start: Opener, workspace: Path, word: str) -> None:
+async def test_a_feature_answers_in_a_persons_place(start: Start, workspace: Path, word: str) -> None:
     class Deputy(Feature):
         async def permit(self, turn: RunningTurn, call_id: str, reason: str | None) -> bool:
             if word == "no":
@@ -325,7 +316,7 @@ async def test_a_feature_answers_in_a_persons_place(start: Opener, workspace: Pa
         assert "the deputy refuses" in outputs(driver)["c1"]
 
 
-async def test_features_hear_what_happens_beside_the_turn(start: Opener) -> None:
+async def test_features_hear_what_happens_beside_the_turn(start: Start) -> None:
     pages: list[str] = []
 
     class Clerk(Diary):
@@ -337,7 +328,7 @@ async def test_features_hear_what_happens_beside_the_turn(start: Opener) -> None
     driver.model.script([waits(60), says("never")])
     sub_id = driver.begin("hi")
     await driver.until(TaskStarted)
-    driver.submit(UserInput(items=[{"type": "text", "text": "and"}], mode="steer"))
+    driver.submit(UserInput(items=text("and"), mode="steer"))
     driver.submit(ExecApproval(id="mine", decision="approved"))
     stray = driver.submit(ExecApproval(id="nobodys", decision="approved"))
     driver.submit(Interrupt())
@@ -354,7 +345,7 @@ async def test_features_hear_what_happens_beside_the_turn(start: Opener) -> None
     ]
 
 
-async def test_a_late_feature_is_made_when_it_is_needed_and_takes_the_place_it_held(start: Opener) -> None:
+async def test_a_late_feature_is_made_when_it_is_needed_and_takes_the_place_it_held(start: Start) -> None:
     made: list[str] = []
     pages: list[str] = []
 
@@ -391,7 +382,7 @@ async def test_a_late_feature_is_made_when_it_is_needed_and_takes_the_place_it_h
     ]
 
 
-async def test_a_feature_chooses_how_messages_are_shown(start: Opener) -> None:
+async def test_a_feature_chooses_how_messages_are_shown(start: Start) -> None:
     class Loud(MessageView):
         def complete(self, item_id: str, text: str, tell: Any) -> str | None:
             return text.upper()
