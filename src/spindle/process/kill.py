@@ -12,11 +12,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import msgspec
+
+from spindle import process
 
 MARK_NAME = "SPINDLE_COMMAND_ID"
 
@@ -25,6 +28,9 @@ _RLIMIT_LOCKS = 10
 NUMBER_BITS = 20
 _MAX_PASSES = 50
 _PASS_PAUSE_S = 0.002
+
+
+_marking = threading.Lock()
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -65,22 +71,29 @@ def marking(mark: Mark) -> Iterator[None]:
     import resource  # small, but nothing needs it before the first command
 
     _State.tables.add(mark.table)
-    # A limit belongs to the whole process, so it counts whichever of our threads forks. The event loop's thread waits
-    # in here until the program runs: no two commands are started at once, and none gets another's mark.
-    try:
-        soft, hard = resource.getrlimit(_RLIMIT_LOCKS)
-        resource.setrlimit(_RLIMIT_LOCKS, (mark.limit, hard))
-    except (OSError, ValueError):
-        yield  # not Linux, or a hard limit is set: the variable must do
-        return
-    try:
-        yield
-    finally:
-        resource.setrlimit(_RLIMIT_LOCKS, (soft, hard))
+    # A limit belongs to the whole process, so it counts whichever of our threads forks. Whoever starts a program waits
+    # in here until it runs, and event loops of other threads wait for that: no program gets another's mark.
+    with _marking:
+        try:
+            soft, hard = resource.getrlimit(_RLIMIT_LOCKS)
+            resource.setrlimit(_RLIMIT_LOCKS, (mark.limit, hard))
+        except (OSError, ValueError):
+            yield  # not Linux, or a hard limit is set: the variable must do
+            return
+        try:
+            yield
+        finally:
+            resource.setrlimit(_RLIMIT_LOCKS, (soft, hard))
 
 
 def become_subreaper() -> bool:
-    """Inherit orphans of our commands from now on; False where the system cannot do that."""
+    """Inherit orphans of our commands from now on; False where the system cannot do that.
+
+    Not in a program that embeds us: it would inherit orphans of its own children too, and nobody would reap those.
+    There, every process of the system is looked at for our marks instead.
+    """
+    if not process.is_ours:
+        return False
     if _State.subreaper is None:
         _State.subreaper = _call_prctl()
     return _State.subreaper

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from spindle import process
 from spindle.policy.sandbox import is_below
 from spindle.process import kill
 from spindle.process.sandbox import kernel, messages, owners
@@ -90,7 +91,8 @@ class SocketWatch:
         with contextlib.suppress(OSError):
             fcntl.ioctl(listener, _SET_FLAGS, _ON_ONE_PROCESSOR)
         # Every look at a caller lets another thread run; a busy one would keep us, and the caller, waiting each time.
-        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
+        if process.is_ours:
+            sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
         self._add_thread()
 
     def set_rules(self, leader: int, rules: SocketRules) -> None:
