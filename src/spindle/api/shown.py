@@ -207,6 +207,8 @@ class TurnError(Shown, frozen=True, kw_only=True):
     message: str
     info: str
     """The kind of failure, for machines."""
+    budget: dict[str, Any] | None = None
+    """Which budget is used up, if one is: scope, limit, max, used."""
 
 
 class Change(Shown, frozen=True, kw_only=True):
