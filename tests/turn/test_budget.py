@@ -230,13 +230,13 @@ SPAWN = calls("spawn_agent", {"message": "AGENT-TASK"}, "a1")
 
 
 def waits_for_agent(request: Any) -> Any:
-    items = [json.loads(item) for item in request.input]
+    items = request.input
     (told,) = [item["output"] for item in items if item.get("call_id") == "a1" and "output" in item]
     return calls("wait", {"ids": [json.loads(told)["agent_id"]], "timeout_ms": 20_000}, "a2")
 
 
 def of_agent(request: Any) -> bool:
-    return b"PARENT-TASK" not in b"".join(request.input)
+    return "PARENT-TASK" not in json.dumps(request.input)
 
 
 @pytest.mark.parametrize(
@@ -267,8 +267,8 @@ async def test_sub_agents_have_a_budget_of_their_own_together(start: Any) -> Non
         if of_agent(request):
             asked.append("agent")
             return run(f"c{len(asked)}")
-        said = b"".join(request.input)
-        return says("end") if b'"a2"' in said else waits_for_agent(request) if b'"a1"' in said else SPAWN
+        said = json.dumps(request.input)
+        return says("end") if '"a2"' in said else waits_for_agent(request) if '"a1"' in said else SPAWN
 
     driver = await start(config=budget(tree={"max_requests": 2}) | {"features": {"collab": True}})
     sub_id = driver.begin("PARENT-TASK")
