@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from fake_server import FakeServer
+from installed import Spindle
 from repository import make_repository
 
 # Not below /tmp: that is a writable root of every sandbox, and while one runs it has a placeholder named .git in it.
@@ -123,3 +124,11 @@ def spindle_cmd() -> list[str]:
     """The installed command of the environment the tests run in, else this source tree by `python -m`."""
     installed = Path(sys.executable).parent / "spindle"
     return [str(installed)] if installed.exists() else [sys.executable, "-m", "spindle"]
+
+
+@pytest.fixture
+def spindle(spindle_cmd: list[str], workspace: Path, home: Path, environment: dict[str, str]) -> Iterator[Spindle]:
+    """The installed command in the workspace, with `home` as its home, against `server`."""
+    made = Spindle(spindle_cmd, workspace, home, environment)
+    yield made
+    made.close()

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fake_server import FakeServer, Received, Turn, message, turn
+from fake_server import FakeServer, Received, Turn, call, message, turn
 
 SOURCE = Path(__file__).parent.parent / "src" / "spindle"
 DOCS = Path(__file__).parent.parent / "docs"
@@ -155,6 +155,39 @@ def test_front_ends_do_not_import_each_other() -> None:
         and (target == "spindle.frontends.cli" or front_end_of(target) not in (None, front_end))
     ]
     assert wrong == []
+
+
+def feature_of(name: str) -> str | None:
+    parts = name.split(".")
+    return parts[2] if parts[:2] == ["spindle", "features"] and len(parts) > 2 else None
+
+
+def test_features_do_not_import_each_other() -> None:
+    wrong = [
+        f"{name} imports {target}"
+        for name, target in all_imports()
+        if (feature := feature_of(name)) is not None and feature_of(target) not in (None, feature)
+    ]
+    assert wrong == []
+    assert {"hooks", "servers", "agents", "compaction", "plan", "notify", "memory"} <= set(map(feature_of, modules()))
+
+
+def test_a_session_loads_no_feature_before_it_needs_it(
+    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path
+) -> None:
+    server.script(turn(call("exec_command", {"cmd": "true"}, "c1")), turn(message("done")))
+    done = subprocess.run(
+        [*spindle_cmd, "exec", "--json", "hello"],
+        cwd=workspace,
+        env={**environment, **REPORTS_IMPORTS},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 0
+    loaded = reported_imports(done.stderr)
+    assert "spindle.core.feature" in loaded and {name for name in loaded if package_of(name) == "features"} == set()
 
 
 BEHIND_THE_DOOR = {"core", "features", "assembly"}

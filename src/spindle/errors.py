@@ -10,7 +10,8 @@
     │   ├── ThreadBusy           a turn of it runs
     │   └── ThreadClosed         it, or its client, was closed
     ├── ModelError               the model cannot answer; asking again would not help
-    │   └── ImageRejected        the server cannot read an image we sent
+    │   ├── ImageRejected        the server cannot read an image we sent
+    │   └── BudgetReached        a budget is used up; the request was not made
     ├── StreamDropped            the answer broke off; asking again is safe
     ├── ToolError                tell the model, go on with the turn
     │   └── Rejected             policy or a person said no
@@ -118,6 +119,14 @@ class ModelError(SpindleError):
 
 class ImageRejected(ModelError):
     """The server cannot read an image we sent; without that image, asking again may help."""
+
+
+class BudgetReached(ModelError):
+    """A budget is used up, so the request was not made. `budget`: scope, limit, max, used."""
+
+    def __init__(self, message: str, budget: dict[str, Any]) -> None:
+        super().__init__(message, "budget_exceeded")
+        self.budget = budget
 
 
 class StreamDropped(SpindleError):

@@ -23,7 +23,8 @@ from spindle.api.tool_results import Image
 from spindle.core.feature import Feature
 from spindle.errors import Rejected, ToolDefinitionError, ToolError
 from spindle.frontends.app_server.translate import Translator
-from spindle.frontends.transcript import Look, Transcript
+from spindle.frontends.plain_text import Look
+from spindle.frontends.transcript import Transcript
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import Event, TaskStarted, TurnAborted, Warning
 from spindle.protocol.ops import Interrupt, ResolveElicitation
@@ -567,7 +568,8 @@ async def test_an_exit_is_handed_over_and_the_model_is_not_asked_again(
 
     def on_exit(raised: BaseException) -> None:
         handed.append(raised)
-        driver.submit(Interrupt())
+        # Not at once: whoever hears of it may have to come from another thread.
+        asyncio.get_running_loop().call_later(0.05, driver.submit, Interrupt())
 
     function = tool(name="it")(later if is_async else now)
     driver = await start(calls("it", {}, "c1"), says("never"), features=bringing([function], on_exit=on_exit))
@@ -585,6 +587,21 @@ async def test_a_function_that_takes_too_long_is_given_up(bench: Bench) -> None:
 
     assert await refused(bench, PythonTool(slow)) == "slow took longer than 0.01 seconds and was given up"
     assert await asyncio.to_thread(told.wait, 20)
+
+
+async def test_what_a_function_says_after_it_was_given_up_is_not_heard(bench: Bench) -> None:
+    done = threading.Event()
+
+    @tool(timeout=0.01)
+    def slow(ctx: ToolContext) -> None:
+        ctx.cancelled.wait(20)
+        ctx.emit("late")
+        done.set()
+
+    await refused(bench, PythonTool(slow))
+    assert await asyncio.to_thread(done.wait, 20)
+    await asyncio.sleep(0)
+    assert bench.of(PythonToolCallProgress) == []
 
 
 async def test_a_coroutine_that_takes_too_long_is_cancelled(bench: Bench) -> None:

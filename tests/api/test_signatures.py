@@ -213,6 +213,23 @@ def test_types_that_were_made_inside_a_function_are_found() -> None:
     assert problems == [] and values == {"it": Local(1, Local(2)), "other": [Local(3)]}
 
 
+def made_elsewhere() -> tuple[Any, Any]:
+    class Inner(msgspec.Struct):
+        a: int
+        more: list[Inner] = []
+
+    def use(it: Inner) -> Any:
+        return Inner(it.a + 1)
+
+    return Inner, use
+
+
+def test_types_of_a_function_that_is_over_are_found() -> None:
+    inner, use = made_elsewhere()
+    values, problems = read(use).arguments({"it": {"a": 1, "more": [{"a": 2}]}})
+    assert problems == [] and values == {"it": inner(1, [inner(2)])}
+
+
 def test_the_annotation_of_the_result_need_not_be_known() -> None:
     def typed(a: int, b: list[Annotated[str, "an id"]]) -> OnlyForTypeCheckers:  # noqa: F821 # pyright: ignore
         return None

@@ -223,6 +223,16 @@ def test_a_failed_turn_ends_with_its_error_and_the_next_one_works(client: Client
     assert client.turn(thread_id, "again")[0]["status"] == "completed"
 
 
+def test_a_used_up_budget_fails_the_turn_and_says_which(client: Client, server: FakeServer) -> None:
+    server.script(turn(call("exec_command", {"cmd": "echo hi"}, "c1")), turn(message("better")))
+    thread_id = client.start_thread(config={"spindle.budget.max_requests": 1})
+    done, _ = client.turn(thread_id, "hi")
+    assert done["status"] == "failed" and done["error"]["codexErrorInfo"] == "other"
+    assert done["error"]["message"].startswith("Budget reached: max_requests = 1 (1 used) in this turn.")
+    assert done["error"]["budget"] == {"scope": "turn", "limit": "max_requests", "max": 1, "used": 1}
+    assert client.turn(thread_id, "again")[0]["status"] == "completed"
+
+
 def test_a_retry_is_told_as_an_error_that_passes(client: Client, server: FakeServer) -> None:
     server.script(turn(message("never", deltas=3), drop_after=1), turn(message("ok")))
     done, seen = client.turn(client.start_thread(), "hi")

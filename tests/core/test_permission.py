@@ -88,7 +88,7 @@ class Control:
         )
         return asyncio.ensure_future(CallPermission(self.approvals, site).obtain(Launch(self, site, rocket)))
 
-    async def answer(self, decision: str, call_id: str = "c1") -> None:
+    async def answer(self, decision: object, call_id: str = "c1") -> None:
         while not self.approvals.answer("exec", call_id, decision):
             await asyncio.sleep(0)
 
@@ -121,6 +121,18 @@ async def test_a_person_says_yes_or_no_and_the_ledger_hears_of_it(control: Contr
     assert refused.value.by_user
     assert control.asked == ["c1: a? it is loud"] * 2
     assert control.noted == [("launch of a", True), ("launch of a", False)]
+
+
+async def test_the_model_reads_why_a_person_said_no_in_every_call_that_waited_for_it(control: Control) -> None:
+    calls = [control.wanted("a", "c1"), control.wanted("a", "c2")]
+    await control.answer({"denied": {"reason": "not on a Monday"}}, "c1")
+    refusals = await asyncio.gather(*calls, return_exceptions=True)
+    assert [str(refusal) for refusal in refusals] == [f"{REFUSAL}: not on a Monday"] * 2
+    for unreadable in ({"denied": {"reason": ["no"]}}, {"denied": "no"}, {"denied": {"reason": "  "}}):
+        call = control.wanted("a")
+        await control.answer(unreadable)
+        with pytest.raises(Rejected, match=f"^{REFUSAL}$"):
+            await call
 
 
 async def test_a_yes_for_the_session_spares_the_same_question_and_no_other(control: Control) -> None:

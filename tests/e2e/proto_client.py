@@ -7,7 +7,7 @@ import queue
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 
 class Proto:
@@ -56,3 +56,9 @@ class Proto:
             assert pipe is not None
             pipe.close()
         return code
+
+
+class OpenProto(Protocol):
+    """The fixture `open_proto`: starts an engine with these options."""
+
+    def __call__(self, *args: str) -> Proto: ...

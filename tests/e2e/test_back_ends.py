@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.proto_client import Proto
+from e2e.proto_client import OpenProto, Proto
 from fake_server import FakeServer, call, message, turn
+from installed import Spindle
 from spindle.process.sandbox import landlock
 
 NONE = ("-c", "spindle.sandbox.backend=none")
@@ -26,31 +26,23 @@ def command(script: str, call_id: str = "c1") -> dict[str, Any]:
 
 
 @pytest.fixture
-def execute(spindle_cmd: list[str], environment: dict[str, str], workspace: Path, server: FakeServer) -> Run:
+def execute(spindle: Spindle, server: FakeServer) -> Run:
     """One turn of `spindle exec` in which the model runs `script`: what it was told."""
 
-    def run(script: str, *options: str) -> dict[str, Any]:
+    def run_script(script: str, *options: str) -> dict[str, Any]:
         server.script(turn(command(script)), turn(message("done")))
-        subprocess.run(
-            [*spindle_cmd, "exec", "-s", "workspace-write", *options, "go"],
-            cwd=workspace,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=True,
-            timeout=60,
-        )
+        done = spindle("exec", "-s", "workspace-write", *options, "go")
+        assert done.code == 0, done.err
         return server.turns_asked[-1].json["input"][-1]
 
-    return run
+    return run_script
 
 
 @pytest.fixture
-def proto(spindle_cmd: list[str], environment: dict[str, str], workspace: Path) -> Iterator[Proto]:
-    opened = Proto([*spindle_cmd, "proto", "-s", "workspace-write", "-a", "on-request", *NONE], workspace, environment)
+def proto(open_proto: OpenProto) -> Proto:
+    opened = open_proto("-s", "workspace-write", "-a", "on-request", *NONE)
     opened.until("session_configured")
-    yield opened
-    opened.close()
+    return opened
 
 
 def test_without_a_back_end_exec_refuses_what_it_would_have_confined(execute: Run, workspace: Path) -> None:

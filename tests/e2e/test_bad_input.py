@@ -11,107 +11,88 @@ import pytest
 
 from e2e.proto_client import Proto
 from fake_server import FakeServer, message, refuses, turn
+from installed import Done, Spindle
 
 
-class Cli:
-    """Runs the command in the workspace."""
-
-    def __init__(self, command: list[str], cwd: Path, environment: dict[str, str]) -> None:
-        self.command = command
-        self.cwd = cwd
-        self.environment = environment
-
-    def __call__(self, *args: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [*self.command, *args],
-            cwd=self.cwd,
-            env=self.environment,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            timeout=40,
-        )
-
-
-@pytest.fixture
-def cli(spindle_cmd: list[str], workspace: Path, environment: dict[str, str]) -> Cli:
-    return Cli(spindle_cmd, workspace, environment)
-
-
-def refused(done: subprocess.CompletedProcess[bytes], server: FakeServer, *parts: str, code: int = 1) -> None:
+def refused(done: Done, server: FakeServer, *parts: str, code: int = 1) -> None:
     """One sentence on stderr, nothing on stdout, no request, no traceback."""
-    err = done.stderr.decode()
-    assert (done.returncode, done.stdout, server.requests) == (code, b"", []), err
+    err = done.err
+    assert (done.code, done.out, server.requests) == (code, "", []), err
     assert "Traceback" not in err
     for part in parts:
         assert part in err, err
 
 
-def test_broken_toml_is_named_with_file_line_and_text(cli: Cli, home: Path, server: FakeServer) -> None:
+def test_broken_toml_is_named_with_file_line_and_text(spindle: Spindle, home: Path, server: FakeServer) -> None:
     (home / "config.toml").write_text('model = "x"\nmodel_provider = [unclosed\n')
-    refused(cli("exec", "hi"), server, f"{home}/config.toml:", "[unclosed")
+    refused(spindle("exec", "hi"), server, f"{home}/config.toml:", "[unclosed")
 
 
-def test_a_value_of_the_wrong_type_is_named(cli: Cli, home: Path, server: FakeServer) -> None:
+def test_a_value_of_the_wrong_type_is_named(spindle: Spindle, home: Path, server: FakeServer) -> None:
     with (home / "config.toml").open("a") as file:
         file.write("\n[history]\nmax_bytes = 'many'\n")
-    refused(cli("exec", "hi"), server, f"{home}/config.toml:", "history.max_bytes")
+    refused(spindle("exec", "hi"), server, f"{home}/config.toml:", "history.max_bytes")
 
 
-def test_an_unknown_provider_is_named_with_those_that_exist(cli: Cli, server: FakeServer) -> None:
+def test_an_unknown_provider_is_named_with_those_that_exist(spindle: Spindle, server: FakeServer) -> None:
     refused(
-        cli("exec", "-c", "model_provider=nowhere", "hi"), server, "Model provider", "nowhere", "not found", "openai"
+        spindle("exec", "-c", "model_provider=nowhere", "hi"),
+        server,
+        "Model provider",
+        "nowhere",
+        "not found",
+        "openai",
     )
 
 
-def test_a_missing_home_that_was_asked_for_is_named(cli: Cli, server: FakeServer, tmp_path: Path) -> None:
-    cli.environment["CODEX_HOME"] = str(tmp_path / "absent")
-    refused(cli("exec", "hi"), server, "CODEX_HOME", str(tmp_path / "absent"))
+def test_a_missing_home_that_was_asked_for_is_named(spindle: Spindle, server: FakeServer, tmp_path: Path) -> None:
+    spindle.environment["CODEX_HOME"] = str(tmp_path / "absent")
+    refused(spindle("exec", "hi"), server, "CODEX_HOME", str(tmp_path / "absent"))
 
 
-def test_without_any_config_the_built_in_provider_asks_for_a_key(cli: Cli, tmp_path: Path) -> None:
+def test_without_any_config_the_built_in_provider_asks_for_a_key(spindle: Spindle, tmp_path: Path) -> None:
     empty = tmp_path / "empty-home"
     empty.mkdir()
-    cli.environment["CODEX_HOME"] = str(empty)
-    done = cli("exec", "--json", "hi")
-    last = json.loads(done.stdout.splitlines()[-1])
-    assert done.returncode == 1 and last["type"] == "turn.failed"
+    spindle.environment["CODEX_HOME"] = str(empty)
+    done = spindle("exec", "--json", "hi")
+    last = json.loads(done.out.splitlines()[-1])
+    assert done.code == 1 and last["type"] == "turn.failed"
     assert "OPENAI_API_KEY" in last["error"]["message"] and "login" in last["error"]["message"]
 
 
-def test_a_missing_key_variable_is_named(cli: Cli, server: FakeServer) -> None:
-    cli.environment["FAKE_API_KEY"] = ""
-    done = cli("exec", "--json", "hi")
-    last = json.loads(done.stdout.splitlines()[-1])
-    assert (done.returncode, server.requests) == (1, [])
+def test_a_missing_key_variable_is_named(spindle: Spindle, server: FakeServer) -> None:
+    spindle.environment["FAKE_API_KEY"] = ""
+    done = spindle("exec", "--json", "hi")
+    last = json.loads(done.out.splitlines()[-1])
+    assert (done.code, server.requests) == (1, [])
     assert last["error"]["message"].startswith("Missing environment variable: `FAKE_API_KEY`. It is set, but empty")
 
 
-def test_a_server_that_is_not_there_is_named_after_the_retries(cli: Cli) -> None:
-    done = cli("exec", "--json", "-c", 'model_providers.fake.base_url="http://127.0.0.1:9/v1"', "hi")
-    last = json.loads(done.stdout.splitlines()[-1])
-    assert done.returncode == 1 and last["type"] == "turn.failed"
+def test_a_server_that_is_not_there_is_named_after_the_retries(spindle: Spindle) -> None:
+    done = spindle("exec", "--json", "-c", 'model_providers.fake.base_url="http://127.0.0.1:9/v1"', "hi")
+    last = json.loads(done.out.splitlines()[-1])
+    assert done.code == 1 and last["type"] == "turn.failed"
     assert last["error"]["message"].startswith("Connection failed: ") and "127.0.0.1:9" in last["error"]["message"]
 
 
-def test_outside_a_repository_the_flag_is_named(cli: Cli, server: FakeServer, tmp_path: Path) -> None:
+def test_outside_a_repository_the_flag_is_named(spindle: Spindle, server: FakeServer, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
-    refused(cli("exec", "-C", str(plain), "hi"), server, "--skip-git-repo-check")
+    refused(spindle("exec", "-C", str(plain), "hi"), server, "--skip-git-repo-check")
 
 
 @pytest.mark.parametrize("below", ["", "sub"])
 def test_a_folder_that_is_merely_named_like_a_repository_is_none(
-    below: str, cli: Cli, server: FakeServer, tmp_path: Path
+    below: str, spindle: Spindle, server: FakeServer, tmp_path: Path
 ) -> None:
     plain = tmp_path / "plain" / below
     plain.mkdir(parents=True)
     (tmp_path / "plain/.git").mkdir()
-    refused(cli("exec", "-C", str(plain), "hi"), server, "--skip-git-repo-check")
+    refused(spindle("exec", "-C", str(plain), "hi"), server, "--skip-git-repo-check")
 
 
 def test_an_unreadable_agents_md_is_a_warning_and_the_run_goes_on(
-    cli: Cli, server: FakeServer, workspace: Path
+    spindle: Spindle, server: FakeServer, workspace: Path
 ) -> None:
     (workspace / "AGENTS.md").write_text("rules")
     (workspace / "AGENTS.md").chmod(0)
@@ -120,35 +101,35 @@ def test_an_unreadable_agents_md_is_a_warning_and_the_run_goes_on(
         (workspace / "AGENTS.md").unlink()
         (workspace / "AGENTS.md").symlink_to("/proc/self/mem")
     server.script(turn(message("fine")))
-    done = cli("exec", "hi")
-    assert (done.returncode, done.stdout) == (0, b"fine\n")
-    assert b"AGENTS.md" in done.stderr and b"warning" in done.stderr
+    done = spindle("exec", "hi")
+    assert (done.code, done.out) == (0, "fine\n")
+    assert "AGENTS.md" in done.err and "warning" in done.err
 
 
-def test_a_prompt_of_ten_megabytes_is_refused_with_a_way_out(cli: Cli, server: FakeServer) -> None:
-    refused(cli("exec", stdin=b"x" * 10_000_000), server, "1 MiB", "file")
+def test_a_prompt_of_ten_megabytes_is_refused_with_a_way_out(spindle: Spindle, server: FakeServer) -> None:
+    refused(spindle("exec", stdin=b"x" * 10_000_000), server, "1 MiB", "file")
 
 
-def test_a_prompt_that_is_not_text_is_refused(cli: Cli, server: FakeServer) -> None:
-    refused(cli("exec", "-", stdin=b"\xff\xfe\x00"), server, "UTF-8")
+def test_a_prompt_that_is_not_text_is_refused(spindle: Spindle, server: FakeServer) -> None:
+    refused(spindle("exec", "-", stdin=b"\xff\xfe\x00"), server, "UTF-8")
 
 
-def test_no_prompt_at_all_is_refused(cli: Cli, server: FakeServer) -> None:
-    refused(cli("exec", stdin=b" \n"), server, "No prompt provided via stdin.")
+def test_no_prompt_at_all_is_refused(spindle: Spindle, server: FakeServer) -> None:
+    refused(spindle("exec", stdin=b" \n"), server, "No prompt provided via stdin.")
 
 
 def test_a_refused_key_is_told_in_the_same_words_by_every_front_end(
-    cli: Cli, server: FakeServer, spindle_cmd: list[str], workspace: Path, environment: dict[str, str]
+    spindle: Spindle, server: FakeServer, spindle_cmd: list[str], workspace: Path, environment: dict[str, str]
 ) -> None:
     server.otherwise(refuses(401, {"error": {"message": "Incorrect API key"}}))
     text = (
         f"unexpected status 401 Unauthorized: Incorrect API key, url: {server.base_url}/responses. "
         "The key in FAKE_API_KEY (***) was not accepted: set FAKE_API_KEY to a valid key."
     )
-    done = cli("exec", "hi")
-    assert (done.returncode, done.stdout) == (1, b"")
-    assert f"ERROR: {text}\n" in done.stderr.decode()
-    lines = [json.loads(line) for line in cli("exec", "--json", "hi").stdout.splitlines()]
+    done = spindle("exec", "hi")
+    assert (done.code, done.out) == (1, "")
+    assert f"ERROR: {text}\n" in done.err
+    lines = [json.loads(line) for line in spindle("exec", "--json", "hi").out.splitlines()]
     assert lines[-2:] == [{"type": "error", "message": text}, {"type": "turn.failed", "error": {"message": text}}]
     client = Proto([*spindle_cmd, "proto"], workspace, environment)
     client.say("1", "hi")
@@ -160,16 +141,16 @@ def test_a_refused_key_is_told_in_the_same_words_by_every_front_end(
 
 @pytest.mark.parametrize("content", ["{not json", "[1]", "[" * 100_000, None])
 def test_a_schema_that_is_none_is_refused_before_any_request(
-    cli: Cli, server: FakeServer, workspace: Path, content: str | None
+    spindle: Spindle, server: FakeServer, workspace: Path, content: str | None
 ) -> None:
     if content is not None:
         (workspace / "s.json").write_text(content)
-    refused(cli("exec", "--output-schema", "s.json", "hi"), server, "s.json")
+    refused(spindle("exec", "--output-schema", "s.json", "hi"), server, "s.json")
 
 
-def test_resume_of_an_unknown_id_names_it(cli: Cli, server: FakeServer) -> None:
+def test_resume_of_an_unknown_id_names_it(spindle: Spindle, server: FakeServer) -> None:
     missing = "00000000-0000-0000-0000-000000000000"
-    refused(cli("exec", "resume", missing, "p"), server, f"no rollout found for thread id {missing}")
+    refused(spindle("exec", "resume", missing, "p"), server, f"no rollout found for thread id {missing}")
 
 
 @pytest.mark.parametrize(
@@ -185,26 +166,26 @@ def test_resume_of_an_unknown_id_names_it(cli: Cli, server: FakeServer) -> None:
         (["exec", "--yolo", "--full-auto", "hi"], "--full-auto"),
     ],
 )
-def test_bad_arguments_are_exit_code_two(cli: Cli, server: FakeServer, args: list[str], part: str) -> None:
-    refused(cli(*args), server, part, code=2)
+def test_bad_arguments_are_exit_code_two(spindle: Spindle, server: FakeServer, args: list[str], part: str) -> None:
+    refused(spindle(*args), server, part, code=2)
 
 
-def test_a_full_disk_costs_the_record_and_not_the_turn(cli: Cli, server: FakeServer, home: Path) -> None:
+def test_a_full_disk_costs_the_record_and_not_the_turn(spindle: Spindle, server: FakeServer, home: Path) -> None:
     (home / "sessions").write_text("a file where the folder should be")
     server.script(turn(message("fine")))
-    done = cli("exec", "hi")
-    assert (done.returncode, done.stdout) == (0, b"fine\n")
-    assert b"not being recorded" in done.stderr
+    done = spindle("exec", "hi")
+    assert (done.code, done.out) == (0, "fine\n")
+    assert "not being recorded" in done.err
 
 
-def test_a_closed_pipe_ends_the_run_quietly(cli: Cli, server: FakeServer) -> None:
+def test_a_closed_pipe_ends_the_run_quietly(spindle: Spindle, server: FakeServer) -> None:
     server.script(turn(message("fine")))
     read_end, write_end = os.pipe()
     os.close(read_end)
     done = subprocess.run(
-        [*cli.command, "exec", "--json", "hi"],
-        cwd=cli.cwd,
-        env=cli.environment,
+        [*spindle.command, "exec", "--json", "hi"],
+        cwd=spindle.workspace,
+        env=spindle.environment,
         stdin=subprocess.DEVNULL,
         stdout=write_end,
         stderr=subprocess.PIPE,

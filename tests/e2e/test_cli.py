@@ -7,13 +7,13 @@ import json
 import os
 import pty
 import select
-import subprocess
 import termios
 from pathlib import Path
 
 import pytest
 
 from fake_server import FakeServer
+from installed import Spindle
 from spindle import __version__
 
 PATIENCE_S = 30.0
@@ -21,37 +21,21 @@ PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
-Done = subprocess.CompletedProcess[str]
 
-
-class Spindle:
-    """Runs the installed command in the workspace."""
-
-    def __init__(self, command: list[str], cwd: Path, environment: dict[str, str]) -> None:
-        self.command, self.cwd, self.environment = command, cwd, environment
-
-    def __call__(self, *words: str) -> Done:
-        return subprocess.run(
-            [*self.command, *words],
-            cwd=self.cwd,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
+class OnTerminal(Spindle):
+    """The installed command, also on a terminal."""
 
     def thread(self, prompt: str) -> str:
         done = self("exec", "--json", prompt)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[0])["thread_id"]
+        assert done.code == 0, done.err
+        return done.thread_id
 
     def on_terminal(self, *words: str, answers: str = "", columns: int = 80) -> tuple[int, str]:
         """Exit code and screen; `answers` is typed when a question ends in `] `."""
         pid, terminal = pty.fork()
         if pid == 0:
             termios.tcsetwinsize(0, (24, columns))
-            os.chdir(self.cwd)
+            os.chdir(self.workspace)
             os.execve(self.command[0], [*self.command, *words], self.environment)
         screen = b""
         try:
@@ -72,8 +56,8 @@ class Spindle:
 
 
 @pytest.fixture
-def spindle(spindle_cmd: list[str], workspace: Path, environment: dict[str, str]) -> Spindle:
-    return Spindle(spindle_cmd, workspace, environment)
+def spindle(spindle_cmd: list[str], workspace: Path, home: Path, environment: dict[str, str]) -> OnTerminal:
+    return OnTerminal(spindle_cmd, workspace, home, environment)
 
 
 def prompts(server: FakeServer) -> list[str]:
@@ -87,39 +71,39 @@ def prompts(server: FakeServer) -> list[str]:
 @pytest.mark.parametrize(
     "words", [[], ["exec"], ["exec", "fork"], ["mcp", "add"], ["threads", "list"], ["apply-patch"]]
 )
-def test_a_page_is_shown_whatever_the_configuration_is(spindle: Spindle, home: Path, words: list[str]) -> None:
+def test_a_page_is_shown_whatever_the_configuration_is(spindle: OnTerminal, home: Path, words: list[str]) -> None:
     (home / "config.toml").write_text("this is not toml =\n")
     asked = spindle(*words, "--help")
-    assert (asked.returncode, asked.stderr) == (0, "") and f"Usage: spindle {' '.join(words)}".rstrip() in asked.stdout
+    assert (asked.code, asked.err) == (0, "") and f"Usage: spindle {' '.join(words)}".rstrip() in asked.out
     spindle.environment["CODEX_HOME"] = str(home / "absent")
-    assert spindle("help", *words).stdout == asked.stdout
-    assert spindle(*words, "-h").stdout == asked.stdout
+    assert spindle("help", *words).out == asked.out
+    assert spindle(*words, "-h").out == asked.out
 
 
-def test_a_command_with_subcommands_has_help_among_them(spindle: Spindle) -> None:
-    assert spindle("exec", "help", "resume").stdout == spindle("exec", "resume", "--help").stdout
-    assert spindle("mcp", "help").stdout == spindle("mcp", "--help").stdout
+def test_a_command_with_subcommands_has_help_among_them(spindle: OnTerminal) -> None:
+    assert spindle("exec", "help", "resume").out == spindle("exec", "resume", "--help").out
+    assert spindle("mcp", "help").out == spindle("mcp", "--help").out
     done = spindle("mcp")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: `spindle mcp` needs a subcommand\n\n" + spindle("mcp", "--help").stdout
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "error: `spindle mcp` needs a subcommand\n\n" + spindle("mcp", "--help").out
 
 
-def test_a_page_is_as_wide_as_the_terminal_and_never_wider_than_100(spindle: Spindle) -> None:
+def test_a_page_is_as_wide_as_the_terminal_and_never_wider_than_100(spindle: OnTerminal) -> None:
     for columns, widest in ((60, 60), (80, 80), (200, 100)):
         code, screen = spindle.on_terminal("app-server", "--help", columns=columns)
         assert code == 0 and widest - 10 < max(map(len, screen.splitlines())) <= widest
 
 
-def test_alone_it_says_what_to_type_first(spindle: Spindle) -> None:
+def test_alone_it_says_what_to_type_first(spindle: OnTerminal) -> None:
     code, screen = spindle.on_terminal()
     assert code == 0 and "spindle demo" in screen and "spindle --help" in screen
     done = spindle()
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", screen)
+    assert (done.code, done.out, done.err) == (2, "", screen)
 
 
 @pytest.mark.parametrize("words", [["-V"], ["-c", "a=1", "--version"], ["exec", "-V"]])
-def test_the_version_is_the_same_everywhere(spindle: Spindle, words: list[str]) -> None:
-    assert spindle(*words).stdout == f"spindle {__version__}\n"
+def test_the_version_is_the_same_everywhere(spindle: OnTerminal, words: list[str]) -> None:
+    assert spindle(*words).out == f"spindle {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -134,53 +118,57 @@ def test_the_version_is_the_same_everywhere(spindle: Spindle, words: list[str]) 
     ],
 )
 def test_a_slip_is_exit_code_two_and_names_what_was_meant(
-    spindle: Spindle, server: FakeServer, words: list[str], said: str
+    spindle: OnTerminal, server: FakeServer, words: list[str], said: str
 ) -> None:
     done = spindle(*words)
-    assert (done.returncode, done.stdout, server.requests) == (2, "", [])
-    assert said in done.stderr and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert (done.code, done.out, server.requests) == (2, "", [])
+    assert said in done.err and done.err.startswith("error: ") and done.err.count("\n") == 1
 
 
 # ---- prompts without a command ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", [["fix the bug"], ["fix", "the", "bug"], ["-s", "read-only", "fix the bug"]])
-def test_a_sentence_runs_as_exec_and_says_so(spindle: Spindle, server: FakeServer, words: list[str]) -> None:
+def test_a_sentence_runs_as_exec_and_says_so(spindle: OnTerminal, server: FakeServer, words: list[str]) -> None:
     done = spindle(*words)
-    assert (done.returncode, done.stdout, prompts(server)) == (0, "done\n", ["fix the bug"])
-    assert done.stderr.startswith("note: there is no interactive screen yet; this runs as `spindle exec`")
+    assert (done.code, done.out, prompts(server)) == (0, "done\n", ["fix the bug"])
+    assert done.err.startswith("note: there is no interactive screen yet; this runs as `spindle exec`")
 
 
 @pytest.mark.parametrize(
     "words", [["frobnicate"], ["exce", "the", "bug"], ["review", "my", "change"], ["fix", "--nope"]]
 )
-def test_what_may_be_meant_as_a_command_asks_no_model(spindle: Spindle, server: FakeServer, words: list[str]) -> None:
+def test_what_may_be_meant_as_a_command_asks_no_model(
+    spindle: OnTerminal, server: FakeServer, words: list[str]
+) -> None:
     done = spindle(*words)
-    assert (done.returncode, done.stdout, server.requests) == (2, "", [])
+    assert (done.code, done.out, server.requests) == (2, "", [])
 
 
-def test_resume_and_fork_lead_back_to_a_thread(spindle: Spindle, server: FakeServer) -> None:
-    assert spindle("resume").stdout == "no threads in this folder (--all shows those of others)\n"
+def test_resume_and_fork_lead_back_to_a_thread(spindle: OnTerminal, server: FakeServer) -> None:
+    assert spindle("resume").out == "no threads in this folder (--all shows those of others)\n"
     thread_id = spindle.thread("first prompt")
     for verb in ("resume", "fork"):
         done = spindle(verb)
-        assert done.returncode == 0
-        assert f'  first prompt\n    spindle {verb} {thread_id} "YOUR REQUEST"\n' in done.stdout
+        assert done.code == 0
+        assert f'  first prompt\n    spindle {verb} {thread_id} "YOUR REQUEST"\n' in done.out
     for words in (["resume", thread_id], ["fork", "--last"]):
         done = spindle(*words)
-        assert done.returncode == 2 and '"YOUR REQUEST"' in done.stderr and len(server.turns_asked) == 1
-    assert spindle("resume", thread_id, "second").returncode == 0
-    assert spindle("resume", "--last", "third").returncode == 0
-    assert spindle("fork", thread_id, "--at", "1", "fourth").returncode == 0
+        assert done.code == 2 and '"YOUR REQUEST"' in done.err and len(server.turns_asked) == 1
+    assert spindle("resume", thread_id, "second").code == 0
+    assert spindle("resume", "--last", "third").code == 0
+    assert spindle("fork", thread_id, "--at", "1", "fourth").code == 0
     said = json.dumps(server.turns_asked[-1].json["input"])
     assert prompts(server) == ["first prompt", "second", "third", "fourth"]
     assert "first prompt" in said and "third" not in said
 
 
-def test_a_picture_and_a_prompt_behind_it_are_told_apart(spindle: Spindle, server: FakeServer, workspace: Path) -> None:
+def test_a_picture_and_a_prompt_behind_it_are_told_apart(
+    spindle: OnTerminal, server: FakeServer, workspace: Path
+) -> None:
     (workspace / "a.png").write_bytes(PICTURE)
     (workspace / "b.png").write_bytes(PICTURE)
-    assert spindle("exec", "-i", "a.png", "b.png", "what is this?").returncode == 0
+    assert spindle("exec", "-i", "a.png", "b.png", "what is this?").code == 0
     content = server.turns_asked[0].json["input"][-1]["content"]
     assert [part["type"] for part in content if part["type"] == "input_image"] == ["input_image"] * 2
     assert content[-1]["text"] == "what is this?"
@@ -189,35 +177,35 @@ def test_a_picture_and_a_prompt_behind_it_are_told_apart(spindle: Spindle, serve
 # ---- threads ---------------------------------------------------------------------------------------
 
 
-def test_a_thread_is_found_by_the_beginning_of_its_id(spindle: Spindle, server: FakeServer, home: Path) -> None:
+def test_a_thread_is_found_by_the_beginning_of_its_id(spindle: OnTerminal, server: FakeServer, home: Path) -> None:
     thread_id = spindle.thread("one")
     start = thread_id[:13]
-    assert thread_id in spindle("context", start).stdout
-    assert spindle("exec", "resume", start.upper(), "two").returncode == 0
-    assert f"archived {thread_id}" in spindle("archive", start).stdout
-    assert f"restored {thread_id}" in spindle("unarchive", start).stdout
+    assert thread_id in spindle("context", start).out
+    assert spindle("exec", "resume", start.upper(), "two").code == 0
+    assert f"archived {thread_id}" in spindle("archive", start).out
+    assert f"restored {thread_id}" in spindle("unarchive", start).out
     (file,) = home.rglob(f"rollout-*{thread_id}.jsonl")
     other = thread_id[:-1] + ("0" if thread_id[-1] != "0" else "1")
     file.with_name(file.name.replace(thread_id, other)).write_bytes(file.read_bytes())
     for words in (["archive", start], ["delete", start], ["context", start], ["exec", "resume", start, "x"]):
         done = spindle(*words)
-        assert done.returncode == 1 and "begins the ids of 2 threads" in done.stderr
+        assert done.code == 1 and "begins the ids of 2 threads" in done.err
     done = spindle("archive", thread_id[:3])  # too little to be meant
-    assert done.returncode == 1 and f"no rollout found for thread id {thread_id[:3]}" in done.stderr
+    assert done.code == 1 and f"no rollout found for thread id {thread_id[:3]}" in done.err
 
 
-def test_delete_wants_a_terminal_or_force(spindle: Spindle, server: FakeServer, home: Path) -> None:
+def test_delete_wants_a_terminal_or_force(spindle: OnTerminal, server: FakeServer, home: Path) -> None:
     thread_id = spindle.thread("keep me")
     done = spindle("delete", thread_id)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"spindle delete --force {thread_id}" in done.stderr and [*home.rglob("rollout-*")]
-    assert spindle("delete", "--force", thread_id).stdout == f"deleted {thread_id}\n"
+    assert (done.code, done.out) == (1, "")
+    assert f"spindle delete --force {thread_id}" in done.err and [*home.rglob("rollout-*")]
+    assert spindle("delete", "--force", thread_id).out == f"deleted {thread_id}\n"
     assert [*home.rglob("rollout-*")] == []
 
 
 @pytest.mark.parametrize(("answer", "is_gone"), [("\n", False), ("n\n", False), ("\x04", False), ("y\n", True)])
 def test_on_a_terminal_delete_shows_what_goes_and_asks(
-    spindle: Spindle, server: FakeServer, home: Path, answer: str, is_gone: bool
+    spindle: OnTerminal, server: FakeServer, home: Path, answer: str, is_gone: bool
 ) -> None:
     thread_id = spindle.thread("some \x1b[31mtitle")
     code, screen = spindle.on_terminal("delete", thread_id[:20], answers=answer)
@@ -226,7 +214,7 @@ def test_on_a_terminal_delete_shows_what_goes_and_asks(
     assert (code, [*home.rglob("rollout-*")] == []) == (0 if is_gone else 1, is_gone)
 
 
-def test_a_thread_that_cannot_be_read_can_be_deleted(spindle: Spindle, server: FakeServer, home: Path) -> None:
+def test_a_thread_that_cannot_be_read_can_be_deleted(spindle: OnTerminal, server: FakeServer, home: Path) -> None:
     thread_id = spindle.thread("broken")
     (file,) = home.rglob("rollout-*")
     file.write_bytes(b"\0" * 100)
@@ -234,47 +222,47 @@ def test_a_thread_that_cannot_be_read_can_be_deleted(spindle: Spindle, server: F
     assert (code, [*home.rglob("rollout-*")]) == (0, []), screen
 
 
-def test_threads_list_is_threads(spindle: Spindle, server: FakeServer) -> None:
+def test_threads_list_is_threads(spindle: OnTerminal, server: FakeServer) -> None:
     thread_id = spindle.thread("listed")
-    assert spindle("threads", "list").stdout == spindle("threads").stdout
-    assert json.loads(spindle("threads", "list", "--json", "--all", "--limit", "3").stdout)["id"] == thread_id
+    assert spindle("threads", "list").out == spindle("threads").out
+    assert json.loads(spindle("threads", "list", "--json", "--all", "--limit", "3").out)["id"] == thread_id
 
 
 # ---- features --------------------------------------------------------------------------------------
 
 
-def states(spindle: Spindle, *words: str) -> dict[str, tuple[str, str]]:
-    rows = [line.split() for line in spindle(*words, "features", "list").stdout.splitlines()]
+def states(spindle: OnTerminal, *words: str) -> dict[str, tuple[str, str]]:
+    rows = [line.split() for line in spindle(*words, "features", "list").out.splitlines()]
     return {name: (" ".join(stage), state) for name, *stage, state in rows}
 
 
-def test_features_are_listed_and_switched_with_comments_kept(spindle: Spindle, home: Path) -> None:
+def test_features_are_listed_and_switched_with_comments_kept(spindle: OnTerminal, home: Path) -> None:
     file = home / "config.toml"
     file.write_text("# mine\n" + file.read_text())
     assert states(spindle)["shell_tool"] == ("stable", "true")
     assert states(spindle, "--disable", "shell_tool")["shell_tool"] == ("stable", "false")
     done = spindle("features", "enable", "shell_snapshot")
-    assert (done.returncode, done.stdout) == (0, "Enabled feature `shell_snapshot` in config.toml.\n")
+    assert (done.code, done.out) == (0, "Enabled feature `shell_snapshot` in config.toml.\n")
     assert file.read_text().startswith("# mine\n") and "[features]\nshell_snapshot = true\n" in file.read_text()
     assert states(spindle)["shell_snapshot"] == ("experimental", "true")
-    assert spindle("features", "disable", "shell_snapshot").returncode == 0
+    assert spindle("features", "disable", "shell_snapshot").code == 0
     assert "shell_snapshot = false" in file.read_text() and states(spindle)["shell_snapshot"][1] == "false"
 
 
-def test_a_feature_of_codex_is_kept_for_codex_and_said_to_be_unused(spindle: Spindle, home: Path) -> None:
+def test_a_feature_of_codex_is_kept_for_codex_and_said_to_be_unused(spindle: OnTerminal, home: Path) -> None:
     assert "goals" not in states(spindle)
-    assert "in Spindle it has no effect" in spindle("features", "enable", "goals").stdout
+    assert "in Spindle it has no effect" in spindle("features", "enable", "goals").out
     assert states(spindle)["goals"] == ("unused", "true")
 
 
-def test_an_unknown_feature_changes_nothing(spindle: Spindle, home: Path) -> None:
+def test_an_unknown_feature_changes_nothing(spindle: OnTerminal, home: Path) -> None:
     before = (home / "config.toml").read_bytes()
     done = spindle("features", "enable", "shel_snapshot")
-    assert (done.returncode, done.stdout) == (1, "") and "did you mean `shell_snapshot`?" in done.stderr
+    assert (done.code, done.out) == (1, "") and "did you mean `shell_snapshot`?" in done.err
     assert (home / "config.toml").read_bytes() == before
 
 
-def test_features_works_without_a_file(spindle: Spindle, home: Path) -> None:
+def test_features_works_without_a_file(spindle: OnTerminal, home: Path) -> None:
     (home / "config.toml").unlink()
-    assert spindle("features", "enable", "hooks").returncode == 0
+    assert spindle("features", "enable", "hooks").code == 0
     assert (home / "config.toml").read_text() == "[features]\nhooks = true\n"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from installed import Spindle
 from spindle import __version__
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for what Linux has")
@@ -20,22 +21,15 @@ Doctor = Callable[..., tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture
-def doctor(spindle_cmd: list[str], environment: dict[str, str], workspace: Path) -> Doctor:
+def doctor(spindle: Spindle) -> Doctor:
     """Run it and read what it says as JSON; `front` stands before the command."""
 
-    def run(*words: str, front: tuple[str, ...] = (), **env: str) -> tuple[int, dict[str, Any]]:
-        done = subprocess.run(
-            [*spindle_cmd, *front, *(spindle_cmd if front else ()), "doctor", "--json", *words],
-            cwd=workspace,
-            env={**environment, **env},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.stderr == ""
-        return done.returncode, json.loads(done.stdout)
+    def examine(*words: str, front: tuple[str, ...] = (), **env: str) -> tuple[int, dict[str, Any]]:
+        done = spindle(*front, *(spindle.command if front else ()), "doctor", "--json", *words, **env)
+        assert done.err == ""
+        return done.code, json.loads(done.out)
 
-    return run
+    return examine
 
 
 def named(checks: list[dict[str, Any]], name: str) -> list[tuple[str, str]]:

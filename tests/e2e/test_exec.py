@@ -8,53 +8,18 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fake_server import FakeServer, call, custom_call, message, reasoning, turn
-
-
-class Run:
-    """One finished run of the command."""
-
-    def __init__(self, done: subprocess.CompletedProcess[bytes]) -> None:
-        self.code = done.returncode
-        self.out = done.stdout.decode()
-        self.err = done.stderr.decode()
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    @property
-    def thread_id(self) -> str:
-        return self.events[0]["thread_id"]
-
-
-@pytest.fixture
-def spindle(spindle_cmd: list[str], workspace: Path, environment: dict[str, str]) -> Any:
-    def run(*args: str, stdin: str | None = None, cwd: Path | None = None, **env: str) -> Run:
-        return Run(
-            subprocess.run(
-                [*spindle_cmd, *args],
-                cwd=cwd or workspace,
-                env={**environment, **env},
-                input=None if stdin is None else stdin.encode(),
-                stdin=subprocess.DEVNULL if stdin is None else None,
-                capture_output=True,
-                timeout=50,
-            )
-        )
-
-    return run
+from fake_server import FakeServer, call, custom_call, message, reasoning, refuses, turn
+from installed import Spindle
 
 
 def last_text(server: FakeServer) -> str:
     return server.requests[-1].json["input"][-1]["content"][-1]["text"]
 
 
-def test_the_answer_alone_is_on_stdout_and_the_work_on_stderr(spindle: Any, server: FakeServer) -> None:
+def test_the_answer_alone_is_on_stdout_and_the_work_on_stderr(spindle: Spindle, server: FakeServer) -> None:
     server.script(
         turn(reasoning("**Looking**"), call("exec_command", {"cmd": "echo noise"}, "c1")), turn(message("final words"))
     )
@@ -64,13 +29,13 @@ def test_the_answer_alone_is_on_stdout_and_the_work_on_stderr(spindle: Any, serv
         assert part in run.err
 
 
-def test_control_characters_of_a_command_do_not_reach_the_terminal(spindle: Any, server: FakeServer) -> None:
+def test_control_characters_of_a_command_do_not_reach_the_terminal(spindle: Spindle, server: FakeServer) -> None:
     server.script(turn(call("exec_command", {"cmd": r"printf '\033]0;evil\007\033[2Jx'"}, "c1")), turn(message("ok")))
     run = spindle("exec", "--yolo", "--color", "never", "do it")
     assert "\x1b" not in run.err and "\n  x\n" in run.err
 
 
-def test_prompts_come_from_the_argument_from_stdin_or_from_both(spindle: Any, server: FakeServer) -> None:
+def test_prompts_come_from_the_argument_from_stdin_or_from_both(spindle: Spindle, server: FakeServer) -> None:
     spindle("exec", "from the argument")
     assert last_text(server) == "from the argument"
     spindle("exec", stdin="from stdin")
@@ -81,18 +46,18 @@ def test_prompts_come_from_the_argument_from_stdin_or_from_both(spindle: Any, se
     assert last_text(server) == "look:\n\n<stdin>\npiped\n</stdin>"
 
 
-def test_only_one_newline_at_the_end_of_piped_text_belongs_to_the_block(spindle: Any, server: FakeServer) -> None:
+def test_only_one_newline_at_the_end_of_piped_text_belongs_to_the_block(spindle: Spindle, server: FakeServer) -> None:
     spindle("exec", "look:", stdin="\n\npiped\r\n\n\n")
     assert last_text(server) == "look:\n\n<stdin>\n\n\npiped\r\n\n\n</stdin>"
 
 
-def test_pictures_before_the_command_do_not_swallow_it(spindle: Any, server: FakeServer, workspace: Path) -> None:
+def test_pictures_before_the_command_do_not_swallow_it(spindle: Spindle, server: FakeServer, workspace: Path) -> None:
     (workspace / "dot.gif").write_bytes(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
     assert spindle("-i", "dot.gif", "e", "--json", "look").code == 0
     assert last_text(server) == "look"
 
 
-def test_an_archived_thread_is_resumed_only_after_it_was_brought_back(spindle: Any, server: FakeServer) -> None:
+def test_an_archived_thread_is_resumed_only_after_it_was_brought_back(spindle: Spindle, server: FakeServer) -> None:
     thread = spindle("exec", "--json", "one").thread_id
     spindle("archive", thread)
     refused = spindle("exec", "--json", "resume", thread, "two")
@@ -103,20 +68,22 @@ def test_an_archived_thread_is_resumed_only_after_it_was_brought_back(spindle: A
     assert spindle("exec", "--json", "resume", thread, "two").thread_id == thread
 
 
-def test_the_last_thread_is_the_one_that_was_used_last(spindle: Any, server: FakeServer) -> None:
+def test_the_last_thread_is_the_one_that_was_used_last(spindle: Spindle, server: FakeServer) -> None:
     first = spindle("exec", "--json", "one").thread_id
     spindle("exec", "--json", "two")
     spindle("exec", "--json", "resume", first, "three")
     assert spindle("exec", "--json", "resume", "--last", "four").thread_id == first
 
 
-def test_one_connection_serves_the_whole_session(spindle: Any, server: FakeServer) -> None:
+def test_one_connection_serves_the_whole_session(spindle: Spindle, server: FakeServer) -> None:
     server.script(*[turn(call("update_plan", {"plan": []}, f"c{n}")) for n in range(5)], turn(message("x")))
     assert spindle("exec", "go").code == 0
     assert len(server.requests) == 6 and {request.connection for request in server.requests} == {0}
 
 
-def test_a_patch_changes_files_and_shows_as_a_file_change(spindle: Any, server: FakeServer, workspace: Path) -> None:
+def test_a_patch_changes_files_and_shows_as_a_file_change(
+    spindle: Spindle, server: FakeServer, workspace: Path
+) -> None:
     patch = "*** Begin Patch\n*** Add File: n.txt\n+x\n*** End Patch\n"
     server.script(turn(custom_call("apply_patch", patch, "p1")), turn(message("done")))
     run = spindle("exec", "--json", "-s", "workspace-write", "go")
@@ -130,13 +97,15 @@ def test_a_patch_changes_files_and_shows_as_a_file_change(spindle: Any, server: 
     }
 
 
-def test_the_last_message_goes_to_a_file_without_a_newline(spindle: Any, server: FakeServer, workspace: Path) -> None:
+def test_the_last_message_goes_to_a_file_without_a_newline(
+    spindle: Spindle, server: FakeServer, workspace: Path
+) -> None:
     server.script(turn(message("this one")))
     spindle("exec", "-o", "last.txt", "hi")
     assert (workspace / "last.txt").read_text() == "this one"
 
 
-def test_resume_and_fork_go_on_with_the_same_history(spindle: Any, server: FakeServer) -> None:
+def test_resume_and_fork_go_on_with_the_same_history(spindle: Spindle, server: FakeServer) -> None:
     first = spindle("exec", "--json", "P1")
     second = spindle("exec", "--json", "resume", first.thread_id, "P2")
     third = spindle("exec", "--json", "fork", first.thread_id, "P3")
@@ -147,7 +116,7 @@ def test_resume_and_fork_go_on_with_the_same_history(spindle: Any, server: FakeS
     assert server.requests[2].json["prompt_cache_key"] == third.thread_id
 
 
-def test_a_fork_keeps_as_many_turns_as_it_is_told(spindle: Any, server: FakeServer) -> None:
+def test_a_fork_keeps_as_many_turns_as_it_is_told(spindle: Spindle, server: FakeServer) -> None:
     thread_id = spindle("exec", "--json", "P1").thread_id
     spindle("exec", "resume", thread_id, "P2")
     assert spindle("exec", "fork", thread_id, "--at", "1", "P3").code == 0
@@ -155,13 +124,13 @@ def test_a_fork_keeps_as_many_turns_as_it_is_told(spindle: Any, server: FakeServ
     assert "P1" in sent and "P3" in sent and "P2" not in sent
 
 
-def test_resume_reads_its_prompt_from_stdin_when_none_is_given(spindle: Any, server: FakeServer) -> None:
+def test_resume_reads_its_prompt_from_stdin_when_none_is_given(spindle: Spindle, server: FakeServer) -> None:
     first = spindle("exec", "--json", "P1")
     spindle("exec", "--experimental-json", "resume", first.thread_id, stdin="from stdin")
     assert last_text(server) == "from stdin"
 
 
-def test_threads_can_be_listed_archived_restored_and_deleted(spindle: Any, server: FakeServer, home: Path) -> None:
+def test_threads_can_be_listed_archived_restored_and_deleted(spindle: Spindle, server: FakeServer, home: Path) -> None:
     thread_id = spindle("exec", "--json", "find me later").thread_id
     listed = spindle("threads")
     assert listed.out.startswith(thread_id) and "find me later" in listed.out
@@ -174,7 +143,7 @@ def test_threads_can_be_listed_archived_restored_and_deleted(spindle: Any, serve
 
 
 def test_ctrl_c_stops_the_turn_and_the_thread_can_be_resumed(
-    spindle: Any, spindle_cmd: list[str], server: FakeServer, workspace: Path, environment: dict[str, str]
+    spindle: Spindle, spindle_cmd: list[str], server: FakeServer, workspace: Path, environment: dict[str, str]
 ) -> None:
     server.script(turn(call("exec_command", {"cmd": "sleep 60"}, "c1")), turn(message("fresh")))
     process = subprocess.Popen(
@@ -235,21 +204,21 @@ def test_a_run_that_was_told_to_ignore_hangups_survives_one(
     assert (done.returncode, done.stdout) == (0, b"ok\n"), done.stderr
 
 
-def test_prompt_input_shows_the_request_and_sends_nothing(spindle: Any, server: FakeServer) -> None:
+def test_prompt_input_shows_the_request_and_sends_nothing(spindle: Spindle, server: FakeServer) -> None:
     run = spindle("debug", "prompt-input", "PROMPT-X")
     body = json.loads(run.out)
     assert run.code == 0 and server.requests == []
     assert body["input"][-1]["content"][0]["text"] == "PROMPT-X" and body["store"] is False
 
 
-def test_what_debug_shows_is_what_exec_sends(spindle: Any, server: FakeServer) -> None:
+def test_what_debug_shows_is_what_exec_sends(spindle: Spindle, server: FakeServer) -> None:
     shown = json.loads(spindle("debug", "prompt-input", "hi").out)
     spindle("exec", "hi")
     sent = server.requests[0].json
     assert {**shown, "prompt_cache_key": ""} == {**sent, "prompt_cache_key": ""}
 
 
-def test_the_demo_mends_the_test_and_says_what_is_real(spindle: Any) -> None:
+def test_the_demo_mends_the_test_and_says_what_is_real(spindle: Spindle) -> None:
     run = spindle("demo", "--fast")
     assert run.code == 0, run.out + run.err
     for part in (
@@ -265,7 +234,7 @@ def test_the_demo_mends_the_test_and_says_what_is_real(spindle: Any) -> None:
 
 
 def test_the_users_notify_program_hears_of_a_completed_turn(
-    spindle: Any, server: FakeServer, home: Path, workspace: Path, tmp_path: Path
+    spindle: Spindle, server: FakeServer, home: Path, workspace: Path, tmp_path: Path
 ) -> None:
     heard = tmp_path / "heard.json"
     program = tmp_path / "notify.sh"
@@ -289,18 +258,18 @@ def test_the_users_notify_program_hears_of_a_completed_turn(
     }
 
 
-def test_a_notify_program_that_is_missing_is_a_warning(spindle: Any, server: FakeServer) -> None:
+def test_a_notify_program_that_is_missing_is_a_warning(spindle: Spindle, server: FakeServer) -> None:
     run = spindle("exec", "-c", 'notify=["/no/such/program"]', "hello")
     assert run.code == 0 and "/no/such/program" in run.err
 
 
-def test_help_names_every_command(spindle: Any) -> None:
+def test_help_names_every_command(spindle: Spindle) -> None:
     run = spindle("--help")
     assert run.code == 0 and all(name in run.out for name in ("exec", "proto", "threads", "apply-patch", "demo"))
     assert "--output-schema" in spindle("exec", "--help").out
 
 
-def test_a_project_may_not_redirect_the_key(spindle: Any, server: FakeServer, workspace: Path) -> None:
+def test_a_project_may_not_redirect_the_key(spindle: Spindle, server: FakeServer, workspace: Path) -> None:
     (workspace / ".codex").mkdir()
     (workspace / ".codex/config.toml").write_text(
         '[model_providers.fake]\nname = "evil"\nbase_url = "http://127.0.0.1:1/v1"\n'
@@ -308,3 +277,45 @@ def test_a_project_may_not_redirect_the_key(spindle: Any, server: FakeServer, wo
     server.script(turn(message("fine")))
     run = spindle("exec", "hi")
     assert (run.code, run.out) == (0, "fine\n") and len(server.requests) == 1
+
+
+# ---- budgets ---------------------------------------------------------------------------------------
+
+
+def test_a_used_up_budget_ends_the_run_with_code_1_and_the_thread_goes_on(spindle: Spindle, server: FakeServer) -> None:
+    one, two = call("exec_command", {"cmd": "echo one"}, "c1"), call("exec_command", {"cmd": "echo two"}, "c2")
+    server.script(turn(one), turn(two), turn(message("resumed")))
+    run = spindle("exec", "--yolo", "--json", "--max-requests", "2", "do it")
+    text = (
+        "Budget reached: max_requests = 2 (2 used) in this turn. Work so far is saved; "
+        f"continue with: spindle exec resume {run.thread_id}"
+    )
+    budget = {"scope": "turn", "limit": "max_requests", "max": 2, "used": 2}
+    assert run.code == 1 and len(server.turns_asked) == 2
+    assert run.events[-1] == {
+        "type": "turn.failed",
+        "error": {"message": text, "code": "budget_exceeded", "budget": budget},
+    }
+    again = spindle("exec", "--yolo", "resume", run.thread_id, "go on")
+    assert (again.code, again.out) == (0, "resumed\n")
+    assert "two" in json.dumps(server.turns_asked[-1].json["input"])
+
+
+def test_retries_that_the_server_has_answered_count_as_requests(spindle: Spindle, server: FakeServer) -> None:
+    server.otherwise(refuses(500))
+    run = spindle("exec", "--yolo", "--max-requests", "2", "do it")
+    assert run.code == 1 and len(server.turns_asked) == 2
+    assert "Budget reached: max_requests = 2 (2 used) in this turn." in run.err
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "sentence"),
+    [
+        ("--max-requests", "two", "--max-requests takes an integer of 0 or more, not 'two'"),
+        ("--max-tokens", "1.5", "--max-tokens takes an integer of 0 or more, not '1.5'"),
+        ("--max-cost", "-1", "--max-cost takes a number of 0 or more, not '-1'"),
+    ],
+)
+def test_a_budget_on_the_command_line_is_a_number(spindle: Spindle, flag: str, value: str, sentence: str) -> None:
+    run = spindle("exec", f"{flag}={value}", "do it")
+    assert run.code == 2 and sentence in run.err

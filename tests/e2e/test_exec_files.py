@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from e2e.proto_client import Proto
-from e2e.test_bad_input import Cli, cli, refused
+from e2e.test_bad_input import refused
 from fake_server import FakeServer, Received, Turn, message, turn
+from installed import Spindle
 from spindle.errors import ConfigError
 from spindle.frontends.exec.files import check_images, check_output, read_schema, write_last_message
-
-__all__ = ["cli"]
 
 
 def png(width: int = 1, height: int = 1) -> bytes:
@@ -67,10 +66,10 @@ def test_a_folder_and_a_pipe_are_no_pictures(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", [(), ("--json",)])
 def test_a_picture_that_is_none_stops_before_any_request(
-    cli: Cli, server: FakeServer, workspace: Path, option: tuple[str, ...]
+    spindle: Spindle, server: FakeServer, workspace: Path, option: tuple[str, ...]
 ) -> None:
     (workspace / "notes.txt").write_text("words")
-    refused(cli("exec", *option, "-i", "notes.txt", "--", "look"), server, "notes.txt", "PNG, JPEG, GIF and WebP")
+    refused(spindle("exec", *option, "-i", "notes.txt", "--", "look"), server, "notes.txt", "PNG, JPEG, GIF and WebP")
 
 
 # ---- the schema --------------------------------------------------------------------------------------
@@ -151,13 +150,13 @@ def test_the_last_message_goes_into_a_pipe_too(tmp_path: Path) -> None:
     os.close(reading)
 
 
-def test_an_unwritable_place_stops_before_any_request(cli: Cli, server: FakeServer, workspace: Path) -> None:
-    refused(cli("exec", "-o", "none/last.txt", "hi"), server, "none/last.txt", f"{workspace}/none does not exist")
+def test_an_unwritable_place_stops_before_any_request(spindle: Spindle, server: FakeServer, workspace: Path) -> None:
+    refused(spindle("exec", "-o", "none/last.txt", "hi"), server, "none/last.txt", f"{workspace}/none does not exist")
 
 
 @pytest.mark.parametrize("option", [(), ("--json",)])
 def test_an_answer_that_cannot_be_written_in_the_end_is_shown_and_the_exit_code_says_so(
-    cli: Cli, server: FakeServer, workspace: Path, option: tuple[str, ...]
+    spindle: Spindle, server: FakeServer, workspace: Path, option: tuple[str, ...]
 ) -> None:
     (workspace / "out").mkdir()
 
@@ -166,12 +165,14 @@ def test_an_answer_that_cannot_be_written_in_the_end_is_shown_and_the_exit_code_
         return turn(message("paid for"))
 
     server.script(folder_vanishes)
-    done = cli("exec", *option, "-o", "out/last.txt", "hi")
-    assert done.returncode == 1 and b"paid for" in done.stdout
-    assert b"error: the last message cannot be written to out/last.txt (-o): No such file" in done.stderr
+    done = spindle("exec", *option, "-o", "out/last.txt", "hi")
+    assert done.code == 1 and "paid for" in done.out
+    assert "error: the last message cannot be written to out/last.txt (-o): No such file" in done.err
 
 
-def test_what_stood_in_the_file_stays_until_the_answer_is_there(cli: Cli, server: FakeServer, workspace: Path) -> None:
+def test_what_stood_in_the_file_stays_until_the_answer_is_there(
+    spindle: Spindle, server: FakeServer, workspace: Path
+) -> None:
     (workspace / "last.txt").write_text("yesterday")
     seen: list[str] = []
 
@@ -180,7 +181,7 @@ def test_what_stood_in_the_file_stays_until_the_answer_is_there(cli: Cli, server
         return turn(message("today"))
 
     server.script(look)
-    assert cli("exec", "-o", "last.txt", "hi").returncode == 0
+    assert spindle("exec", "-o", "last.txt", "hi").code == 0
     assert (seen, (workspace / "last.txt").read_text()) == (["yesterday"], "today")
 
 

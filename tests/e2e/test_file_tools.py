@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from fake_server import FakeServer, call, message, turn
+from installed import Spindle
 
 FILE_TOOLS = ["grep_files", "read_file", "list_dir"]
 
@@ -22,23 +22,16 @@ FILE_TOOLS = ["grep_files", "read_file", "list_dir"]
     ],
 )
 def test_the_file_tools_are_for_models_that_need_them(
-    spindle_cmd: list[str],
-    environment: dict[str, str],
-    workspace: Path,
-    server: FakeServer,
-    flags: list[str],
-    offered: list[str],
+    spindle: Spindle, server: FakeServer, flags: list[str], offered: list[str]
 ) -> None:
     server.script(turn(message("ok")))
-    subprocess.run(
-        [*spindle_cmd, "exec", *flags, "hi"], cwd=workspace, env=environment, check=True, capture_output=True
-    )
+    assert spindle("exec", *flags, "hi").code == 0
     names = [tool.get("name") for tool in server.requests[0].json["tools"]]
     assert [name for name in names if name in FILE_TOOLS] == offered
 
 
 def test_listing_leads_to_searching_and_searching_to_reading(
-    spindle_cmd: list[str], environment: dict[str, str], workspace: Path, server: FakeServer
+    spindle: Spindle, workspace: Path, server: FakeServer
 ) -> None:
     (workspace / "src").mkdir()
     (workspace / "src" / "main.py").write_text("import os\n\n\ndef start():\n    pass\n")
@@ -48,13 +41,7 @@ def test_listing_leads_to_searching_and_searching_to_reading(
         turn(call("read_file", {"file_path": f"{workspace}/src/main.py", "offset": 4}, "c3")),
         turn(message("done")),
     )
-    subprocess.run(
-        [*spindle_cmd, "exec", "-c", "spindle.jit_tools=true", "look around"],
-        cwd=workspace,
-        env=environment,
-        check=True,
-        capture_output=True,
-    )
+    assert spindle("exec", "-c", "spindle.jit_tools=true", "look around").code == 0
     outputs = [item["output"] for item in server.requests[-1].json["input"] if item["type"] == "function_call_output"]
     assert outputs == [
         f"Absolute path: {workspace}\n.git/\nsrc/\n  main.py",

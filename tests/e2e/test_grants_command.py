@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from installed import Done, Spindle
 
 RULES = """# mine
 prefix_rule(pattern=["npm", "test"], decision="allow")
@@ -18,40 +20,37 @@ prefix_rule(pattern=["gh", "pr", "view"], decision="allow")
 
 
 @pytest.fixture
-def grants(spindle_cmd: list[str], environment: dict[str, str], home: Path) -> Any:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*spindle_cmd, "grants", *words], env=environment, capture_output=True, text=True, timeout=30
-        )
-
-    return run
+def grants(spindle: Spindle) -> Callable[..., Done]:
+    return partial(spindle, "grants")
 
 
-def test_nothing_is_allowed_at_first(grants: Any) -> None:
+def test_nothing_is_allowed_at_first(grants: Callable[..., Done]) -> None:
     done = grants()
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing is allowed for good\n")
+    assert (done.code, done.out, done.err) == (0, "", "nothing is allowed for good\n")
 
 
-def test_what_was_allowed_is_listed_and_only_what_is_named_is_taken_back(grants: Any, home: Path) -> None:
+def test_what_was_allowed_is_listed_and_only_what_is_named_is_taken_back(
+    grants: Callable[..., Done], home: Path
+) -> None:
     (home / "rules").mkdir()
     file = home / "rules" / "default.rules"
     file.write_text(RULES)
-    first, second = grants("list").stdout.splitlines()
+    first, second = grants("list").out.splitlines()
     assert "`npm test` without the sandbox" in first and "`gh pr view`" in second
     grant_id = first.split()[0]
     done = grants("revoke", grant_id)
-    assert done.returncode == 0 and grant_id in done.stdout
+    assert done.code == 0 and grant_id in done.out
     assert file.read_text() == RULES.replace('prefix_rule(pattern=["npm", "test"], decision="allow")\n', "")
-    assert grants().stdout.splitlines() == [second]
+    assert grants().out.splitlines() == [second]
 
 
-def test_an_id_that_is_not_there_changes_nothing(grants: Any, home: Path) -> None:
+def test_an_id_that_is_not_there_changes_nothing(grants: Callable[..., Done], home: Path) -> None:
     (home / "rules").mkdir()
     file = home / "rules" / "default.rules"
     file.write_text(RULES)
-    known = grants().stdout.split()[0]
+    known = grants().out.split()[0]
     done = grants("revoke", known, "rule-00000000")
-    assert done.returncode == 1 and "there is no grant 'rule-00000000'" in done.stderr
+    assert done.code == 1 and "there is no grant 'rule-00000000'" in done.err
     assert file.read_text() == RULES
 
 
@@ -63,6 +62,6 @@ def test_an_id_that_is_not_there_changes_nothing(grants: Any, home: Path) -> Non
         (["frobnicate"], "there are: list, revoke"),
     ],
 )
-def test_a_wrong_line_is_a_usage_error(grants: Any, words: list[str], said: str) -> None:
+def test_a_wrong_line_is_a_usage_error(grants: Callable[..., Done], words: list[str], said: str) -> None:
     done = grants(*words)
-    assert done.returncode == 2 and said in done.stderr
+    assert done.code == 2 and said in done.err

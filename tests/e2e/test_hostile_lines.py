@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.proto_client import Proto
+from e2e.proto_client import OpenProto, Proto
 from fake_server import FakeServer, call, message, sends_raw, turn
+from installed import Spindle
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 from fuzz_lines import fuzz
@@ -25,11 +25,8 @@ def nested(depth: int) -> str:
 
 
 @pytest.fixture
-def proto(spindle_cmd: list[str], workspace: Path, environment: dict[str, str]) -> Iterator[Proto]:
-    running = Proto([*spindle_cmd, "proto"], workspace, environment)
-    yield running
-    if running.process.poll() is None:
-        running.close()
+def proto(open_proto: OpenProto) -> Proto:
+    return open_proto()
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -78,19 +75,9 @@ def test_an_item_a_model_nests_deeply_does_not_end_the_turn(proto: Proto, server
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_a_deeply_nested_line_of_a_record_is_skipped(
-    spindle_cmd: list[str], workspace: Path, environment: dict[str, str], home: Path, server: FakeServer, depth: int
+    spindle: Spindle, home: Path, server: FakeServer, depth: int
 ) -> None:
-    def run(*args: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [*spindle_cmd, "exec", *args],
-            cwd=workspace,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=40,
-        )
-
-    assert run("first words").returncode == 0
+    assert spindle("exec", "first words").code == 0
     record = next(home.rglob("rollout-*.jsonl"))
     payloads = [
         ("response_item", f'{{"type":"message","role":"user","content":{nested(depth)}}}'),
@@ -100,28 +87,19 @@ def test_a_deeply_nested_line_of_a_record_is_skipped(
     with record.open("a") as file:
         for kind, payload in payloads:
             file.write(f'{{"timestamp":"2026-01-01T00:00:00.000Z","type":"{kind}","payload":{payload}}}\n')
-    done = run("resume", "--last", "second words")
-    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr[-500:]
+    done = spindle("exec", "resume", "--last", "second words")
+    assert (done.code, "Traceback" in done.err) == (0, False), done.err[-500:]
     assert "first words" in server.turns_asked[-1].body.decode()
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_a_deeply_nested_schema_or_setting_is_one_sentence(
-    spindle_cmd: list[str], workspace: Path, environment: dict[str, str], tmp_path: Path, depth: int
-) -> None:
+def test_a_deeply_nested_schema_or_setting_is_one_sentence(spindle: Spindle, tmp_path: Path, depth: int) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text(f'{{"a":{nested(depth)}}}')
     for args in (["--output-schema", str(schema)], ["-c", f"tools={nested(min(depth, 60_000))}"]):
-        done = subprocess.run(
-            [*spindle_cmd, "exec", *args, "hi"],
-            cwd=workspace,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=40,
-        )
-        *_, last = done.stderr.decode().splitlines()
-        assert done.returncode == 1 and "Traceback" not in done.stderr.decode()
+        done = spindle("exec", *args, "hi")
+        *_, last = done.err.splitlines()
+        assert done.code == 1 and "Traceback" not in done.err
         assert "nested" in last or "tools" in last, last
 
 

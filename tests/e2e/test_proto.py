@@ -6,31 +6,22 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from e2e.proto_client import Proto
+from e2e.proto_client import OpenProto
 from fake_server import FakeServer, call, message, turn
 
 
 @pytest.fixture
-def start(spindle_cmd: list[str], workspace: Path, environment: dict[str, str]) -> Iterator[Any]:
-    opened: list[Proto] = []
-
-    def open_proto(*args: str) -> Proto:
-        opened.append(Proto([*spindle_cmd, "proto", "-s", "danger-full-access", *args], workspace, environment))
-        return opened[-1]
-
-    yield open_proto
-    for proto in opened:
-        if proto.process.poll() is None:
-            proto.close()
+def start(open_proto: OpenProto) -> OpenProto:
+    """Without a sandbox."""
+    return partial(open_proto, "-s", "danger-full-access")
 
 
-def test_the_first_event_is_the_session_and_the_end_of_input_is_a_shutdown(start: Any, workspace: Path) -> None:
+def test_the_first_event_is_the_session_and_the_end_of_input_is_a_shutdown(start: OpenProto, workspace: Path) -> None:
     proto = start()
     (first,) = proto.until("session_configured")
     assert first["id"] == "" and first["msg"]["cwd"] == str(workspace)
@@ -38,7 +29,7 @@ def test_the_first_event_is_the_session_and_the_end_of_input_is_a_shutdown(start
     assert proto.events.get(timeout=5)["msg"]["type"] == "shutdown_complete"
 
 
-def test_with_wait_configure_nothing_happens_before_it(start: Any) -> None:
+def test_with_wait_configure_nothing_happens_before_it(start: OpenProto) -> None:
     proto = start("--wait-configure")
     proto.say("s1", "too early")
     (refused,) = proto.until("error")
@@ -47,7 +38,9 @@ def test_with_wait_configure_nothing_happens_before_it(start: Any) -> None:
     assert proto.until("session_configured")[-1]["id"] == "cfg"
 
 
-def test_a_turn_has_its_events_in_order_under_one_id_with_the_twins_of_deltas(start: Any, server: FakeServer) -> None:
+def test_a_turn_has_its_events_in_order_under_one_id_with_the_twins_of_deltas(
+    start: OpenProto, server: FakeServer
+) -> None:
     server.script(turn(call("exec_command", {"cmd": "echo hi"}, "c1")), turn(message("hello there", deltas=3)))
     proto = start()
     proto.until("session_configured")
@@ -63,7 +56,7 @@ def test_a_turn_has_its_events_in_order_under_one_id_with_the_twins_of_deltas(st
     assert new == old == "hello there"
 
 
-def test_rubbish_is_answered_and_survived(start: Any, server: FakeServer) -> None:
+def test_rubbish_is_answered_and_survived(start: OpenProto, server: FakeServer) -> None:
     proto = start()
     proto.until("session_configured")
     for line, sub_id in (("this is not json", ""), ('{"id": 5}', ""), ('{"id":"u","op":{"type":"no_such_op"}}', "u")):
@@ -74,7 +67,7 @@ def test_rubbish_is_answered_and_survived(start: Any, server: FakeServer) -> Non
     assert proto.until("task_complete")[-1]["msg"]["last_agent_message"] == "done"
 
 
-def test_what_was_sent_before_the_end_of_input_is_still_done_and_in_order(start: Any, server: FakeServer) -> None:
+def test_what_was_sent_before_the_end_of_input_is_still_done_and_in_order(start: OpenProto, server: FakeServer) -> None:
     server.script(turn(message("never"), hang_after=0))
     proto = start()
     proto.write("rubbish")
@@ -93,7 +86,9 @@ def test_what_was_sent_before_the_end_of_input_is_still_done_and_in_order(start:
     assert [kind for id, kind in kinds if id == "t" and kind.startswith("t")] == ["task_started", "turn_aborted"]
 
 
-def test_a_session_that_cannot_be_assembled_lets_go_of_its_thread(start: Any, environment: dict[str, str]) -> None:
+def test_a_session_that_cannot_be_assembled_lets_go_of_its_thread(
+    start: OpenProto, environment: dict[str, str]
+) -> None:
     proto = start()
     configured = proto.until("session_configured")[-1]["msg"]
     proto.say("t", "hello")
@@ -154,7 +149,7 @@ def test_a_folder_whose_name_is_no_text_is_no_obstacle(
     assert events[0]["cwd"].endswith("/odd?")
 
 
-def test_a_second_configure_aborts_the_task_and_opens_another_thread(start: Any, server: FakeServer) -> None:
+def test_a_second_configure_aborts_the_task_and_opens_another_thread(start: OpenProto, server: FakeServer) -> None:
     server.script(turn(call("exec_command", {"cmd": "sleep 60"}, "c1")), turn(message("fresh")))
     proto = start()
     first = proto.until("session_configured")[-1]["msg"]["session_id"]
@@ -171,7 +166,7 @@ def test_a_second_configure_aborts_the_task_and_opens_another_thread(start: Any,
     assert "P1" not in json.dumps(server.requests[-1].json["input"])
 
 
-def test_a_thread_is_resumed_by_id_with_what_was_said(start: Any, server: FakeServer) -> None:
+def test_a_thread_is_resumed_by_id_with_what_was_said(start: OpenProto, server: FakeServer) -> None:
     proto = start()
     thread_id = proto.until("session_configured")[-1]["msg"]["session_id"]
     proto.say("s1", "remember me")
@@ -185,7 +180,7 @@ def test_a_thread_is_resumed_by_id_with_what_was_said(start: Any, server: FakeSe
     assert "user_message" in replayed and "agent_message" in replayed
 
 
-def test_a_session_that_cannot_be_opened_is_an_error_and_the_engine_lives(start: Any) -> None:
+def test_a_session_that_cannot_be_opened_is_an_error_and_the_engine_lives(start: OpenProto) -> None:
     proto = start("--wait-configure")
     proto.send("bad", "configure_session", model_provider="nowhere")
     assert "nowhere" in proto.until("error", sub_id="bad")[-1]["msg"]["message"]
@@ -193,7 +188,7 @@ def test_a_session_that_cannot_be_opened_is_an_error_and_the_engine_lives(start:
     assert proto.until("session_configured")[-1]["id"] == "good"
 
 
-def test_the_legacy_interrupt_error_comes_only_when_asked_for(start: Any, server: FakeServer) -> None:
+def test_the_legacy_interrupt_error_comes_only_when_asked_for(start: OpenProto, server: FakeServer) -> None:
     server.script(*[turn(call("exec_command", {"cmd": "sleep 60"}, "c1"))] * 2)
     for flags, expected in (([], ["turn_aborted"]), (["--legacy-interrupt-error"], ["error", "turn_aborted"])):
         proto = start(*flags)
@@ -205,7 +200,7 @@ def test_the_legacy_interrupt_error_comes_only_when_asked_for(start: Any, server
         assert [kind for kind in kinds if kind in ("error", "turn_aborted")] == expected
 
 
-def test_get_path_and_names_and_models(start: Any, server: FakeServer) -> None:
+def test_get_path_and_names_and_models(start: OpenProto, server: FakeServer) -> None:
     proto = start()
     proto.until("session_configured")
     proto.say("s1", "hi")
@@ -221,7 +216,7 @@ def test_get_path_and_names_and_models(start: Any, server: FakeServer) -> None:
     )
 
 
-def test_rollback_forgets_the_last_turn(start: Any, server: FakeServer) -> None:
+def test_rollback_forgets_the_last_turn(start: OpenProto, server: FakeServer) -> None:
     proto = start()
     proto.until("session_configured")
     proto.say("s1", "KEEP-ME")

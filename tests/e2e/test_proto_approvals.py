@@ -7,13 +7,12 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
-from e2e.proto_client import Proto
+from e2e.proto_client import OpenProto, Proto
 from fake_server import FakeServer, call, message, turn
 
 QUESTIONS = ("exec_approval_request", "apply_patch_approval_request")
@@ -29,20 +28,20 @@ def outside(tmp_path: Path) -> Path:
     return folder
 
 
+class Start(Protocol):
+    """Starts an engine that asks by this policy, and waits until it is ready."""
+
+    def __call__(self, policy: str, mode: str = "workspace-write", *args: str) -> Proto: ...
+
+
 @pytest.fixture
-def start(spindle_cmd: list[str], workspace: Path, environment: dict[str, str]) -> Iterator[Any]:
-    opened: list[Proto] = []
+def start(open_proto: OpenProto) -> Start:
+    def start_asking(policy: str, mode: str = "workspace-write", *args: str) -> Proto:
+        proto = open_proto("-s", mode, "-a", policy, *args)
+        proto.until("session_configured")
+        return proto
 
-    def open_proto(policy: str, mode: str = "workspace-write", *args: str) -> Proto:
-        command = [*spindle_cmd, "proto", "-s", mode, "-a", policy, *args]
-        opened.append(Proto(command, workspace, environment))
-        opened[-1].until("session_configured")
-        return opened[-1]
-
-    yield open_proto
-    for proto in opened:
-        if proto.process.poll() is None:
-            proto.close()
+    return start_asking
 
 
 def run(script: str, call_id: str = "c1", **more: Any) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def kinds(seen: list[dict[str, Any]], *wanted: str) -> list[str]:
     return [msg["type"] for msg in seen if msg["type"] in wanted]
 
 
-def test_allowed_denied_and_for_the_session(start: Any, server: FakeServer, workspace: Path) -> None:
+def test_allowed_denied_and_for_the_session(start: Start, server: FakeServer, workspace: Path) -> None:
     proto = start("untrusted")
     go(proto, server, [run("echo a >> log")], "approved")
     go(proto, server, [run("echo a >> log")], "denied", sub_id="s2")
@@ -82,7 +81,7 @@ def test_allowed_denied_and_for_the_session(start: Any, server: FakeServer, work
     assert (workspace / "log").read_text() == "a\n" * 3
 
 
-def test_an_escalated_command_writes_outside_only_after_a_yes(start: Any, server: FakeServer, outside: Path) -> None:
+def test_an_escalated_command_writes_outside_only_after_a_yes(start: Start, server: FakeServer, outside: Path) -> None:
     proto = start("on-request")
     go(proto, server, [run(f"touch {outside}/no", **ESCALATED)], "denied")
     go(proto, server, [run(f"touch {outside}/inside")], sub_id="s2")
@@ -93,7 +92,7 @@ def test_an_escalated_command_writes_outside_only_after_a_yes(start: Any, server
 
 @pytest.mark.parametrize("answer", ["word", "object"])
 def test_an_amendment_holds_in_later_sessions_until_it_is_revoked(
-    start: Any,
+    start: Start,
     server: FakeServer,
     outside: Path,
     home: Path,
@@ -138,7 +137,7 @@ def test_an_amendment_holds_in_later_sessions_until_it_is_revoked(
 
 
 def test_what_the_sandbox_stopped_runs_again_outside_only_after_a_yes(
-    start: Any, server: FakeServer, outside: Path
+    start: Start, server: FakeServer, outside: Path
 ) -> None:
     proto = start("on-failure")
     seen = go(proto, server, [run(f"touch {outside}/no")], "denied")
@@ -153,7 +152,7 @@ def test_what_the_sandbox_stopped_runs_again_outside_only_after_a_yes(
 
 @pytest.mark.parametrize("policy", ["never", "on-request"])
 def test_under_other_policies_nothing_is_tried_outside(
-    start: Any, server: FakeServer, outside: Path, policy: str
+    start: Start, server: FakeServer, outside: Path, policy: str
 ) -> None:
     proto = start(policy)
     seen = go(proto, server, [run(f"touch {outside}/x")])
@@ -161,7 +160,7 @@ def test_under_other_policies_nothing_is_tried_outside(
 
 
 def test_patches_are_asked_about_and_remembered_file_by_file(
-    start: Any, server: FakeServer, workspace: Path, outside: Path
+    start: Start, server: FakeServer, workspace: Path, outside: Path
 ) -> None:
     proto = start("on-request")
     seen = go(proto, server, [patch("in.txt", "p0"), patch(outside / "a", "p1")], "denied")
@@ -173,7 +172,7 @@ def test_patches_are_asked_about_and_remembered_file_by_file(
 
 
 def test_an_abort_stops_the_turn_and_the_model_is_not_asked_again(
-    start: Any, server: FakeServer, workspace: Path
+    start: Start, server: FakeServer, workspace: Path
 ) -> None:
     proto = start("untrusted")
     server.script(turn(run("touch x")))
@@ -186,7 +185,7 @@ def test_an_abort_stops_the_turn_and_the_model_is_not_asked_again(
 
 @pytest.mark.parametrize("how", ["end of input", "shutdown", "SIGTERM"])
 def test_nothing_hangs_on_a_question_that_nobody_will_answer(
-    start: Any, server: FakeServer, workspace: Path, how: str
+    start: Start, server: FakeServer, workspace: Path, how: str
 ) -> None:
     proto = start("untrusted")
     server.script(turn(run("touch x")))
@@ -208,7 +207,7 @@ def test_nothing_hangs_on_a_question_that_nobody_will_answer(
 
 
 def test_a_thread_that_was_killed_over_a_question_goes_on_without_it(
-    start: Any, server: FakeServer, workspace: Path
+    start: Start, server: FakeServer, workspace: Path
 ) -> None:
     proto = start("untrusted")
     server.script(turn(run("touch x")))
@@ -233,7 +232,7 @@ def test_a_thread_that_was_killed_over_a_question_goes_on_without_it(
     assert not (workspace / "x").exists()
 
 
-def test_what_was_granted_for_a_session_ends_with_it(start: Any, server: FakeServer, workspace: Path) -> None:
+def test_what_was_granted_for_a_session_ends_with_it(start: Start, server: FakeServer, workspace: Path) -> None:
     proto = start("untrusted")
     go(proto, server, [run("echo a >> log")], "approved_for_session")
     proto.send("path", "get_path")
@@ -300,7 +299,7 @@ def test_the_bypass_flag_warns_and_is_recorded(
     assert "no approvals" not in silent and "spindle" not in context
 
 
-def test_the_approval_on_the_protocol_page_happens(start: Any, server: FakeServer, workspace: Path) -> None:
+def test_the_approval_on_the_protocol_page_happens(start: Start, server: FakeServer, workspace: Path) -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "protocol.md").read_text()
     example = page.split("## Approvals\n", 1)[1].split("```\n", 1)[1].split("```", 1)[0]
     wanted = re.findall(r'"msg":\{"type":"(\w+)"', example)

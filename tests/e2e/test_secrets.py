@@ -8,11 +8,11 @@ import os
 import subprocess
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fake_server import FakeServer, Received, Turn, call, custom_call, message, reasoning, refuses, turn
+from installed import Done, Spindle
 
 LIVE = "canary-live-7f3a9c2e41d8b6"
 TOKEN = "canary+env/0a1b2c3d4e5f6071"
@@ -47,35 +47,20 @@ def said(server: FakeServer) -> bytes:
 
 
 @pytest.fixture
-def run(spindle_cmd: list[str], workspace: Path, home: Path, environment: dict[str, str]) -> Any:
+def run(spindle: Spindle, home: Path) -> Spindle:
     with (home / "config.toml").open("a") as config:
         config.write('\n[shell_environment_policy]\nignore_default_excludes = true\ninclude_only = ["*"]\n')
     auth = home / "auth.json"
     auth.write_text(json.dumps({"tokens": {"access_token": LIVE + "-access", "refresh_token": REFRESH}}))
     auth.chmod(0o600)
-    env = {
-        **environment,
-        "FAKE_API_KEY": LIVE,
-        "MY_SERVICE_TOKEN": TOKEN,
-        "FTP_PROXY": f"http://me:{PROXY}@127.0.0.1:9",
-    }
-
-    def run(*args: str, **more: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [*spindle_cmd, *args],
-            cwd=workspace,
-            env={**env, **more},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=60,
-        )
-
-    return run
+    proxy = f"http://me:{PROXY}@127.0.0.1:9"
+    spindle.environment |= {"FAKE_API_KEY": LIVE, "MY_SERVICE_TOKEN": TOKEN, "FTP_PROXY": proxy}
+    return spindle
 
 
-def leaks(home: Path, server: FakeServer, *runs: subprocess.CompletedProcess[bytes]) -> dict[str, list[str]]:
+def leaks(home: Path, server: FakeServer, *runs: Done) -> dict[str, list[str]]:
     """Where canaries were found: what was printed, sent to the model, or left in any file of the agent's."""
-    places = {f"run {number}": done.stdout + b"\n" + done.stderr for number, done in enumerate(runs)}
+    places = {f"run {number}": done.raw_out + b"\n" + done.raw_err for number, done in enumerate(runs)}
     places["requests"] = said(server)
     for path in home.rglob("*"):
         if path.is_file() and path.name != "auth.json":
@@ -87,7 +72,7 @@ def commands(*scripts: str) -> list[Turn]:
     return [turn(call("exec_command", {"cmd": script, "tty": False}, f"c{n}")) for n, script in enumerate(scripts)]
 
 
-def test_a_whole_session_leaves_no_secret_behind(run: Any, server: FakeServer, home: Path, workspace: Path) -> None:
+def test_a_whole_session_leaves_no_secret_behind(run: Spindle, server: FakeServer, home: Path, workspace: Path) -> None:
     (workspace / ".env").write_text(f"AWS={KEY_ID}\nGH={GITHUB}\nname = 1\n")
     (workspace / "id.pem").write_text(PRIVATE_KEY)
     remote = f"https://bot:{REMOTE}@git.example/x.git"
@@ -114,22 +99,22 @@ def test_a_whole_session_leaves_no_secret_behind(run: Any, server: FakeServer, h
         turn(reasoning(f"I think of {LIVE}"), message(f"The key is {LIVE} and {TOKEN}, you see.", deltas=40)),
     )
     first = run("exec", "--json", "--yolo", f"my key is {LIVE}")
-    assert first.returncode == 0, first.stderr
+    assert first.code == 0, first.err
     server.script(echoes_the_key, echoes_the_key, echoes_the_key, echoes_the_key)
-    thread = json.loads(first.stdout.splitlines()[0])["thread_id"]
+    thread = json.loads(first.out.splitlines()[0])["thread_id"]
     second = run("exec", "--yolo", "resume", thread, "go on")
-    assert second.returncode == 1
+    assert second.code == 1
     listed = run("threads")
-    assert thread in listed.stdout.decode()
+    assert thread in listed.out
     assert leaks(home, server, first, second, listed) == {}
     # It did run, and people can see what was taken out.
-    text = first.stdout.decode()
+    text = first.out
     for name in ("FAKE_API_KEY", "MY_SERVICE_TOKEN", "AWS key id", "GitHub token", "private key", "auth.json"):
         assert f"[secret: {name}]" in text, name
     assert (workspace / ".env").read_text() == f"AWS={KEY_ID}\nGH={GITHUB}\nname = 2\n"
 
 
-def test_what_is_recorded_is_what_the_model_is_sent_again(run: Any, server: FakeServer, home: Path) -> None:
+def test_what_is_recorded_is_what_the_model_is_sent_again(run: Spindle, server: FakeServer, home: Path) -> None:
     server.script(
         *commands('echo "$MY_SERVICE_TOKEN"'),
         turn(message(f"it is {TOKEN}")),
@@ -141,7 +126,7 @@ def test_what_is_recorded_is_what_the_model_is_sent_again(run: Any, server: Fake
     with_other_secrets = run(
         "exec", "--yolo", "--json", "resume", "--last", "third", ANOTHER_TOKEN="first-second-third"
     )
-    assert with_other_secrets.returncode == 0
+    assert with_other_secrets.code == 0
     inputs = [request.json["input"] for request in server.requests]
     for earlier, later in pairwise(inputs):
         assert later[: len(earlier)] == earlier
@@ -149,21 +134,21 @@ def test_what_is_recorded_is_what_the_model_is_sent_again(run: Any, server: Fake
 
 @pytest.mark.parametrize(("mode", "shown"), [("known", {KEY_ID}), ("none", {KEY_ID, TOKEN})])
 def test_the_user_decides_what_is_masked_except_for_the_agents_own_key(
-    run: Any, server: FakeServer, workspace: Path, mode: str, shown: set[str]
+    run: Spindle, server: FakeServer, workspace: Path, mode: str, shown: set[str]
 ) -> None:
     (workspace / "keys").write_text(f"{KEY_ID} {TOKEN} {LIVE}\n")
     server.script(*commands("cat keys"), turn(message("ok")))
     done = run("exec", "--yolo", "--json", "-c", f"spindle.secrets.mask={mode}", "look")
-    assert set(found_in(done.stdout)) == shown
+    assert set(found_in(done.raw_out)) == shown
 
 
-def test_a_variable_can_be_declared_harmless(run: Any, server: FakeServer) -> None:
+def test_a_variable_can_be_declared_harmless(run: Spindle, server: FakeServer) -> None:
     server.script(*commands("echo $MY_SERVICE_TOKEN"), turn(message("ok")))
     done = run("exec", "--yolo", "--json", "-c", 'spindle.secrets.ignore=["MY_SERVICE_TOKEN"]', "look")
-    assert found_in(done.stdout) == [TOKEN]
+    assert found_in(done.raw_out) == [TOKEN]
 
 
-def test_the_notify_program_is_told_no_secret(run: Any, server: FakeServer, home: Path, workspace: Path) -> None:
+def test_the_notify_program_is_told_no_secret(run: Spindle, server: FakeServer, home: Path, workspace: Path) -> None:
     program = workspace / "notify.sh"
     program.write_text('#!/bin/sh\nprintf %s "$1" > told.tmp && mv told.tmp told\n')
     program.chmod(0o755)
@@ -182,18 +167,18 @@ def test_the_notify_program_is_told_no_secret(run: Any, server: FakeServer, home
 
 @pytest.mark.parametrize("profile", ["", "trap 'true' EXIT"], ids=["carried over", "read each time"])
 def test_a_profile_cannot_hand_the_agents_key_to_a_command(
-    run: Any, server: FakeServer, home: Path, workspace: Path, profile: str
+    run: Spindle, server: FakeServer, home: Path, workspace: Path, profile: str
 ) -> None:
     lines = f"export FAKE_API_KEY={LIVE} SSH_AUTH_SOCK=/run/agent FROM_PROFILE=yes\n{profile}\n"
     (home.parent / ".profile").write_text(lines)
     server.script(*commands('echo "${FAKE_API_KEY-no key} ${SSH_AUTH_SOCK-no agent} $FROM_PROFILE" > seen'))
     done = run("exec", "--yolo", "--json", "-c", "shell_environment_policy.include_only=[]", "x")
-    assert done.returncode == 0
+    assert done.code == 0
     assert (workspace / "seen").read_text() == "no key no agent yes\n"
 
 
 def test_what_the_agent_writes_is_for_its_user_only_whatever_the_umask(
-    run: Any, server: FakeServer, home: Path
+    run: Spindle, server: FakeServer, home: Path
 ) -> None:
     server.script(*commands("true"), turn(message("ok")))
     (home / "auth.json").chmod(0o644)
@@ -205,7 +190,7 @@ def test_what_the_agent_writes_is_for_its_user_only_whatever_the_umask(
         run("threads")
     finally:
         os.umask(old)
-    assert first.returncode == 0
+    assert first.code == 0
     mine = {home / "config.toml"}
     loose = {
         str(path.relative_to(home.parent)): oct(path.stat().st_mode & 0o777)
@@ -215,7 +200,7 @@ def test_what_the_agent_writes_is_for_its_user_only_whatever_the_umask(
     assert loose == {}
     warned = [
         event["item"]["message"]
-        for event in map(json.loads, first.stdout.splitlines())
+        for event in map(json.loads, first.out.splitlines())
         if event.get("item", {}).get("type") == "error"
     ]
     assert [text for text in warned if "auth.json could be read by others (mode 0644)" in text]
@@ -223,13 +208,13 @@ def test_what_the_agent_writes_is_for_its_user_only_whatever_the_umask(
 
 @pytest.mark.parametrize("which", ["shared by a group", "the working folder"])
 def test_a_home_that_serves_other_purposes_keeps_its_mode(
-    run: Any, server: FakeServer, home: Path, workspace: Path, which: str
+    run: Spindle, server: FakeServer, home: Path, workspace: Path, which: str
 ) -> None:
     home.chmod(0o2775 if which == "shared by a group" else 0o755)
     mode = home.stat().st_mode
     server.script(turn(message("ok")))
     arguments = ["-C", str(home)] if which == "the working folder" else []
-    assert run("exec", "--skip-git-repo-check", *arguments, "x").returncode == 0
+    assert run("exec", "--skip-git-repo-check", *arguments, "x").code == 0
     assert home.stat().st_mode == mode
 
 
@@ -238,7 +223,7 @@ def patch_of(path: str, *lines: str) -> str:
 
 
 def test_a_file_with_a_test_key_can_be_patched_by_a_model_that_never_sees_the_key(
-    run: Any, server: FakeServer, home: Path, workspace: Path
+    run: Spindle, server: FakeServer, home: Path, workspace: Path
 ) -> None:
     settings = workspace / "settings.py"
     settings.write_text(f'A = 1\nKEY = "{KEY_ID}"  # old\nB = 2\nTOKEN = "{GITHUB}"\n')
@@ -264,7 +249,9 @@ def test_a_file_with_a_test_key_can_be_patched_by_a_model_that_never_sees_the_ke
     ],
     ids=["not in the file", "two candidates", "over several lines", "a new file"],
 )  # fmt: skip
-def test_a_mask_never_gets_into_a_file(run: Any, server: FakeServer, workspace: Path, patch: str, content: str) -> None:
+def test_a_mask_never_gets_into_a_file(
+    run: Spindle, server: FakeServer, workspace: Path, patch: str, content: str
+) -> None:
     (workspace / "f").write_text(content)
     server.script(turn(custom_call("apply_patch", patch, "p1")), turn(message("ok")))
     run("exec", "--json", "--yolo", "x")
@@ -274,7 +261,7 @@ def test_a_mask_never_gets_into_a_file(run: Any, server: FakeServer, workspace: 
 
 
 def test_a_file_that_speaks_of_masks_itself_is_patched_as_it_stands(
-    run: Any, server: FakeServer, workspace: Path
+    run: Spindle, server: FakeServer, workspace: Path
 ) -> None:
     (workspace / "doc.md").write_text("It shows [secret: NAME] there.\nx\n")
     server.script(

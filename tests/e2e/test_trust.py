@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fake_server import FakeServer
+from installed import Spindle
 from repository import make_repository
 
 WORDS = "WORDS OF THE PROJECT"
@@ -23,24 +22,21 @@ def project(folder: Path, *, is_repository: bool = True) -> Path:
     return folder
 
 
+Heard = Callable[..., bool]
+
+
 @pytest.fixture
-def is_heard(spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, home: Path) -> Any:
+def is_heard(spindle: Spindle, server: FakeServer, home: Path) -> Heard:
     """Run in a folder while another one is trusted: does the project's configuration reach the model?"""
     config = (home / "config.toml").read_text()
 
-    def run(folder: Path, trusted: str, *args: str) -> bool:
+    def hears(folder: Path, trusted: str, *args: str) -> bool:
         (home / "config.toml").write_text(f'{config}\n[projects."{trusted}"]\ntrust_level = "trusted"\n')
-        command = [*spindle_cmd, "exec", "--skip-git-repo-check", *args, "hi"]
-        done = subprocess.run(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=40
-        )
-        assert done.returncode == 0, done.stderr
+        done = spindle("exec", "--skip-git-repo-check", *args, "hi", cwd=folder)
+        assert done.code == 0, done.err
         return WORDS in server.requests[-1].body.decode()
 
-    return run
-
-
-Heard = Callable[..., bool]
+    return hears
 
 
 def test_the_real_folder_is_trusted_by_whatever_way_one_gets_there(is_heard: Heard, tmp_path: Path) -> None:

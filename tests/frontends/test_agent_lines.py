@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from spindle.frontends.exec.jsonl import JsonlTranslator
-from spindle.frontends.transcript import Look, Transcript
+from spindle.frontends.plain_text import Look
+from spindle.frontends.transcript import Transcript
 from spindle.protocol.agent_events import (
     CollabAgentEvent,
     CollabAgentInteractionBegin,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from spindle.frontends.fit import cells, head_and_tail
-from spindle.frontends.transcript import Look, Transcript, printable, sandbox_line
+from spindle.frontends.plain_text import Look, printable, sandbox_line
+from spindle.frontends.transcript import Transcript
 from spindle.protocol.events import (
     AgentMessage,
     Duration,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, Turn, call, message, turn
+from installed import Spindle
 from mcp.kit import of_servers, servers, stub
 from mcp.test_servers import warnings
 from sessions import Start, outputs, tags
@@ -171,50 +172,34 @@ def configure(home: Path, name: str, entry: dict[str, Any]) -> None:
         file.write("\n" + "\n".join(lines) + "\n")
 
 
-def run(spindle_cmd: list[str], environment: dict[str, str], workspace: Path, *words: str) -> Any:
-    return subprocess.run(
-        [*spindle_cmd, "exec", *words],
-        cwd=workspace,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-
-
-def test_nothing_a_server_prints_reaches_the_terminal(
-    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, home: Path, workspace: Path
-) -> None:
+def test_nothing_a_server_prints_reaches_the_terminal(spindle: Spindle, server: FakeServer, home: Path) -> None:
     configure(home, "loud", stub({"tools": ["a"], "start": "flood"}))
     configure(home, "broken", stub({"start": "exit"}))
     server.script(turn(message("fine")))
-    done = run(spindle_cmd, environment, workspace, "hi")
-    assert (done.returncode, done.stdout) == (0, "fine\n")
-    assert "noise" not in done.stderr
-    [line] = [line for line in done.stderr.splitlines() if "broken" in line]
+    done = spindle("exec", "hi")
+    assert (done.code, done.out) == (0, "fine\n")
+    assert "noise" not in done.err
+    [line] = [line for line in done.err.splitlines() if "broken" in line]
     assert line == "warning: MCP server broken is missing: the server ended with exit code 3: cannot find my licence"
 
 
 def test_a_required_server_that_is_missing_ends_the_run_with_exit_code_1(
-    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, home: Path, workspace: Path
+    spindle: Spindle, server: FakeServer, home: Path
 ) -> None:
     configure(home, "must", stub({"start": "exit"}, required=True))
-    done = run(spindle_cmd, environment, workspace, "hi")
-    assert done.returncode == 1 and server.requests == []
-    assert "ERROR: the MCP server must is required and did not start" in done.stderr
+    done = spindle("exec", "hi")
+    assert done.code == 1 and server.requests == []
+    assert "ERROR: the MCP server must is required and did not start" in done.err
 
 
-def test_the_json_lines_show_a_call_from_its_start_to_its_end(
-    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, home: Path, workspace: Path
-) -> None:
+def test_the_json_lines_show_a_call_from_its_start_to_its_end(spindle: Spindle, server: FakeServer, home: Path) -> None:
     failed = {"content": [{"type": "text", "text": "no"}], "structuredContent": {"n": 1}, "isError": True}
     configure(home, "tiny", stub({"tools": ["a", "b", "c"], "answers": {"b": failed}, "die_on": "c"}))
     server.script(
         *(turn(call(f"mcp__tiny__{tool}", {"text": tool}, f"c{tool}")) for tool in "abc"), turn(message("done"))
     )
-    done = run(spindle_cmd, environment, workspace, "--json", "hi")
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    done = spindle("exec", "--json", "hi")
+    lines = [json.loads(line) for line in done.out.splitlines()]
     shown = [(line["type"], line["item"]) for line in lines if line.get("item", {}).get("type") == "mcp_tool_call"]
 
     def item(number: int, tool: str, **more: Any) -> dict[str, Any]:
@@ -236,14 +221,12 @@ def test_the_json_lines_show_a_call_from_its_start_to_its_end(
     ]
 
 
-def test_people_read_what_is_called_and_what_came_of_it(
-    spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, home: Path, workspace: Path
-) -> None:
+def test_people_read_what_is_called_and_what_came_of_it(spindle: Spindle, server: FakeServer, home: Path) -> None:
     configure(
         home, "tiny", stub({"tools": ["a"], "answers": {"a": {"content": [{"type": "text", "text": "o\x1b[2Jk"}]}}})
     )
     server.script(turn(call("mcp__tiny__a", {}, "c1")), turn(message("done")))
-    lines = run(spindle_cmd, environment, workspace, "hi").stderr.splitlines()
+    lines = spindle("exec", "hi").err.splitlines()
     at = lines.index("mcp: tiny/a started")
     assert "mcp: tiny/a succeeded in " in lines[at + 1] and lines[at + 2] == "  ok"
 

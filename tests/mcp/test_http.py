@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from installed import wait_for
 from mcp.http_stub import HttpStub
 from mcp.kit import of_servers, servers
 from mcp.test_servers import warnings
@@ -16,7 +17,6 @@ from sessions import Driver, Start, outputs
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import Warning
 from spindle.protocol.ops import Interrupt
-from threats.cli import wait_for
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from installed import wait_for
 from mcp.auth_stub import AuthStub
 from mcp.http_stub import HttpStub
 from mcp.kit import servers
 from mcp.test_servers import warnings
 from sessions import Driver, Start, outputs
 from spindle.model.scripted import calls, says
-from threats.cli import wait_for
 
 Run = Callable[..., subprocess.Popen[str]]
 TOKENS = "mcp-tokens.json"

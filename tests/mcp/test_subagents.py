@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from installed import wait_for
 from mcp.kit import of_servers, received, servers, stub
 from mcp.test_questions import REFUSED, answer, asked
 from sessions import Driver, Start, outputs
@@ -14,7 +15,6 @@ from spindle.features.servers import Servers
 from spindle.model.scripted import calls, says, waits
 from spindle.protocol.ops import RefreshMcpServers
 from spindle.protocol.tool_servers import ElicitationRequest, McpToolCallBegin
-from threats.cli import wait_for
 
 TASK = "the sub-task"
 

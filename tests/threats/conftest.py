@@ -1,20 +1,10 @@
-"""The installed command in a workspace of its own, against a model server on this machine."""
+"""What some of the threat tests need of this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from threats.cli import Spindle, mounts_work
-
-
-@pytest.fixture
-def spindle(spindle_cmd: list[str], workspace: Path, home: Path, environment: dict[str, str]) -> Iterator[Spindle]:
-    made = Spindle(spindle_cmd, workspace, home, environment)
-    yield made
-    made.close()
+from threats.cli import mounts_work
 
 
 @pytest.fixture(scope="session")

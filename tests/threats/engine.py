@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fake_server import FakeServer, Item, call, message, turn
-from threats.cli import Spindle
+from installed import Spindle
 
 QUESTIONS = ("exec_approval_request", "apply_patch_approval_request")
 

@@ -21,8 +21,9 @@ import pytest
 
 import spindle as spindle_package
 from fake_server import FakeServer, Received, Turn, call, custom_call, message, turn
+from installed import Spindle, finish, wait_for, whole_lines
 from repository import make_repository, needs_git
-from threats.cli import Spindle, finish, wait_for, whole_lines, with_empty_temp_folders
+from threats.cli import with_empty_temp_folders
 from threats.engine import ask, asked_about, outputs, run_calls, run_commands
 
 SOURCE = Path(spindle_package.__file__ or "").parent

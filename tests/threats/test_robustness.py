@@ -43,24 +43,14 @@ from fake_server import (
     sends_raw,
     turn,
 )
+from installed import Done, Spindle, finish, wait_for, whole_lines
 from mcp.kit import stub
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import LoadOptions, load_config
 from spindle.protocol.clock import SystemClock, format_uuid7
 from spindle.protocol.events import TERMINAL, Msg, TaskComplete
 from spindle.protocol.ops import Shutdown, Submission, UserTurn
-from threats.cli import (
-    Done,
-    Spindle,
-    children_of,
-    finish,
-    on_read_only_disk,
-    on_small_disk,
-    peak_memory_kb,
-    processes_with,
-    wait_for,
-    whole_lines,
-)
+from threats.cli import children_of, on_read_only_disk, on_small_disk, peak_memory_kb, processes_with
 from threats.engine import outputs
 
 PYTHON = shlex.quote(sys.executable)

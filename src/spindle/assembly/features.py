@@ -13,7 +13,7 @@ from spindle.core.live_thread import CompactionOptions
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
 from spindle.model.provider import Provider
 from spindle.policy.secrets import Secrets
-from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver
+from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver, UserTurn
 from spindle.tools.router import ToolSet
 
 if TYPE_CHECKING:
@@ -26,10 +26,11 @@ def make_features(
 ) -> list[Feature]:
     """In the order in which they are asked at each moment; it decides.
 
-    Room is made before hooks hear of a turn. Sub-agents end before the servers they use.
+    A turn has its budget before a request can be made for it. Room is made before hooks hear of a turn. Sub-agents end
+    before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
-    features: list[Feature] = [_compaction(compaction_options(config, provider))]
+    features: list[Feature] = [_budget(draft), _compaction(compaction_options(config, provider))]
     if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
@@ -51,6 +52,23 @@ def make_features(
 
         features.append(Notify(config.notify))
     return features
+
+
+def _budget(draft: Draft) -> Feature:
+    """Loaded where something is limited, by a turn at the latest; and in sub-agents: what they use counts above."""
+
+    def make() -> Feature:
+        from spindle.assembly.budget_feature import make_budgets  # most sessions have no budget
+
+        return make_budgets(draft)
+
+    def brings_one(turn: RunningTurn) -> bool:
+        op = turn.submission.op
+        return isinstance(op, UserTurn) and bool(op.budget)
+
+    request, spindle = draft.request, draft.request.config.spindle
+    is_limited = spindle.budget or spindle.budget_thread or spindle.budget_tree or request.budget
+    return make() if is_limited or request.order is not None else Late(make, (), brings_one)
 
 
 def _compaction(options: CompactionOptions) -> Feature:
@@ -75,7 +93,7 @@ def _plan() -> Feature:
 
 
 class _ServersOf:
-    """The MCP servers of one session. Without any, they are there from the first op about them on."""
+    """The MCP servers of one session. A session without any gets this with the first op about them."""
 
     def __init__(self, draft: Draft, secrets: Secrets, build_tools: Callable[..., ToolSet]) -> None:
         self._draft = draft

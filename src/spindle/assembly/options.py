@@ -69,7 +69,7 @@ def compaction_options(config: Config, provider: Provider) -> CompactionOptions:
         mode=config.spindle.context_mode,
         rule=config.spindle.context_rule,
         prices=config.spindle.context_prices,
-        model_prices=config.spindle.context_model_prices,
+        model_prices=config.spindle.context_model_prices | config.spindle.prices,
         offload_home=config.home if offloads(config) else None,
     )
 

@@ -11,6 +11,7 @@ from spindle.config.schema import Config
 from spindle.core.stream import EventStream
 from spindle.model.client import ModelClient
 from spindle.protocol.clock import Clock, SystemClock
+from spindle.protocol.settings import BudgetLimits
 from spindle.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tools that the embedding program brings along; not recorded."""
     hooks: tuple[Hook, ...] = ()
     """Functions of the caller's, asked before configured hooks of the same event; sub-agents have them too."""
+    budget: BudgetLimits | None = None
+    """What the thread may use as long as it is open, beside what is configured; None = nothing is said about it."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None

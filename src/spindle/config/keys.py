@@ -150,6 +150,7 @@ AGENT_ROLE = Table(
 )
 """A role of sub-agents."""
 
+_BUDGET = {"max_tokens": COUNT, "max_requests": COUNT, "max_cost": NUMBER, "max_seconds": NUMBER}
 _PRICES = Table({"input": NUMBER, "cached_input": NUMBER, "output": NUMBER, "cache_write": NUMBER})
 
 _SPINDLE = Table(
@@ -183,6 +184,8 @@ _SPINDLE = Table(
             }
         ),
         "agents": Table({"max_tokens": COUNT, "max_requests": COUNT}),
+        "budget": Table({**_BUDGET, "thread": Table(_BUDGET), "tree": Table(_BUDGET)}),
+        "prices": Table(_PRICES.keys, each=True),
         "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
@@ -287,7 +290,7 @@ NOT_FOR_PROJECTS = _words("""
     otel analytics feedback log_dir sqlite_home zsh_path plugins marketplaces approvals_reviewer auto_review permissions
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
-    spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits history
+    spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices history
     agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
     features.guardian_approval
     """)

@@ -11,7 +11,7 @@ from spindle.model.provider import Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
 from spindle.protocol.request import Prices
-from spindle.protocol.settings import AgentRole, ApprovalPolicy, Personality, SandboxPolicy
+from spindle.protocol.settings import AgentRole, ApprovalPolicy, BudgetLimits, Personality, SandboxPolicy
 
 TrustLevel = Literal["trusted", "untrusted"]
 WebSearch = Literal["disabled", "cached", "live"]
@@ -58,6 +58,14 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that all sub-agents of a session may use together; 0 = no limit."""
     agents_max_requests: int = 0
     """Requests that all sub-agents of a session may make together; 0 = no limit."""
+    budget: BudgetLimits = BudgetLimits()
+    """What a turn may use."""
+    budget_thread: BudgetLimits = BudgetLimits()
+    """What a thread may use, over all its turns and processes."""
+    budget_tree: BudgetLimits = BudgetLimits()
+    """What all sub-agents of a session may use together."""
+    prices: dict[str, Prices] = {}
+    """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0

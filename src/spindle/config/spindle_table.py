@@ -10,6 +10,7 @@ import msgspec
 from spindle.config.schema import SpindleConfig
 from spindle.errors import ConfigError
 from spindle.protocol.request import Prices
+from spindle.protocol.settings import BudgetLimits
 
 
 def _fence(table: Mapping[str, Any]) -> Any:
@@ -20,18 +21,27 @@ def _fence(table: Mapping[str, Any]) -> Any:
 
 def _prices(key: str, given: Mapping[str, Any]) -> Prices:
     if "input" not in given:
-        raise ConfigError(f"spindle.context.{key} needs `input`, the price of a token that is not cached")
+        raise ConfigError(f"spindle.{key} needs `input`, the price of a token that is not cached")
     try:
         return msgspec.convert(given, Prices)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"spindle.context.{key}: {error}") from error
+        raise ConfigError(f"spindle.{key}: {error}") from error
+
+
+def _all_prices(key: str, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Prices]:
+    return {name: _prices(f"{key}.{name}", prices) for name, prices in given.items()}
+
+
+def _budget(given: Mapping[str, Any]) -> BudgetLimits | None:
+    limits = {name: given[name] for name in BudgetLimits.__struct_fields__ if name in given}
+    return BudgetLimits(**limits) if limits else None
 
 
 def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
     if not table:
         return SpindleConfig()
     sandbox, limits, context = table.get("sandbox", {}), table.get("limits", {}), table.get("context", {})
-    log = table.get("log", {})
+    log, budget = table.get("log", {}), table.get("budget", {})
     found: dict[str, Any] = {
         "jit_tools": table.get("jit_tools"),
         "agents_md_untrusted": table.get("agents_md_untrusted"),
@@ -45,15 +55,17 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "recollection": context.get("recollection"),
         "context_mode": context.get("mode"),
         "context_rule": context.get("rule"),
-        "context_prices": _prices("prices", context["prices"]) if "prices" in context else None,
-        "context_model_prices": {
-            name: _prices(f"model_prices.{name}", given) for name, given in context.get("model_prices", {}).items()
-        },
+        "context_prices": _prices("context.prices", context["prices"]) if "prices" in context else None,
+        "context_model_prices": _all_prices("context.model_prices", context.get("model_prices", {})),
         "fence": _fence(sandbox) if sandbox else None,
         "mask_secrets": table.get("secrets", {}).get("mask"),
         "unmasked_variables": table.get("secrets", {}).get("ignore"),
         "agents_max_tokens": table.get("agents", {}).get("max_tokens"),
         "agents_max_requests": table.get("agents", {}).get("max_requests"),
+        "budget": _budget(budget),
+        "budget_thread": _budget(budget.get("thread", {})),
+        "budget_tree": _budget(budget.get("tree", {})),
+        "prices": _all_prices("prices", table.get("prices", {})),
         "max_steps": limits.get("max_steps"),
         "turn_timeout_s": limits.get("turn_timeout_sec"),
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),

@@ -322,7 +322,7 @@ class WorkLedger(msgspec.Struct, kw_only=True):
         return self.pins.pop(text.strip(), None) is not None
 
     def note_rolled_back(self, turns: int) -> None:
-        """The user took back so many messages. What was done to files and by commands did happen, and stays."""
+        """The user took back this many turns. What was done to files and by commands did happen, and stays."""
         if turns <= 0 or not self.requests:
             return
         cut = self.requests[-min(turns, len(self.requests))].at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -25,6 +25,9 @@ from spindle.protocol.request import Prices, Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
+
+if TYPE_CHECKING:
+    from spindle.core.budget import BudgetLedger
 
 Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
 """Why the model is shown another list than before."""
@@ -125,6 +128,8 @@ class LiveThread:
         self.show_raw_reasoning = access.overrides.shows_raw_reasoning
         self.instructions = encode_json(base.text)
         self._base = base
+        self.budget: BudgetLedger | None = None
+        """What the thread may use, where there is a limit."""
         self.tools = tools
         self.clock = clock
         self.secrets = secrets or Secrets()
@@ -234,7 +239,7 @@ class LiveThread:
         return self.fixed_tokens + self._estimate_from(0)
 
     def _estimate_from(self, start: int) -> int:
-        """What the entries from there on cost. Each is looked at once: a server may never count any."""
+        """What the entries from `start` to the end cost. Each is looked at once: a server may never count any."""
         entries, key = self.history.entries, (self.history.generation, start)
         reach, tokens = self._estimated[1:] if self._estimated[0] == key else (start, 0)
         tokens += sum(estimate_tokens(entry.raw) for entry in entries[reach:])
@@ -275,7 +280,7 @@ class LiveThread:
         self.report_usage(emit)
 
     def note_edited(self, tokens: int) -> None:
-        """Parts of the thread were cleared: what is left costs about so much."""
+        """Parts of the thread were cleared: what is left costs about this many tokens."""
         self.last_usage = msgspec.structs.replace(self.last_usage, total_tokens=max(1, tokens))
         self._counted = msgspec.structs.replace(
             self._counted, generation=self.history.generation, items=len(self.history.entries)

@@ -14,7 +14,7 @@ import msgspec
 from spindle.core.permission.approvals import Approvals
 from spindle.core.running_turn import CONTEXT_FULL, Emit, RunningTurn, Work
 from spindle.core.turn import run_turn
-from spindle.errors import ModelError, SpindleError
+from spindle.errors import BudgetReached, ModelError, SpindleError
 from spindle.prompt.aborted import aborted_marker
 from spindle.protocol.events import Error, Msg, TaskComplete, TurnAborted, Warning
 from spindle.protocol.ops import Interrupt, Submission
@@ -114,7 +114,8 @@ class Turns:
             info = error.info if isinstance(error, ModelError) else "other"
             if info == CONTEXT_FULL:
                 self._thread.note_window_full(turn.emit)
-            turn.emit(Error(message=str(error), codex_error_info=info))
+            budget = error.budget if isinstance(error, BudgetReached) else msgspec.UNSET
+            turn.emit(Error(message=str(error), codex_error_info=info, budget=budget))
         except Exception as error:  # our bug: the turn fails, the session and the record live on
             text = f"internal error: {type(error).__name__}: {error}"
             turn.emit(Error(message=text, codex_error_info="other"))

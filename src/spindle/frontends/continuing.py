@@ -11,7 +11,7 @@ import sys
 from spindle.errors import UsageError
 from spindle.frontends.launch import home_from, working_folder
 from spindle.frontends.options import Parsed
-from spindle.frontends.transcript import printable
+from spindle.frontends.plain_text import printable
 from spindle.protocol.clock import SystemClock
 from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.store import ThreadStore

@@ -29,7 +29,7 @@ def _cells_of(char: str) -> int:
 
 
 def _reach(text: str, width: int) -> int:
-    """How many characters of `text` fit into so many cells, with the marks that belong to the last of them."""
+    """How many characters of `text` fit into this many cells, with the marks that belong to the last of them."""
     if text.isascii():
         return min(len(text), max(0, width))
     taken = 0
@@ -95,7 +95,7 @@ def head_and_tail(lines: Sequence[str], most: int | None, *, mark: str = ELLIPSI
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Text in lines of at most so many cells, broken at spaces, and inside a word that is longer. Loses nothing."""
+    """Text in lines of at most this many cells, broken at spaces, and inside a word that is longer. Loses nothing."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
         first, *words = paragraph.split(" ")

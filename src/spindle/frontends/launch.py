@@ -102,8 +102,8 @@ def warn_of_bypass(parsed: Parsed) -> None:
 
 
 def overrides_from(parsed: Parsed) -> list[str]:
-    """What `-c`, --enable and --disable say, as `key=value`."""
-    return [*parsed.many("config"), *_feature_overrides(parsed)]
+    """What `-c`, --enable, --disable and --max-… say, as `key=value`."""
+    return [*parsed.many("config"), *_feature_overrides(parsed), *_budget_overrides(parsed)]
 
 
 def unknown_feature(name: str) -> str | None:
@@ -123,6 +123,23 @@ def _feature_overrides(parsed: Parsed) -> list[str]:
     return [f"features.{name}=true" for name in parsed.many("enable")] + [
         f"features.{name}=false" for name in parsed.many("disable")
     ]
+
+
+def _budget_overrides(parsed: Parsed) -> list[str]:
+    """What a turn may use, as the command line says it."""
+    overrides: list[str] = []
+    for name, kind in (("max_requests", int), ("max_tokens", int), ("max_cost", float)):
+        if (given := parsed.value(name)) is None:
+            continue
+        try:
+            value = kind(given)
+            if not 0 <= value < 1e18:
+                raise ValueError
+        except ValueError:
+            what = "a number" if kind is float else "an integer"
+            raise UsageError(f"--{name.replace('_', '-')} takes {what} of 0 or more, not {given!r}") from None
+        overrides.append(f"spindle.budget.{name}={value!r}")
+    return overrides
 
 
 def is_inside_repository(cwd: str) -> bool:

@@ -11,8 +11,8 @@ from spindle.errors import SpindleError, ThreadError, UsageError
 from spindle.frontends.fit import cells, cut
 from spindle.frontends.launch import home_from, working_folder
 from spindle.frontends.options import Parsed
+from spindle.frontends.plain_text import printable
 from spindle.frontends.terminal import STDOUT, columns_of
-from spindle.frontends.transcript import printable
 from spindle.frontends.when import local_time
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.quote import visible

@@ -20,7 +20,7 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True):
     """What the provider's cache did for one request."""
 
     prefix_items: int
-    """How many items it shares with the request before, from the first one on."""
+    """How many items it shares with the request before, counted from the first."""
     prefix_tokens: int
     expected_tokens: int
     """What the provider should have found in its cache."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,8 @@ class ResponsesClient:
         self._sse_event_max_bytes = sse_event_max_bytes
         self._catalog_path = catalog_path
         self._body = GrowingBody()
+        self.before_retry: Callable[[], None] = lambda: None
+        """Asked before a request that the server has answered in vain is made once more; may object by raising."""
         tls = TlsFiles(ca_file=provider.ca_file, client_cert=provider.client_cert, client_key=provider.client_key)
         self._http = HttpClient(tls=tls, environ=environ, connect_timeout_s=connect_timeout_s)
 
@@ -149,9 +151,14 @@ class ResponsesClient:
         url = self._url("/responses")
         may_refresh = True
         retries = 0
+        is_answered = False
         while True:
+            if is_answered:
+                self.before_retry()
+                is_answered = False
             try:
                 response = await self._send(url, body, turn_state)
+                is_answered = True
                 if 200 <= response.status < 300:
                     return self._accept(response, turn_state)
                 failure = await self._refusal(response, url, model)

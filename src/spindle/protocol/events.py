@@ -93,6 +93,7 @@ class Error(Msg, frozen=True, kw_only=True, tag="error"):
     outside = Outside(words=("message",))
     message: str
     codex_error_info: ErrorInfo | None = None
+    budget: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET  # scope, limit, max, used
 
 
 class Warning(Msg, frozen=True, kw_only=True, tag="warning"):

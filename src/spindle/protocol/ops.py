@@ -8,6 +8,7 @@ import msgspec
 
 from spindle.errors import SpindleError
 from spindle.protocol.items import decode_foreign
+from spindle.protocol.settings import BudgetLimits
 
 UNSET = msgspec.UNSET
 UnsetType = msgspec.UnsetType
@@ -62,6 +63,8 @@ class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
     collaboration_mode: Any = None
     personality: str | None = None
     last_response_id: str | None = None
+    budget: BudgetLimits | None = None
+    """What this turn may use, beside what is configured."""
 
 
 class UserInput(Op, frozen=True, kw_only=True, tag="user_input"):

@@ -163,6 +163,23 @@ class ThreadSettings(msgspec.Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
 
 
+class BudgetLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much may be used. None or 0 = no limit; every limit that is set counts."""
+
+    max_tokens: int | None = None
+    """Tokens: input and output together, cached ones included."""
+    max_requests: int | None = None
+    """Requests to the model server, retries included."""
+    max_cost: float | None = None
+    """US dollars, by the prices of the models."""
+    max_seconds: float | None = None
+    """Seconds of wall time; what runs when they are over is let finish."""
+
+    def __bool__(self) -> bool:
+        """Is there any limit?"""
+        return bool(self.max_tokens or self.max_requests or self.max_cost or self.max_seconds)
+
+
 class AgentRole(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of sub-agent, `[agents.NAME]`: what it is told, and what it has instead of its parent's values."""
 

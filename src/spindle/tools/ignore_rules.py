@@ -160,7 +160,7 @@ class Ignores:
 
     @classmethod
     def at(cls, path: str) -> Ignores:
-        """What holds in the folder `path`, including what its repository says from the root on."""
+        """What holds in the folder `path`, including what its repository says in the folders above it."""
         parts = tuple(part for part in path.split("/") if part)
         root = next((end for end in range(len(parts), -1, -1) if _exists_at(parts[:end], ".git")), len(parts))
         found: Ignores | None = None

@@ -56,7 +56,7 @@ def shown_name(name: str) -> str:
 
 
 def cut_bytes(text: str, most: int) -> str:
-    """The beginning of `text`, at most so many bytes of it, whole characters only."""
+    """The beginning of `text`, at most this many bytes of it, whole characters only."""
     if len(text) * 4 <= most:
         return text
     return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")

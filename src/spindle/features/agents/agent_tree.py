@@ -69,7 +69,7 @@ class MeteredClient:
     """A sub-agent's way to its model: every request is within the budget, and what it costs is booked."""
 
     def __init__(self, client: ModelClient, tree: AgentTree, charge: Charge, *, is_borrowed: bool) -> None:
-        self._client = client
+        self.inner = client
         self._tree = tree
         self._charge = charge
         self._is_borrowed = is_borrowed
@@ -77,7 +77,7 @@ class MeteredClient:
 
     async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
         self._tree.begin_request()
-        async with aclosing(self._client.stream(request, turn_state)) as events:
+        async with aclosing(self.inner.stream(request, turn_state)) as events:
             async for event in events:
                 if isinstance(event, Completed) and event.usage is not None:
                     self._tree.end_request(event.usage)
@@ -86,11 +86,11 @@ class MeteredClient:
 
     async def compact(self, request: Request) -> list[Item]:
         self._tree.begin_request()
-        return await self._client.compact(request)
+        return await self.inner.compact(request)
 
     async def warm(self) -> None:
-        await self._client.warm()
+        await self.inner.warm()
 
     async def aclose(self) -> None:
         if not self._is_borrowed:
-            await self._client.aclose()
+            await self.inner.aclose()

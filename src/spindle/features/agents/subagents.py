@@ -50,6 +50,7 @@ from spindle.protocol.settings import AgentRole, CollaborationMode, ThreadSettin
 from spindle.protocol.tool_servers import ElicitationRequest
 
 if TYPE_CHECKING:
+    from spindle.core.budget import BudgetLedger
     from spindle.core.session import Session
 
 KIND = "spindle_agent"
@@ -77,6 +78,8 @@ class AgentOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Books what the sub-agent, or one of its own, has cost."""
     rules: RuleBook
     """The parent's own, as they were read when its session began."""
+    budget: Callable[[], BudgetLedger | None]
+    """What the parent's thread may use, at the moment of asking; what the sub-agent uses counts there."""
 
     @property
     def source(self) -> dict[str, Any]:
@@ -265,6 +268,7 @@ class Subagents:
             tree=self._tree,
             charge=self._book,
             rules=self._staff.rules,
+            budget=lambda: self._thread.budget,
         )
         opening = asyncio.ensure_future(self._staff.open_agent(order))
         try:
@@ -327,7 +331,8 @@ class Subagents:
     def _report_usage(self) -> None:
         """Tell what the session has cost by now.
 
-        While a turn runs, its next response records that: in the record a count ends a request, and this is none.
+        While a turn runs, its next response records that: in the record a count marks the end of a request, and here
+        none has ended.
         """
         thread = self._thread
         if self._session.is_running:

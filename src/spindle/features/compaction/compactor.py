@@ -23,7 +23,7 @@ from spindle.context.wording import compaction_warning, is_summary
 from spindle.core.feature import Feature, Handler
 from spindle.core.live_thread import Cause, CompactionOptions, LiveThread
 from spindle.core.running_turn import RunningTurn, TurnOutcome
-from spindle.errors import ModelError, StreamDropped
+from spindle.errors import BudgetReached, ModelError, StreamDropped
 from spindle.features.compaction.summary import Replacement, Summariser
 from spindle.prompt.snapshot import ContextSnapshot, initial_context
 from spindle.protocol.events import Warning
@@ -185,6 +185,8 @@ class Compactor(Feature):
         replacement = Replacement(turn)
         try:
             message, items = await self._shortened(turn, settings, replacement.snapshot, instructions)
+        except BudgetReached:
+            raise  # nothing is wrong with the thread
         except ModelError as error:
             raise ModelError(f"the thread could not be compacted: {error}", error.info) from error
         self._replace(replacement, items, "compaction", message)
@@ -229,6 +231,8 @@ class Compactor(Feature):
                 # Nobody can see what the server kept.
                 ledger = ledger.with_pins(self._options.keep, "config")
                 return "", remote_replacement(context, returned, ledger=ledger, ledger_tokens=room)
+            except BudgetReached:
+                raise
             except (ModelError, StreamDropped) as error:
                 turn.emit(
                     Warning(message=f"the server could not compact the thread ({error}); a summary is made instead")

@@ -145,6 +145,8 @@ def _snake(name: str) -> str:
 
 def error_info(info: Any) -> Any:
     """The kind of a failure, for machines, in camelCase."""
+    if info == "budget_exceeded":
+        return "other"  # clients know no such kind; the error's `budget` says it
     if isinstance(info, str):
         return camel(info)
     if isinstance(info, dict):

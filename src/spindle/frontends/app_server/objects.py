@@ -218,6 +218,8 @@ class TurnError(Wire, frozen=True, kw_only=True):
     codex_error_info: ErrorInfo | None = None
     additional_details: str | None = None
     misalignment: None = None
+    budget: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """Which budget is used up, if one is: scope, limit, max, used."""
 
 
 class Turn(Wire, frozen=True, kw_only=True):

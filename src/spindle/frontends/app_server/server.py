@@ -32,7 +32,7 @@ MAX_LOADED = 256
 """When more threads are loaded, the idle one used longest ago is put away."""
 
 COLLECT_EVERY = 64
-"""After so many threads were put away, their memory is given back."""
+"""After this many threads were put away, their memory is given back."""
 
 UNLOAD_AFTER_S = 30 * 60
 """A thread that nobody follows and in which nothing happens is put away after this long."""

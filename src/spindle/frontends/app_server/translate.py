@@ -113,8 +113,8 @@ class Translator:
             case _ if self._turn is None:
                 # Tool servers are started with the thread, not with a turn.
                 return self._of_servers(msg, now_ms) if msg.__struct_config__.tag == "mcp_startup_update" else []
-            case events.Error(message=message, codex_error_info=info):
-                return self._fail(turn_error(message, info))
+            case events.Error(message=message, codex_error_info=info, budget=budget):
+                return self._fail(msgspec.structs.replace(turn_error(message, info), budget=budget))
             case events.StreamError(message=message, codex_error_info=info, additional_details=details):
                 error = turn_error(message, info, details)
                 return [notes.ErrorNote(error=error, will_retry=True, **self._here)]

@@ -23,7 +23,7 @@ from spindle.frontends.context.wording import (
     turn_words,
 )
 from spindle.frontends.fit import cut
-from spindle.frontends.transcript import printable
+from spindle.frontends.plain_text import printable
 from spindle.frontends.when import local_clock
 from spindle.lookback.inspection import Inspection
 from spindle.lookback.report import ContextReport, RequestReport

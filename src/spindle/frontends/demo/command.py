@@ -17,7 +17,8 @@ from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
 from spindle.frontends.demo.story import FILES, PROMPT, practice_model
 from spindle.frontends.options import Parsed
-from spindle.frontends.transcript import Look, Transcript
+from spindle.frontends.plain_text import Look
+from spindle.frontends.transcript import Transcript
 from spindle.process.sandbox import backend_of, problem
 from spindle.protocol.events import (
     AgentMessageContentDelta,

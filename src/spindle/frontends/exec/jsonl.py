@@ -28,7 +28,7 @@ class JsonlTranslator:
     def __init__(self, *, hide_reasoning: bool = False) -> None:
         self._items = ItemTranslator(hide_reasoning=hide_reasoning)
         self._usage = dict.fromkeys(USAGE_KEYS, 0)
-        self._failure: str | None = None
+        self._failure: dict[str, Any] | None = None
 
     def translate(self, msg: Msg) -> list[Line]:
         """The lines for one event; most events have none."""
@@ -39,8 +39,9 @@ class JsonlTranslator:
                 return [{"type": "turn.started"}]
             case StreamError(message=message):
                 return [{"type": "error", "message": message}]
-            case Error(message=message):
-                self._failure = message
+            case Error(message=message, budget=budget):
+                spent = {"code": msg.codex_error_info, "budget": budget} if isinstance(budget, dict) else {}
+                self._failure = {"message": message, **spent}
                 return [{"type": "error", "message": message}]
             case TokenCount(info=info) if info is not None:
                 self.set_usage(info["total_token_usage"])
@@ -55,7 +56,7 @@ class JsonlTranslator:
 
     def _end(self) -> Line:
         if self._failure is not None:
-            return {"type": "turn.failed", "error": {"message": self._failure}}
+            return {"type": "turn.failed", "error": self._failure}
         return {"type": "turn.completed", "usage": self._usage}
 
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from spindle.frontends.fit import cut, cut_middle, rows_of
+from spindle.frontends.plain_text import command_text, duration_words, printable
 from spindle.frontends.terminal import STDERR, is_dumb, is_in_foreground, terminal_size
-from spindle.frontends.transcript import Transcript, command_text, duration_words, printable
+from spindle.frontends.transcript import Transcript
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import (
     AgentMessageContentDelta,

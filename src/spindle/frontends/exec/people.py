@@ -11,6 +11,7 @@ import msgspec
 from spindle import __version__
 from spindle.errors import SpindleError
 from spindle.frontends.exec.printer import Printer, write_out
+from spindle.frontends.plain_text import Look, printable, sandbox_line
 from spindle.frontends.terminal import (
     STDERR,
     STDOUT,
@@ -21,7 +22,7 @@ from spindle.frontends.terminal import (
     wants_ascii,
     wants_color,
 )
-from spindle.frontends.transcript import Look, Transcript, printable, sandbox_line
+from spindle.frontends.transcript import Transcript
 from spindle.protocol.events import ItemCompleted, Msg
 from spindle.protocol.quote import shell_join, visible
 from spindle.protocol.settings import SANDBOX_MODES, SandboxPolicy

@@ -26,7 +26,7 @@ from spindle.protocol.items import encode_json
 from spindle.protocol.ops import BadSubmission, ConfigureSession, Shutdown, Submission, decode_submission
 
 MAX_UNREAD_EVENTS = 1 << 18
-"""When so many events wait to be read, no further ops are taken in."""
+"""When this many events wait to be read, no further ops are taken in."""
 
 
 def run(parsed: Parsed, words: list[str]) -> int:

@@ -1,0 +1,335 @@
+"""Budgets: what a turn, a thread and sub-agents may use; what runs is finished, and the next request is not made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle.config.load import load_config
+from spindle.core.budget import BudgetLedger, Meter
+from spindle.errors import BudgetReached, ConfigError
+from spindle.model.scripted import calls, drops, says
+from spindle.protocol.clock import FixedClock
+from spindle.protocol.events import Error, ExecCommandEnd, Msg, TaskComplete, Warning
+from spindle.protocol.ops import Compact
+from spindle.protocol.request import Prices, TokenUsage
+from spindle.protocol.settings import BudgetLimits
+
+
+def used(tokens: int) -> TokenUsage:
+    return TokenUsage(input_tokens=tokens - 1, output_tokens=1, total_tokens=tokens)
+
+
+def run(call_id: str, tokens: int = 100, script: str = "echo hi") -> Any:
+    return calls("exec_command", {"cmd": script}, call_id, usage=used(tokens))
+
+
+def budget(**tables: Any) -> dict[str, Any]:
+    return {"spindle": {"budget": tables}}
+
+
+def failure(msgs: list[Msg]) -> Error | None:
+    """Why the turn failed; it has ended all the same."""
+    assert isinstance(msgs[-1], TaskComplete)
+    errors = [msg for msg in msgs if isinstance(msg, Error)]
+    assert len(errors) < 2 and (not errors or msgs[-1].last_agent_message is None)
+    return errors[0] if errors else None
+
+
+def warnings(msgs: list[Msg]) -> list[str]:
+    return [msg.message for msg in msgs if isinstance(msg, Warning)]
+
+
+def reached(driver: Any, limit: str, scope: str, how: str) -> str:
+    return (
+        f"Budget reached: {limit} {how} {scope}. Work so far is saved; "
+        f"continue with: spindle exec resume {driver.session.thread_id}"
+    )
+
+
+# ---- a turn ----------------------------------------------------------------------------------------
+
+
+async def test_what_runs_is_finished_and_the_next_request_is_not_made(start: Any, workspace: Path) -> None:
+    driver = await start(config=budget(max_requests=2))
+    msgs = await driver.turn("go", run("c1"), run("c2", script="touch two"))
+    error = failure(msgs)
+    assert error == Error(
+        message=reached(driver, "max_requests", "in this turn", "= 2 (2 used)"),
+        codex_error_info="budget_exceeded",
+        budget={"scope": "turn", "limit": "max_requests", "max": 2, "used": 2},
+    )
+    assert len(driver.model.requests) == 2 and (workspace / "two").exists()
+    assert [msg.call_id for msg in msgs if isinstance(msg, ExecCommandEnd)] == ["c1", "c2"]
+    again = await driver.turn("go on", says("end"))
+    assert failure(again) is None and driver.inputs[2][-2]["call_id"] == "c2"  # its output was told with the new turn
+
+
+async def test_a_turn_that_needs_no_more_is_not_disturbed(start: Any) -> None:
+    driver = await start(config=budget(max_requests=2, max_tokens=200))
+    msgs = await driver.turn("go", run("c1"), says("end", usage=used(100)))
+    assert failure(msgs) is None and warnings(msgs) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit", "how"),
+    [
+        ({"max_tokens": 150}, "max_tokens", "= 150 (200 used)"),
+        ({"max_tokens": 1_234_567, "max_requests": 2}, "max_requests", "= 2 (2 used)"),
+        ({"max_cost": 0.0000001}, "max_cost", "= 0 (0.0002 used)"),
+    ],
+)
+async def test_the_first_limit_that_is_used_up_decides(start: Any, limits: Any, limit: str, how: str) -> None:
+    prices = {"gpt-5.2": {"input": 1.0, "cached_input": 0.1, "output": 10.0}}
+    driver = await start(config={"spindle": {"budget": limits, "prices": prices}})
+    error = failure(await driver.turn("go", run("c1"), run("c2"), run("c3")))
+    assert error is not None and error.message.startswith(f"Budget reached: {limit} ")
+    if limit != "max_cost":
+        assert error.message == reached(driver, limit, "in this turn", how)
+
+
+async def test_seconds_are_looked_at_when_the_command_has_ended(start: Any) -> None:
+    clock = FixedClock()
+    driver = await start(config=budget(max_seconds=5), clock=clock)
+    sub_id = driver.begin("go")
+    driver.model.script(lambda request: (clock.advance(6), run("c1"))[1], says("never"))
+    msgs = await driver.end_of(sub_id)
+    error = failure(msgs)
+    assert error is not None and error.budget == {"scope": "turn", "limit": "max_seconds", "max": 5, "used": 6.0}
+    assert any(isinstance(msg, ExecCommandEnd) for msg in msgs) and len(driver.model.requests) == 1
+
+
+async def test_retries_count_and_are_refused_too(start: Any) -> None:
+    driver = await start(config=budget(max_requests=2))
+    msgs = await driver.turn("go", drops(retry_after_s=0), drops(retry_after_s=0), says("never"))
+    error = failure(msgs)
+    assert error is not None and error.budget == {"scope": "turn", "limit": "max_requests", "max": 2, "used": 2}
+    assert len(driver.model.requests) == 2
+
+
+async def test_a_compaction_counts_and_is_refused_too(start: Any) -> None:
+    driver = await start(config=budget(max_requests=1) | {"features": {"remote_compaction": False}})
+    await driver.turn("go", says("one"))
+    driver.model.script(says("a summary"))
+    done = await driver.end_of(driver.submit(Compact()))
+    assert failure(done) is None and len(driver.model.requests) == 2
+    config = budget(max_requests=1) | {"model_auto_compact_token_limit": 1000}
+    driver = await start(config=config)
+    await driver.turn("go", says("one", usage=used(5000)))
+    msgs = await driver.turn("more", says("a summary"), says("never"))
+    error = failure(msgs)
+    assert error is not None and error.codex_error_info == "budget_exceeded"
+    assert error.message.startswith("Budget reached: max_requests = 1 (1 used) in this turn.")
+
+
+async def test_at_four_fifths_there_is_one_warning(start: Any) -> None:
+    driver = await start(config=budget(max_requests=10, max_tokens=10_000))
+    msgs = await driver.turn("go", *(run(f"c{number}") for number in range(8)), says("end"))
+    assert failure(msgs) is None
+    assert warnings(msgs) == ["80% of a budget is used: max_requests = 10 (8 used) in this turn"]
+
+
+async def test_the_price_of_an_unknown_model_is_not_taken_for_zero_and_the_turn_runs(start: Any) -> None:
+    driver = await start(config=budget(max_cost=0.000001), model="nobody-knows-7b")
+    msgs = await driver.turn("go", run("c1", 10_000), says("end"))
+    assert failure(msgs) is None
+    (text,) = [text for text in warnings(msgs) if "cost" in text]
+    assert text == (
+        "the cost of model nobody-knows-7b is unknown, so max_cost cannot be kept; "
+        'a price under [spindle.prices."nobody-knows-7b"] would help'
+    )
+
+
+async def test_a_turn_can_bring_a_budget_along(start: Any) -> None:
+    driver = await start()
+    msgs = await driver.turn("go", run("c1"), run("c2"), budget=BudgetLimits(max_requests=1))
+    error = failure(msgs)
+    assert error is not None and error.budget == {"scope": "turn", "limit": "max_requests", "max": 1, "used": 1}
+    again = await driver.turn("more", says("end"), budget=BudgetLimits(max_requests=5, max_tokens=10_000))
+    assert failure(again) is None
+    free = await driver.turn("and more", run("c3"), run("c4"), says("end"))
+    assert failure(free) is None
+
+
+async def test_an_ephemeral_thread_is_not_said_to_be_saved(start: Any) -> None:
+    driver = await start(config=budget(max_requests=1), ephemeral=True)
+    error = failure(await driver.turn("go", run("c1")))
+    assert error is not None and error.message == "Budget reached: max_requests = 1 (1 used) in this turn."
+
+
+# ---- a thread --------------------------------------------------------------------------------------
+
+
+async def test_a_thread_keeps_its_budget_over_processes_until_it_is_raised(start: Any) -> None:
+    config = budget(thread={"max_tokens": 500})
+    first = await start(config=config)
+    assert failure(await first.turn("P1", says("one", usage=used(600)))) is None
+    thread_id = first.session.thread_id
+    await first.close()
+    second = await start(config=config, thread=thread_id)
+    error = failure(await second.turn("P2", says("never")))
+    assert error is not None and second.model.requests == []
+    assert error.message == reached(second, "max_tokens", "in this thread", "= 500 (600 used)")
+    await second.close()
+    third = await start(config=budget(thread={"max_tokens": 5000}), thread=thread_id)
+    assert failure(await third.turn("P3", says("two"))) is None
+    said = [part["text"] for item in third.inputs[0] for part in item.get("content", ())]
+    assert "P2" in said  # what could not be sent is in the record
+
+
+@pytest.mark.parametrize("had_budget", [True, False])
+async def test_requests_of_former_processes_are_known_from_the_record(start: Any, had_budget: bool) -> None:
+    first = await start(config=budget(thread={"max_requests": 100}) if had_budget else None)
+    await first.turn("P1", run("c1"), drops(retry_after_s=0), says("one"))
+    await first.turn("P2", says("two"))
+    thread_id = first.session.thread_id
+    await first.close()
+    counted = 4 if had_budget else 3  # nobody wrote the retry down
+    second = await start(config=budget(thread={"max_requests": counted + 1}), thread=thread_id)
+    error = failure(await second.turn("P3", run("c2"), says("never")))
+    assert error is not None and len(second.model.requests) == 1
+    assert error.budget == {"scope": "thread", "limit": "max_requests", "max": counted + 1, "used": counted + 1}
+
+
+async def test_seconds_of_a_thread_are_those_of_its_turns(start: Any) -> None:
+    clock = FixedClock()
+    driver = await start(config=budget(thread={"max_seconds": 10}), clock=clock)
+    for _ in range(3):
+        sub_id = driver.begin("go")
+        driver.model.script(lambda request: (clock.advance(4), says("one"))[1])
+        assert failure(await driver.end_of(sub_id)) is None
+        clock.advance(1000)
+    error = failure(await driver.turn("go", says("never")))
+    assert error is not None and error.budget == {"scope": "thread", "limit": "max_seconds", "max": 10, "used": 12.0}
+
+
+async def test_a_thread_without_a_budget_leaves_no_lines_about_it(start: Any) -> None:
+    driver = await start(config=budget(max_requests=5))
+    await driver.turn("go", says("one"))
+    assert not [record for record in driver.session.thread.history.records if record.kind == "spindle_budget"]
+
+
+async def test_the_caller_limits_a_thread_as_long_as_it_is_open(start: Any) -> None:
+    driver = await start(budget=BudgetLimits(max_requests=2))
+    await driver.turn("P1", says("one"))
+    await driver.turn("P2", says("two"))
+    error = failure(await driver.turn("P3", says("never")))
+    assert error is not None and error.budget == {"scope": "thread", "limit": "max_requests", "max": 2, "used": 2}
+    thread_id = driver.session.thread_id
+    await driver.close()
+    again = await start(budget=BudgetLimits(max_requests=2), thread=thread_id)
+    assert failure(await again.turn("P4", says("three"))) is None
+
+
+# ---- sub-agents ------------------------------------------------------------------------------------
+
+SPAWN = calls("spawn_agent", {"message": "AGENT-TASK"}, "a1")
+
+
+def waits_for_agent(request: Any) -> Any:
+    items = request.input
+    (told,) = [item["output"] for item in items if item.get("call_id") == "a1" and "output" in item]
+    return calls("wait", {"ids": [json.loads(told)["agent_id"]], "timeout_ms": 20_000}, "a2")
+
+
+def of_agent(request: Any) -> bool:
+    return "PARENT-TASK" not in json.dumps(request.input)
+
+
+@pytest.mark.parametrize(
+    ("tables", "scope"), [({"max_requests": 4}, "turn"), ({"thread": {"max_requests": 4}}, "thread")]
+)
+async def test_what_sub_agents_use_counts_for_the_turn_and_the_thread(start: Any, tables: Any, scope: str) -> None:
+    """Two requests of the parent, and those of its sub-agent, which would go on for long."""
+    asked: list[str] = []
+
+    def answer(request: Any) -> Any:
+        asked.append("agent" if of_agent(request) else "parent")
+        if of_agent(request):
+            return run(f"c{len(asked)}")
+        return waits_for_agent(request) if asked.count("parent") > 1 else SPAWN
+
+    driver = await start(config=budget(**tables) | {"features": {"collab": True}})
+    sub_id = driver.begin("PARENT-TASK")
+    driver.model.script(*[answer] * 20)
+    error = failure(await driver.end_of(sub_id))
+    assert error is not None and error.budget == {"scope": scope, "limit": "max_requests", "max": 4, "used": 4}
+    assert sorted(asked) == ["agent", "agent", "parent", "parent"]
+
+
+async def test_sub_agents_have_a_budget_of_their_own_together(start: Any) -> None:
+    asked: list[str] = []
+
+    def answer(request: Any) -> Any:
+        if of_agent(request):
+            asked.append("agent")
+            return run(f"c{len(asked)}")
+        said = json.dumps(request.input)
+        return says("end") if '"a2"' in said else waits_for_agent(request) if '"a1"' in said else SPAWN
+
+    driver = await start(config=budget(tree={"max_requests": 2}) | {"features": {"collab": True}})
+    sub_id = driver.begin("PARENT-TASK")
+    driver.model.script(*[answer] * 20)
+    assert failure(await driver.end_of(sub_id)) is None
+    told = [item["output"] for item in driver.inputs[-1] if item.get("call_id") == "a2" and "output" in item]
+    assert "Budget reached: max_requests = 2 (2 used) by the sub-agents of this thread." in told[0]
+    assert len(asked) == 2
+
+
+# ---- the ledger ------------------------------------------------------------------------------------
+
+
+def ledger_of(**limits: Any) -> tuple[BudgetLedger, Meter]:
+    ledger = BudgetLedger(clock=FixedClock(), find_prices=lambda model: Prices(input=1.0), thread_id="t")
+    ledger.begin_turn(BudgetLimits(**limits))
+    return ledger, ledger.turn[0]
+
+
+def test_with_many_at_work_a_limit_is_passed_by_one_request_at_most() -> None:
+    """Fifty ask at once; each request comes to 1,000 tokens, and its estimate is far too low."""
+    ledger, meter = ledger_of(max_tokens=10_500)
+    ledger.commit(ledger.reserve("m", 10), used(1000))  # whoever has sub-agents has asked before
+    while True:
+        running = []
+        for _ in range(50):
+            try:
+                running.append(ledger.reserve("m", 10))
+            except BudgetReached:
+                break
+        if not running:
+            break
+        for reservation in running:
+            ledger.commit(reservation, used(1000))
+    assert 10_500 <= meter.used.tokens <= 11_500
+
+
+def test_requests_that_run_are_in_the_way_of_others_and_come_free_again() -> None:
+    ledger, meter = ledger_of(max_requests=2)
+    first, second = ledger.reserve("m", 1), ledger.reserve("m", 1)
+    with pytest.raises(BudgetReached) as refused:
+        ledger.reserve("m", 1)
+    assert refused.value.budget == {"scope": "turn", "limit": "max_requests", "max": 2, "used": 2}
+    ledger.commit(first, None, has_reached=False)
+    ledger.commit(second, None)
+    assert (meter.used.requests, meter.reserved.requests) == (1, 0)
+    ledger.reserve("m", 1)
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({"max_requests": -1}, "spindle.budget.max_requests"),
+        ({"max_cost": "much"}, "spindle.budget.max_cost"),
+        ({"thread": {"max_tokens": 1.5}}, "spindle.budget.thread.max_tokens"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused(tmp_path: Path, table: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        load_config(cwd=str(tmp_path), env={"HOME": str(tmp_path)}, config={"spindle": {"budget": table}})
+
+
+def test_a_limit_of_zero_is_none() -> None:
+    assert not BudgetLimits(max_tokens=0, max_requests=0, max_cost=0.0, max_seconds=0)
