@@ -560,8 +560,9 @@ def test_a_tool_may_use_other_threads_and_not_its_own(client: Client, workspace:
     assert sorted(type(error).__name__ for error in said) == ["RuntimeError", "ThreadBusy", "ThreadBusy"]
 
 
-def test_a_proposed_plan_is_no_part_of_the_answer(client: Client, workspace: Path) -> None:
-    text = "Before\n<proposed_plan>\n- use it\n</proposed_plan>\nAfter"
+@pytest.mark.parametrize("before", ["Before\n", "\n", ""])
+def test_a_proposed_plan_is_no_part_of_the_answer(client: Client, workspace: Path, before: str) -> None:
+    text = f"{before}<proposed_plan>\n- use it\n</proposed_plan>\nAfter"
     thread = client(says(text)).thread_start(cwd=workspace, mode="plan")
     stream = thread.stream("plan it")
     events = list(stream)
