@@ -2,9 +2,9 @@
 
     python bench/embedded.py ROUNDS FOLDER
 
-Run with the interpreter Spindle is installed in; prints lines of a name and a reading: milliseconds for `import spindle`
-over an interpreter that imports nothing, milliseconds that `Spindle.run` adds to a turn over the engine itself (both with
-a model that answers at once), and megabytes for each of a hundred threads that are open and idle.
+Run with the interpreter Spindle is installed in; prints lines of a name and a reading: milliseconds for
+`import spindle` over an interpreter that imports nothing, milliseconds that `Spindle.run` adds to a turn over the engine
+itself (both with a model that answers at once), and megabytes for each of a hundred threads that are open and idle.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def time_start(code: str) -> float:
 
 
 def time_import() -> float:
-    """The least of several starts with the import, less the least without; taking turns."""
+    """What a start takes longer with the import than without, both taking turns."""
     path = f"import sys; sys.path.insert(0, {os.path.dirname(os.path.dirname(_package()))!r})"
     pairs = [(time_start(f"{path}; import spindle"), time_start(path)) for _ in range(STARTS)]
-    return min(pair[0] for pair in pairs) - min(pair[1] for pair in pairs)
+    return median(with_it - without for with_it, without in pairs)
 
 
 def _package() -> str:
