@@ -201,7 +201,7 @@ class Usage(Shown, frozen=True, kw_only=True):
     total_tokens: int = 0
 
 
-class TurnError(Shown, frozen=True, kw_only=True):
+class TurnError(Shown, frozen=True, kw_only=True, omit_defaults=True):
     """Why a turn failed."""
 
     message: str
