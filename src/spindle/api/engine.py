@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -22,6 +23,8 @@ class Engine:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(self._complain)
+        self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name="spindle", daemon=True)
         self._thread.start()
 
@@ -31,6 +34,11 @@ class Engine:
         finally:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+    def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A task was forgotten, or a callback raised. No news in a forked child, whose copies of tasks are dead."""
+        if os.getpid() == self._pid:
+            loop.default_exception_handler(context)
 
     @property
     def is_current(self) -> bool:

@@ -40,6 +40,8 @@ class PlanView(MessageView):
         self._parsers: dict[str, TagParser] = {}
         self._held: dict[str, dict[str, Any]] = {}
         """Messages that have begun and of which nothing is to be seen yet."""
+        self._blank: dict[str, str] = {}
+        """White space that such a message began with; it goes before its first words."""
         self._has_begun = False
 
     @property
@@ -73,9 +75,12 @@ class PlanView(MessageView):
         for piece in pieces:
             match piece.kind:
                 case "text":
-                    if piece.text.strip() or like.item_id not in self._held:
+                    said = self._blank.pop(like.item_id, "") + piece.text
+                    if said.strip() or like.item_id not in self._held:
                         self._reveal(like.item_id, self._emit)
-                        self._emit(msgspec.structs.replace(like, delta=piece.text))
+                        self._emit(msgspec.structs.replace(like, delta=said))
+                    else:
+                        self._blank[like.item_id] = said
                 case "start":
                     self._begin_plan()
                 case "inner":
