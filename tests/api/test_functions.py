@@ -10,6 +10,7 @@ import pathlib
 import threading
 import typing
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pydantic
@@ -134,6 +135,27 @@ def test_one_function_can_become_two_tools_and_methods_can_be_marked() -> None:
     made = python_tools([one, two, Shop().buy, tool(name="sell-it")(Shop().sell)])
     assert [each.name for each in made] == ["one", "two", "buy-it", "sell-it"]
     assert list(made[2].spec()["parameters"]["properties"]) == ["what"]
+
+
+def test_types_that_a_marked_function_names_are_found_where_it_was_marked() -> None:
+    @dataclasses.dataclass
+    class Local:
+        a: int
+
+    @tool
+    def use(it: Local) -> str:
+        return "used"
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        [made] = elsewhere.submit(python_tools, [use]).result()
+    assert list(made.spec()["parameters"]["properties"]["it"]["properties"]) == ["a"]
+
+
+def test_a_type_that_cannot_be_described_is_refused_when_the_function_is_marked() -> None:
+    with pytest.raises(ToolDefinitionError, match="its parameter it: the type complex"):
+
+        @tool
+        def use(it: complex) -> None: ...
 
 
 def star(*args: int) -> None: ...

@@ -43,8 +43,9 @@ from api.kit import (
 )
 from spindle.api.annotations import Unsupported, shape_of
 from spindle.api.schema_check import check
-from spindle.api.schemas import restored, schema_of, strict_schema
+from spindle.api.schemas import schema_of
 from spindle.api.shapes import Misfit
+from spindle.api.strict_schemas import restored, strict_schema
 from spindle.protocol.items import encode_json
 
 UserId = NewType("UserId", int)

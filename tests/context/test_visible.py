@@ -270,6 +270,14 @@ def assert_paired(items: list[dict]) -> None:
     assert open_calls == []
 
 
+def test_of_calls_that_share_an_id_the_newest_are_answered():
+    c, b, again = call("c"), call("b"), call("c")
+    said, of_b, of_c = user_message("go on"), output("b", "B"), output("c", "C")
+    paired = pair_calls([c, b, again, said, of_b, of_c])
+    assert paired == [c, output("c", "aborted"), b, again, said, of_b, of_c]
+    assert pair_calls(paired) == paired
+
+
 @given(st.lists(any_item, max_size=12))
 def test_pairing_twice_changes_nothing(items):
     items = [item for item in items if isinstance(item["type"], str)]

@@ -140,7 +140,8 @@ async def test_modes_and_times_are_changed_only_where_something_can_be_written(s
 @needs_landlock
 async def test_a_program_sets_its_own_limits_and_has_pairs_of_sockets(say: Say) -> None:
     code = (
-        "import os, resource, socket; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); before = os.nice(0); os.nice(1); "
+        "import os, resource, socket; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
+        "before = os.nice(0); os.nice(1); "
         "os.sched_setaffinity(0, os.sched_getaffinity(0)); socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); "
         "socket.socketpair(); print(os.nice(0) - before)"
     )

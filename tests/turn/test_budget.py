@@ -230,8 +230,7 @@ SPAWN = calls("spawn_agent", {"message": "AGENT-TASK"}, "a1")
 
 
 def waits_for_agent(request: Any) -> Any:
-    items = request.input
-    (told,) = [item["output"] for item in items if item.get("call_id") == "a1" and "output" in item]
+    (told,) = [item["output"] for item in request.input if item.get("call_id") == "a1" and "output" in item]
     return calls("wait", {"ids": [json.loads(told)["agent_id"]], "timeout_ms": 20_000}, "a2")
 
 

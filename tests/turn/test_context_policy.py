@@ -12,6 +12,7 @@ from spindle.model.scripted import calls, says
 from spindle.protocol.answers import ContextUsage
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import CacheMissed, ContextCompacted, ContextEdited, Warning
+from spindle.protocol.items import user_message
 from spindle.protocol.ops import Compact, GetContext, ThreadRollback
 from spindle.protocol.request import TokenUsage
 
@@ -128,6 +129,7 @@ async def test_a_rule_that_cannot_be_used_is_said_at_the_first_turn(start: Start
     driver = await start(config=config("edit", keep="all"))
     messages = await driver.turn("P", says("x", usage=used(28_000, 23_936)))
     assert any("spindle.context.rule: " in getattr(message, "message", "") for message in messages)
+    assert driver.session.thread.history.entries[-1].item == user_message("P")  # what a person said stays said
 
 
 async def test_a_request_that_hits_is_nothing_to_talk_about(start: Start) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -396,6 +397,42 @@ async def test_a_feature_chooses_how_messages_are_shown(start: Start) -> None:
     assert of(messages, AgentMessage) == [AgentMessage(message="QUIET")]
     await driver.turn("again", says("x"))
     assert "QUIET" not in str(driver.inputs[-1])  # the model is told what it said
+
+
+async def test_a_feature_that_fails_to_close_keeps_nothing_else_open(start: Start) -> None:
+    pages: list[str] = []
+
+    class Stuck(Feature):
+        async def aclose(self) -> None:
+            raise ValueError("stuck")
+
+    driver = await start(features=(Stuck(), Diary("b", pages)))
+    await driver.turn("hi", says("x"))
+    await driver.close()
+    assert "b: aclose" in pages
+    assert Warning(message="internal error: ValueError: stuck") in await driver.idle()
+    writer = driver.session.thread.history.writer
+    assert writer is not None
+    again = await start(thread=driver.session.thread_id)  # its record can be opened
+    assert of(await again.turn("more", says("y")), AgentMessage) == [AgentMessage(message="y")]
+
+
+async def test_a_session_that_cannot_be_put_together_leaves_nothing_running(tmp_path: Path, workspace: Path) -> None:
+    class Slow(ScriptedModel):
+        async def warm(self) -> None:
+            await asyncio.sleep(60)
+
+    class Usurper(Feature):
+        def tools(self) -> Sequence[Tool]:
+            return [Lucky(), Lucky()]
+
+    config = load_config(cwd=str(workspace), env={"CODEX_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    with pytest.raises(ConfigError, match="there is already a tool with the name 'lucky_number'"):
+        await open_thread(
+            SessionRequest(config=config, source="exec", originator="test", client=Slow(), features=(Usurper(),))
+        )
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_thread_that_never_began_closes_its_features(tmp_path: Path, workspace: Path) -> None:

@@ -86,6 +86,8 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     approval: Approval = False
     parallel: bool = True
     timeout: float | None = None
+    signature: FunctionSignature | None = None
+    """Read when the function was marked, where the types it names can be seen; None if that was too early."""
 
 
 @overload
@@ -128,9 +130,10 @@ def tool(
 
     def mark(function: Any) -> Any:
         _check(function, options)
+        marked = msgspec.structs.replace(options, signature=_signature_now(function, options))
         if not inspect.isfunction(function) or hasattr(function, _MARK):
             function = partial(function)  # a method takes no mark; and the same function may become two tools
-        setattr(function, _MARK, options)
+        setattr(function, _MARK, marked)
         return function
 
     return mark if function is None else mark(function)
@@ -178,6 +181,23 @@ def _check(function: Any, options: ToolOptions) -> None:
         raise ToolDefinitionError(f"timeout is a number of seconds above zero, not {timeout!r}")
 
 
+def _signature(function: Callable[..., Any], options: ToolOptions) -> FunctionSignature:
+    return read_signature(function, context_type=ToolContext, name=options.name, description=options.description)
+
+
+def _signature_now(function: Any, options: ToolOptions) -> FunctionSignature | None:
+    """The signature, unless it names a type that is defined further down, or the function is going to be a method."""
+    around = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if inspect.isfunction(function) and around and not around.endswith("<locals>"):
+        return None
+    try:
+        return _signature(function, options)
+    except ToolDefinitionError as error:
+        if isinstance(error.__cause__, NameError):
+            return None
+        raise
+
+
 class PythonTool:
     """A function as the engine sees it: a `Tool` like any other."""
 
@@ -187,12 +207,7 @@ class PythonTool:
         _check(function, self._options)
         self._function = function
         self._on_exit = on_exit
-        self._signature: FunctionSignature = read_signature(
-            function,
-            context_type=ToolContext,
-            name=self._options.name,
-            description=self._options.description,
-        )
+        self._signature = self._options.signature or _signature(function, self._options)
         self._is_coroutine = _is_coroutine_function(function)
         self.name = self._signature.name
         self.parallel = self._options.parallel

@@ -13,8 +13,9 @@ import msgspec
 
 from spindle.api.annotations import shape_of
 from spindle.api.schema_check import check
-from spindle.api.schemas import DEFINITIONS, restored, schema_of, strict_schema
+from spindle.api.schemas import schema_of
 from spindle.api.shapes import Misfit, Schema
+from spindle.api.strict_schemas import DEFINITIONS, restored, strict_schema
 from spindle.errors import OutputInvalid
 from spindle.protocol.items import decode_foreign
 

@@ -13,8 +13,9 @@ import msgspec
 
 from spindle.api.annotations import Builder, described, hints_of, plain_default
 from spindle.api.docstrings import read_docstring
-from spindle.api.schemas import restored, schema_of
+from spindle.api.schemas import schema_of
 from spindle.api.shapes import Field, Record, Schema
+from spindle.api.strict_schemas import restored
 from spindle.errors import ToolDefinitionError
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

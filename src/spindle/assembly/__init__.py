@@ -54,6 +54,7 @@ async def open_session(request: SessionRequest) -> Session:
         stream.mask = partial(masked_msg, secrets=secrets)
         # The connection opens while files are read below; the first request waits for it only as long as it must.
         warming = asyncio.ensure_future(access.client.warm())
+        draft.tasks.append(warming)
         await asyncio.sleep(0)
         own = make_features(draft, access.provider, secrets, build_tools)
         of_features += [tool for feature in own for tool in feature.tools()]

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spindle.assembly.options import agent_roles, compaction_options, notes_folder
+from spindle.assembly.options import agent_roles, notes_folder, offloads
 from spindle.assembly.record import Draft
+from spindle.config.providers import BUILT_IN
+from spindle.config.schema import Config
 from spindle.core.feature import Feature, Late
-from spindle.core.live_thread import CompactionOptions
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
 from spindle.model.provider import Provider
 from spindle.policy.secrets import Secrets
@@ -30,7 +31,7 @@ def make_features(
     before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
-    features: list[Feature] = [_budget(draft), _compaction(compaction_options(config, provider))]
+    features: list[Feature] = [_budget(draft), _compaction(config, provider)]
     if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
@@ -71,14 +72,28 @@ def _budget(draft: Draft) -> Feature:
     return make() if is_limited or request.order is not None else Late(make, (), brings_one)
 
 
-def _compaction(options: CompactionOptions) -> Feature:
+def _compaction(config: Config, provider: Provider) -> Feature:
     def make() -> Feature:
         from spindle.features.compaction.compactor import Compactor  # when a thread first comes near its limit
+        from spindle.features.compaction.options import CompactionOptions  # likewise
 
+        keeps_tools = config.spindle.compact_keep_tools
+        options = CompactionOptions(
+            prompt=config.compact_prompt,
+            keep=config.spindle.compact_keep,
+            keeps_tools=provider.id in BUILT_IN if keeps_tools is None else keeps_tools,
+            asks_server=provider.is_openai and config.features.get("remote_compaction", True),
+            mode=config.spindle.context_mode,
+            rule=config.spindle.context_rule,
+            prices=config.spindle.context_prices,
+            model_prices=config.spindle.context_model_prices | config.spindle.prices,
+            offload_home=config.home if offloads(config) else None,
+        )
         return Compactor(options)
 
     def is_needed(turn: RunningTurn) -> bool:
-        if options.mode != "append_only" or (turn.failure is not None and turn.failure.info == CONTEXT_FULL):
+        is_full = turn.failure is not None and turn.failure.info == CONTEXT_FULL
+        if is_full or config.spindle.context_mode != "append_only":
             return True
         limit = turn.thread.compact_limit
         return limit is not None and turn.thread.tokens_in_context >= limit

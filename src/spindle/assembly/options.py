@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spindle.assembly.request import SessionRequest
-from spindle.config.providers import BUILT_IN
 from spindle.config.schema import Config
 from spindle.core.briefing import BriefingOptions
 from spindle.core.feature import Feature
-from spindle.core.live_thread import CompactionOptions, ModelOverrides
-from spindle.model.provider import Provider
+from spindle.core.live_thread import ModelOverrides
 from spindle.policy.sandbox import PROTECTED_NAMES
 from spindle.protocol.settings import AgentRole, ThreadSettings
 from spindle.workspace.git import find_root
@@ -57,21 +55,6 @@ def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
     """The roles a model can choose from; None if it has no sub-agents. Describing a role switches them on."""
     is_on = config.features.get("collab") or config.agent_roles
     return tuple(config.agent_roles.values()) if is_on else None
-
-
-def compaction_options(config: Config, provider: Provider) -> CompactionOptions:
-    keeps_tools = config.spindle.compact_keep_tools
-    return CompactionOptions(
-        prompt=config.compact_prompt,
-        keep=config.spindle.compact_keep,
-        keeps_tools=provider.id in BUILT_IN if keeps_tools is None else keeps_tools,
-        asks_server=provider.is_openai and config.features.get("remote_compaction", True),
-        mode=config.spindle.context_mode,
-        rule=config.spindle.context_rule,
-        prices=config.spindle.context_prices,
-        model_prices=config.spindle.context_model_prices | config.spindle.prices,
-        offload_home=config.home if offloads(config) else None,
-    )
 
 
 def briefing_options(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -33,6 +34,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     rules: RuleBook
     warnings: list[str]
     """Grows while the parts are made; people are told when the session is open."""
+    tasks: list[asyncio.Task[None]] = []
+    """What was begun for the session, and is its own once there is one."""
 
     @classmethod
     def of(cls, request: SessionRequest) -> Draft:
@@ -67,6 +70,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         """Without a session nobody could open the thread while this process lives: let go of its record."""
         if error is not None:
             self.history.close()
+            for task in self.tasks:
+                task.cancel()
 
 
 def _open_history(request: SessionRequest, store: ThreadStore) -> tuple[History, str, list[str]]:

@@ -6,7 +6,6 @@ put together from the result, by `prompt/`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -180,33 +179,52 @@ def pair_calls(items: Sequence[Item]) -> list[Item]:
 
 def _pairing(items: Sequence[Item]) -> list[int | Item]:
     """The paired order: an index into `items`, or an output made up for the call before it."""
-    outputs: dict[tuple[str, str], deque[int]] = {}
-    for index, item in enumerate(items):
-        if is_output(item):
-            outputs.setdefault((item["type"], call_id_of(item)), deque()).append(index)
-    claimed: dict[int, int] = {}  # the place of an output → the place of its call
+    call_of = _answered(items)
+    answered = set(call_of.values())
     order: list[int | Item] = []
     run: list[tuple[int, int | Item]] = []  # neighbouring outputs, each with the place of its call
     for index, item in enumerate(items):
         if is_output(item):
-            if index in claimed:
-                run.append((claimed[index], index))
+            if index in call_of:
+                run.append((call_of[index], index))
             continue
         if run:
             order += _by_call(run)
             run = []
         order.append(index)
-        if not is_call(item):
-            continue
-        missing = output_for(item, ABORTED)
-        waiting = outputs.get((missing["type"], missing["call_id"]), deque())
-        while waiting and waiting[0] < index:
-            waiting.popleft()
-        if waiting:
-            claimed[waiting.popleft()] = index
-        else:
-            run.append((index, missing))
+        if is_call(item) and index not in answered:
+            run.append((index, output_for(item, ABORTED)))
     return order + _by_call(run)
+
+
+def _answered(items: Sequence[Item]) -> dict[int, int]:
+    """The place of each output that counts → the place of its call.
+
+    A model may use an id again. Of several calls that wait under one id, the newest are answered, in their order: an
+    older one that is still open was left open, and its made-up output stands right behind it.
+    """
+    waiting: dict[tuple[str, str], list[int]] = {}
+    given: dict[tuple[str, str], list[int]] = {}
+    found: dict[int, int] = {}
+
+    def settle(key: tuple[str, str]) -> None:
+        calls, outputs = waiting.pop(key, []), given.pop(key, [])
+        count = min(len(calls), len(outputs))
+        found.update(zip(outputs[:count], calls[len(calls) - count :], strict=True))
+
+    for index, item in enumerate(items):
+        if is_output(item):
+            key = (item["type"], call_id_of(item))
+            if key in waiting:
+                given.setdefault(key, []).append(index)
+        elif is_call(item):
+            key = (output_for(item, "")["type"], call_id_of(item))
+            if key in given:
+                settle(key)
+            waiting.setdefault(key, []).append(index)
+    for key in list(given):
+        settle(key)
+    return found
 
 
 def _by_call(run: list[tuple[int, int | Item]]) -> list[int | Item]:

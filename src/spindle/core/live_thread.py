@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -21,7 +21,7 @@ from spindle.prompt.instructions import bundled_instructions
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import CacheMissed, Msg, TokenCount, usage_info
 from spindle.protocol.items import Item, encode_json
-from spindle.protocol.request import Prices, Request, TokenUsage
+from spindle.protocol.request import Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
@@ -61,32 +61,6 @@ class BaseText(msgspec.Struct, frozen=True, kw_only=True):
     is_for_all: bool
     """The user gave it, whatever the model; else each model has its own."""
     personality: str
-
-
-class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The user's choices about compaction."""
-
-    prompt: str | None = None
-    """Replaces our text that asks for the summary."""
-    keep: tuple[str, ...] = ()
-    """Facts that every summary must hold."""
-    keeps_tools: bool = False
-    """The tool list stays in the request for a summary, and with it the provider's cache of it."""
-    asks_server: bool = False
-    """The provider can shorten a thread itself."""
-    ledger_tokens: int = 4_000
-    """How much room the ledger may take that the harness keeps."""
-    mode: str = "append_only"
-    """Whether old outputs are cleared by rule before a compaction is due: append_only, edit or hybrid."""
-    rule: Mapping[str, Any] = {}
-    offload_home: str | None = None
-    """Where outputs are kept that are cleared."""
-    prices: Prices | None = None
-    """What tokens cost, where the catalogue is not right."""
-    model_prices: Mapping[str, Prices] = {}
-    """The same by the beginning of a model's name."""
-    tail_tokens: int = 0
-    """How much of the newest work stays as it is, beside the summary."""
 
 
 class _Counted(msgspec.Struct, frozen=True, kw_only=True):

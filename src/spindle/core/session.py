@@ -136,9 +136,9 @@ class Session:
         """Handle ops until shutdown. Owns the running turn: when this task ends, so has the turn."""
         for number, msg in enumerate(self._greeting):
             self.emit("" if number else configured_by, msg)
-        for feature in self.features:
-            feature.open(self)
         try:
+            for feature in self.features:
+                feature.open(self)
             while True:
                 submission = await self._ops.get()
                 if isinstance(submission.op, Shutdown):
@@ -165,7 +165,10 @@ class Session:
         """Stop the turn, kill what it left running, and let go of the record. Safe to call twice."""
         await self.turns.stop("interrupted")
         for feature in self.features:
-            await feature.aclose()
+            try:
+                await feature.aclose()
+            except Exception as error:  # our bug: the others, and the record, are closed all the same
+                self.tell(Warning(message=f"internal error: {type(error).__name__}: {error}"))
         if self._warming is not None and not self._warming.done():
             self._warming.cancel()
             await asyncio.wait([self._warming])

@@ -21,9 +21,10 @@ from spindle.context.compaction import (
 )
 from spindle.context.wording import compaction_warning, is_summary
 from spindle.core.feature import Feature, Handler
-from spindle.core.live_thread import Cause, CompactionOptions, LiveThread
+from spindle.core.live_thread import Cause, LiveThread
 from spindle.core.running_turn import RunningTurn, TurnOutcome
 from spindle.errors import BudgetReached, ModelError, StreamDropped
+from spindle.features.compaction.options import CompactionOptions
 from spindle.features.compaction.summary import Replacement, Summariser
 from spindle.prompt.snapshot import ContextSnapshot, initial_context
 from spindle.protocol.events import Warning
@@ -60,10 +61,6 @@ class Compactor(Feature):
 
     def open(self, session: Session) -> None:
         self._thread = session.thread
-        if self._options.mode != "append_only":
-            from spindle.features.compaction.editor import Editor  # few clear outputs by rule
-
-            self._editor = Editor(session.thread, self._options)
 
     # ---- its moments ---------------------------------------------------------------------------
 
@@ -113,7 +110,7 @@ class Compactor(Feature):
         """
         if is_new_turn:
             self._in_a_row, self._is_fresh = 0, False
-        is_cheaper = self._editor is not None and self._editor.before_request(turn.settings, turn.emit)
+        is_cheaper = self._is_cheaper(turn)
         if not is_full and not self._is_due(turn, is_cheaper=is_cheaper, is_new_turn=is_new_turn):
             self._is_fresh = False
             return False
@@ -126,6 +123,16 @@ class Compactor(Feature):
         self._is_fresh = True
         self._grows_from = 0
         return True
+
+    def _is_cheaper(self, turn: RunningTurn) -> bool:
+        """Clear what the user's rule clears; true when compacting costs less. Raises ConfigError for a bad rule."""
+        if self._options.mode == "append_only":
+            return False
+        if self._editor is None:
+            from spindle.features.compaction.editor import Editor  # few clear outputs by rule
+
+            self._editor = Editor(self._thread, self._options)
+        return self._editor.before_request(turn.settings, turn.emit)
 
     def _is_due(self, turn: RunningTurn, *, is_cheaper: bool = False, is_new_turn: bool) -> bool:
         """Is the thread over its limit, and would it be shorter after a compaction than it is now?"""

@@ -13,8 +13,9 @@ import msgspec
 from spindle.context.rule import RuleReport, check_rule, compress_by_rule
 from spindle.context.tokens import estimate_tokens
 from spindle.context.trade import HybridPolicy, Outlook, TradeDecision
-from spindle.core.live_thread import CompactionOptions, LiveThread
+from spindle.core.live_thread import LiveThread
 from spindle.errors import ConfigError
+from spindle.features.compaction.options import CompactionOptions
 from spindle.model.prices import find_prices
 from spindle.protocol.events import ContextEdited, Msg
 from spindle.protocol.items import Item, call_id_of, is_output

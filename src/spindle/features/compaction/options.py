@@ -1,0 +1,36 @@
+"""What the user may choose about compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from spindle.protocol.request import Prices
+
+
+class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's choices about compaction."""
+
+    prompt: str | None = None
+    """Replaces our text that asks for the summary."""
+    keep: tuple[str, ...] = ()
+    """Facts that every summary must hold."""
+    keeps_tools: bool = False
+    """The tool list stays in the request for a summary, and with it the provider's cache of it."""
+    asks_server: bool = False
+    """The provider can shorten a thread itself."""
+    ledger_tokens: int = 4_000
+    """How much room the ledger may take that the harness keeps."""
+    mode: str = "append_only"
+    """Whether old outputs are cleared by rule before a compaction is due: append_only, edit or hybrid."""
+    rule: Mapping[str, Any] = {}
+    offload_home: str | None = None
+    """Where outputs are kept that are cleared."""
+    prices: Prices | None = None
+    """What tokens cost, where the catalogue is not right."""
+    model_prices: Mapping[str, Prices] = {}
+    """The same by the beginning of a model's name."""
+    tail_tokens: int = 0
+    """How much of the newest work stays as it is, beside the summary."""
