@@ -3,8 +3,8 @@
     python bench/embedded.py ROUNDS FOLDER
 
 Run with the interpreter Spindle is installed in; prints lines of a name and a reading: milliseconds for
-`import spindle` over an interpreter that imports nothing, milliseconds that `Spindle.run` adds to a turn over the engine
-itself (both with a model that answers at once), and megabytes for each of a hundred threads that are open and idle.
+`import spindle` over an interpreter that imports nothing, milliseconds that `Spindle.run` adds to a turn over the
+engine itself (with a model that answers at once), and megabytes for each of a hundred threads that are open and idle.
 """
 
 from __future__ import annotations
