@@ -252,8 +252,9 @@ class EventTranslator:
                 return WarningEvent(message=f"{what}: {'; '.join(texts)}", **here) if texts else None
             case v1.StreamError(message=message, codex_error_info=info):
                 return ErrorEvent(message=message, info=kind_of(info), **here)
-            case v1.Error(message=message, codex_error_info=info):
-                self._failure = TurnError(message=message, info=kind_of(info))
+            case v1.Error(message=message, codex_error_info=info, budget=budget):
+                spent = budget if isinstance(budget, dict) else None
+                self._failure = TurnError(message=message, info=kind_of(info), budget=spent)
                 return None
             case v1.TaskComplete() if self._failure is not None:
                 return TurnFailedEvent(error=self._failure, **here)

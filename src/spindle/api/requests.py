@@ -224,7 +224,10 @@ def questions_of(msg: RequestUserInput) -> list[Question]:
     ]
 
 
-def answer_op(msg: RequestUserInput, answers: dict[str, list[str]]) -> Op:
+def answer_op(msg: RequestUserInput, answers: dict[str, list[str]] | None) -> Op:
+    """The op that passes the answers on; None when there is nobody to answer."""
+    if answers is None:
+        return UserInputAnswer(id=msg.call_id, response={})
     said = {question: {"answers": words} for question, words in answers.items()}
     return UserInputAnswer(id=msg.call_id, response={"answers": said})
 
