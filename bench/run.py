@@ -128,7 +128,7 @@ def judge(row: Judged, mine: float | None, ratio: float | None) -> str:
 def show(value: float | None, row: Judged) -> str:
     if value is None:
         return "–"
-    digits = 2 if row.unit in ("s", "×") else 0 if row.unit == "" or value >= 100 else 1
+    digits = 2 if row.unit in ("s", "×") or value < 1 else 0 if row.unit == "" or value >= 100 else 1
     return f"{value:.{digits}f} {row.unit}".strip()
 
 

@@ -53,6 +53,9 @@ JUDGED = [
     Judged("rule", "clearing 1,000 calls by rule, CPU", "ms", "absolute", 20.0, 10.0),
     Judged("rule_everything", "the same with every option", "ms", "absolute", 20.0, 15.0),
     Judged("version", "`--version`", "ms", "ratio", 2.0),
+    Judged("import_spindle", "`import spindle` over a bare interpreter", "ms", "absolute", 1.0),
+    Judged("api_round", "what `Spindle.run` adds to a turn over the engine", "ms", "absolute", 2.0),
+    Judged("idle_thread", "memory of an idle thread, of 100 in one process", "MB", "absolute", 0.15),
 ]
 
 
@@ -166,7 +169,15 @@ def shorter(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> Non
     """Compaction and clearing by rule, our own CPU. The best of a few: what else the machine does is not ours."""
     if not program.is_spindle:
         return
-    for name, readings in bench.time_own(program, LONG_THREAD).items():
+    for name, readings in bench.time_own(program, "own_time.py", LONG_THREAD).items():
+        into.setdefault(name, []).append(min(readings))
+
+
+def embedded(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
+    """What the Python API adds. The best of a few again."""
+    if not program.is_spindle:
+        return
+    for name, readings in bench.time_own(program, "embedded.py", sizes.rounds).items():
         into.setdefault(name, []).append(min(readings))
 
 
@@ -198,6 +209,7 @@ def plan(sizes: Sizes) -> Iterator[tuple[str, Scenario, int]]:
     yield "parallel calls", parallel, sizes.repeats_of_long
     yield "a long thread", many_calls, 1
     yield "making one shorter", shorter, 1
+    yield "in a program of one's own", embedded, 1
 
 
 def measure(

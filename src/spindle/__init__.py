@@ -13,11 +13,13 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from spindle.api.agent_roles import AgentRole as AgentRole
     from spindle.api.async_client import AsyncSpindle as AsyncSpindle
     from spindle.api.async_client import AsyncThreads as AsyncThreads
     from spindle.api.async_thread import AsyncThread as AsyncThread
     from spindle.api.async_thread import AsyncTurnHandle as AsyncTurnHandle
     from spindle.api.async_thread import AsyncTurnStream as AsyncTurnStream
+    from spindle.api.budgets import Budget as Budget
     from spindle.api.client import Spindle as Spindle
     from spindle.api.client import Threads as Threads
     from spindle.api.events import Event as Event
@@ -70,8 +72,10 @@ if TYPE_CHECKING:
     from spindle.model.client import ModelClient as ModelClient
 
 _PLACES = {
+    "api.agent_roles": ("AgentRole",),
     "api.async_client": ("AsyncSpindle", "AsyncThreads"),
     "api.async_thread": ("AsyncThread", "AsyncTurnHandle", "AsyncTurnStream"),
+    "api.budgets": ("Budget",),
     "api.client": ("Spindle", "Threads"),
     "api.events": ("Event",),
     "api.functions": ("ToolContext", "tool"),

@@ -283,7 +283,7 @@ async def test_sub_agents_have_a_budget_of_their_own_together(start: Any) -> Non
 
 def ledger_of(**limits: Any) -> tuple[BudgetLedger, Meter]:
     ledger = BudgetLedger(clock=FixedClock(), find_prices=lambda model: Prices(input=1.0), thread_id="t")
-    ledger.begin_turn(BudgetLimits(**limits))
+    ledger.begin_turn(Meter(ledger, "turn", BudgetLimits(**limits)))
     return ledger, ledger.turn[0]
 
 

@@ -175,8 +175,8 @@ async def test_each_function_gets_a_copy_of_its_own(start: Any) -> None:
     [
         (
             {"PreTool": [print]},
-            "there is no hook event 'PreTool'; the events are PreToolUse, PermissionRequest, PostToolUse, PreCompact, "
-            "PostCompact, SessionStart, SessionEnd, UserPromptSubmit, SubagentStart, SubagentStop, Stop",
+            "hooks: there is no event 'PreTool'; the events are PreToolUse, PermissionRequest, PostToolUse, "
+            "PreCompact, PostCompact, SessionStart, SessionEnd, UserPromptSubmit, SubagentStart, SubagentStop, Stop",
         ),
         ({"Stop": print}, "hooks is a dict from the name of an event to a list of functions and HookMatchers"),
         ({"Stop": ["check.py"]}, "hooks['Stop'][0] is 'check.py', which is no function"),

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any
 
+from spindle.api.budgets import Budget
 from spindle.api.client_core import ClientCore
 from spindle.api.conversation import Conversation
 from spindle.api.events import Event, EventTranslator
@@ -69,7 +70,7 @@ class AsyncThread:
         output_schema: dict[str, Any] | None = None,
         output_retries: int = 0,
         timeout: float | None = None,
-        budget: Any = None,
+        budget: Budget | None = None,
         mode: Mode | None = None,
         cwd: Path | None = None,
         sandbox: SandboxMode | None = None,
@@ -134,7 +135,7 @@ class AsyncThread:
         output_schema: dict[str, Any] | None = None,
         output_retries: int = 0,
         timeout: float | None = None,
-        budget: Any = None,
+        budget: Budget | None = None,
         mode: Mode | None = None,
         cwd: Path | None = None,
         sandbox: SandboxMode | None = None,
@@ -186,7 +187,7 @@ class AsyncThread:
         output_schema: dict[str, Any] | None = None,
         output_retries: int = 0,
         timeout: float | None = None,
-        budget: Any = None,
+        budget: Budget | None = None,
         mode: Mode | None = None,
         cwd: Path | None = None,
         sandbox: SandboxMode | None = None,

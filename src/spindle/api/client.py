@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from spindle.api.agent_roles import AgentRole
+from spindle.api.budgets import Budget
 from spindle.api.client_core import ClientCore
 from spindle.api.configuring import ClientOptions
 from spindle.api.options import (
@@ -79,8 +81,8 @@ class Spindle:
         name: str | None = None,
         tools: Sequence[Callable[..., Any]] | None = None,
         hooks: Mapping[str, Sequence[Any]] | None = None,
-        agents: bool | Mapping[str, Any] | None = None,
-        budget: Any = None,
+        agents: bool | Mapping[str, AgentRole] | None = None,
+        budget: Budget | None = None,
         on_approval: Callable[..., Any] | None = None,
         on_question: Callable[..., Any] | None = None,
         model_client: ModelClient | None = None,
@@ -162,8 +164,8 @@ class Spindle:
         name: str | None = None,
         tools: Sequence[Callable[..., Any]] | None = None,
         hooks: Mapping[str, Sequence[Any]] | None = None,
-        agents: bool | Mapping[str, Any] | None = None,
-        budget: Any = None,
+        agents: bool | Mapping[str, AgentRole] | None = None,
+        budget: Budget | None = None,
         on_approval: Callable[..., Any] | None = None,
         on_question: Callable[..., Any] | None = None,
         model_client: ModelClient | None = None,
@@ -228,8 +230,8 @@ class Spindle:
         name: str | None = None,
         tools: Sequence[Callable[..., Any]] | None = None,
         hooks: Mapping[str, Sequence[Any]] | None = None,
-        agents: bool | Mapping[str, Any] | None = None,
-        budget: Any = None,
+        agents: bool | Mapping[str, AgentRole] | None = None,
+        budget: Budget | None = None,
         on_approval: Callable[..., Any] | None = None,
         on_question: Callable[..., Any] | None = None,
         model_client: ModelClient | None = None,

@@ -12,11 +12,12 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
+from spindle.api.budgets import budget_limits
 from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_cwd
 from spindle.api.conversation import Conversation
 from spindle.api.door import SessionRequest, open_thread
@@ -31,6 +32,7 @@ from spindle.protocol.clock import Clock, SystemClock
 from spindle.protocol.hook_records import Hook
 from spindle.thread.rollout import RolloutData
 from spindle.thread.store import ThreadRef, ThreadStore
+from spindle.tools.tool import Tool
 
 T = TypeVar("T")
 
@@ -168,7 +170,8 @@ class ClientCore:
         self.check_open()
         lent = options.model_client or self._model_client
         late: list[Conversation] = []
-        tools = _tools(options, lambda error: _abort(late, error))
+        config = _with_agents(config, options)
+        functions = _Functions(options, lambda error: _abort(late, error))
         hooks = _hooks(options)
         door = await open_thread(
             SessionRequest(
@@ -179,8 +182,10 @@ class ClientCore:
                 base_instructions=options.base_instructions,
                 client=None if lent is None else Borrowed(lent),
                 clock=self.clock,
-                tools=tools,
+                tools=functions.tools,
+                agent_tools=functions.of_roles,
                 hooks=hooks,
+                budget=budget_limits(options.budget),
                 **which,
             )
         )
@@ -331,12 +336,31 @@ def _close_what_is_left() -> None:
         core.close_at_exit()
 
 
-def _tools(options: ThreadOptions, on_exit: Callable[[BaseException], None]) -> list[Any]:
-    if not options.tools:
-        return []
-    from spindle.api.functions import python_tools  # only where there are any
+class _Functions:
+    """The functions that a thread and the roles of its sub-agents have as tools."""
 
-    return list(python_tools(options.tools, on_exit=on_exit))
+    def __init__(self, options: ThreadOptions, on_exit: Callable[[BaseException], None]) -> None:
+        self.tools: Sequence[Tool] = ()
+        self.of_roles: dict[str, Sequence[Tool]] = {}
+        if options.tools:
+            from spindle.api.functions import python_tools  # only where there are any
+
+            self.tools = python_tools(options.tools, on_exit=on_exit)
+        if isinstance(options.agents, Mapping):
+            from spindle.api.agent_roles import role_functions  # only where there are roles
+            from spindle.api.functions import python_tools  # likewise
+
+            named = dict(zip([tool.name for tool in self.tools], options.tools or (), strict=True))
+            functions = role_functions(options.agents, named)
+            self.of_roles = {role: python_tools(given, on_exit=on_exit) for role, given in functions.items()}
+
+
+def _with_agents(config: Config, options: ThreadOptions) -> Config:
+    if options.agents is None:
+        return config
+    from spindle.api.agent_roles import with_agents  # only where there is something to say about them
+
+    return with_agents(config, options.agents)
 
 
 def _hooks(options: ThreadOptions) -> tuple[Hook, ...]:

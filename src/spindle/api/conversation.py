@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from spindle.api.budgets import budget_limits
 from spindle.api.door import OpenThread
 from spindle.api.inputs import Input, input_items
 from spindle.api.options import ThreadOptions, TurnOptions, thread_name
@@ -110,7 +111,8 @@ class Conversation:
         output = _output_format(options)
         await self._become_free()
         schema = options.output_schema if output is None else output.schema
-        op = UserTurn(items=items, final_output_json_schema=schema, **self._changes(options))
+        limits = budget_limits(options.budget)
+        op = UserTurn(items=items, final_output_json_schema=schema, budget=limits, **self._changes(options))
         try:
             self.door.check(op)
         except SpindleError as error:

@@ -6,7 +6,7 @@ The last one of a turn is exactly one of `turn.completed`, `turn.interrupted` an
 from __future__ import annotations
 
 import codecs
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -15,6 +15,9 @@ from spindle.api.thread_items import ThreadItems
 from spindle.errors import kind_of
 from spindle.protocol import events as v1
 from spindle.protocol.events import Msg
+
+if TYPE_CHECKING:
+    from spindle.api.agent_events import AgentTranslator
 
 
 class Event(Shown, frozen=True, kw_only=True):
@@ -119,8 +122,9 @@ class AgentEvent(Event, frozen=True, kw_only=True):
 
     type: Literal["agent.event"] = "agent.event"
     agent_id: str
-    event: dict[str, Any]
-    """The message of protocol v1 in the sub-agent's own thread."""
+    """The sub-agent's thread."""
+    event: Event
+    """What it did: an event of its own thread and turn."""
 
 
 class WarningEvent(Event, frozen=True, kw_only=True):
@@ -183,10 +187,13 @@ class EventTranslator:
         self._decoders: dict[str, codecs.IncrementalDecoder] = {}
         """Output comes in pieces of bytes, which may end within a character."""
         self._failure: TurnError | None = None
+        self._agents: dict[str, AgentTranslator] = {}
 
     def events(self, msg: Msg, usage: Usage) -> list[Event]:
         """What one message says; `usage` is what the turn has cost so far."""
         here: dict[str, Any] = {**self._ids, "raw": msgspec.to_builtins(msg)}
+        if here["raw"]["type"] == "collab_agent_event":
+            return self._of_agent(here)
         found: list[Event] = []
         for step, item in self._items.steps(msg):
             if step == "item.completed" and item["type"] in ("agent_message", "plan"):
@@ -252,8 +259,9 @@ class EventTranslator:
                 return WarningEvent(message=f"{what}: {'; '.join(texts)}", **here) if texts else None
             case v1.StreamError(message=message, codex_error_info=info):
                 return ErrorEvent(message=message, info=kind_of(info), **here)
-            case v1.Error(message=message, codex_error_info=info):
-                self._failure = TurnError(message=message, info=kind_of(info))
+            case v1.Error(message=message, codex_error_info=info, budget=budget):
+                spent = budget if isinstance(budget, dict) else None
+                self._failure = TurnError(message=message, info=kind_of(info), budget=spent)
                 return None
             case v1.TaskComplete() if self._failure is not None:
                 return TurnFailedEvent(error=self._failure, **here)
@@ -264,15 +272,27 @@ class EventTranslator:
             case _:
                 return self._of_others(here)
 
+    def _of_agent(self, here: dict[str, Any]) -> list[Event]:
+        from spindle.api.agent_events import AgentTranslator  # with the first sub-agent
+
+        agent_id = here["raw"]["thread_id"]
+        if agent_id not in self._agents:
+            self._agents[agent_id] = AgentTranslator(agent_id)
+        inner = self._agents[agent_id].events(here["raw"]["msg"])
+        return [AgentEvent(agent_id=agent_id, event=event, **here) for event in inner]
+
+    @property
+    def next_number(self) -> int:
+        """Of the next item."""
+        return self._items.next_number
+
     def _of_others(self, here: dict[str, Any]) -> Event | None:
         """Messages whose modules are loaded only where there is a use for them."""
         match here["raw"]:
-            case {"type": "collab_agent_event", "thread_id": str(agent_id), "msg": dict(inner)}:
-                return AgentEvent(agent_id=agent_id, event=inner, **here)
             case {"type": "request_user_input", "call_id": str(call_id), "questions": list(questions)}:
                 return QuestionRequested(call_id=call_id, questions=questions, **here)
-            case {"type": "elicitation_request", "call_id": str(call_id)}:
-                return ApprovalRequested(call_id=call_id, kind="mcp", **here)
+            case {"type": "elicitation_request", "call_id": str(call_id), "server_name": str(server)}:
+                return ApprovalRequested(call_id=call_id, kind="mcp" if server else "tool", **here)
             case {"type": "approval_resolved", "call_id": str(call_id), "decision": str(decision)}:
                 return ApprovalResolved(call_id=call_id, decision=decision, **here)
             case _:

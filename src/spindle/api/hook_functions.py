@@ -46,7 +46,7 @@ def function_hooks(given: Mapping[str, Sequence[HookCallback | HookMatcher]]) ->
     hooks: list[Hook] = []
     for event, entries in given.items():
         if event not in EVENTS:
-            raise ValueError(f"there is no hook event {event!r}; the events are {', '.join(EVENTS)}")
+            raise ValueError(f"hooks: there is no event {event!r}; the events are {', '.join(EVENTS)}")
         if isinstance(entries, str) or not isinstance(entries, Sequence):
             raise ValueError(f"hooks[{event!r}] is {entries!r}; {_SENTENCE}")
         hooks += [_hook(event, number, entry) for number, entry in enumerate(entries)]
@@ -79,7 +79,7 @@ def _hook(event: str, number: int, entry: Any) -> Hook:
     )
 
 
-def _called(function: HookCallback, name: str) -> HookFunction:
+def _called(function: Callable[..., Any], name: str) -> HookFunction:
     async def call(data: dict[str, Any]) -> Any:
         if inspect.iscoroutinefunction(function):
             return _value(await outcome_on_loop(lambda: function(data)))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from spindle.api.budgets import Budget, budget_limits
 from spindle.api.inputs import ImageSource
 from spindle.model.client import ModelClient
 from spindle.protocol.settings import APPROVAL_POLICIES, EFFORTS, PERSONALITIES, SANDBOX_MODES, SUMMARIES
@@ -55,8 +56,8 @@ class ThreadOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     tools: Sequence[Any] | None = None
     hooks: Mapping[str, Any] | None = None
-    agents: Any = None
-    budget: Any = None
+    agents: bool | Mapping[str, Any] | None = None
+    budget: Budget | None = None
     on_approval: Callable[..., Any] | None = None
     on_question: Callable[..., Any] | None = None
     model_client: ModelClient | None = None
@@ -72,6 +73,7 @@ class ThreadOptions(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{option} cannot be {getattr(self, option)!r}")
         if isinstance(self.tools, str | bytes) or not isinstance(self.tools, Sequence | None):
             raise ValueError("tools is a list of functions")
+        budget_limits(self.budget)
         return msgspec.structs.replace(
             self,
             cwd=_folder("cwd", self.cwd),
@@ -94,7 +96,7 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None = None
     output_retries: int = 0
     timeout: float | None = None
-    budget: Any = None
+    budget: Budget | None = None
     mode: str | None = None
     cwd: Path | None = None
     sandbox: str | None = None
@@ -107,6 +109,7 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
     def checked(self) -> TurnOptions:
         """The same, checked as the options of a thread are."""
         _text("model", self.model)
+        budget_limits(self.budget)
         if self.output_type is not None and self.output_schema is not None:
             raise ValueError("output_type and output_schema cannot be given together")
         if not isinstance(self.output_schema, dict | None):

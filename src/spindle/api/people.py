@@ -126,7 +126,7 @@ class People:
     async def _put_questions(self, msg: RequestUserInput) -> None:
         questions = questions_of(msg)
         if self._on_question is None:
-            self._thread.submit(answer_op(msg, {}))
+            self._thread.submit(answer_op(msg, None))
             return
         await self._ask(questions, lambda answers: answer_op(msg, answers))
 

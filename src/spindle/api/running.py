@@ -15,7 +15,7 @@ from spindle.api.door import OpenThread
 from spindle.api.shown import AgentMessage, Item, Plan, TurnError, TurnResult, Usage, shown_item
 from spindle.api.thread_items import ThreadItems
 from spindle.core.stream import Subscription
-from spindle.errors import OutputInvalid, SpindleError, TurnFailed, TurnTimeout, kind_of
+from spindle.errors import BudgetExceeded, OutputInvalid, SpindleError, TurnFailed, TurnTimeout, kind_of
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import (
     AgentMessageContentDelta,
@@ -34,6 +34,7 @@ from spindle.protocol.events import (
 from spindle.protocol.ops import Interrupt, Op, UserInput, UserTurn
 from spindle.protocol.outside import Outside
 from spindle.protocol.request import TokenUsage
+from spindle.protocol.settings import BudgetLimits
 
 _KEPT_BETWEEN_TURNS = (SessionConfigured, Warning)
 _MAX_KEPT = 100
@@ -101,6 +102,7 @@ class TurnRun:
         """Paths that patches named, and where those files were moved to."""
         self._format: OutputFormat | None = None
         self._retries = 0
+        self._budget: BudgetLimits | None = None
         self._timeout_s = 0.0
         self.on_end: Callable[[TurnRun], None] = lambda run: None
 
@@ -116,6 +118,7 @@ class TurnRun:
     ) -> None:
         """Hand in the op that starts it."""
         self._format, self._retries = output, retries
+        self._budget = op.budget if isinstance(op, UserTurn) else None
         if timeout_s is not None:
             self._timeout_s = timeout_s
             self._timer = asyncio.get_running_loop().call_later(timeout_s, self._time_out)
@@ -162,7 +165,8 @@ class TurnRun:
                     self.error = ValueError(msg.message)
                     self._end("failed")
                     return
-                self._failure = TurnError(message=msg.message, info=kind_of(msg.codex_error_info))
+                budget = msg.budget if isinstance(msg.budget, dict) else None
+                self._failure = TurnError(message=msg.message, info=kind_of(msg.codex_error_info), budget=budget)
                 self._failure_info = msg.codex_error_info
             case TurnDiff():
                 self._diff = msg
@@ -199,7 +203,9 @@ class TurnRun:
         except OutputInvalid as error:
             self._retries -= 1
             text = f"Your answer cannot be used: {error}. Answer again, with nothing but JSON that fits the schema."
-            op = UserTurn(items=[{"type": "text", "text": text}], final_output_json_schema=self._format.schema)
+            items, schema = [{"type": "text", "text": text}], self._format.schema
+            # The very same budget: what was used counts on.
+            op = UserTurn(items=items, final_output_json_schema=schema, budget=self._budget)
             self._submissions.add(self._door.submit(op))
             return True
         return False
@@ -254,7 +260,7 @@ class TurnRun:
             duration_ms=round((self._clock.monotonic() - self._started) * 1000),
         )
         if self.error is None and self._failure is not None and status == "failed":
-            self.error = TurnFailed(self._failure.message, result=result, info=self._failure_info)
+            self.error = _turn_failed(self._failure, self._failure_info, result)
         elif self.error is not None and getattr(self.error, "result", result) is None:
             self.error.result = result  # pyright: ignore[reportAttributeAccessIssue]
         self.on_end(self)
@@ -287,6 +293,12 @@ class TurnRun:
         if self.error is not None:
             raise self.error
         return self.result
+
+
+def _turn_failed(failure: TurnError, info: Any, result: TurnResult) -> TurnFailed:
+    if failure.budget is not None:
+        return BudgetExceeded(failure.message, result=result, info=info, budget=failure.budget)
+    return TurnFailed(failure.message, result=result, info=info)
 
 
 def _usage(counts: TokenUsage) -> Usage:

@@ -201,12 +201,14 @@ class Usage(Shown, frozen=True, kw_only=True):
     total_tokens: int = 0
 
 
-class TurnError(Shown, frozen=True, kw_only=True):
+class TurnError(Shown, frozen=True, kw_only=True, omit_defaults=True):
     """Why a turn failed."""
 
     message: str
     info: str
     """The kind of failure, for machines."""
+    budget: dict[str, Any] | None = None
+    """Which budget is used up, if one is: scope, limit, max, used."""
 
 
 class Change(Shown, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from spindle.api.async_thread import AsyncTurnHandle, AsyncTurnStream
+from spindle.api.budgets import Budget
 from spindle.api.client_core import ClientCore
 from spindle.api.conversation import Conversation
 from spindle.api.events import Event
@@ -71,7 +72,7 @@ class Thread:
         output_schema: dict[str, Any] | None = None,
         output_retries: int = 0,
         timeout: float | None = None,
-        budget: Any = None,
+        budget: Budget | None = None,
         mode: Mode | None = None,
         cwd: Path | None = None,
         sandbox: SandboxMode | None = None,
@@ -136,7 +137,7 @@ class Thread:
         output_schema: dict[str, Any] | None = None,
         output_retries: int = 0,
         timeout: float | None = None,
-        budget: Any = None,
+        budget: Budget | None = None,
         mode: Mode | None = None,
         cwd: Path | None = None,
         sandbox: SandboxMode | None = None,
@@ -188,7 +189,7 @@ class Thread:
         output_schema: dict[str, Any] | None = None,
         output_retries: int = 0,
         timeout: float | None = None,
-        budget: Any = None,
+        budget: Budget | None = None,
         mode: Mode | None = None,
         cwd: Path | None = None,
         sandbox: SandboxMode | None = None,

@@ -64,6 +64,7 @@ def _agent_request(root: SessionRequest, order: AgentOrder, pool: ServerPool | N
         client=root.client,
         clock=root.clock,
         order=order,
+        tools=root.agent_tools.get(order.role.name, ()) if order.role is not None else (),
         hooks=root.hooks,
         root=root,
         pool=pool,

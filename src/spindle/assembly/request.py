@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -59,6 +59,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What else the session can do; after its own features, in this order. Each belongs to one session."""
     tools: Sequence[Tool] = ()
     """Tools that the embedding program brings along; not recorded."""
+    agent_tools: Mapping[str, Sequence[Tool]] = {}
+    """The same for sub-agents, by the name of their role."""
     hooks: tuple[Hook, ...] = ()
     """Functions of the caller's, asked before configured hooks of the same event; sub-agents have them too."""
     budget: BudgetLimits | None = None

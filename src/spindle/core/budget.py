@@ -146,10 +146,10 @@ class BudgetLedger:
 
     # ---- scopes --------------------------------------------------------------------------------
 
-    def begin_turn(self, *limits: BudgetLimits) -> None:
+    def begin_turn(self, *meters: Meter) -> None:
         """A new turn, with what it may use."""
         now_s = self._clock.monotonic()
-        self.turn = [Meter(self, "turn", given) for given in limits if given]
+        self.turn = [meter for meter in meters if meter.limits]
         for meter in (*self.turn, *self.thread):
             meter.begin_turn(now_s)
 

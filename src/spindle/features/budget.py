@@ -46,6 +46,8 @@ class Budgets(Feature):
         self._plan = plan
         self._lasting: Meter | None = None
         """The thread's meter that holds over processes."""
+        self._brought: Meter | None = None
+        """What the last turn brought along. A turn with the very same object goes on where that one stopped."""
 
     def open(self, session: Session) -> None:
         ledger, plan, thread = self._ledger, self._plan, session.thread
@@ -67,9 +69,11 @@ class Budgets(Feature):
 
     async def begin_turn(self, turn: RunningTurn) -> None:
         op = turn.submission.op
-        given = op.budget if isinstance(op, UserTurn) else None
+        brought = op.budget if isinstance(op, UserTurn) else None
+        if self._brought is None or brought is not self._brought.limits:
+            self._brought = Meter(self._ledger, "turn", brought or BudgetLimits())
         self._ledger.warn = lambda text: turn.emit(Warning(message=text))
-        self._ledger.begin_turn(self._plan.turn, given or BudgetLimits())
+        self._ledger.begin_turn(Meter(self._ledger, "turn", self._plan.turn), self._brought)
 
     def _record(self, session: Session) -> None:
         if self._lasting is not None:

@@ -28,9 +28,6 @@ def main() -> int:
                 "sandbox does not allow is refused",
                 file=sys.stderr,
             )
-        from spindle import process  # a page of help needs nothing of it
-
-        process.is_ours = True
         return load(line.command.run)(line.parsed, line.parsed.words)
     except SpindleError as error:
         from spindle.protocol.quote import readable  # only when something is wrong; the text may quote anything

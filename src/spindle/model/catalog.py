@@ -139,12 +139,17 @@ class _CatalogFile(msgspec.Struct):
 class Catalog:
     """The rows, and how a slug finds its own."""
 
+    _bundled: Catalog | None = None
+    """Read once: it is part of the program, and the threads of a process can share it."""
+
     def __init__(self, models: list[ModelInfo]) -> None:
         self.models = sorted(models, key=lambda model: model.priority)
 
     @classmethod
     def load(cls, path: str | None = None) -> Catalog:
         """The bundled catalogue, or the file that `model_catalog_json` names. Raises `ConfigError`."""
+        if path is None and cls._bundled is not None:
+            return cls._bundled
         source = path or f"{os.path.dirname(__file__)}/catalog.json"
         try:
             with open(source, "rb") as file:
@@ -155,7 +160,10 @@ class Catalog:
             raise ConfigError(f"{source} is not a model catalogue: {error}") from error
         if not models:
             raise ConfigError(f"{source} is not a model catalogue: it lists no models")
-        return cls(models)
+        catalog = cls(models)
+        if path is None:
+            cls._bundled = catalog
+        return catalog
 
     @property
     def listed(self) -> list[ModelInfo]:

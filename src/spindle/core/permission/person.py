@@ -28,6 +28,8 @@ class CallPerson:
         while (other := self._approvals.in_the_way_of(question)) is not None:
             await asyncio.wait([other.closed])
         answer = await self._approvals.ask(question, put=lambda: self._site.emit(request))
+        if not answer.content and kind == "user_input":
+            raise _nobody_there(kind)
         return answer.content or {}
 
     async def elicit(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
