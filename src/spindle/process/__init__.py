@@ -5,5 +5,6 @@ import sys
 is_ours = "spindle.frontends.cli" in sys.modules
 """Whether this whole process is the command `spindle`: then its command line was loaded before anything else.
 
-In a program that embeds the engine it is not. What belongs to a process as a whole (who inherits its orphans, how often its threads take turns) is changed only then.
+What belongs to a process as a whole (who inherits its orphans, how often its threads take turns) is changed only then,
+and left alone in a program that embeds the engine.
 """
