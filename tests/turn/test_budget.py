@@ -14,7 +14,7 @@ from spindle.errors import BudgetReached, ConfigError
 from spindle.model.scripted import calls, drops, says
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Error, ExecCommandEnd, Msg, TaskComplete, Warning
-from spindle.protocol.ops import Compact
+from spindle.protocol.ops import BadSubmission, Compact, UserTurn, decode_submission
 from spindle.protocol.request import Prices, TokenUsage
 from spindle.protocol.settings import BudgetLimits
 
@@ -332,3 +332,12 @@ def test_a_budget_that_is_none_is_refused(tmp_path: Path, table: Any, sentence: 
 
 def test_a_limit_of_zero_is_none() -> None:
     assert not BudgetLimits(max_tokens=0, max_requests=0, max_cost=0.0, max_seconds=0)
+
+
+def test_a_turn_of_protocol_v1_brings_its_budget_along() -> None:
+    line = '{"id":"1","op":{"type":"user_turn","items":[],"budget":{"max_requests":2,"max_seconds":1.5}}}'
+    op = decode_submission(line).op
+    assert isinstance(op, UserTurn) and op.budget == BudgetLimits(max_requests=2, max_seconds=1.5)
+    for wrong in ('"two"', "-1", "1.5"):
+        with pytest.raises(BadSubmission, match=r"bad user_turn op: .*budget\.max_requests"):
+            decode_submission(line.replace('"max_requests":2', f'"max_requests":{wrong}'))
