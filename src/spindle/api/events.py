@@ -119,8 +119,9 @@ class AgentEvent(BaseEvent, frozen=True, kw_only=True):
 
     type: Literal["agent.event"] = "agent.event"
     agent_id: str
-    event: dict[str, Any]
-    """The message of protocol v1 in the sub-agent's own thread."""
+    """The sub-agent's thread."""
+    event: Event
+    """What happened in it. Its text comes whole, not as it streams."""
 
 
 class WarningEvent(BaseEvent, frozen=True, kw_only=True):
@@ -192,6 +193,15 @@ def usage_of(counts: dict[str, Any]) -> Usage:
     return Usage(**{name: int(counts.get(name) or 0) for name in Usage.__struct_fields__})
 
 
+def _decoded(raw: dict[str, Any]) -> Msg | None:
+    """A message in its wire form as what it is; None for one that nobody here knows."""
+    kind = next((kind for kind in Msg.__subclasses__() if kind.__struct_config__.tag == raw.get("type")), None)
+    try:
+        return None if kind is None else msgspec.convert(raw, kind)
+    except msgspec.ValidationError:
+        return None
+
+
 class EventTranslator:
     """The events of one turn, in the order in which they are read. Keeps what has streamed so far."""
 
@@ -204,10 +214,15 @@ class EventTranslator:
         self._decoders: dict[str, codecs.IncrementalDecoder] = {}
         """Output comes in pieces of bytes, which may end within a character."""
         self._failure: TurnError | None = None
+        self._agents: dict[str, EventTranslator] = {}
+        """The same for the turn of each sub-agent."""
 
     def events(self, msg: Msg, usage: Usage) -> list[Event]:
         """What one message says; `usage` is what the turn has cost so far."""
         here: dict[str, Any] = {**self._ids, "raw": msgspec.to_builtins(msg)}
+        match here["raw"]:
+            case {"type": "collab_agent_event", "thread_id": str(agent_id), "msg": dict(inner)}:
+                return [AgentEvent(agent_id=agent_id, event=event, **here) for event in self._of_agent(agent_id, inner)]
         found: list[Event] = []
         for step, item in self._items.steps(msg):
             if step == "item.completed" and item["type"] in ("agent_message", "plan"):
@@ -286,11 +301,20 @@ class EventTranslator:
             case _:
                 return self._of_others(here)
 
+    def _of_agent(self, agent_id: str, raw: dict[str, Any]) -> list[Event]:
+        """The events of a sub-agent's thread, as its own reader would see them."""
+        msg = _decoded(raw)
+        if msg is None:
+            return []
+        known = self._agents.get(agent_id)
+        if known is None or isinstance(msg, v1.TaskStarted):
+            number = 0 if known is None else known._items.next_number
+            known = self._agents[agent_id] = EventTranslator(agent_id, str(raw.get("turn_id") or ""), number)
+        return known.events(msg, Usage())
+
     def _of_others(self, here: dict[str, Any]) -> Event | None:
         """Messages whose modules are loaded only where there is a use for them."""
         match here["raw"]:
-            case {"type": "collab_agent_event", "thread_id": str(agent_id), "msg": dict(inner)}:
-                return AgentEvent(agent_id=agent_id, event=inner, **here)
             case {"type": "request_user_input", "call_id": str(call_id), "questions": list(questions)}:
                 return QuestionRequested(call_id=call_id, questions=questions, **here)
             case {"type": "elicitation_request", "call_id": str(call_id)}:
