@@ -6,7 +6,7 @@ The last one of a turn is exactly one of `turn.completed`, `turn.interrupted` an
 from __future__ import annotations
 
 import codecs
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -15,6 +15,9 @@ from spindle.api.thread_items import ThreadItems
 from spindle.errors import kind_of
 from spindle.protocol import events as v1
 from spindle.protocol.events import Msg
+
+if TYPE_CHECKING:
+    from spindle.api.agent_events import AgentTranslator
 
 
 class BaseEvent(Shown, frozen=True, kw_only=True):
@@ -121,7 +124,7 @@ class AgentEvent(BaseEvent, frozen=True, kw_only=True):
     agent_id: str
     """The sub-agent's thread."""
     event: Event
-    """What happened in it. Its text comes whole, not as it streams."""
+    """What it did: an event of its own thread and turn."""
 
 
 class WarningEvent(BaseEvent, frozen=True, kw_only=True):
@@ -193,15 +196,6 @@ def usage_of(counts: dict[str, Any]) -> Usage:
     return Usage(**{name: int(counts.get(name) or 0) for name in Usage.__struct_fields__})
 
 
-def _decoded(raw: dict[str, Any]) -> Msg | None:
-    """A message in its wire form as what it is; None for one that nobody here knows."""
-    kind = next((kind for kind in Msg.__subclasses__() if kind.__struct_config__.tag == raw.get("type")), None)
-    try:
-        return None if kind is None else msgspec.convert(raw, kind)
-    except msgspec.ValidationError:
-        return None
-
-
 class EventTranslator:
     """The events of one turn, in the order in which they are read. Keeps what has streamed so far."""
 
@@ -214,15 +208,13 @@ class EventTranslator:
         self._decoders: dict[str, codecs.IncrementalDecoder] = {}
         """Output comes in pieces of bytes, which may end within a character."""
         self._failure: TurnError | None = None
-        self._agents: dict[str, EventTranslator] = {}
-        """The same for the turn of each sub-agent."""
+        self._agents: dict[str, AgentTranslator] = {}
 
     def events(self, msg: Msg, usage: Usage) -> list[Event]:
         """What one message says; `usage` is what the turn has cost so far."""
         here: dict[str, Any] = {**self._ids, "raw": msgspec.to_builtins(msg)}
-        match here["raw"]:
-            case {"type": "collab_agent_event", "thread_id": str(agent_id), "msg": dict(inner)}:
-                return [AgentEvent(agent_id=agent_id, event=event, **here) for event in self._of_agent(agent_id, inner)]
+        if here["raw"]["type"] == "collab_agent_event":
+            return self._of_agent(here)
         found: list[Event] = []
         for step, item in self._items.steps(msg):
             if step == "item.completed" and item["type"] in ("agent_message", "plan"):
@@ -301,24 +293,27 @@ class EventTranslator:
             case _:
                 return self._of_others(here)
 
-    def _of_agent(self, agent_id: str, raw: dict[str, Any]) -> list[Event]:
-        """The events of a sub-agent's thread, as its own reader would see them."""
-        msg = _decoded(raw)
-        if msg is None:
-            return []
-        known = self._agents.get(agent_id)
-        if known is None or isinstance(msg, v1.TaskStarted):
-            number = 0 if known is None else known._items.next_number
-            known = self._agents[agent_id] = EventTranslator(agent_id, str(raw.get("turn_id") or ""), number)
-        return known.events(msg, Usage())
+    def _of_agent(self, here: dict[str, Any]) -> list[Event]:
+        from spindle.api.agent_events import AgentTranslator  # with the first sub-agent
+
+        agent_id = here["raw"]["thread_id"]
+        if agent_id not in self._agents:
+            self._agents[agent_id] = AgentTranslator(agent_id)
+        inner = self._agents[agent_id].events(here["raw"]["msg"])
+        return [AgentEvent(agent_id=agent_id, event=event, **here) for event in inner]
+
+    @property
+    def next_number(self) -> int:
+        """Of the next item."""
+        return self._items.next_number
 
     def _of_others(self, here: dict[str, Any]) -> Event | None:
         """Messages whose modules are loaded only where there is a use for them."""
         match here["raw"]:
             case {"type": "request_user_input", "call_id": str(call_id), "questions": list(questions)}:
                 return QuestionRequested(call_id=call_id, questions=questions, **here)
-            case {"type": "elicitation_request", "call_id": str(call_id)}:
-                return ApprovalRequested(call_id=call_id, kind="mcp", **here)
+            case {"type": "elicitation_request", "call_id": str(call_id), "server_name": str(server)}:
+                return ApprovalRequested(call_id=call_id, kind="mcp" if server else "tool", **here)
             case {"type": "approval_resolved", "call_id": str(call_id), "decision": str(decision)}:
                 return ApprovalResolved(call_id=call_id, decision=decision, **here)
             case _:

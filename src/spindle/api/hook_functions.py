@@ -79,7 +79,7 @@ def _hook(event: str, number: int, entry: Any) -> Hook:
     )
 
 
-def _called(function: HookCallback, name: str) -> HookFunction:
+def _called(function: Callable[..., Any], name: str) -> HookFunction:
     async def call(data: dict[str, Any]) -> Any:
         if inspect.iscoroutinefunction(function):
             return _value(await outcome_on_loop(lambda: function(data)))

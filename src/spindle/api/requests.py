@@ -194,8 +194,9 @@ def approval_op(msg: Msg, decision: Decision) -> Op:
 
 def _possible(offered: list[Any]) -> list[Word]:
     """Of our words, those that are offered; a server's question has words of its own."""
-    words = [_WORDS[word] for word in offered if isinstance(word, str) and word in _WORDS]
-    return list(dict.fromkeys(words)) or ["approved", "denied", "abort"]
+    words: list[Word] = [_WORDS[word] for word in offered if isinstance(word, str) and word in _WORDS]
+    found: list[Word] = list(dict.fromkeys(words))
+    return found or ["approved", "denied", "abort"]
 
 
 def _change(path: str, change: Mapping[str, Any]) -> Change:

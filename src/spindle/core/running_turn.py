@@ -199,8 +199,9 @@ class RunningTurn:
     async def run_call(self, tool: Tool, call: ToolCall, emit: Emit) -> ToolResult:
         """Run a call, between what features do before and after it; `emit` tells people of the call."""
         context = self.make_context(call.call_id, emit)
-        run: RunCall = lambda call: tool.run(call, context)  # noqa: E731  the innermost of them
-        for feature in reversed(self.session.features) if tool.name else ():  # nothing surrounds what is no tool
+        run: RunCall = partial(tool.run, ctx=context)
+        # From the inside out: the last in the list is next to the tool. Nothing surrounds what is no tool.
+        for feature in reversed(self.session.features) if tool.name else ():
             run = partial(feature.around_call, self, run=run)
         return await run(call)
 
