@@ -22,7 +22,7 @@ from spindle.api.configuring import ClientOptions, home_of, load, recorded, reco
 from spindle.api.conversation import Conversation
 from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.api.engine import Engine
-from spindle.api.options import Path, ThreadOptions
+from spindle.api.options import Path, ThreadOptions, check_model_client
 from spindle.api.shown import Account, Match, ModelEntry, Page, ThreadRecord
 from spindle.api.workers import in_thread
 from spindle.assembly.model import ToolNameTaken
@@ -169,6 +169,7 @@ class ClientCore:
     async def _open(self, options: ThreadOptions, config: Config, **which: Any) -> Conversation:
         """Open the thread and let it work."""
         self.check_open()
+        check_model_client(self._model_client)
         lent = options.model_client or self._model_client
         late: list[Conversation] = []
         config = _with_agents(config, options)
