@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -316,6 +317,12 @@ class AsyncTurnHandle:
         """Wait for the result; asked again, it is the same one. Raises what `AsyncThread.run` raises."""
         return await self._conversation.wait(self._turn)
 
+    def outcome(self) -> TurnResult:
+        """The result of a turn that is over, without waiting; raises what `run` raises."""
+        if not self.done:
+            raise ThreadError("the turn is not over; wait for it with run()")
+        return self._turn.outcome()
+
     async def steer(self, input: Input) -> None:
         """Add to the running turn; the model reads it with its next request."""
         self._conversation.steer(self._turn, input)
@@ -416,8 +423,11 @@ class _Loop(AsyncIterator[Event]):
     async def __anext__(self) -> Event:
         try:
             return await self._stream.__anext__()
-        except BaseException:
+        except StopAsyncIteration:
             self._is_over = True
+            raise
+        except asyncio.CancelledError:
+            await self._stream.close()
             raise
 
     def __del__(self) -> None:

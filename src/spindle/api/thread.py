@@ -310,6 +310,8 @@ class TurnHandle:
 
     def run(self) -> TurnResult:
         """Wait for the result; asked again, it is the same one. Raises what `Thread.run` raises."""
+        if self.done:
+            return self._inner.outcome()
         return self._core.call(self._inner.run())
 
     def steer(self, input: Input) -> None:
