@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from spindle.api.agent_events import AgentTranslator
 
 
-class Event(Shown, frozen=True, kw_only=True):
-    """Something that happened. A program skips the types it does not know: new ones may come with any release."""
+class BaseEvent(Shown, frozen=True, kw_only=True):
+    """Base of all events."""
 
     type: str
     thread_id: str
@@ -30,19 +30,19 @@ class Event(Shown, frozen=True, kw_only=True):
     """The message of protocol v1 behind it."""
 
 
-class ThreadStarted(Event, frozen=True, kw_only=True):
+class ThreadStarted(BaseEvent, frozen=True, kw_only=True):
     """The thread is open. Once, in the first turn of a thread that was opened here."""
 
     type: Literal["thread.started"] = "thread.started"
 
 
-class TurnStarted(Event, frozen=True, kw_only=True):
+class TurnStarted(BaseEvent, frozen=True, kw_only=True):
     """The turn began."""
 
     type: Literal["turn.started"] = "turn.started"
 
 
-class ItemEvent(Event, frozen=True, kw_only=True):
+class ItemEvent(BaseEvent, frozen=True, kw_only=True):
     """Base of the events about an item."""
 
     item: Item
@@ -66,7 +66,7 @@ class ItemCompleted(ItemEvent, frozen=True, kw_only=True):
     type: Literal["item.completed"] = "item.completed"
 
 
-class ItemDelta(Event, frozen=True, kw_only=True):
+class ItemDelta(BaseEvent, frozen=True, kw_only=True):
     """A piece of an item, while it streams. Joined, the pieces of a text are the item's text."""
 
     type: Literal["item.delta"] = "item.delta"
@@ -75,7 +75,7 @@ class ItemDelta(Event, frozen=True, kw_only=True):
     delta: str
 
 
-class UsageUpdated(Event, frozen=True, kw_only=True):
+class UsageUpdated(BaseEvent, frozen=True, kw_only=True):
     """A response was counted."""
 
     type: Literal["usage.updated"] = "usage.updated"
@@ -85,7 +85,7 @@ class UsageUpdated(Event, frozen=True, kw_only=True):
     """What the thread has cost so far."""
 
 
-class DiffUpdated(Event, frozen=True, kw_only=True):
+class DiffUpdated(BaseEvent, frozen=True, kw_only=True):
     """What the turn's patches changed so far."""
 
     type: Literal["diff.updated"] = "diff.updated"
@@ -93,7 +93,7 @@ class DiffUpdated(Event, frozen=True, kw_only=True):
     """Git-style, over all files."""
 
 
-class ApprovalRequested(Event, frozen=True, kw_only=True):
+class ApprovalRequested(BaseEvent, frozen=True, kw_only=True):
     """`on_approval` is being asked."""
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -101,7 +101,7 @@ class ApprovalRequested(Event, frozen=True, kw_only=True):
     kind: Literal["command", "patch", "tool", "mcp"]
 
 
-class ApprovalResolved(Event, frozen=True, kw_only=True):
+class ApprovalResolved(BaseEvent, frozen=True, kw_only=True):
     """`on_approval` has answered."""
 
     type: Literal["approval.resolved"] = "approval.resolved"
@@ -109,7 +109,7 @@ class ApprovalResolved(Event, frozen=True, kw_only=True):
     decision: str
 
 
-class QuestionRequested(Event, frozen=True, kw_only=True):
+class QuestionRequested(BaseEvent, frozen=True, kw_only=True):
     """`on_question` is being asked."""
 
     type: Literal["question.requested"] = "question.requested"
@@ -117,7 +117,7 @@ class QuestionRequested(Event, frozen=True, kw_only=True):
     questions: list[dict[str, Any]]
 
 
-class AgentEvent(Event, frozen=True, kw_only=True):
+class AgentEvent(BaseEvent, frozen=True, kw_only=True):
     """Something a sub-agent did."""
 
     type: Literal["agent.event"] = "agent.event"
@@ -127,14 +127,14 @@ class AgentEvent(Event, frozen=True, kw_only=True):
     """What it did: an event of its own thread and turn."""
 
 
-class WarningEvent(Event, frozen=True, kw_only=True):
+class WarningEvent(BaseEvent, frozen=True, kw_only=True):
     """Something a person should know; the work goes on."""
 
     type: Literal["warning"] = "warning"
     message: str
 
 
-class ErrorEvent(Event, frozen=True, kw_only=True):
+class ErrorEvent(BaseEvent, frozen=True, kw_only=True):
     """The model's answer broke off and is asked for again."""
 
     type: Literal["error"] = "error"
@@ -142,7 +142,7 @@ class ErrorEvent(Event, frozen=True, kw_only=True):
     info: str
 
 
-class TurnCompleted(Event, frozen=True, kw_only=True):
+class TurnCompleted(BaseEvent, frozen=True, kw_only=True):
     """The turn ended well."""
 
     type: Literal["turn.completed"] = "turn.completed"
@@ -150,18 +150,39 @@ class TurnCompleted(Event, frozen=True, kw_only=True):
     """What the turn cost."""
 
 
-class TurnInterrupted(Event, frozen=True, kw_only=True):
+class TurnInterrupted(BaseEvent, frozen=True, kw_only=True):
     """The turn was stopped."""
 
     type: Literal["turn.interrupted"] = "turn.interrupted"
 
 
-class TurnFailedEvent(Event, frozen=True, kw_only=True):
+class TurnFailedEvent(BaseEvent, frozen=True, kw_only=True):
     """The turn failed."""
 
     type: Literal["turn.failed"] = "turn.failed"
     error: TurnError
 
+
+Event = (
+    ThreadStarted
+    | TurnStarted
+    | ItemStarted
+    | ItemUpdated
+    | ItemCompleted
+    | ItemDelta
+    | UsageUpdated
+    | DiffUpdated
+    | ApprovalRequested
+    | ApprovalResolved
+    | QuestionRequested
+    | AgentEvent
+    | WarningEvent
+    | ErrorEvent
+    | TurnCompleted
+    | TurnInterrupted
+    | TurnFailedEvent
+)
+"""Something that happened. A program skips the types it does not know: new ones may come with any release."""
 
 _ITEM_EVENTS: dict[str, type[ItemStarted | ItemUpdated | ItemCompleted]] = {
     "item.started": ItemStarted,

@@ -44,7 +44,8 @@ _WITHOUT_ITEMS = (AgentMessageContentDelta, ExecCommandOutputDelta)
 class OutputFormat(Protocol):
     """What the answer of a turn must be."""
 
-    schema: dict[str, Any]
+    @property
+    def schema(self) -> dict[str, Any]: ...
 
     def read(self, text: str | None) -> Any:
         """The answer as what was asked for. Raises OutputInvalid."""

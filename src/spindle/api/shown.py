@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -23,14 +23,14 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 # ---- items -----------------------------------------------------------------------------------------
 
 
-class Item(Shown, frozen=True, kw_only=True):
-    """One thing that happened in a turn. `type` says which; the id is the same in every event about it."""
+class BaseItem(Shown, frozen=True, kw_only=True):
+    """Base of all items."""
 
     id: str
     type: str
 
 
-class UserMessage(Item, frozen=True, kw_only=True):
+class UserMessage(BaseItem, frozen=True, kw_only=True):
     """What was said to the model: the input of the turn, and what was steered in."""
 
     type: Literal["user_message"] = "user_message"
@@ -39,7 +39,7 @@ class UserMessage(Item, frozen=True, kw_only=True):
     """Paths and URLs of pictures."""
 
 
-class AgentMessage(Item, frozen=True, kw_only=True):
+class AgentMessage(BaseItem, frozen=True, kw_only=True):
     """A message of the model."""
 
     type: Literal["agent_message"] = "agent_message"
@@ -48,21 +48,21 @@ class AgentMessage(Item, frozen=True, kw_only=True):
     """"commentary" for what was said on the way, "final_answer" for the answer; None where the model does not say."""
 
 
-class Reasoning(Item, frozen=True, kw_only=True):
+class Reasoning(BaseItem, frozen=True, kw_only=True):
     """A summary of what the model thought."""
 
     type: Literal["reasoning"] = "reasoning"
     text: str
 
 
-class Plan(Item, frozen=True, kw_only=True):
+class Plan(BaseItem, frozen=True, kw_only=True):
     """A plan that the model proposes; only in plan mode."""
 
     type: Literal["plan"] = "plan"
     text: str
 
 
-class CommandExecution(Item, frozen=True, kw_only=True):
+class CommandExecution(BaseItem, frozen=True, kw_only=True):
     """A command that the model ran."""
 
     type: Literal["command_execution"] = "command_execution"
@@ -80,7 +80,7 @@ class PathChange(Shown, frozen=True, kw_only=True):
     kind: Literal["add", "update", "delete"]
 
 
-class FileChange(Item, frozen=True, kw_only=True):
+class FileChange(BaseItem, frozen=True, kw_only=True):
     """A patch."""
 
     type: Literal["file_change"] = "file_change"
@@ -88,7 +88,7 @@ class FileChange(Item, frozen=True, kw_only=True):
     status: Status
 
 
-class McpToolCall(Item, frozen=True, kw_only=True):
+class McpToolCall(BaseItem, frozen=True, kw_only=True):
     """A call to a tool of an MCP server."""
 
     type: Literal["mcp_tool_call"] = "mcp_tool_call"
@@ -100,7 +100,7 @@ class McpToolCall(Item, frozen=True, kw_only=True):
     status: Status
 
 
-class PythonToolCall(Item, frozen=True, kw_only=True):
+class PythonToolCall(BaseItem, frozen=True, kw_only=True):
     """A call to a Python function that was given as a tool."""
 
     type: Literal["python_tool_call"] = "python_tool_call"
@@ -114,7 +114,7 @@ class PythonToolCall(Item, frozen=True, kw_only=True):
     duration_ms: int | None = None
 
 
-class CollabToolCall(Item, frozen=True, kw_only=True):
+class CollabToolCall(BaseItem, frozen=True, kw_only=True):
     """A call that starts, instructs, awaits or closes sub-agents."""
 
     type: Literal["collab_tool_call"] = "collab_tool_call"
@@ -126,7 +126,7 @@ class CollabToolCall(Item, frozen=True, kw_only=True):
     status: Status
 
 
-class WebSearch(Item, frozen=True, kw_only=True):
+class WebSearch(BaseItem, frozen=True, kw_only=True):
     """A search that the model server made."""
 
     type: Literal["web_search"] = "web_search"
@@ -142,37 +142,37 @@ class TodoEntry(Shown, frozen=True, kw_only=True):
     completed: bool
 
 
-class TodoList(Item, frozen=True, kw_only=True):
+class TodoList(BaseItem, frozen=True, kw_only=True):
     """The model's checklist."""
 
     type: Literal["todo_list"] = "todo_list"
     items: list[TodoEntry]
 
 
-class ErrorItem(Item, frozen=True, kw_only=True):
+class ErrorItem(BaseItem, frozen=True, kw_only=True):
     """Something a person should know; the work went on."""
 
     type: Literal["error"] = "error"
     message: str
 
 
-ITEM_TYPES: dict[str, type[Item]] = {
-    str(kind.__struct_defaults__[0]): kind
-    for kind in (
-        UserMessage,
-        AgentMessage,
-        Reasoning,
-        Plan,
-        CommandExecution,
-        FileChange,
-        McpToolCall,
-        PythonToolCall,
-        CollabToolCall,
-        WebSearch,
-        TodoList,
-        ErrorItem,
-    )
-}
+Item = (
+    UserMessage
+    | AgentMessage
+    | Reasoning
+    | Plan
+    | CommandExecution
+    | FileChange
+    | McpToolCall
+    | PythonToolCall
+    | CollabToolCall
+    | WebSearch
+    | TodoList
+    | ErrorItem
+)
+"""One thing that happened in a turn. `type` says which; the id is the same in every event about it."""
+
+ITEM_TYPES: dict[str, type[Item]] = {str(kind.__struct_defaults__[0]): kind for kind in get_args(Item)}
 
 
 def shown_item(item: dict[str, Any]) -> Item:

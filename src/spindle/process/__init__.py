@@ -3,8 +3,8 @@
 import sys
 
 is_ours = "spindle.frontends.cli" in sys.modules
-"""Whether this whole process is the command `spindle`, whose command line is loaded first, and not a program that embeds
-the engine.
+"""Whether this whole process is the command `spindle`: then its command line was loaded before anything else.
 
-What belongs to a process as a whole (who inherits its orphans, how often its threads take turns) is changed only then.
+What belongs to a process as a whole (who inherits its orphans, how often its threads take turns) is changed only then,
+and left alone in a program that embeds the engine.
 """
