@@ -33,6 +33,28 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = [
+    "BudgetExceeded",
+    "CallbackError",
+    "ConfigError",
+    "ModelError",
+    "OutputInvalid",
+    "SandboxUnavailable",
+    "SpindleError",
+    "StreamDropped",
+    "ThreadBusy",
+    "ThreadClosed",
+    "ThreadError",
+    "ThreadLocked",
+    "ThreadNotFound",
+    "ToolDefinitionError",
+    "ToolError",
+    "TurnFailed",
+    "TurnTimeout",
+    "UndoConflict",
+]
+"""What programs that embed the engine may rely on. The rest is for the program itself."""
+
 ErrorInfo = str | dict[str, dict[str, int | None]]
 """What kind of failure, for machines: "bad_request", or {"response_stream_disconnected": {"http_status_code": 502}}."""
 

@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 from api.homes import FULL, Client
-from spindle import AgentRole, ApprovalRequest, Budget, BudgetExceeded, Denied, ToolDefinitionError, TurnFailed, tool
+from mcp.kit import servers, stub
+from spindle import (
+    AgentRole,
+    ApprovalRequest,
+    Budget,
+    BudgetExceeded,
+    Denied,
+    Question,
+    ToolDefinitionError,
+    TurnFailed,
+    tool,
+)
 from spindle.testing import ScriptedModel, calls, says
 from spindle.types import AgentEvent, ItemCompleted, TurnCompleted, WarningEvent
 
@@ -245,3 +256,48 @@ def test_without_a_callback_the_model_is_told_that_nobody_answers(client: Client
     client().thread_start(cwd=workspace, model_client=model).run("x", mode="plan")
     (told,) = [item["output"] for item in model.requests[1].input if "output" in item]
     assert told.startswith("questions cannot be put to a person in this session")
+
+
+# ---- MCP servers -----------------------------------------------------------------------------------
+
+
+def told(model: ScriptedModel, call_id: str) -> str:
+    (output,) = [
+        item["output"] for item in model.requests[-1].input if item.get("call_id") == call_id and "output" in item
+    ]
+    return output if isinstance(output, str) else json.dumps(output)
+
+
+@pytest.mark.parametrize(
+    ("answers", "tail"),
+    [({"colour": "red"}, '{"action": "accept", "content": {"colour": "red"}}'), ({}, '{"action": "decline"}')],
+)
+def test_a_servers_form_comes_to_on_question_and_its_tool_to_on_approval(
+    client: Client, workspace: Path, answers: Any, tail: str
+) -> None:
+    approved: list[ApprovalRequest] = []
+    asked: list[Question] = []
+
+    def ask(request: ApprovalRequest) -> bool:
+        approved.append(request)
+        return True
+
+    def answer(questions: list[Question]) -> Any:
+        asked.extend(questions)
+        return answers
+
+    model = ScriptedModel(calls("mcp__tiny__a", {"n": 1}, "c1"), says("end"))
+    thread = client().thread_start(
+        cwd=workspace,
+        config=servers(tiny=stub({"tools": ["a"], "read_only": False, "elicit_on": "a"})),
+        approval_policy="untrusted",
+        on_approval=ask,
+        on_question=answer,
+        model_client=model,
+    )
+    assert thread.run("x").final_response == "end"
+    (request,) = approved
+    assert (request.kind, request.server, request.tool, request.arguments) == ("mcp", "tiny", "a", {"n": 1})
+    assert request.decisions == ["approved", "approved_for_session", "denied", "abort"]
+    assert [(one.id, one.header) for one in asked] == [("colour", "Which colour?")]
+    assert told(model, "c1").replace('\\"', '"').rstrip('"').endswith(tail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -416,8 +417,11 @@ class _Loop(AsyncIterator[Event]):
     async def __anext__(self) -> Event:
         try:
             return await self._stream.__anext__()
-        except BaseException:
+        except StopAsyncIteration:
             self._is_over = True
+            raise
+        except asyncio.CancelledError:
+            await self._stream.close()
             raise
 
     def __del__(self) -> None:

@@ -20,13 +20,14 @@ import msgspec
 from spindle.api.budgets import budget_limits
 from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_cwd
 from spindle.api.conversation import Conversation
-from spindle.api.door import SessionRequest, open_thread
+from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.api.engine import Engine
 from spindle.api.options import Path, ThreadOptions
 from spindle.api.shown import Account, Match, ModelEntry, Page, ThreadRecord
 from spindle.api.workers import in_thread
+from spindle.assembly.model import ToolNameTaken
 from spindle.config.schema import Config
-from spindle.errors import ThreadClosed, ThreadError, ThreadLocked
+from spindle.errors import ThreadClosed, ThreadError, ThreadLocked, ToolDefinitionError
 from spindle.model.client import ModelClient
 from spindle.protocol.clock import Clock, SystemClock
 from spindle.protocol.hook_records import Hook
@@ -107,7 +108,7 @@ class ClientCore:
     def conversation(self, thread_id: str) -> Conversation | None:
         """The open thread with this id."""
         found = self.conversations.get(thread_id)
-        return None if found is None or found.is_closed else found
+        return None if found is None or found.is_closed or found.door.has_ended else found
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """For the synchronous client: run a coroutine on a loop of our own and wait for what it gives."""
@@ -173,7 +174,7 @@ class ClientCore:
         config = _with_agents(config, options)
         functions = _Functions(options, lambda error: _abort(late, error))
         hooks = _hooks(options)
-        door = await open_thread(
+        door = await _opened(
             SessionRequest(
                 config=config,
                 source=_SOURCE,
@@ -361,6 +362,15 @@ def _with_agents(config: Config, options: ThreadOptions) -> Config:
     from spindle.api.agent_roles import with_agents  # only where there is something to say about them
 
     return with_agents(config, options.agents)
+
+
+async def _opened(request: SessionRequest) -> OpenThread:
+    try:
+        return await open_thread(request)
+    except ToolNameTaken as error:
+        raise ToolDefinitionError(
+            f"the function {error.name} cannot be a tool: {error} (tool(name=…) gives it another)"
+        ) from error
 
 
 def _hooks(options: ThreadOptions) -> tuple[Hook, ...]:

@@ -81,7 +81,7 @@ class Conversation:
 
     def check_open(self) -> None:
         """Raise ThreadClosed unless it is open."""
-        if self.is_closed:
+        if self.is_closed or self.door.has_ended:
             raise ThreadClosed(f"thread {self.door.id} was closed")
 
     def check_free(self) -> None:
