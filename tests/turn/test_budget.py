@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from spindle.api.hook_functions import HookMatcher, function_hooks
 from spindle.config.load import load_config
 from spindle.core.budget import BudgetLedger, Meter
 from spindle.errors import BudgetReached, ConfigError
 from spindle.model.scripted import calls, drops, says
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Error, ExecCommandEnd, Msg, TaskComplete, Warning
-from spindle.protocol.ops import Compact
+from spindle.protocol.ops import BadSubmission, Compact, UserInput, UserTurn, decode_submission
 from spindle.protocol.request import Prices, TokenUsage
 from spindle.protocol.settings import BudgetLimits
 
@@ -152,6 +153,18 @@ async def test_a_turn_can_bring_a_budget_along(start: Any) -> None:
     assert failure(again) is None
     free = await driver.turn("and more", run("c3"), run("c4"), says("end"))
     assert failure(free) is None
+
+
+async def test_input_that_comes_too_late_for_a_turn_is_within_its_budget(start: Any) -> None:
+    async def says_more(data: dict[str, Any]) -> None:
+        driver.submit(UserInput(items=[{"type": "text", "text": "and that"}], mode="steer"), "late")
+        await driver.session.settle()
+
+    driver = await start(hooks=function_hooks({"Stop": [HookMatcher(None, says_more)]}))
+    msgs = await driver.turn("go", says("one"), says("never"), budget=BudgetLimits(max_requests=1))
+    assert failure(msgs) is None
+    rest = failure(await driver.end_of("late"))
+    assert rest is not None and rest.budget == {"scope": "turn", "limit": "max_requests", "max": 1, "used": 1}
 
 
 async def test_an_ephemeral_thread_is_not_said_to_be_saved(start: Any) -> None:
@@ -332,3 +345,12 @@ def test_a_budget_that_is_none_is_refused(tmp_path: Path, table: Any, sentence: 
 
 def test_a_limit_of_zero_is_none() -> None:
     assert not BudgetLimits(max_tokens=0, max_requests=0, max_cost=0.0, max_seconds=0)
+
+
+def test_a_turn_of_protocol_v1_brings_its_budget_along() -> None:
+    line = '{"id":"1","op":{"type":"user_turn","items":[],"budget":{"max_requests":2,"max_seconds":1.5}}}'
+    op = decode_submission(line).op
+    assert isinstance(op, UserTurn) and op.budget == BudgetLimits(max_requests=2, max_seconds=1.5)
+    for wrong in ('"two"', "-1", "1.5"):
+        with pytest.raises(BadSubmission, match=r"bad user_turn op: .*budget\.max_requests"):
+            decode_submission(line.replace('"max_requests":2', f'"max_requests":{wrong}'))
