@@ -182,11 +182,12 @@ class ToolError(SpindleError):
 
 
 class Rejected(ToolError):
-    """Policy or a person said no. `by_user` when a person did: then no begin event is shown."""
+    """Policy or a person said no. `by_user` when a person did: then no begin event is shown. `has_reason`: and why."""
 
-    def __init__(self, message: str, *, by_user: bool = False) -> None:
+    def __init__(self, message: str, *, by_user: bool = False, has_reason: bool = False) -> None:
         super().__init__(message)
         self.by_user = by_user
+        self.has_reason = has_reason
 
 
 class ToolDefinitionError(SpindleError, TypeError):
