@@ -460,6 +460,12 @@ def test_everything_public_is_there_annotated_and_explained() -> None:
         spindle.nothing_like_this  # noqa: B018
 
 
+def test_modules_of_the_package_are_there_without_an_import_of_their_own() -> None:
+    code = "import spindle as s; print(s.errors.ThreadBusy.__name__, s.testing.waits(2).delay_s, s.types.Usage())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("ThreadBusy 2 Usage(")
+
+
 def test_importing_the_package_loads_nothing() -> None:
     code = "import sys; before = set(sys.modules); import spindle; print(sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

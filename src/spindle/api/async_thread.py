@@ -405,6 +405,14 @@ class AsyncTurnStream(AsyncIterator[Event]):
 
     aclose = close
 
+    async def __aenter__(self) -> AsyncTurnStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
     def abandon(self) -> None:
         """Interrupt the turn without waiting for its end."""
         self._is_closed = True

@@ -313,10 +313,12 @@ class ClientCore:
         if not self.is_left_open:
             return
         warnings.warn("a client of Spindle was never closed; use `with`, or close()", ResourceWarning, stacklevel=2)
-        if self._engine is None:
-            self.kill()
-        else:
+        if self._engine is not None:
             self._engine.end_with(self.close())
+            return
+        for conversation in self.conversations.values():
+            conversation.close_soon()
+        self.kill()
 
     def kill(self) -> None:
         """The same where there is no loop any more: programs that were left running are ended."""

@@ -354,6 +354,14 @@ class TurnStream(Iterator[Event]):
         if not self._inner.is_over:
             self._core.call(self._inner.close())
 
+    def __enter__(self) -> TurnStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def abandon(self) -> None:
         """Interrupt the turn; wait for its end unless that cannot be done here."""
         try:
