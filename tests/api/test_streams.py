@@ -40,7 +40,7 @@ async def test_cancelling_a_loop_over_a_stream_interrupts_the_turn_and_waits_unt
 def test_ctrl_c_in_a_loop_over_a_stream_interrupts_the_turn_first(own_home: Path, workspace: Path) -> None:
     done = run_program(
         """
-        import _thread, threading
+        import os, signal, threading
         from pathlib import Path
         from spindle import Spindle
         from spindle.testing import ScriptedModel, says
@@ -51,7 +51,7 @@ def test_ctrl_c_in_a_loop_over_a_stream_interrupts_the_turn_first(own_home: Path
             try:
                 for event in thread.stream("go"):
                     if event.type == "item.delta":
-                        threading.Timer(0.3, _thread.interrupt_main).start()
+                        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
             except KeyboardInterrupt:
                 print("turn_aborted" in Path(thread.path).read_text(), thread.run("again").final_response)
         """,

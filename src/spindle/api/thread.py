@@ -344,10 +344,18 @@ class TurnStream(Iterator[Event]):
     def __next__(self) -> Event:
         with self._reading:
             if not self._ready:
-                self._ready = self._core.call(self._inner.next_events())[::-1]
+                self._ready = self._read()[::-1]
             if not self._ready:
                 raise StopIteration
             return self._ready.pop()
+
+    def _read(self) -> list[Event]:
+        try:
+            return self._core.call(self._inner.next_events())
+        except KeyboardInterrupt:
+            if self._inner.is_own:
+                self.abandon()  # it may have come when there was nothing left to wait for
+            raise
 
     def __del__(self) -> None:
         if self._inner.is_own and not self._inner.is_over:
