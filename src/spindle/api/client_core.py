@@ -64,7 +64,7 @@ class ClientCore:
         """The open ones, by thread."""
         self._model_client = model_client
         self._engine: Engine | None = None
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()  # a stream that is collected just then calls too
         self._home: str | None = None
         self._pid: int | None = None
         """The process it was first used in."""
