@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from spindle.api.docstrings import read_docstring
+from spindle.api.engine import caller_frame
 from spindle.api.shapes import (
     Anything,
     Choice,
@@ -103,11 +104,11 @@ def _parameters_only(function: Any) -> Any:
 def _names_around() -> dict[str, Any]:
     """What the callers of this call know: types that were defined inside a function have no other address."""
     names: dict[str, Any] = {}
-    frame = inspect.currentframe()
-    while frame is not None:
-        for name, value in frame.f_locals.items():
-            names.setdefault(name, value)
-        frame = frame.f_back
+    for frame in (inspect.currentframe(), caller_frame()):
+        while frame is not None:
+            for name, value in frame.f_locals.items():
+                names.setdefault(name, value)
+            frame = frame.f_back
     return names
 
 

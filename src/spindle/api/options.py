@@ -73,6 +73,7 @@ class ThreadOptions(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{option} cannot be {getattr(self, option)!r}")
         if isinstance(self.tools, str | bytes) or not isinstance(self.tools, Sequence | None):
             raise ValueError("tools is a list of functions")
+        check_model_client(self.model_client)
         budget_limits(self.budget)
         return msgspec.structs.replace(
             self,
@@ -143,6 +144,13 @@ def thread_name(text: Any) -> str:
     if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
         raise ValueError(f"a thread's name has between 1 and {MAX_NAME_CHARACTERS} printable characters: {text!r}")
     return name
+
+
+def check_model_client(client: Any) -> None:
+    """Raise ValueError for what cannot be a model client."""
+    missing = [name for name in ("stream", "compact", "warm", "aclose") if not callable(getattr(client, name, None))]
+    if client is not None and missing:
+        raise ValueError(f"model_client is a {type(client).__name__} without {', '.join(missing)}; see ModelClient")
 
 
 def _one_of(option: str, value: Any, allowed: tuple[str, ...]) -> str | None:
