@@ -85,19 +85,20 @@ def test_a_stream_raises_what_a_callback_raised(client: Client, workspace: Path)
 def test_a_client_is_closed_without_a_word_while_a_callback_blocks(own_home: Path, workspace: Path) -> None:
     source = """
         import gc, threading
-        from spindle import Spindle, TurnTimeout
+        from spindle import Spindle
         from spindle.testing import ScriptedModel, calls
-        asked = threading.Event()
+        asked, closed = threading.Event(), threading.Event()
         def ask(request):
             asked.set()
-            threading.Event().wait()
+            closed.wait()
         model = ScriptedModel(calls("exec_command", {"cmd": "touch a"}, "c1"))
         with Spindle(home=HOME_FOLDER, model_client=model) as spindle:
             thread = spindle.thread_start(cwd=CWD, approval_policy="untrusted", on_approval=ask)
             turn = thread.turn("x")
             asked.wait()
             turn.interrupt()
-        del turn, thread, spindle
+        closed.set()
+        [thread.join() for thread in threading.enumerate() if thread is not threading.current_thread()]
         gc.collect()
         print("closed")
     """
