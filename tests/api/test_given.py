@@ -98,7 +98,7 @@ def test_a_client_is_closed_without_a_word_while_a_callback_blocks(own_home: Pat
             asked.wait()
             turn.interrupt()
         closed.set()
-        [thread.join() for thread in threading.enumerate() if thread is not threading.current_thread()]
+        [thread.join() for thread in threading.enumerate() if thread.name == "spindle on_approval"]
         gc.collect()
         print("closed")
     """

@@ -274,18 +274,20 @@ def _enumeration(kind: type[enum.Enum]) -> Shape:
     members = list(kind)
     if not members:
         raise Unsupported(f"the enumeration {kind.__name__} has no members")
-    has_plain_values = all(isinstance(member.value, str | int) for member in members)
-    values: list[tuple[Any, Any]] = [
-        (_plain(member.value) if has_plain_values else member.name, member) for member in members
-    ]
+    values: list[tuple[Any, Any]] = [(_as_json(member), member) for member in members]
     shape = Choice(values, f"`{kind.__name__}`")
     shape.text = read_docstring(_own_docstring(kind)).summary
     return shape
 
 
-def _plain(value: str | int) -> str | int:
+def _as_json(member: enum.Enum) -> str | int | float:
+    has_plain_values = all(isinstance(other.value, str | int | float) for other in type(member))
+    return _plain(member.value) if has_plain_values else member.name
+
+
+def _plain(value: str | int | float) -> str | int | float:
     """Without the class of an enumeration around it."""
-    if isinstance(value, bool):
+    if isinstance(value, bool | float):
         return value
     return str.__str__(value) if isinstance(value, str) else int(value)
 
@@ -341,9 +343,9 @@ def _is_required(kind: Any, name: str, hint: Any) -> bool:
 
 def plain_default(default: Any) -> Any:
     """A default that a model can be told; UNSET for others."""
-    value = default.value if isinstance(default, enum.Enum) else default
+    value = _as_json(default) if isinstance(default, enum.Enum) else default
     if isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= 200):
-        return _plain(value) if not isinstance(value, float) else value
+        return _plain(value)
     return msgspec.UNSET
 
 
