@@ -239,6 +239,38 @@ def test_what_are_no_sub_agents_is_refused(client: Client, workspace: Path, agen
         client().thread_start(cwd=workspace, agents=agents)
 
 
+def test_what_a_sub_agent_asks_has_one_id_in_all_places(client: Client, workspace: Path) -> None:
+    asked: list[str] = []
+
+    @tool(approval=True)
+    def danger() -> str:
+        """Dangerous."""
+        return "done"
+
+    def ask(request: ApprovalRequest) -> bool:
+        asked.append(request.call_id)
+        return True
+
+    cast = Cast(calls("danger", {}, "c1"), says("found"), role="x")
+    thread = client().thread_start(
+        cwd=workspace, agents={"x": AgentRole(tools=[danger])}, on_approval=ask, model_client=cast.model
+    )
+    events = [event for event in thread.stream("PARENT-TASK") if event.type.startswith("approval.")]
+    assert [(event.type, event.to_dict()["call_id"]) for event in events] == [
+        ("approval.requested", asked[0]),
+        ("approval.resolved", asked[0]),
+    ]
+
+
+@pytest.mark.parametrize("name", ["spawn_agent", "remember", "exec_command"])
+def test_a_tool_of_a_role_cannot_have_the_name_of_another(client: Client, workspace: Path, name: str) -> None:
+    def anything() -> None:
+        """Nothing."""
+
+    with pytest.raises(ToolDefinitionError, match=name):
+        client().thread_start(cwd=workspace, agents={"x": AgentRole(tools=[tool(name=name)(anything)])})
+
+
 def test_a_tool_of_a_role_must_be_one(client: Client, workspace: Path) -> None:
     def many(*words: str) -> None:
         """No tool."""

@@ -209,7 +209,7 @@ def test_a_synchronous_client_is_ready_for_every_thread_at_once(own_home: Path, 
 
         with ThreadPoolExecutor(8) as pool:
             assert set(pool.map(use, range(8))) == {1}
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may have ended meanwhile
 
 
 async def test_an_asynchronous_client_that_is_forgotten_warns_and_lets_go(own_home: Path, workspace: Path) -> None:

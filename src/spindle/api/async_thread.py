@@ -406,7 +406,8 @@ class AsyncTurnStream(AsyncIterator[Event]):
             except StopAsyncIteration:
                 if turn.error is not None and not turn.is_failed and not self._has_raised:
                     self._has_raised = True
-                    raise turn.error from None
+                    # Not out of the end of the events, and with the cause that it has.
+                    raise turn.error from turn.error.__cause__
                 break
             found = [shown for event in waiting for shown in self._translator.events(event.msg, turn.usage)]
         return found

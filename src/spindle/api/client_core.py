@@ -68,6 +68,7 @@ class ClientCore:
         self._home: str | None = None
         self._pid: int | None = None
         """The process it was first used in."""
+        check_model_client(model_client)
 
     # ---- being open ----------------------------------------------------------------------------
 
@@ -170,7 +171,7 @@ class ClientCore:
         """Open the thread and let it work."""
         self.check_open()
         check_model_client(self._model_client)
-        lent = options.model_client or self._model_client
+        lent = self._model_client if options.model_client is None else options.model_client
         late: list[Conversation] = []
         config = _with_agents(config, options)
         functions = _Functions(options, lambda error: _abort(late, error))
@@ -346,17 +347,20 @@ class _Functions:
     def __init__(self, options: ThreadOptions, on_exit: Callable[[BaseException], None]) -> None:
         self.tools: Sequence[Tool] = ()
         self.of_roles: dict[str, Sequence[Tool]] = {}
+        can_ask = options.on_approval is not None
         if options.tools:
             from spindle.api.functions import python_tools  # only where there are any
 
-            self.tools = python_tools(options.tools, on_exit=on_exit)
+            self.tools = python_tools(options.tools, on_exit=on_exit, can_ask=can_ask)
         if isinstance(options.agents, Mapping):
             from spindle.api.agent_roles import role_functions  # only where there are roles
             from spindle.api.functions import python_tools  # likewise
 
             named = dict(zip([tool.name for tool in self.tools], options.tools or (), strict=True))
             functions = role_functions(options.agents, named)
-            self.of_roles = {role: python_tools(given, on_exit=on_exit) for role, given in functions.items()}
+            self.of_roles = {
+                role: python_tools(given, on_exit=on_exit, can_ask=can_ask) for role, given in functions.items()
+            }
 
 
 def _with_agents(config: Config, options: ThreadOptions) -> Config:
