@@ -74,7 +74,6 @@ class ThreadOptions(msgspec.Struct, frozen=True, kw_only=True):
         check_model_client(self.model_client)
         if isinstance(self.tools, str | bytes) or not isinstance(self.tools, Sequence | None):
             raise ValueError("tools is a list of functions")
-        check_model_client(self.model_client)
         budget_limits(self.budget)
         return msgspec.structs.replace(
             self,
