@@ -15,10 +15,8 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from spindle.api.budgets import budget_limits
-from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_cwd
+from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_options
 from spindle.api.conversation import Conversation
 from spindle.api.door import SessionRequest, open_thread
 from spindle.api.engine import Engine
@@ -135,7 +133,7 @@ class ClientCore:
         ref = await in_thread(self.store.get, id_or_name)
         if self.conversation(ref.id) is not None:
             raise ThreadLocked(f"thread {ref.id} is open in this client already; close it first")
-        config, _ = await self._recorded_config(ref, options)
+        options, config, _ = await self._as_recorded(ref, options)
         return await self._open(options, config, thread=ref.id)
 
     async def fork(self, id_or_name: str, at: str | int | None, options: ThreadOptions) -> Conversation:
@@ -144,7 +142,7 @@ class ClientCore:
         if options.ephemeral:
             raise ValueError("ephemeral is for new threads: a fork is recorded")
         ref = await in_thread(self.store.get, id_or_name)
-        config, data = await self._recorded_config(ref, options)
+        options, config, data = await self._as_recorded(ref, options)
         from spindle.api.records import fork_point  # only to fork
 
         return await self._open(options, config, thread=ref.id, fork=True, fork_at=fork_point(data, at))
@@ -154,16 +152,20 @@ class ClientCore:
         if conversation.door.path is None:
             raise ThreadError("an ephemeral thread has no record, so it cannot be forked")
         conversation.check_open()
-        settings = conversation.door.settings
-        kept = msgspec.structs.replace(conversation.options, name=None, cwd=settings.cwd)
         if at is None and conversation.turn is not None:
-            at = -1  # without the turn that runs
+            from spindle.api.records import turns_that_ended  # only to look back
+
+            at = turns_that_ended(conversation.door.records)
+        kept = conversation.options_now()
+        if not os.path.exists(conversation.door.path) and at in (None, 0):
+            return await self.start(kept)  # nothing was said yet, so there is nothing to copy
         return await self.fork(conversation.door.id, at, kept)
 
-    async def _recorded_config(self, ref: ThreadRef, options: ThreadOptions) -> tuple[Config, RolloutData]:
+    async def _as_recorded(self, ref: ThreadRef, options: ThreadOptions) -> tuple[ThreadOptions, Config, RolloutData]:
+        """The options and the configuration with which a recorded thread goes on."""
         data = await in_thread(self.store.read, ref)
-        there = options if options.cwd is not None else msgspec.structs.replace(options, cwd=recorded_cwd(data))
-        return recorded(load(self.options, self.home, there), options, data), data
+        options = recorded_options(options, data)
+        return options, recorded(load(self.options, self.home, options), options, data), data
 
     async def _open(self, options: ThreadOptions, config: Config, **which: Any) -> Conversation:
         """Open the thread and let it work."""

@@ -90,11 +90,17 @@ def recorded(config: Config, thread: ThreadOptions, data: RolloutData) -> Config
     return msgspec.structs.replace(config, **changes) if changes else config
 
 
-def recorded_cwd(data: RolloutData) -> str | None:
-    """The folder of the thread's last turn, if there is one."""
+def recorded_options(thread: ThreadOptions, data: RolloutData) -> ThreadOptions:
+    """The options with the folder and the mode of the thread's last turn where they name none."""
     context = History.replay(data).last_turn_context or {}
     cwd = context.get("cwd") or data.meta.get("cwd")
-    return cwd if isinstance(cwd, str) and os.path.isdir(cwd) else None
+    mode = context.get("collaboration_mode")
+    is_planning = isinstance(mode, dict) and mode.get("mode") == "plan"
+    return msgspec.structs.replace(
+        thread,
+        cwd=thread.cwd if thread.cwd is not None or not isinstance(cwd, str) or not os.path.isdir(cwd) else cwd,
+        mode=thread.mode or ("plan" if is_planning else None),
+    )
 
 
 def _recorded_approval(context: dict[str, Any], config: Config) -> dict[str, Any]:

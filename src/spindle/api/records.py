@@ -119,14 +119,13 @@ def live_record(door: OpenThread, name: str | None, *, include_turns: bool) -> T
 def fork_point(data: RolloutData, at: str | int | None) -> str | int | None:
     """Where to branch off, as the store takes it: a response, or how many inputs of the person are kept.
 
-    `at` is a turn id, a response id or a number of turns; -1 = all but the one that runs.
+    `at` is a turn id, a response id, or a number of turns.
     """
     if at is None:
         return None
     turns = transcript(data.records)
-    if type(at) is int and (at >= 0 or at == -1):
-        kept = turns[:at] if at >= 0 else [turn for turn in turns if turn.status != "in_progress"]
-        return sum(_inputs(turn) for turn in kept)
+    if type(at) is int and at >= 0:
+        return sum(_inputs(turn) for turn in turns[:at])
     if isinstance(at, str):
         for count, turn in enumerate(turns, 1):
             if turn.id == at:
@@ -134,6 +133,16 @@ def fork_point(data: RolloutData, at: str | int | None) -> str | int | None:
         if any(at.encode() in record.raw and record.payload.get("response_id") == at for record in data.records):
             return at
     raise ValueError(f"at={at!r} is neither a turn nor a response of thread {data.thread_id}, nor a number of turns")
+
+
+def turns_that_ended(records: Iterable[Record]) -> int:
+    """How many turns there are without the one that runs."""
+    return sum(turn.status != "in_progress" for turn in transcript(records))
+
+
+def inputs_of_last(records: Iterable[Record], count: int) -> int:
+    """How many inputs the last turns had; what was steered in counts too, and what had no input is no turn here."""
+    return sum([inputs for turn in transcript(records) if (inputs := _inputs(turn))][-count:])
 
 
 def _inputs(turn: TurnView) -> int:
