@@ -20,7 +20,7 @@ from spindle.api.configuring import ClientOptions, home_of, load, recorded, reco
 from spindle.api.conversation import Conversation
 from spindle.api.door import SessionRequest, open_thread
 from spindle.api.engine import Engine
-from spindle.api.options import Path, ThreadOptions
+from spindle.api.options import Path, ThreadOptions, check_id, check_model_client
 from spindle.api.shown import Account, Match, ModelEntry, Page, ThreadRecord
 from spindle.api.workers import in_thread
 from spindle.config.schema import Config
@@ -54,8 +54,12 @@ class ClientCore:
     """A client, without its face."""
 
     def __init__(self, options: ClientOptions, model_client: ModelClient | None) -> None:
-        self.options = options
         self.is_closed = False
+        self._pid: int | None = None
+        """The process it was first used in."""
+        options.check()
+        check_model_client(model_client)
+        self.options = options
         self.clock: Clock = SystemClock()
         self.conversations: dict[str, Conversation] = {}
         """The open ones, by thread."""
@@ -63,8 +67,6 @@ class ClientCore:
         self._engine: Engine | None = None
         self._starting = threading.RLock()  # a stream that is collected just then calls too
         self._home: str | None = None
-        self._pid: int | None = None
-        """The process it was first used in."""
 
     # ---- being open ----------------------------------------------------------------------------
 
@@ -130,7 +132,7 @@ class ClientCore:
     async def resume(self, id_or_name: str, options: ThreadOptions) -> Conversation:
         """A recorded thread, to go on with."""
         options = options.checked()
-        ref = await in_thread(self.store.get, id_or_name)
+        ref = await self._find(id_or_name)
         if self.conversation(ref.id) is not None:
             raise ThreadLocked(f"thread {ref.id} is open in this client already; close it first")
         options, config, _ = await self._as_recorded(ref, options)
@@ -141,7 +143,7 @@ class ClientCore:
         options = options.checked()
         if options.ephemeral:
             raise ValueError("ephemeral is for new threads: a fork is recorded")
-        ref = await in_thread(self.store.get, id_or_name)
+        ref = await self._find(id_or_name)
         options, config, data = await self._as_recorded(ref, options)
         from spindle.api.records import fork_point  # only to fork
 
@@ -200,6 +202,10 @@ class ClientCore:
         conversation.begin()
         return conversation
 
+    async def _find(self, id_or_name: str) -> ThreadRef:
+        check_id(id_or_name)
+        return await in_thread(self.store.get, id_or_name)
+
     # ---- records -------------------------------------------------------------------------------
 
     async def read_open(self, conversation: Conversation, *, include_turns: bool) -> ThreadRecord:
@@ -212,10 +218,9 @@ class ClientCore:
     async def list(
         self, *, cwd: Path | None, archived: bool, search: str | None, limit: int, cursor: str | None
     ) -> Page:
-        from spindle.api.records import list_threads  # only to look back
+        from spindle.api.records import folder_of, list_threads  # only to look back
 
-        folder = None if cwd is None else os.path.realpath(os.path.expanduser(os.fspath(cwd)))
-        store = self.store
+        folder, store = folder_of(cwd), self.store
         return await in_thread(
             lambda: list_threads(store, cwd=folder, archived=archived, search=search, limit=limit, cursor=cursor)
         )
@@ -228,6 +233,7 @@ class ClientCore:
     async def read(self, id_or_name: str, *, include_turns: bool) -> ThreadRecord:
         from spindle.api.records import read_thread  # only to look back
 
+        check_id(id_or_name)
         store = self.store
         return await in_thread(lambda: read_thread(store, id_or_name, include_turns=include_turns))
 
@@ -239,16 +245,16 @@ class ClientCore:
         return await in_thread(export, record, given)
 
     async def archive(self, id_or_name: str) -> None:
-        ref = await in_thread(self.store.get, id_or_name)
+        ref = await self._find(id_or_name)
         await self.let_go(ref.id)
         await in_thread(self.store.archive, ref.id)
 
     async def unarchive(self, id_or_name: str) -> None:
-        ref = await in_thread(self.store.get, id_or_name)
+        ref = await self._find(id_or_name)
         await in_thread(self.store.unarchive, ref.id)
 
     async def delete(self, id_or_name: str) -> None:
-        ref = await in_thread(self.store.get, id_or_name)
+        ref = await self._find(id_or_name)
         await self.let_go(ref.id)
         await in_thread(self.store.delete, ref.id)
 

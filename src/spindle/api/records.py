@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
@@ -11,6 +12,7 @@ import msgspec
 from spindle.api.door import OpenThread
 from spindle.api.shown import Item, Match, Page, ThreadRecord, TurnRecord, shown_item
 from spindle.api.thread_items import user_message
+from spindle.errors import ThreadError
 from spindle.protocol.quote import shell_join
 from spindle.thread.history import History
 from spindle.thread.listing import ThreadFilter, ThreadSummary
@@ -23,14 +25,29 @@ _PAGE = 100
 MAX_LIST = 1000
 
 
+def folder_of(cwd: Any) -> str | None:
+    """The folder whose threads are wanted; it may be gone."""
+    if cwd is None:
+        return None
+    try:
+        return os.path.realpath(os.path.expanduser(os.fspath(cwd)))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"cwd {cwd!r} is not a folder") from error
+
+
 def list_threads(
     store: ThreadStore, *, cwd: str | None, archived: bool, search: str | None, limit: int, cursor: str | None
 ) -> Page:
     """A part of the list, newest first."""
     if type(limit) is not int or not 1 <= limit <= MAX_LIST:
         raise ValueError(f"limit is a number between 1 and {MAX_LIST}, not {limit!r}")
-    which = ThreadFilter(cwds=(cwd,) if cwd is not None else (), archived=archived, search=search or None)
-    page = store.list(which, limit=limit, cursor=cursor)
+    if not isinstance(search, str | None):
+        raise ValueError(f"search is a text, not {search!r}")
+    which = ThreadFilter(cwds=(cwd,) if cwd is not None else (), archived=bool(archived), search=search or None)
+    try:
+        page = store.list(which, limit=limit, cursor=cursor)
+    except (ThreadError, TypeError) as error:
+        raise ValueError(f"cursor {cursor!r} was not made by this list") from error
     return Page(data=[_of_summary(thread) for thread in page.threads], next_cursor=page.next_cursor)
 
 
