@@ -15,14 +15,12 @@ import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from spindle.api.budgets import budget_limits
-from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_cwd
+from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_options
 from spindle.api.conversation import Conversation
 from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.api.engine import Engine
-from spindle.api.options import Path, ThreadOptions, check_model_client
+from spindle.api.options import Path, ThreadOptions, check_id, check_model_client
 from spindle.api.shown import Account, Match, ModelEntry, Page, ThreadRecord
 from spindle.api.workers import in_thread
 from spindle.assembly.model import ToolNameTaken
@@ -57,8 +55,12 @@ class ClientCore:
     """A client, without its face."""
 
     def __init__(self, options: ClientOptions, model_client: ModelClient | None) -> None:
-        self.options = options
         self.is_closed = False
+        self._pid: int | None = None
+        """The process it was first used in."""
+        options.check()
+        check_model_client(model_client)
+        self.options = options
         self.clock: Clock = SystemClock()
         self.conversations: dict[str, Conversation] = {}
         """The open ones, by thread."""
@@ -66,9 +68,6 @@ class ClientCore:
         self._engine: Engine | None = None
         self._starting = threading.RLock()  # a stream that is collected just then calls too
         self._home: str | None = None
-        self._pid: int | None = None
-        """The process it was first used in."""
-        check_model_client(model_client)
 
     # ---- being open ----------------------------------------------------------------------------
 
@@ -134,10 +133,10 @@ class ClientCore:
     async def resume(self, id_or_name: str, options: ThreadOptions) -> Conversation:
         """A recorded thread, to go on with."""
         options = options.checked()
-        ref = await in_thread(self.store.get, id_or_name)
+        ref = await self._find(id_or_name)
         if self.conversation(ref.id) is not None:
             raise ThreadLocked(f"thread {ref.id} is open in this client already; close it first")
-        config, _ = await self._recorded_config(ref, options)
+        options, config, _ = await self._as_recorded(ref, options)
         return await self._open(options, config, thread=ref.id)
 
     async def fork(self, id_or_name: str, at: str | int | None, options: ThreadOptions) -> Conversation:
@@ -145,8 +144,8 @@ class ClientCore:
         options = options.checked()
         if options.ephemeral:
             raise ValueError("ephemeral is for new threads: a fork is recorded")
-        ref = await in_thread(self.store.get, id_or_name)
-        config, data = await self._recorded_config(ref, options)
+        ref = await self._find(id_or_name)
+        options, config, data = await self._as_recorded(ref, options)
         from spindle.api.records import fork_point  # only to fork
 
         return await self._open(options, config, thread=ref.id, fork=True, fork_at=fork_point(data, at))
@@ -156,16 +155,20 @@ class ClientCore:
         if conversation.door.path is None:
             raise ThreadError("an ephemeral thread has no record, so it cannot be forked")
         conversation.check_open()
-        settings = conversation.door.settings
-        kept = msgspec.structs.replace(conversation.options, name=None, cwd=settings.cwd)
         if at is None and conversation.turn is not None:
-            at = -1  # without the turn that runs
+            from spindle.api.records import turns_that_ended  # only to look back
+
+            at = turns_that_ended(conversation.door.records)
+        kept = conversation.options_now()
+        if not os.path.exists(conversation.door.path) and at in (None, 0):
+            return await self.start(kept)  # nothing was said yet, so there is nothing to copy
         return await self.fork(conversation.door.id, at, kept)
 
-    async def _recorded_config(self, ref: ThreadRef, options: ThreadOptions) -> tuple[Config, RolloutData]:
+    async def _as_recorded(self, ref: ThreadRef, options: ThreadOptions) -> tuple[ThreadOptions, Config, RolloutData]:
+        """The options and the configuration with which a recorded thread goes on."""
         data = await in_thread(self.store.read, ref)
-        there = options if options.cwd is not None else msgspec.structs.replace(options, cwd=recorded_cwd(data))
-        return recorded(load(self.options, self.home, there), options, data), data
+        options = recorded_options(options, data)
+        return options, recorded(load(self.options, self.home, options), options, data), data
 
     async def _open(self, options: ThreadOptions, config: Config, **which: Any) -> Conversation:
         """Open the thread and let it work."""
@@ -201,6 +204,10 @@ class ClientCore:
         conversation.begin()
         return conversation
 
+    async def _find(self, id_or_name: str) -> ThreadRef:
+        check_id(id_or_name)
+        return await in_thread(self.store.get, id_or_name)
+
     # ---- records -------------------------------------------------------------------------------
 
     async def read_open(self, conversation: Conversation, *, include_turns: bool) -> ThreadRecord:
@@ -213,10 +220,9 @@ class ClientCore:
     async def list(
         self, *, cwd: Path | None, archived: bool, search: str | None, limit: int, cursor: str | None
     ) -> Page:
-        from spindle.api.records import list_threads  # only to look back
+        from spindle.api.records import folder_of, list_threads  # only to look back
 
-        folder = None if cwd is None else os.path.realpath(os.path.expanduser(os.fspath(cwd)))
-        store = self.store
+        folder, store = folder_of(cwd), self.store
         return await in_thread(
             lambda: list_threads(store, cwd=folder, archived=archived, search=search, limit=limit, cursor=cursor)
         )
@@ -229,6 +235,7 @@ class ClientCore:
     async def read(self, id_or_name: str, *, include_turns: bool) -> ThreadRecord:
         from spindle.api.records import read_thread  # only to look back
 
+        check_id(id_or_name)
         store = self.store
         return await in_thread(lambda: read_thread(store, id_or_name, include_turns=include_turns))
 
@@ -240,16 +247,16 @@ class ClientCore:
         return await in_thread(export, record, given)
 
     async def archive(self, id_or_name: str) -> None:
-        ref = await in_thread(self.store.get, id_or_name)
+        ref = await self._find(id_or_name)
         await self.let_go(ref.id)
         await in_thread(self.store.archive, ref.id)
 
     async def unarchive(self, id_or_name: str) -> None:
-        ref = await in_thread(self.store.get, id_or_name)
+        ref = await self._find(id_or_name)
         await in_thread(self.store.unarchive, ref.id)
 
     async def delete(self, id_or_name: str) -> None:
-        ref = await in_thread(self.store.get, id_or_name)
+        ref = await self._find(id_or_name)
         await self.let_go(ref.id)
         await in_thread(self.store.delete, ref.id)
 

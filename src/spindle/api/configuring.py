@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import date, time
 from typing import Any
 
 import msgspec
 
-from spindle.api.options import ThreadOptions
+from spindle.api.options import ThreadOptions, check_text
 from spindle.config.keys import KEYS
 from spindle.config.kinds import Layer, check_layer, dotted
 from spindle.config.load import LoadOptions, load_config
@@ -19,6 +20,8 @@ from spindle.protocol.settings import APPROVAL_POLICIES, PERSONALITIES, SUMMARIE
 from spindle.thread.history import History
 from spindle.thread.rollout import RolloutData
 
+_TOML_TYPES = (str, int, float, list, date, time)
+
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a client is made with."""
@@ -27,6 +30,18 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     home: str | os.PathLike[str] | None = None
     profile: str | None = None
     client_name: str = "spindle_python"
+
+    def check(self) -> None:
+        """Raise ValueError for a value that cannot be. Nothing is read for it."""
+        check_text("profile", self.profile)
+        name = self.client_name
+        if not isinstance(name, str) or not name.strip() or not (name.isascii() and name.isprintable()):
+            # It is a header of every request.
+            raise ValueError(f"client_name must be a name of printable ASCII characters, not {name!r}")
+        if self.home is not None:
+            home = os.fspath(self.home) if isinstance(self.home, os.PathLike) else self.home
+            if not isinstance(home, str) or not home or "\0" in home:
+                raise ValueError(f"home must be the path of a folder, not {self.home!r}")
 
 
 def home_of(options: ClientOptions) -> str:
@@ -90,11 +105,17 @@ def recorded(config: Config, thread: ThreadOptions, data: RolloutData) -> Config
     return msgspec.structs.replace(config, **changes) if changes else config
 
 
-def recorded_cwd(data: RolloutData) -> str | None:
-    """The folder of the thread's last turn, if there is one."""
+def recorded_options(thread: ThreadOptions, data: RolloutData) -> ThreadOptions:
+    """The options with the folder and the mode of the thread's last turn where they name none."""
     context = History.replay(data).last_turn_context or {}
     cwd = context.get("cwd") or data.meta.get("cwd")
-    return cwd if isinstance(cwd, str) and os.path.isdir(cwd) else None
+    mode = context.get("collaboration_mode")
+    is_planning = isinstance(mode, dict) and mode.get("mode") == "plan"
+    return msgspec.structs.replace(
+        thread,
+        cwd=thread.cwd if thread.cwd is not None or not isinstance(cwd, str) or not os.path.isdir(cwd) else cwd,
+        mode=thread.mode or ("plan" if is_planning else None),
+    )
 
 
 def _recorded_approval(context: dict[str, Any], config: Config) -> dict[str, Any]:
@@ -148,10 +169,21 @@ def _checked(given: Mapping[str, Any], cwd: str) -> Layer:
         raise ConfigError(f"config: {str(error).removeprefix('-c: ')}") from error
     layer.label = "config"
     hooks = layer.values.pop("hooks", None)
+    _refuse_foreign(layer.values)
     check_layer(layer, KEYS, _refuse_unknown)
     if hooks is not None:
         layer.values["hooks"] = hooks
     return layer
+
+
+def _refuse_foreign(values: Mapping[str, Any], *above: str) -> None:
+    """What no file could say: TOML has no word for nothing, and none for other objects of Python."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            _refuse_foreign(value, *above, key)
+        elif not isinstance(value, _TOML_TYPES):
+            what = "None; leave it out instead" if value is None else f"of the type {type(value).__name__}"
+            raise ConfigError(f"config: {dotted((*above, key))} cannot be {what}")
 
 
 def _refuse_unknown(layer: Layer, path: tuple[str, ...], known: Mapping[str, Any]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+
 from spindle.api.budgets import budget_limits
 from spindle.api.door import OpenThread
 from spindle.api.inputs import Input, input_items
@@ -28,6 +30,7 @@ from spindle.protocol.ops import (
     ThreadRollback,
     UserTurn,
 )
+from spindle.protocol.settings import EFFORTS
 
 
 class Conversation:
@@ -42,6 +45,7 @@ class Conversation:
         self._clock = clock
         self._ears = Ears()
         self._next_number = 0
+        self._loop = asyncio.get_running_loop()
         self._closing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._people: People | None = None
@@ -91,11 +95,38 @@ class Conversation:
         if self.turn is not None and not self.turn.is_abandoned:
             raise ThreadBusy(f"a turn of thread {self.door.id} runs; wait for it, interrupt it, or steer it")
 
+    @property
+    def _is_at_home(self) -> bool:
+        """Does the caller run on the event loop that opened the thread? On another one it would wait for ever."""
+        return asyncio.get_running_loop() is self._loop
+
     async def _become_free(self) -> None:
+        if not self._is_at_home:
+            raise ThreadClosed(
+                f"thread {self.door.id} was opened on another event loop, and can be used only there; "
+                "use one loop for a client, or Spindle, which works with any"
+            )
         self.check_free()
         while (turn := self.turn) is not None:
             await turn.ended.wait()
             self.check_free()
+
+    def options_now(self) -> ThreadOptions:
+        """What a copy of the thread is opened with: its options, and the settings that turns have changed since."""
+        settings, asks = self.door.settings, self.options.on_approval is not None
+        is_new_sandbox = settings.sandbox.mode != self.config.sandbox.mode
+        return msgspec.structs.replace(
+            self.options,
+            name=None,
+            cwd=settings.cwd,
+            mode=self.options.mode or "default",
+            model=settings.model,
+            effort=settings.effort if settings.effort in EFFORTS else self.options.effort,
+            summary=settings.summary,
+            personality=settings.personality,
+            sandbox=settings.sandbox.mode if is_new_sandbox else self.options.sandbox,
+            approval_policy=settings.approval_policy if asks else self.options.approval_policy,
+        )
 
     # ---- turns ---------------------------------------------------------------------------------
 
@@ -205,7 +236,12 @@ class Conversation:
     async def rollback(self, num_turns: int) -> None:
         if type(num_turns) is not int or num_turns < 1:
             raise ValueError(f"rollback takes a number of turns of 1 or more, not {num_turns!r}")
-        await self.ask(ThreadRollback(num_turns=num_turns))
+        from spindle.api.records import inputs_of_last  # only to look back
+
+        await self._become_free()
+        # What was steered into a turn belongs to it; the op counts inputs.
+        if inputs := inputs_of_last(self.door.records, num_turns):
+            await self.ask(ThreadRollback(num_turns=inputs))
 
     async def set_name(self, text: str) -> None:
         name = thread_name(text)
@@ -220,15 +256,20 @@ class Conversation:
         await self.ask(Pin(text=text))
 
     async def compact(self, instructions: str | None) -> None:
+        if not isinstance(instructions, str | None):
+            raise ValueError(f"the instructions for a compaction are text, not {instructions!r}")
         await self._become_free()
         turn = self._new_turn()
-        turn.begin(Compact(instructions=instructions))
+        turn.begin(Compact(instructions=instructions or None))
         await self.wait(turn)
 
     # ---- the end -------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """Stop what runs and let go of everything. Safe to call twice, and from two places at once."""
+        if not self._is_at_home:
+            self.kill()
+            return
         self.is_closed = True
         if self._people is not None:
             self._people.close()

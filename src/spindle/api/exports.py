@@ -19,6 +19,11 @@ from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import readable, without_terminal_codes
 
 FORMATS = ("markdown", "html", "json")
+_ENDS = {
+    "interrupted": "The turn was interrupted.",
+    "failed": "The turn failed.",
+    "in_progress": "The turn was in progress.",
+}
 _STYLE = "body{font:16px/1.5 sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}pre{white-space:pre-wrap}"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -75,8 +80,8 @@ def _markdown(record: ThreadRecord) -> str:
                 continue
             heading, text, is_verbatim = parts
             lines += ["", f"## {heading}", "", _fenced(_clean(text)) if is_verbatim else _clean(text)]
-        if turn.status != "completed":
-            lines += ["", f"*The turn was {turn.status.replace('_', ' ')}.*"]
+        if (end := _ENDS.get(turn.status)) is not None:
+            lines += ["", f"*{end}*"]
     return "\n".join(lines) + "\n"
 
 
@@ -100,8 +105,8 @@ def _html(record: ThreadRecord) -> str:
             if (parts := _parts(item)) is not None:
                 heading, text, _ = parts
                 body += [tag("h2", heading), tag("pre", text)]
-        if turn.status != "completed":
-            body.append(tag("p", tag("em", f"The turn was {turn.status.replace('_', ' ')}.")))
+        if (end := _ENDS.get(turn.status)) is not None:
+            body.append(tag("p", tag("em", end)))
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from binascii import a2b_base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,9 +60,10 @@ ImageSource = str | os.PathLike[str] | bytes
 
 def input_items(given: Input, images: Sequence[ImageSource] | None = None) -> Items:
     """The input as protocol v1 has it, pictures before the text. Raises ValueError for what cannot be one."""
-    parts = [given] if isinstance(given, str | Mapping) or not isinstance(given, Sequence) else list(given)
-    if isinstance(images, str | bytes | os.PathLike):
-        raise ValueError("images is a list of pictures, not one of them")
+    is_one = isinstance(given, str | bytes | bytearray | Mapping) or not isinstance(given, Sequence)
+    parts = [given] if is_one else list(given)
+    if isinstance(images, str | bytes | os.PathLike) or not isinstance(images, Sequence | None):
+        raise ValueError(f"images is a list of pictures, not {type(images).__name__}")
     items = [_image(image) for image in images or ()]
     items += [_item(part) for part in parts]
     if not any(item["type"] != "text" or item["text"].strip() for item in items):
@@ -74,26 +76,28 @@ def _item(part: Any) -> dict[str, Any]:
         case str(text) | TextInput(text=str(text)):
             return {"type": "text", "text": text}
         case ImageInput(url=str(url)):
-            return {"type": "image", "image_url": url}
+            return _address(url)
         case LocalImageInput(path=path):
             return _local_image(path)
-        case SkillInput(name=str(name), path=path):
+        case SkillInput(name=str(name), path=str() | os.PathLike() as path):
             return {"type": "skill", "name": name, "path": os.fspath(path)}
-        case MentionInput(name=str(name), path=path):
+        case MentionInput(name=str(name), path=str() | os.PathLike() as path):
             return {"type": "mention", "name": name, "path": os.fspath(path)}
         case {"type": "text", "text": str(text)}:
             return {**part}
         case {"type": "image", "image_url": str(url)} | {"type": "image", "url": str(url)}:
-            return {"type": "image", "image_url": url}
+            return _address(url)
         case {"type": "local_image" | "localImage", "path": path}:
             return _local_image(path)
-        case {"type": "skill" | "mention" as kind, "name": str(name), "path": path}:
+        case {"type": "skill" | "mention" as kind, "name": str(name), "path": str() | os.PathLike() as path}:
             return {"type": kind, "name": name, "path": os.fspath(path)}
         case Mapping():
             raise ValueError(
                 f"an input item of type {part.get('type')!r} with the fields {', '.join(map(str, part))} cannot be "
                 "used; there are text, image, local_image, skill and mention"
             )
+        case TextInput() | ImageInput() | SkillInput() | MentionInput():
+            raise ValueError(f"the input item {part!r} cannot be used: its fields are texts")
         case _:
             raise ValueError(f"input is text, an input item or a list of them, not {type(part).__name__}")
 
@@ -105,10 +109,26 @@ def _image(image: Any) -> dict[str, Any]:
         except ImageError as error:
             raise ValueError(f"images: the picture given as bytes cannot be used: {error}") from error
     if isinstance(image, str) and image.startswith(("data:", "http:", "https:")):
-        return {"type": "image", "image_url": image}
+        return _address(image)
     if isinstance(image, str | os.PathLike):
         return _local_image(image)
     raise ValueError(f"images: a picture is a path, a data: URL or bytes, not {type(image).__name__}")
+
+
+def _address(url: str) -> dict[str, Any]:
+    """A picture by its address. One that no server could take would spoil every later request of the thread."""
+    head, comma, data = url.partition(",")
+    if head.startswith("data:"):
+        try:
+            is_usable = head.startswith("data:image/") and head.endswith(";base64") and a2b_base64(data) != b""
+        except ValueError:
+            is_usable = False
+    else:
+        is_usable = url.startswith(("https://", "http://"))
+    if not is_usable:
+        shown = head[:60] + ("…" if comma or len(head) > 60 else "")
+        raise ValueError(f"the picture {shown!r} cannot be used: its address is neither https: nor a data: URL of one")
+    return {"type": "image", "image_url": url}
 
 
 def _local_image(path: Any) -> dict[str, Any]:

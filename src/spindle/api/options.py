@@ -65,7 +65,7 @@ class ThreadOptions(msgspec.Struct, frozen=True, kw_only=True):
     def checked(self) -> ThreadOptions:
         """The same with paths made absolute and names made whole. Raises ValueError for a value that cannot be."""
         for option in ("model", "model_provider", "base_instructions", "developer_instructions"):
-            _text(option, getattr(self, option))
+            check_text(option, getattr(self, option))
         for option in ("on_approval", "on_question"):
             _callable(option, getattr(self, option))
         for option, kind in (("config", Mapping), ("hooks", Mapping), ("ephemeral", bool)):
@@ -75,6 +75,7 @@ class ThreadOptions(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(self.tools, str | bytes) or not isinstance(self.tools, Sequence | None):
             raise ValueError("tools is a list of functions")
         budget_limits(self.budget)
+        check_model_client(self.model_client)
         return msgspec.structs.replace(
             self,
             cwd=_folder("cwd", self.cwd),
@@ -109,7 +110,7 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def checked(self) -> TurnOptions:
         """The same, checked as the options of a thread are."""
-        _text("model", self.model)
+        check_text("model", self.model)
         budget_limits(self.budget)
         if self.output_type is not None and self.output_schema is not None:
             raise ValueError("output_type and output_schema cannot be given together")
@@ -117,7 +118,8 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("output_schema is a JSON schema as a dict")
         if type(self.output_retries) is not int or self.output_retries < 0:
             raise ValueError(f"output_retries is a number of 0 or more, not {self.output_retries!r}")
-        if self.timeout is not None and (not isinstance(self.timeout, int | float) or not self.timeout > 0):
+        is_number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
+        if self.timeout is not None and not (is_number and self.timeout > 0):
             raise ValueError(f"timeout is a number of seconds above 0, not {self.timeout!r}")
         return msgspec.structs.replace(
             self,
@@ -159,9 +161,23 @@ def _one_of(option: str, value: Any, allowed: tuple[str, ...]) -> str | None:
     return value
 
 
-def _text(option: str, value: Any) -> None:
+def check_text(option: str, value: Any) -> None:
+    """Raise ValueError unless it was left out or says something."""
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise ValueError(f"{option} must be a text that is not empty, not {value!r}")
+
+
+def check_model_client(value: Any) -> None:
+    """Raise ValueError unless it was left out or can be asked what a model is asked."""
+    missing = [name for name in ("stream", "compact", "warm") if not callable(getattr(value, name, None))]
+    if value is not None and missing:
+        raise ValueError(f"model_client {value!r} is no ModelClient: it has no {', '.join(missing)}")
+
+
+def check_id(value: Any) -> None:
+    """Raise ValueError unless it can be the id or name of a thread."""
+    if not isinstance(value, str):
+        raise ValueError(f"a thread is named by the text of its id or name, not by {value!r}")
 
 
 def _callable(option: str, value: Any) -> None:
@@ -174,7 +190,7 @@ def _folder(option: str, value: Any) -> str | None:
         return None
     try:
         path = os.path.realpath(os.path.expanduser(os.fspath(value)))
-        if isinstance(path, str) and os.path.isdir(path):
+        if isinstance(path, str) and os.path.isdir(path) and os.fspath(value):  # "" would be the current one
             return path
     except (TypeError, ValueError):  # no path at all, or one with a NUL
         pass
@@ -186,4 +202,6 @@ def _folders(values: Any) -> tuple[str, ...] | None:
         return None
     if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Sequence):
         raise ValueError("add_dirs is a list of folders")
+    if None in values:
+        raise ValueError("add_dirs: None is not a folder")
     return tuple(folder for value in values if (folder := _folder("add_dirs", value)) is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
@@ -11,6 +12,7 @@ import msgspec
 from spindle.api.door import OpenThread
 from spindle.api.shown import Item, Match, Page, ThreadRecord, TurnRecord, shown_item
 from spindle.api.thread_items import user_message
+from spindle.errors import ThreadError
 from spindle.protocol.quote import shell_join
 from spindle.thread.history import History
 from spindle.thread.listing import ThreadFilter, ThreadSummary
@@ -23,14 +25,29 @@ _PAGE = 100
 MAX_LIST = 1000
 
 
+def folder_of(cwd: Any) -> str | None:
+    """The folder whose threads are wanted; it may be gone."""
+    if cwd is None:
+        return None
+    try:
+        return os.path.realpath(os.path.expanduser(os.fspath(cwd)))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"cwd {cwd!r} is not a folder") from error
+
+
 def list_threads(
     store: ThreadStore, *, cwd: str | None, archived: bool, search: str | None, limit: int, cursor: str | None
 ) -> Page:
     """A part of the list, newest first."""
     if type(limit) is not int or not 1 <= limit <= MAX_LIST:
         raise ValueError(f"limit is a number between 1 and {MAX_LIST}, not {limit!r}")
-    which = ThreadFilter(cwds=(cwd,) if cwd is not None else (), archived=archived, search=search or None)
-    page = store.list(which, limit=limit, cursor=cursor)
+    if not isinstance(search, str | None):
+        raise ValueError(f"search is a text, not {search!r}")
+    which = ThreadFilter(cwds=(cwd,) if cwd is not None else (), archived=bool(archived), search=search or None)
+    try:
+        page = store.list(which, limit=limit, cursor=cursor)
+    except (ThreadError, TypeError) as error:
+        raise ValueError(f"cursor {cursor!r} was not made by this list") from error
     return Page(data=[_of_summary(thread) for thread in page.threads], next_cursor=page.next_cursor)
 
 
@@ -119,14 +136,13 @@ def live_record(door: OpenThread, name: str | None, *, include_turns: bool) -> T
 def fork_point(data: RolloutData, at: str | int | None) -> str | int | None:
     """Where to branch off, as the store takes it: a response, or how many inputs of the person are kept.
 
-    `at` is a turn id, a response id or a number of turns; -1 = all but the one that runs.
+    `at` is a turn id, a response id, or a number of turns.
     """
     if at is None:
         return None
     turns = transcript(data.records)
-    if type(at) is int and (at >= 0 or at == -1):
-        kept = turns[:at] if at >= 0 else [turn for turn in turns if turn.status != "in_progress"]
-        return sum(_inputs(turn) for turn in kept)
+    if type(at) is int and at >= 0:
+        return sum(_inputs(turn) for turn in turns[:at])
     if isinstance(at, str):
         for count, turn in enumerate(turns, 1):
             if turn.id == at:
@@ -134,6 +150,16 @@ def fork_point(data: RolloutData, at: str | int | None) -> str | int | None:
         if any(at.encode() in record.raw and record.payload.get("response_id") == at for record in data.records):
             return at
     raise ValueError(f"at={at!r} is neither a turn nor a response of thread {data.thread_id}, nor a number of turns")
+
+
+def turns_that_ended(records: Iterable[Record]) -> int:
+    """How many turns there are without the one that runs."""
+    return sum(turn.status != "in_progress" for turn in transcript(records))
+
+
+def inputs_of_last(records: Iterable[Record], count: int) -> int:
+    """How many inputs the last turns had; what was steered in counts too, and what had no input is no turn here."""
+    return sum([inputs for turn in transcript(records) if (inputs := _inputs(turn))][-count:])
 
 
 def _inputs(turn: TurnView) -> int:

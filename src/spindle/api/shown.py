@@ -264,7 +264,7 @@ class TurnRecord(Shown, frozen=True, kw_only=True):
     """A turn as it was recorded."""
 
     id: str
-    status: Literal["completed", "interrupted", "in_progress"]
+    status: Literal["completed", "interrupted", "failed", "in_progress"]
     items: list[Item]
 
 

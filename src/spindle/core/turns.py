@@ -95,6 +95,7 @@ class Turns:
         limits = self._session.limits
         warming = asyncio.ensure_future(self._warm_up(turn.settings))
         terminal: Msg = TaskComplete(turn_id=turn.turn_id, last_agent_message=None)
+        failure: Error | None = None
         try:
             async with asyncio.timeout(limits.turn_s or None):
                 done = await turn.work(turn)
@@ -103,7 +104,7 @@ class Turns:
             )
         except TimeoutError:
             text = f"stopped after {limits.turn_s:g} seconds (spindle.limits.turn_timeout_sec)"
-            turn.emit(Error(message=text, codex_error_info="other"))
+            failure = Error(message=text, codex_error_info="other")
         except asyncio.CancelledError:
             # Swallowed on purpose: this task has one more thing to say, and its owner only waits for its end.
             self._thread.history.append_item(aborted_marker())
@@ -115,16 +116,21 @@ class Turns:
             if info == CONTEXT_FULL:
                 self._thread.note_window_full(turn.emit)
             budget = error.budget if isinstance(error, BudgetReached) else msgspec.UNSET
-            turn.emit(Error(message=str(error), codex_error_info=info, budget=budget))
+            failure = Error(message=str(error), codex_error_info=info, budget=budget)
         except Exception as error:  # our bug: the turn fails, the session and the record live on
             text = f"internal error: {type(error).__name__}: {error}"
-            turn.emit(Error(message=text, codex_error_info="other"))
+            failure = Error(message=text, codex_error_info="other")
         warming.cancel()
-        self._end(turn, terminal)
+        if failure is not None:
+            turn.emit(failure)
+        self._end(turn, terminal, failure)
 
-    def _end(self, turn: RunningTurn, terminal: Msg) -> None:
+    def _end(self, turn: RunningTurn, terminal: Msg, failure: Error | None) -> None:
         """Record that the turn is over, then tell it. Nothing here waits: a second interrupt finds no turn to stop."""
-        self._thread.history.append_event(msgspec.to_builtins(terminal))
+        record = msgspec.to_builtins(terminal)
+        if failure is not None:
+            record["error"] = {"message": failure.message, "codex_error_info": failure.codex_error_info}
+        self._thread.history.append_event(record)
         self._running = None
         self._session.workbench.processes.let_go()
         self.report_lost_record(turn.emit)

@@ -7,6 +7,7 @@ from spindle.protocol.items import is_user_input
 from spindle.thread.rollout import Record
 
 _COPIED = frozenset(("response_item", "event_msg", "compacted", "turn_context"))
+_TURN_STARTS = frozenset(("task_started", "turn_started"))
 _TURN_ENDS = frozenset(("task_complete", "turn_complete", "turn_aborted", "thread_rolled_back"))
 
 
@@ -64,7 +65,10 @@ def _after_turns(records: list[Record], count: int) -> int:
     for index in range(starts[count] - 1, floor, -1):
         if _must_stay(records[index]):
             return index + 1
-    return starts[count]
+    end = starts[count]
+    while end > floor and records[end - 1].payload.get("type") in _TURN_STARTS:
+        end -= 1
+    return end
 
 
 def _must_stay(record: Record) -> bool:

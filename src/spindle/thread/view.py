@@ -45,7 +45,9 @@ class TurnView(msgspec.Struct, kw_only=True):
 
     id: str
     status: str = "completed"
-    """"completed", "interrupted", or "in_progress" when the record ends inside it."""
+    """"completed", "failed", "interrupted", or "in_progress" when the record ends inside it."""
+    error: dict[str, Any] | None = None
+    """Why it failed: message, codex_error_info."""
     started_at: str = ""
     """The time of the line, `2026-11-15T18:16:43.951Z`; empty when unknown."""
     completed_at: str = ""
@@ -123,7 +125,10 @@ def transcript(records: Iterable[Record]) -> list[TurnView]:
             turns.append(open_turn)
         elif event["type"] in ("task_complete", "turn_aborted"):
             if open_turn is not None:
-                open_turn.status = "completed" if event["type"] == "task_complete" else "interrupted"
+                error = event.get("error")
+                open_turn.error = error if isinstance(error, dict) else None
+                ended_well = "completed" if open_turn.error is None else "failed"
+                open_turn.status = ended_well if event["type"] == "task_complete" else "interrupted"
                 open_turn.completed_at = shown.timestamp
             open_turn = None
         elif shown.item is not None:

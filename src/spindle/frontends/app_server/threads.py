@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from spindle import __version__
-from spindle.frontends.app_server.items import shown_item
+from spindle.frontends.app_server.items import error_info, shown_item
 from spindle.frontends.app_server.objects import (
     AgentMessageItem,
     GitInfo,
     Thread,
     ThreadStatus,
     Turn,
+    TurnError,
     UserMessageItem,
 )
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
@@ -149,9 +150,18 @@ def _turn(view: TurnView, active: str | None) -> Turn:
         items=items,
         items_view="full",
         status=status,
+        error=_failure(view.error),
         started_at=None if started is None else int(started),
         completed_at=None if completed is None else int(completed),
         duration_ms=None if started is None or completed is None else round((completed - started) * 1000),
+    )
+
+
+def _failure(error: dict[str, Any] | None) -> TurnError | None:
+    if error is None:
+        return None
+    return TurnError(
+        message=str(error.get("message") or ""), codex_error_info=error_info(error.get("codex_error_info"))
     )
 
 
