@@ -319,9 +319,8 @@ def test_a_stream_can_be_closed_before_and_after_its_end(client: Client, workspa
     stream.close()
     stream.close()
     assert stream.result.status == "interrupted" and list(stream) == []
-    done = thread.stream("x")
-    assert len(list(done)) > 3
-    done.close()
+    with thread.stream("x") as done:
+        assert len(list(done)) > 3
     assert done.result.status == "completed"
 
 

@@ -17,6 +17,7 @@ from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, Boundary
 from spindle.process.sandbox import bubblewrap
+from spindle.process.sandbox.launch import Wanted
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.settings import SandboxPolicy
@@ -257,9 +258,10 @@ async def test_loader_variables_reach_the_command_and_not_its_launcher(
 ) -> None:
     child_env["LD_LIBRARY_PATH"] = str(folder / "libs")
     assert await said(table, command('echo "$LD_LIBRARY_PATH"', READ_ONLY)) == f"{folder}/libs\n"
-    launch = bubblewrap.launch(
-        ["true"], boundary=reach(READ_ONLY), cwd=str(folder), env=child_env, home=str(folder), tty=False
+    wanted = Wanted(
+        argv=["true"], boundary=reach(READ_ONLY), cwd=str(folder), env=child_env, home=str(folder), tty=False
     )
+    launch = bubblewrap.launch(wanted)
     assert "LD_LIBRARY_PATH" not in launch.env
 
 
@@ -310,8 +312,13 @@ async def main():
 asyncio.run(main())
 """
     source = Path(bubblewrap.__file__).parents[3]
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run(
+        [*as_nobody, "test", "-r", f"{source}/spindle/__init__.py", "-a", "-x", sys.executable]
+    ).returncode:
+        pytest.skip("an ordinary user cannot read this clone, or run its interpreter")
     done = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", script],
+        [*as_nobody, sys.executable, "-c", script],
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(source)},
         capture_output=True,
         text=True,

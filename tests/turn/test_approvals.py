@@ -79,7 +79,7 @@ async def test_the_reason_of_a_no_is_told_to_the_model(start: Start, workspace: 
 
 
 async def test_the_reason_not_to_run_something_again_without_the_sandbox_is_told_too(
-    start: Any, workspace: Path, tmp_path: Path
+    start: Start, workspace: Path, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

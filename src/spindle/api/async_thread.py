@@ -317,6 +317,12 @@ class AsyncTurnHandle:
         """Wait for the result; asked again, it is the same one. Raises what `AsyncThread.run` raises."""
         return await self._conversation.wait(self._turn)
 
+    def outcome(self) -> TurnResult:
+        """The result of a turn that is over, without waiting; raises what `run` raises."""
+        if not self.done:
+            raise ThreadError("the turn is not over; wait for it with run()")
+        return self._turn.outcome()
+
     async def steer(self, input: Input) -> None:
         """Add to the running turn; the model reads it with its next request."""
         self._conversation.steer(self._turn, input)
@@ -329,10 +335,16 @@ class AsyncTurnHandle:
 class AsyncTurnStream(AsyncIterator[Event]):
     """The events of one turn. Made by `AsyncThread.stream` and `AsyncTurnHandle.stream`."""
 
-    def __init__(self, conversation: Conversation, what: TurnRun | tuple[Input, TurnOptions]) -> None:
+    def __init__(
+        self, conversation: Conversation, what: TurnRun | tuple[Input, TurnOptions], *, is_own: bool = False
+    ) -> None:
         self._conversation = conversation
         self._turn = what if isinstance(what, TurnRun) else None
         self._asked = None if isinstance(what, TurnRun) else what
+        self.is_own = is_own or self._asked is not None
+        """It started the turn, so the turn ends with whoever reads it."""
+        self._reading = asyncio.Lock()
+        """Several may read at once; each event goes to one of them."""
         self._translator: EventTranslator | None = None
         self._ready: list[Event] = []
         self._has_raised = False
@@ -346,14 +358,19 @@ class AsyncTurnStream(AsyncIterator[Event]):
         return self._turn.result
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        return self if self._asked is None else _Loop(self)
+        return _Loop(self) if self.is_own else self
 
     async def __anext__(self) -> Event:
-        if not self._ready:
-            self._ready = (await self.next_events())[::-1]
-        if not self._ready:
-            raise StopAsyncIteration
-        return self._ready.pop()
+        async with self._reading:
+            if not self._ready:
+                self._ready = (await self.next_events())[::-1]
+            if not self._ready:
+                raise StopAsyncIteration
+            return self._ready.pop()
+
+    def __del__(self) -> None:
+        if self.is_own and not self.is_over:
+            self.abandon()
 
     async def begin(self) -> TurnRun:
         """Start the turn unless it was started."""
@@ -365,8 +382,17 @@ class AsyncTurnStream(AsyncIterator[Event]):
     async def next_events(self) -> list[Event]:
         """The events that there are, waiting for the next one if there are none; none at the end.
 
-        What is wrong beyond what the last event says (a timeout, say) is raised once, after it.
+        What is wrong beyond what the last event says (a timeout, say) is raised once, after it. A cancellation
+        interrupts a turn that the stream started, and goes on when that is recorded.
         """
+        try:
+            return await self._next_events()
+        except asyncio.CancelledError:
+            if self.is_own:
+                await self.close()
+            raise
+
+    async def _next_events(self) -> list[Event]:
         if self._is_closed:
             return []
         turn = await self.begin()
@@ -400,12 +426,23 @@ class AsyncTurnStream(AsyncIterator[Event]):
 
     aclose = close
 
+    async def __aenter__(self) -> AsyncTurnStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
     def abandon(self) -> None:
         """Interrupt the turn without waiting for its end."""
         self._is_closed = True
         if self._turn is not None and not self._turn.ended.is_set():
             self._turn.is_abandoned = True
-            self._turn.interrupt()
+            try:
+                self._turn.interrupt()
+            except RuntimeError:
+                pass  # the loop has ended, and the turn with it
 
 
 class _Loop(AsyncIterator[Event]):

@@ -64,11 +64,10 @@ class ClientCore:
         """The open ones, by thread."""
         self._model_client = model_client
         self._engine: Engine | None = None
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()  # a stream that is collected just then calls too
         self._home: str | None = None
         self._pid: int | None = None
         """The process it was first used in."""
-        check_model_client(model_client)
 
     # ---- being open ----------------------------------------------------------------------------
 
@@ -170,6 +169,7 @@ class ClientCore:
     async def _open(self, options: ThreadOptions, config: Config, **which: Any) -> Conversation:
         """Open the thread and let it work."""
         self.check_open()
+        check_model_client(self._model_client)
         lent = self._model_client if options.model_client is None else options.model_client
         late: list[Conversation] = []
         config = _with_agents(config, options)
@@ -313,10 +313,12 @@ class ClientCore:
         if not self.is_left_open:
             return
         warnings.warn("a client of Spindle was never closed; use `with`, or close()", ResourceWarning, stacklevel=2)
-        if self._engine is None:
-            self.kill()
-        else:
+        if self._engine is not None:
             self._engine.end_with(self.close())
+            return
+        for conversation in self.conversations.values():
+            conversation.close_soon()
+        self.kill()
 
     def kill(self) -> None:
         """The same where there is no loop any more: programs that were left running are ended."""

@@ -143,7 +143,7 @@ def _checked(given: Mapping[str, Any], cwd: str) -> Layer:
     if not isinstance(given, Mapping):
         raise ConfigError(f"config must be a mapping, not {type(given).__name__}")
     try:
-        layer = overrides_layer((), {str(key): _plain(value) for key, value in given.items()}, cwd)
+        layer = overrides_layer((), _plain(given), cwd)
     except UsageError as error:
         raise ConfigError(f"config: {str(error).removeprefix('-c: ')}") from error
     layer.label = "config"
@@ -163,9 +163,9 @@ def _refuse_unknown(layer: Layer, path: tuple[str, ...], known: Mapping[str, Any
 
 
 def _plain(value: Any) -> Any:
-    """A copy in the types that a file would give; the program's own mapping is never changed."""
+    """A copy in the types that a file would give, None left out; the program's own mapping is never changed."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -71,9 +71,9 @@ class ThreadOptions(msgspec.Struct, frozen=True, kw_only=True):
         for option, kind in (("config", Mapping), ("hooks", Mapping), ("ephemeral", bool)):
             if getattr(self, option) is not None and not isinstance(getattr(self, option), kind):
                 raise ValueError(f"{option} cannot be {getattr(self, option)!r}")
+        check_model_client(self.model_client)
         if isinstance(self.tools, str | bytes) or not isinstance(self.tools, Sequence | None):
             raise ValueError("tools is a list of functions")
-        check_model_client(self.model_client)
         budget_limits(self.budget)
         return msgspec.structs.replace(
             self,
@@ -147,10 +147,10 @@ def thread_name(text: Any) -> str:
 
 
 def check_model_client(client: Any) -> None:
-    """Raise ValueError for what cannot be a model client."""
+    """Raise ValueError unless it is None or has the methods of a `ModelClient`."""
     missing = [name for name in ("stream", "compact", "warm", "aclose") if not callable(getattr(client, name, None))]
     if client is not None and missing:
-        raise ValueError(f"model_client is a {type(client).__name__} without {', '.join(missing)}; see ModelClient")
+        raise ValueError(f"model_client {client!r} is no model client: it has no {', '.join(missing)}")
 
 
 def _one_of(option: str, value: Any, allowed: tuple[str, ...]) -> str | None:

@@ -5,6 +5,7 @@ The work is done on the event loop of the client; here is who waits for it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -26,6 +27,7 @@ from spindle.api.options import (
     TurnOptions,
 )
 from spindle.api.shown import ThreadRecord, TurnResult
+from spindle.errors import ThreadClosed
 
 
 class Thread:
@@ -178,7 +180,7 @@ class Thread:
         )
         self._conversation.check_free()
         turn = self._core.call(self._conversation.start(input, options, keeps_events=True))
-        return TurnStream(self._core, AsyncTurnStream(self._conversation, turn), is_own=True)
+        return TurnStream(self._core, AsyncTurnStream(self._conversation, turn, is_own=True))
 
     def turn(
         self,
@@ -281,7 +283,7 @@ class TurnHandle:
     def __init__(self, core: ClientCore, inner: AsyncTurnHandle) -> None:
         self._core = core
         self._inner = inner
-        self._stream = TurnStream(core, inner.stream(), is_own=False)
+        self._stream = TurnStream(core, inner.stream())
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}{' done' if self.done else ''}>"
@@ -310,6 +312,8 @@ class TurnHandle:
 
     def run(self) -> TurnResult:
         """Wait for the result; asked again, it is the same one. Raises what `Thread.run` raises."""
+        if self.done:
+            return self._inner.outcome()
         return self._core.call(self._inner.run())
 
     def steer(self, input: Input) -> None:
@@ -324,12 +328,12 @@ class TurnHandle:
 class TurnStream(Iterator[Event]):
     """The events of one turn. Made by `Thread.stream` and `TurnHandle.stream`."""
 
-    def __init__(self, core: ClientCore, inner: AsyncTurnStream, *, is_own: bool) -> None:
+    def __init__(self, core: ClientCore, inner: AsyncTurnStream) -> None:
         self._core = core
         self._inner = inner
-        self._is_own = is_own
-        """It started the turn, so the turn ends with the loop over it."""
         self._ready: list[Event] = []
+        self._reading = threading.Lock()
+        """Several threads may read at once; each event goes to one of them."""
 
     @property
     def result(self) -> TurnResult:
@@ -337,14 +341,27 @@ class TurnStream(Iterator[Event]):
         return self._inner.result
 
     def __iter__(self) -> Iterator[Event]:
-        return _Loop(self) if self._is_own else self
+        return _Loop(self) if self._inner.is_own else self
 
     def __next__(self) -> Event:
-        if not self._ready:
-            self._ready = self._core.call(self._inner.next_events())[::-1]
-        if not self._ready:
-            raise StopIteration
-        return self._ready.pop()
+        with self._reading:
+            if not self._ready:
+                self._ready = self._read()[::-1]
+            if not self._ready:
+                raise StopIteration
+            return self._ready.pop()
+
+    def _read(self) -> list[Event]:
+        try:
+            return self._core.call(self._inner.next_events())
+        except KeyboardInterrupt:
+            if self._inner.is_own:
+                self.abandon()  # it may have come when there was nothing left to wait for
+            raise
+
+    def __del__(self) -> None:
+        if self._inner.is_own and not self._inner.is_over:
+            self.abandon()
 
     def close(self) -> None:
         """Interrupt the turn, unless it is over, and wait for its end."""
@@ -352,10 +369,20 @@ class TurnStream(Iterator[Event]):
         if not self._inner.is_over:
             self._core.call(self._inner.close())
 
+    def __enter__(self) -> TurnStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def abandon(self) -> None:
         """Interrupt the turn; wait for its end unless that cannot be done here."""
         try:
             self.close()
+        except ThreadClosed:  # closing the thread has ended the turn; in a forked child it was never ours
+            pass
         except RuntimeError:  # on the loop's own thread, or when the program ends
             self._inner.abandon()
 
