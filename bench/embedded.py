@@ -21,17 +21,17 @@ STARTS = 9
 IDLE = 100
 
 
-def time_start(code: str) -> float:
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
-    return (time.perf_counter() - started) * 1000
-
-
 def time_import() -> float:
-    """What a start takes longer with the import than without, both taking turns."""
-    path = f"import sys; sys.path.insert(0, {os.path.dirname(os.path.dirname(_package()))!r})"
-    pairs = [(time_start(f"{path}; import spindle"), time_start(path)) for _ in range(STARTS)]
-    return median(with_it - without for with_it, without in pairs)
+    """Milliseconds of the import itself, in interpreters that have imported nothing else; the best of several."""
+    path = os.path.dirname(os.path.dirname(_package()))
+    code = (
+        f"import sys, time; sys.path.insert(0, {path!r}); started = time.perf_counter(); import spindle; "
+        "print((time.perf_counter() - started) * 1000)"
+    )
+    words = [sys.executable, "-I", "-S", "-c", code]
+    return min(
+        float(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout) for _ in range(STARTS)
+    )
 
 
 def _package() -> str:

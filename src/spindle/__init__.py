@@ -96,6 +96,7 @@ _PLACES = {
     ),
     "model.client": ("ModelClient",),
 }
+_MODULES = ("errors", "models", "testing", "types")
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]  # pyright: ignore[reportUnsupportedDunderAll]
@@ -103,16 +104,16 @@ __all__ = ["__version__", *sorted(_MODULE_OF)]  # pyright: ignore[reportUnsuppor
 
 def __getattr__(name):
     """Load what is asked for (PEP 562)."""
-    module = _MODULE_OF.get(name)
+    module = name if name in _MODULES else _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import sys  # only to load a name, and loaded already by every interpreter
 
     __import__(f"{__name__}.{module}")
-    value = getattr(sys.modules[f"{__name__}.{module}"], name)
-    globals()[name] = value
+    loaded = sys.modules[f"{__name__}.{module}"]
+    value = globals()[name] = loaded if name in _MODULES else getattr(loaded, name)
     return value
 
 
 def __dir__():
-    return sorted({*globals(), *__all__} - {"TYPE_CHECKING"})
+    return sorted({*globals(), *__all__, *_MODULES} - {"TYPE_CHECKING"})

@@ -33,6 +33,28 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = [
+    "BudgetExceeded",
+    "CallbackError",
+    "ConfigError",
+    "ModelError",
+    "OutputInvalid",
+    "SandboxUnavailable",
+    "SpindleError",
+    "StreamDropped",
+    "ThreadBusy",
+    "ThreadClosed",
+    "ThreadError",
+    "ThreadLocked",
+    "ThreadNotFound",
+    "ToolDefinitionError",
+    "ToolError",
+    "TurnFailed",
+    "TurnTimeout",
+    "UndoConflict",
+]
+"""What programs that embed the engine may rely on. The rest is for the program itself."""
+
 ErrorInfo = str | dict[str, dict[str, int | None]]
 """What kind of failure, for machines: "bad_request", or {"response_stream_disconnected": {"http_status_code": 502}}."""
 
@@ -160,11 +182,12 @@ class ToolError(SpindleError):
 
 
 class Rejected(ToolError):
-    """Policy or a person said no. `by_user` when a person did: then no begin event is shown."""
+    """Policy or a person said no. `by_user` when a person did: then no begin event is shown. `has_reason`: and why."""
 
-    def __init__(self, message: str, *, by_user: bool = False) -> None:
+    def __init__(self, message: str, *, by_user: bool = False, has_reason: bool = False) -> None:
         super().__init__(message)
         self.by_user = by_user
+        self.has_reason = has_reason
 
 
 class ToolDefinitionError(SpindleError, TypeError):

@@ -25,6 +25,11 @@ class Level(enum.IntEnum):
     HIGH = 2
 
 
+class Rate(enum.Enum):
+    HALF = 0.5
+    WHOLE = 1.0
+
+
 class Odd(enum.Enum):
     PAIR = (1, 2)
     NONE = None

@@ -68,7 +68,7 @@ def test_a_mistake_in_the_mapping_is_an_error_that_names_it(
 def test_the_mapping_of_a_thread_is_laid_over_the_clients_and_neither_is_changed(
     client: Client, workspace: Path
 ) -> None:
-    below = {"model_reasoning_effort": "low", "spindle": {"memory": False}}
+    below = {"model_reasoning_effort": "low", "spindle": {"memory": False, "jit_tools": None}, "model": None}
     above = {"spindle.memory": False, "model_reasoning_effort": "high", "log_dir": "logs"}
     copies = ({**below}, {**above})
     model = ScriptedModel(says("a"), says("b"))
@@ -103,6 +103,7 @@ def test_the_mapping_of_a_thread_is_laid_over_the_clients_and_neither_is_changed
         {"tools": "lookup"},
         {"hooks": {"PreToolUse": print}},
         {"ephemeral": "yes"},
+        {"model_client": object()},
     ],
 )
 def test_a_bad_option_is_refused_before_anything_is_opened(
@@ -349,7 +350,7 @@ def test_a_closed_client_and_its_threads_say_so(client: Client, workspace: Path)
     for ask in asked:
         with pytest.raises(ThreadClosed):
             ask()
-    assert result.final_response == "a" and handle.done
+    assert result.final_response == "a" and handle.done and handle.run() is result
 
 
 def test_closing_ends_commands_and_threads(client: Client, workspace: Path) -> None:
@@ -457,6 +458,12 @@ def test_everything_public_is_there_annotated_and_explained() -> None:
                         assert (function.__doc__ or "").strip(), f"{name}.{member}"
     with pytest.raises(AttributeError, match="nothing_like_this"):
         spindle.nothing_like_this  # noqa: B018
+
+
+def test_modules_of_the_package_are_there_without_an_import_of_their_own() -> None:
+    code = "import spindle as s; print(s.errors.ThreadBusy.__name__, s.testing.waits(2).delay_s, s.types.Usage())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("ThreadBusy 2 Usage(")
 
 
 def test_importing_the_package_loads_nothing() -> None:

@@ -333,7 +333,7 @@ async def test_where_nobody_can_be_asked_a_function_with_approval_is_refused(sta
     driver = await start(
         [calls("wipe", {"what": "a"}, "c1"), calls("wipe", {"what": "a", "force": False}, "c2")],
         says("end"),
-        features=bringing([wipe]),
+        features=bringing([wipe], can_ask=False),
     )
     await driver.turn("go")
     assert outputs(driver)["c1"].startswith("wipe rejected: approval is needed") and outputs(driver)["c2"] == "wiped"

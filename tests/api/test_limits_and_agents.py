@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 from api.homes import FULL, Client
-from spindle import AgentRole, ApprovalRequest, Budget, BudgetExceeded, Denied, ToolDefinitionError, TurnFailed, tool
+from mcp.kit import servers, stub
+from spindle import (
+    AgentRole,
+    ApprovalRequest,
+    Budget,
+    BudgetExceeded,
+    Denied,
+    Question,
+    ToolDefinitionError,
+    TurnFailed,
+    tool,
+)
 from spindle.testing import ScriptedModel, calls, says
 from spindle.types import AgentEvent, ItemCompleted, TurnCompleted, WarningEvent
 
@@ -228,6 +239,38 @@ def test_what_are_no_sub_agents_is_refused(client: Client, workspace: Path, agen
         client().thread_start(cwd=workspace, agents=agents)
 
 
+def test_what_a_sub_agent_asks_has_one_id_in_all_places(client: Client, workspace: Path) -> None:
+    asked: list[str] = []
+
+    @tool(approval=True)
+    def danger() -> str:
+        """Dangerous."""
+        return "done"
+
+    def ask(request: ApprovalRequest) -> bool:
+        asked.append(request.call_id)
+        return True
+
+    cast = Cast(calls("danger", {}, "c1"), says("found"), role="x")
+    thread = client().thread_start(
+        cwd=workspace, agents={"x": AgentRole(tools=[danger])}, on_approval=ask, model_client=cast.model
+    )
+    events = [event for event in thread.stream("PARENT-TASK") if event.type.startswith("approval.")]
+    assert [(event.type, event.to_dict()["call_id"]) for event in events] == [
+        ("approval.requested", asked[0]),
+        ("approval.resolved", asked[0]),
+    ]
+
+
+@pytest.mark.parametrize("name", ["spawn_agent", "remember", "exec_command"])
+def test_a_tool_of_a_role_cannot_have_the_name_of_another(client: Client, workspace: Path, name: str) -> None:
+    def anything() -> None:
+        """Nothing."""
+
+    with pytest.raises(ToolDefinitionError, match=name):
+        client().thread_start(cwd=workspace, agents={"x": AgentRole(tools=[tool(name=name)(anything)])})
+
+
 def test_a_tool_of_a_role_must_be_one(client: Client, workspace: Path) -> None:
     def many(*words: str) -> None:
         """No tool."""
@@ -245,3 +288,48 @@ def test_without_a_callback_the_model_is_told_that_nobody_answers(client: Client
     client().thread_start(cwd=workspace, model_client=model).run("x", mode="plan")
     (told,) = [item["output"] for item in model.requests[1].input if "output" in item]
     assert told.startswith("questions cannot be put to a person in this session")
+
+
+# ---- MCP servers -----------------------------------------------------------------------------------
+
+
+def told(model: ScriptedModel, call_id: str) -> str:
+    (output,) = [
+        item["output"] for item in model.requests[-1].input if item.get("call_id") == call_id and "output" in item
+    ]
+    return output if isinstance(output, str) else json.dumps(output)
+
+
+@pytest.mark.parametrize(
+    ("answers", "tail"),
+    [({"colour": "red"}, '{"action": "accept", "content": {"colour": "red"}}'), ({}, '{"action": "decline"}')],
+)
+def test_a_servers_form_comes_to_on_question_and_its_tool_to_on_approval(
+    client: Client, workspace: Path, answers: Any, tail: str
+) -> None:
+    approved: list[ApprovalRequest] = []
+    asked: list[Question] = []
+
+    def ask(request: ApprovalRequest) -> bool:
+        approved.append(request)
+        return True
+
+    def answer(questions: list[Question]) -> Any:
+        asked.extend(questions)
+        return answers
+
+    model = ScriptedModel(calls("mcp__tiny__a", {"n": 1}, "c1"), says("end"))
+    thread = client().thread_start(
+        cwd=workspace,
+        config=servers(tiny=stub({"tools": ["a"], "read_only": False, "elicit_on": "a"})),
+        approval_policy="untrusted",
+        on_approval=ask,
+        on_question=answer,
+        model_client=model,
+    )
+    assert thread.run("x").final_response == "end"
+    (request,) = approved
+    assert (request.kind, request.server, request.tool, request.arguments) == ("mcp", "tiny", "a", {"n": 1})
+    assert request.decisions == ["approved", "approved_for_session", "denied", "abort"]
+    assert [(one.id, one.header) for one in asked] == [("colour", "Which colour?")]
+    assert told(model, "c1").replace('\\"', '"').rstrip('"').endswith(tail)

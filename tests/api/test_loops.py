@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from api.homes import FULL, Client, async_client, run_program
-from spindle import AsyncSpindle, Spindle
+from spindle import AsyncSpindle, Spindle, ThreadLocked
 from spindle.testing import ScriptedModel, calls, says, waits
 
 THREADS, RUNNING = 50, 8
@@ -208,4 +209,26 @@ def test_a_synchronous_client_is_ready_for_every_thread_at_once(own_home: Path, 
 
         with ThreadPoolExecutor(8) as pool:
             assert set(pool.map(use, range(8))) == {1}
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may have ended meanwhile
+
+
+async def test_an_asynchronous_client_that_is_forgotten_warns_and_lets_go(own_home: Path, workspace: Path) -> None:
+    async def use() -> str:
+        client = async_client(own_home, says("a"))
+        thread = await client.thread_start(cwd=workspace)
+        await thread.run("x")
+        return thread.id
+
+    with pytest.warns(ResourceWarning, match="never closed"):
+        thread_id = await use()
+        gc.collect()
+    async with async_client(own_home, says("b")) as other:
+        for _ in range(200):
+            await asyncio.sleep(0.01)
+            try:
+                thread = await other.thread_resume(thread_id)
+            except ThreadLocked:
+                continue
+            assert (await thread.run("y")).final_response == "b"
+            return
+    raise AssertionError("the record is still locked")

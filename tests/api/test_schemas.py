@@ -37,6 +37,7 @@ from api.kit import (
     Place,
     Plant,
     Point,
+    Rate,
     Renamed,
     Tree,
     stable_id,
@@ -106,6 +107,7 @@ SCHEMAS: list[tuple[Any, dict[str, Any]]] = [
     (Level, {"type": "integer", "enum": [1, 2]}),
     (Letters, {"type": "string", "enum": ["a"]}),
     (Odd, {"type": "string", "enum": ["PAIR", "NONE"]}),
+    (Rate, {"type": "number", "enum": [0.5, 1.0]}),
     (Optional[int], {"anyOf": [{"type": "integer"}, NULL]}),  # noqa: UP045 - the old form is to be read too
     (Union[int, str], {"anyOf": [{"type": "integer"}, {"type": "string"}]}),  # noqa: UP007
     (int | str | None, {"anyOf": [{"type": "integer"}, {"type": "string"}, NULL]}),
@@ -193,6 +195,8 @@ VALUES: list[tuple[Any, Any, Any]] = [
     (Colour, "blue", Colour.BLUE),
     (Level, 2, Level.HIGH),
     (Odd, "PAIR", Odd.PAIR),
+    (Rate, 0.5, Rate.HALF),
+    (Rate, 1, Rate.WHOLE),
     (str | Colour, "red", "red"),
     (float | int, 5, 5),
     (int | float, 5.5, 5.5),

@@ -10,7 +10,7 @@ import msgspec
 import pydantic
 import pytest
 
-from api.kit import Colour, Model, Named, Point
+from api.kit import Colour, Level, Model, Named, Odd, Point, Rate
 from spindle.api.docstrings import Docstring, read_docstring
 from spindle.api.signatures import FunctionSignature, read_signature
 from spindle.errors import SpindleError, ToolDefinitionError
@@ -180,6 +180,13 @@ def test_a_function_without_parameters_has_an_empty_object() -> None:
 
     assert read(nothing).parameters == {"type": "object", "properties": {}, "additionalProperties": False}
     assert read(nothing).description == ""
+
+
+def test_a_default_is_told_as_the_model_would_give_it() -> None:
+    def draw(odd: Odd = Odd.PAIR, rate: Rate = Rate.HALF, level: Level = Level.HIGH) -> None: ...
+
+    told = read(draw).parameters["properties"]
+    assert {name: part["default"] for name, part in told.items()} == {"odd": "PAIR", "rate": 0.5, "level": 2}
 
 
 def test_records_enums_and_models_are_parameters() -> None:

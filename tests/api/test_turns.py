@@ -319,9 +319,8 @@ def test_a_stream_can_be_closed_before_and_after_its_end(client: Client, workspa
     stream.close()
     stream.close()
     assert stream.result.status == "interrupted" and list(stream) == []
-    done = thread.stream("x")
-    assert len(list(done)) > 3
-    done.close()
+    with thread.stream("x") as done:
+        assert len(list(done)) > 3
     assert done.result.status == "completed"
 
 
@@ -651,3 +650,80 @@ async def test_a_dropped_stream_is_an_error_event_and_no_failure(own_home: Path,
         stream = (await client.thread_start(cwd=workspace)).stream("x")
         errors = [event async for event in stream if event.type == "error"]
         assert len(errors) == 1 and stream.result.final_response == "whole"
+
+
+async def test_a_cancelled_reader_interrupts_the_turn_and_waits_for_that(own_home: Path, workspace: Path) -> None:
+    async with async_client(own_home, [says("first"), waits(600), says("late")], says("next")) as client:
+        thread = await client.thread_start(cwd=workspace)
+        begun = asyncio.Event()
+
+        async def read() -> None:
+            async for event in thread.stream("go"):
+                if event.type == "item.completed" and event.item.type == "agent_message":
+                    begun.set()
+
+        task = asyncio.create_task(read())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [turn.status for turn in (await thread.read(include_turns=True)).turns] == ["interrupted"]
+        assert (await thread.run("on")).final_response == "next"
+
+
+def test_a_sub_agents_events_are_events_too(client: Client, workspace: Path) -> None:
+    model = ScriptedModel(
+        calls("spawn_agent", {"message": "look"}, "s1"),
+        default=lambda request: (
+            says("found it")
+            if "look" in str(request.input[-1]) and "spawn_agent" not in str(request.input)
+            else says("end")
+            if "wait" in str(request.input[-2:])
+            else calls("wait", {"ids": [_agent_id(request)]}, "w1")
+        ),
+    )
+    thread = client(model_client=model).thread_start(cwd=workspace, agents=True)
+    events = [event for event in thread.stream("go") if event.type == "agent.event"]
+    inner = [event.event for event in events]
+    assert len({event.agent_id for event in events}) == 1 and events[0].agent_id != thread.id
+    assert [event.type for event in inner if event.type.startswith("turn.")] == ["turn.started", "turn.completed"]
+    said = [event.item for event in inner if event.type == "item.completed" and event.item.type == "agent_message"]
+    assert [item.text for item in said] == ["found it"]
+    assert {event.thread_id for event in inner} == {events[0].agent_id} and events[0].to_dict()["event"]["type"]
+
+
+def _agent_id(request: Any) -> str:
+    outputs = [item for item in request.input if item.get("type") == "function_call_output"]
+    return msgspec.json.decode(outputs[0]["output"])["agent_id"]
+
+
+def test_a_function_cannot_take_the_name_of_a_tool_of_this_thread(client: Client, workspace: Path) -> None:
+    from spindle import ToolDefinitionError
+
+    def remember(text: str) -> str:
+        "Keep it."
+        return text
+
+    with pytest.raises(ToolDefinitionError, match="remember"):
+        client().thread_start(cwd=workspace, tools=[remember])
+
+
+def test_threads_of_a_loop_that_has_stopped_are_closed(own_home: Path, workspace: Path) -> None:
+    from spindle import ThreadClosed
+
+    client = async_client(own_home, says("a"), says("b"))
+    threads: list[Any] = []
+
+    async def first() -> None:
+        threads.append(await client.thread_start(cwd=workspace))
+        assert (await threads[0].run("x")).final_response == "a"
+
+    async def second() -> None:
+        with pytest.raises(ThreadClosed):
+            await threads[0].run("y")
+        again = await client.thread_resume(threads[0].id)
+        assert (await again.run("z")).final_response == "b"
+        await client.close()
+
+    asyncio.run(first())
+    asyncio.run(second())

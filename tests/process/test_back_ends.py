@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import inspect
 import os
 import shlex
 import socket
@@ -18,6 +20,7 @@ from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
 from spindle.process import sandbox
 from spindle.process.sandbox import landlock, survey
+from spindle.process.sandbox.launch import Backend
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import SandboxPolicy
 
@@ -235,3 +238,12 @@ async def test_a_command_that_takes_too_long_is_ended(table: ProcessTable, folde
 async def test_limits_that_cannot_be_kept_are_a_reason_to_refuse(say: Say, limit: dict[str, Any]) -> None:
     with pytest.raises(SandboxUnavailable, match="_max is set, which the Landlock back end cannot enforce"):
         await say("true", fence=Fence(backend="landlock", **limit))
+
+
+@pytest.mark.parametrize("name", sorted(set(sandbox._LADDER.values())))
+def test_every_back_end_has_what_a_back_end_is_asked_for(name: str) -> None:
+    module = importlib.import_module(f"spindle.process.sandbox.{name}")
+    for method in ("problem", "launch"):
+        asked = inspect.signature(getattr(Backend, method))
+        given = inspect.signature(getattr(module, method))
+        assert list(given.parameters) == [key for key in asked.parameters if key != "self"], method

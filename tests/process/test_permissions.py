@@ -12,6 +12,7 @@ import pytest
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence, boundary_of
 from spindle.process.sandbox import landlock, seatbelt
+from spindle.process.sandbox.launch import Wanted
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.settings import PathRule, PermissionProfile, SandboxPolicy
 
@@ -247,7 +248,7 @@ def test_landlock_takes_a_profile_that_only_names_what_may_be_written(reach: Rea
 )
 def test_seatbelt_refuses_what_it_cannot_do(rules: dict[str, str], reach: Reach) -> None:
     with pytest.raises(SandboxUnavailable, match=r"the permission profile .* macOS .* nothing was run"):
-        seatbelt.launch(["true"], boundary=reach(profile(rules)), env={})
+        seatbelt.launch(Wanted(argv=["true"], boundary=reach(profile(rules)), cwd="/", env={}, home="/", tty=False))
 
 
 def test_seatbelt_denies_what_a_profile_denies(reach: Reach, folder: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 import spindle
 from process.fences import READ_ONLY, WORKSPACE_WRITE
 from spindle.policy.sandbox import Boundary
+from spindle.process import kill
 from spindle.process.table import MAX_LIVE, Command, LiveProcess, ProcessTable
 
 
@@ -239,3 +240,18 @@ async def test_dead_daemons_do_not_stay_as_zombies(
     assert len(dead_children() - before) == 1
     await table.run(command("true"), timeout_s=10)
     assert dead_children() - before == set()
+
+
+def test_a_signal_reaches_parents_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a shell whose command has died goes on with its next line before it hears of the signal itself."""
+    told: list[int] = []
+    monkeypatch.setattr(kill, "_send", lambda pid, number: told.append(pid))
+    started = [subprocess.Popen(["sleep", "60"]) for _ in range(12)]
+    try:
+        leaders = [process.pid for process in reversed(started)]
+        kill.signal_tree(leaders, kill.Mark(table=1), signal.SIGTERM, spare=leaders[:1])
+        assert told == leaders[1:]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()

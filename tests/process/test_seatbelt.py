@@ -11,6 +11,7 @@ import pytest
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence, boundary_of
 from spindle.process.sandbox import seatbelt
+from spindle.process.sandbox.launch import Wanted
 from spindle.protocol.settings import SandboxPolicy
 
 
@@ -181,12 +182,16 @@ def test_a_real_boundary_protects_the_agents_own_folder(tmp_path: Path) -> None:
     assert seatbelt.canonical(f"{tmp_path}/home") in seatbelt.profile(made).parameters.values()
 
 
+def wanted(boundary: Boundary, **env: str) -> Wanted:
+    return Wanted(argv=["ls"], boundary=boundary, cwd="/", env=env, home="/", tty=False)
+
+
 def test_the_command_knows_where_it_runs() -> None:
-    launch = seatbelt.launch(["ls"], boundary=boundary(), env={"A": "1"})
+    launch = seatbelt.launch(wanted(boundary(), A="1"))
     assert (launch.env, launch.is_confined) == ({"A": "1", "CODEX_SANDBOX": "seatbelt"}, True)
 
 
 @pytest.mark.parametrize("limit", [{"pids_max": 9}, {"memory_max": 1 << 30}])
 def test_limits_that_cannot_be_kept_are_a_reason_to_refuse(limit: dict[str, Any]) -> None:
     with pytest.raises(SandboxUnavailable, match="_max is set, which the sandbox of macOS cannot enforce"):
-        seatbelt.launch(["ls"], boundary=boundary(fence=Fence(**limit)), env={})
+        seatbelt.launch(wanted(boundary(fence=Fence(**limit))))

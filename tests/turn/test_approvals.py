@@ -78,6 +78,21 @@ async def test_the_reason_of_a_no_is_told_to_the_model(start: Start, workspace: 
     assert not (workspace / "log").exists() and not (workspace / "n.txt").exists()
 
 
+async def test_the_reason_not_to_run_something_again_without_the_sandbox_is_told_too(
+    start: Start, workspace: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    command = calls("exec_command", {"cmd": f"echo x > {outside}/f"}, "c1")
+    driver = await start(command, says("understood"), approval="on-failure", sandbox="workspace-write")
+    sub_id = driver.begin("go")
+    await driver.until(ExecApprovalRequest)
+    driver.submit(ExecApproval(id="c1", decision={"denied": {"reason": "stay in your folder"}}))
+    await driver.end_of(sub_id)
+    told = driver.inputs[1][-1]["output"]
+    assert told.rstrip().endswith("exec command rejected by user: stay in your folder") and "Output:" in told
+
+
 @pytest.mark.parametrize("decision", [{"denied": {"reason": 7}}, {"denied": None}, {"denied": "x"}, {}])
 async def test_a_no_whose_reason_cannot_be_read_is_a_plain_no(start: Start, workspace: Path, decision: Any) -> None:
     driver = await start(run("c1"), says("understood"), **ASKS)

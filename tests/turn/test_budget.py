@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from sessions import Start
+from spindle.api.hook_functions import HookMatcher, function_hooks
 from spindle.config.load import load_config
 from spindle.core.budget import BudgetLedger, Meter
 from spindle.errors import BudgetReached, ConfigError
 from spindle.model.scripted import calls, drops, says
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Error, ExecCommandEnd, Msg, TaskComplete, Warning
-from spindle.protocol.ops import Compact
+from spindle.protocol.ops import BadSubmission, Compact, UserInput, UserTurn, decode_submission
 from spindle.protocol.request import Prices, TokenUsage
 from spindle.protocol.settings import BudgetLimits
 
@@ -53,7 +55,7 @@ def reached(driver: Any, limit: str, scope: str, how: str) -> str:
 # ---- a turn ----------------------------------------------------------------------------------------
 
 
-async def test_what_runs_is_finished_and_the_next_request_is_not_made(start: Any, workspace: Path) -> None:
+async def test_what_runs_is_finished_and_the_next_request_is_not_made(start: Start, workspace: Path) -> None:
     driver = await start(config=budget(max_requests=2))
     msgs = await driver.turn("go", run("c1"), run("c2", script="touch two"))
     error = failure(msgs)
@@ -68,7 +70,7 @@ async def test_what_runs_is_finished_and_the_next_request_is_not_made(start: Any
     assert failure(again) is None and driver.inputs[2][-2]["call_id"] == "c2"  # its output was told with the new turn
 
 
-async def test_a_turn_that_needs_no_more_is_not_disturbed(start: Any) -> None:
+async def test_a_turn_that_needs_no_more_is_not_disturbed(start: Start) -> None:
     driver = await start(config=budget(max_requests=2, max_tokens=200))
     msgs = await driver.turn("go", run("c1"), says("end", usage=used(100)))
     assert failure(msgs) is None and warnings(msgs) == []
@@ -82,7 +84,7 @@ async def test_a_turn_that_needs_no_more_is_not_disturbed(start: Any) -> None:
         ({"max_cost": 0.0000001}, "max_cost", "= 0 (0.0002 used)"),
     ],
 )
-async def test_the_first_limit_that_is_used_up_decides(start: Any, limits: Any, limit: str, how: str) -> None:
+async def test_the_first_limit_that_is_used_up_decides(start: Start, limits: Any, limit: str, how: str) -> None:
     prices = {"gpt-5.2": {"input": 1.0, "cached_input": 0.1, "output": 10.0}}
     driver = await start(config={"spindle": {"budget": limits, "prices": prices}})
     error = failure(await driver.turn("go", run("c1"), run("c2"), run("c3")))
@@ -91,7 +93,7 @@ async def test_the_first_limit_that_is_used_up_decides(start: Any, limits: Any, 
         assert error.message == reached(driver, limit, "in this turn", how)
 
 
-async def test_seconds_are_looked_at_when_the_command_has_ended(start: Any) -> None:
+async def test_seconds_are_looked_at_when_the_command_has_ended(start: Start) -> None:
     clock = FixedClock()
     driver = await start(config=budget(max_seconds=5), clock=clock)
     sub_id = driver.begin("go")
@@ -102,7 +104,7 @@ async def test_seconds_are_looked_at_when_the_command_has_ended(start: Any) -> N
     assert any(isinstance(msg, ExecCommandEnd) for msg in msgs) and len(driver.model.requests) == 1
 
 
-async def test_retries_count_and_are_refused_too(start: Any) -> None:
+async def test_retries_count_and_are_refused_too(start: Start) -> None:
     driver = await start(config=budget(max_requests=2))
     msgs = await driver.turn("go", drops(retry_after_s=0), drops(retry_after_s=0), says("never"))
     error = failure(msgs)
@@ -110,7 +112,7 @@ async def test_retries_count_and_are_refused_too(start: Any) -> None:
     assert len(driver.model.requests) == 2
 
 
-async def test_a_compaction_counts_and_is_refused_too(start: Any) -> None:
+async def test_a_compaction_counts_and_is_refused_too(start: Start) -> None:
     driver = await start(config=budget(max_requests=1) | {"features": {"remote_compaction": False}})
     await driver.turn("go", says("one"))
     driver.model.script(says("a summary"))
@@ -125,14 +127,14 @@ async def test_a_compaction_counts_and_is_refused_too(start: Any) -> None:
     assert error.message.startswith("Budget reached: max_requests = 1 (1 used) in this turn.")
 
 
-async def test_at_four_fifths_there_is_one_warning(start: Any) -> None:
+async def test_at_four_fifths_there_is_one_warning(start: Start) -> None:
     driver = await start(config=budget(max_requests=10, max_tokens=10_000))
     msgs = await driver.turn("go", *(run(f"c{number}") for number in range(8)), says("end"))
     assert failure(msgs) is None
     assert warnings(msgs) == ["80% of a budget is used: max_requests = 10 (8 used) in this turn"]
 
 
-async def test_the_price_of_an_unknown_model_is_not_taken_for_zero_and_the_turn_runs(start: Any) -> None:
+async def test_the_price_of_an_unknown_model_is_not_taken_for_zero_and_the_turn_runs(start: Start) -> None:
     driver = await start(config=budget(max_cost=0.000001), model="nobody-knows-7b")
     msgs = await driver.turn("go", run("c1", 10_000), says("end"))
     assert failure(msgs) is None
@@ -143,7 +145,7 @@ async def test_the_price_of_an_unknown_model_is_not_taken_for_zero_and_the_turn_
     )
 
 
-async def test_a_turn_can_bring_a_budget_along(start: Any) -> None:
+async def test_a_turn_can_bring_a_budget_along(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("go", run("c1"), run("c2"), budget=BudgetLimits(max_requests=1))
     error = failure(msgs)
@@ -154,7 +156,19 @@ async def test_a_turn_can_bring_a_budget_along(start: Any) -> None:
     assert failure(free) is None
 
 
-async def test_an_ephemeral_thread_is_not_said_to_be_saved(start: Any) -> None:
+async def test_input_that_comes_too_late_for_a_turn_is_within_its_budget(start: Start) -> None:
+    async def says_more(data: dict[str, Any]) -> None:
+        driver.submit(UserInput(items=[{"type": "text", "text": "and that"}], mode="steer"), "late")
+        await driver.session.settle()
+
+    driver = await start(hooks=function_hooks({"Stop": [HookMatcher(None, says_more)]}))
+    msgs = await driver.turn("go", says("one"), says("never"), budget=BudgetLimits(max_requests=1))
+    assert failure(msgs) is None
+    rest = failure(await driver.end_of("late"))
+    assert rest is not None and rest.budget == {"scope": "turn", "limit": "max_requests", "max": 1, "used": 1}
+
+
+async def test_an_ephemeral_thread_is_not_said_to_be_saved(start: Start) -> None:
     driver = await start(config=budget(max_requests=1), ephemeral=True)
     error = failure(await driver.turn("go", run("c1")))
     assert error is not None and error.message == "Budget reached: max_requests = 1 (1 used) in this turn."
@@ -163,7 +177,7 @@ async def test_an_ephemeral_thread_is_not_said_to_be_saved(start: Any) -> None:
 # ---- a thread --------------------------------------------------------------------------------------
 
 
-async def test_a_thread_keeps_its_budget_over_processes_until_it_is_raised(start: Any) -> None:
+async def test_a_thread_keeps_its_budget_over_processes_until_it_is_raised(start: Start) -> None:
     config = budget(thread={"max_tokens": 500})
     first = await start(config=config)
     assert failure(await first.turn("P1", says("one", usage=used(600)))) is None
@@ -181,7 +195,7 @@ async def test_a_thread_keeps_its_budget_over_processes_until_it_is_raised(start
 
 
 @pytest.mark.parametrize("had_budget", [True, False])
-async def test_requests_of_former_processes_are_known_from_the_record(start: Any, had_budget: bool) -> None:
+async def test_requests_of_former_processes_are_known_from_the_record(start: Start, had_budget: bool) -> None:
     first = await start(config=budget(thread={"max_requests": 100}) if had_budget else None)
     await first.turn("P1", run("c1"), drops(retry_after_s=0), says("one"))
     await first.turn("P2", says("two"))
@@ -194,7 +208,7 @@ async def test_requests_of_former_processes_are_known_from_the_record(start: Any
     assert error.budget == {"scope": "thread", "limit": "max_requests", "max": counted + 1, "used": counted + 1}
 
 
-async def test_seconds_of_a_thread_are_those_of_its_turns(start: Any) -> None:
+async def test_seconds_of_a_thread_are_those_of_its_turns(start: Start) -> None:
     clock = FixedClock()
     driver = await start(config=budget(thread={"max_seconds": 10}), clock=clock)
     for _ in range(3):
@@ -206,13 +220,13 @@ async def test_seconds_of_a_thread_are_those_of_its_turns(start: Any) -> None:
     assert error is not None and error.budget == {"scope": "thread", "limit": "max_seconds", "max": 10, "used": 12.0}
 
 
-async def test_a_thread_without_a_budget_leaves_no_lines_about_it(start: Any) -> None:
+async def test_a_thread_without_a_budget_leaves_no_lines_about_it(start: Start) -> None:
     driver = await start(config=budget(max_requests=5))
     await driver.turn("go", says("one"))
     assert not [record for record in driver.session.thread.history.records if record.kind == "spindle_budget"]
 
 
-async def test_the_caller_limits_a_thread_as_long_as_it_is_open(start: Any) -> None:
+async def test_the_caller_limits_a_thread_as_long_as_it_is_open(start: Start) -> None:
     driver = await start(budget=BudgetLimits(max_requests=2))
     await driver.turn("P1", says("one"))
     await driver.turn("P2", says("two"))
@@ -241,7 +255,7 @@ def of_agent(request: Any) -> bool:
 @pytest.mark.parametrize(
     ("tables", "scope"), [({"max_requests": 4}, "turn"), ({"thread": {"max_requests": 4}}, "thread")]
 )
-async def test_what_sub_agents_use_counts_for_the_turn_and_the_thread(start: Any, tables: Any, scope: str) -> None:
+async def test_what_sub_agents_use_counts_for_the_turn_and_the_thread(start: Start, tables: Any, scope: str) -> None:
     """Two requests of the parent, and those of its sub-agent, which would go on for long."""
     asked: list[str] = []
 
@@ -259,7 +273,7 @@ async def test_what_sub_agents_use_counts_for_the_turn_and_the_thread(start: Any
     assert sorted(asked) == ["agent", "agent", "parent", "parent"]
 
 
-async def test_sub_agents_have_a_budget_of_their_own_together(start: Any) -> None:
+async def test_sub_agents_have_a_budget_of_their_own_together(start: Start) -> None:
     asked: list[str] = []
 
     def answer(request: Any) -> Any:
@@ -332,3 +346,12 @@ def test_a_budget_that_is_none_is_refused(tmp_path: Path, table: Any, sentence: 
 
 def test_a_limit_of_zero_is_none() -> None:
     assert not BudgetLimits(max_tokens=0, max_requests=0, max_cost=0.0, max_seconds=0)
+
+
+def test_a_turn_of_protocol_v1_brings_its_budget_along() -> None:
+    line = '{"id":"1","op":{"type":"user_turn","items":[],"budget":{"max_requests":2,"max_seconds":1.5}}}'
+    op = decode_submission(line).op
+    assert isinstance(op, UserTurn) and op.budget == BudgetLimits(max_requests=2, max_seconds=1.5)
+    for wrong in ('"two"', "-1", "1.5"):
+        with pytest.raises(BadSubmission, match=r"bad user_turn op: .*budget\.max_requests"):
+            decode_submission(line.replace('"max_requests":2', f'"max_requests":{wrong}'))

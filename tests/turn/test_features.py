@@ -225,6 +225,28 @@ async def test_a_feature_may_end_a_turn_before_its_input_and_refuse_or_add_to_on
     assert not any("secret" in str(item) for item in driver.inputs[0])
 
 
+@pytest.mark.parametrize("is_screened", [False, True])
+async def test_a_turn_that_is_stopped_before_its_input_records_it_unless_a_feature_might_object(
+    start: Start, is_screened: bool
+) -> None:
+    class Slow(Feature):
+        async def before_input(self, turn: RunningTurn) -> bool:
+            await asyncio.sleep(60)
+            return True
+
+    class Porter(Feature):
+        async def admit_input(self, turn: RunningTurn, text: str) -> Admission | None:
+            raise AssertionError("nobody is asked in a turn that was stopped")
+
+    driver = await start(features=(Slow(), Porter()) if is_screened else (Slow(),))
+    sub_id = driver.begin("remember me")
+    await driver.until(TaskStarted)
+    driver.submit(Interrupt())
+    assert of(await driver.end_of(sub_id), TurnAborted)
+    recorded = [entry.item for entry in driver.session.thread.history.entries]
+    assert (user_message("remember me") in recorded) is not is_screened
+
+
 async def test_a_call_can_be_changed_refused_and_its_result_replaced(start: Start) -> None:
     seen: list[str] = []
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sessions import Start
 from spindle.api.events import EventTranslator, WarningEvent
 from spindle.api.hook_functions import HookMatcher, function_hooks
 from spindle.api.shown import Usage
@@ -35,7 +36,7 @@ def warnings_of(msgs: list[Msg]) -> list[str]:
     return [event.message for event in events if isinstance(event, WarningEvent)]
 
 
-async def test_a_function_is_told_what_a_command_is_told_and_can_deny(start: Any, workspace: Path) -> None:
+async def test_a_function_is_told_what_a_command_is_told_and_can_deny(start: Start, workspace: Path) -> None:
     seen: list[dict[str, Any]] = []
 
     def guard(data: dict[str, Any]) -> Any:
@@ -67,7 +68,7 @@ async def test_a_function_is_told_what_a_command_is_told_and_can_deny(start: Any
     assert sorted(runs) == [("function", "user", "blocked"), ("function", "user", "completed")]
 
 
-async def test_a_hook_that_fails_is_a_warning_and_things_go_on(start: Any, workspace: Path) -> None:
+async def test_a_hook_that_fails_is_a_warning_and_things_go_on(start: Start, workspace: Path) -> None:
     def raises(data: dict[str, Any]) -> None:
         raise RuntimeError("hook bug")
 
@@ -91,7 +92,7 @@ async def test_a_hook_that_fails_is_a_warning_and_things_go_on(start: Any, works
     assert "its answer is of type int, and no dict" in said and "its answer cannot be written as JSON" in said
 
 
-async def test_a_guard_that_is_not_done_in_time_lets_nothing_pass(start: Any, workspace: Path) -> None:
+async def test_a_guard_that_is_not_done_in_time_lets_nothing_pass(start: Start, workspace: Path) -> None:
     never = threading.Event()
     entry = HookMatcher("Bash", lambda data: never.wait(60), timeout=0.05)
     driver = await start(run("touch f"), says("end"), hooks=function_hooks({"PreToolUse": [entry]}))
@@ -102,7 +103,7 @@ async def test_a_guard_that_is_not_done_in_time_lets_nothing_pass(start: Any, wo
 
 
 async def test_functions_are_asked_before_commands_and_both_are_heard(
-    start: Any, workspace: Path, tmp_path: Path
+    start: Start, workspace: Path, tmp_path: Path
 ) -> None:
     order = workspace / "order"
     table = {"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": f"echo command >> {order}"}]}]}}
@@ -123,7 +124,7 @@ async def test_functions_are_asked_before_commands_and_both_are_heard(
     }
 
 
-async def test_a_function_may_give_a_permission(start: Any, workspace: Path) -> None:
+async def test_a_function_may_give_a_permission(start: Start, workspace: Path) -> None:
     hooks = function_hooks(
         {"PermissionRequest": [lambda data: specific("PermissionRequest", decision={"behavior": "allow"})]}
     )
@@ -132,7 +133,7 @@ async def test_a_function_may_give_a_permission(start: Any, workspace: Path) -> 
     assert (workspace / "f").exists() and not [msg for msg in msgs if isinstance(msg, ExecApprovalRequest | Warning)]
 
 
-async def test_a_stop_hook_makes_the_turn_go_on(start: Any) -> None:
+async def test_a_stop_hook_makes_the_turn_go_on(start: Start) -> None:
     def more(data: dict[str, Any]) -> Any:
         return None if data["stop_hook_active"] else {"decision": "block", "reason": "run the tests"}
 
@@ -142,7 +143,7 @@ async def test_a_stop_hook_makes_the_turn_go_on(start: Any) -> None:
     assert "run the tests" in driver.inputs[1][-1]["content"][0]["text"]
 
 
-async def test_sub_agents_have_the_functions_too(start: Any) -> None:
+async def test_sub_agents_have_the_functions_too(start: Start) -> None:
     seen: list[str] = []
     hooks = function_hooks(
         {
@@ -159,7 +160,7 @@ async def test_sub_agents_have_the_functions_too(start: Any) -> None:
     assert seen[0] == "start default" and seen[1] in ("found", "end")
 
 
-async def test_each_function_gets_a_copy_of_its_own(start: Any) -> None:
+async def test_each_function_gets_a_copy_of_its_own(start: Start) -> None:
     seen: list[Any] = []
 
     def spoil(data: dict[str, Any]) -> None:

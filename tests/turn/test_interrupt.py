@@ -172,6 +172,17 @@ async def test_input_steered_into_a_turn_that_fails_is_not_stranded(start: Start
     assert driver.inputs[1][-1]["content"][0]["text"] == "one more thing"
 
 
+async def test_all_that_was_steered_into_a_turn_that_fails_comes_with_the_next_one(start: Start) -> None:
+    driver = await start([waits(0.1), fails("no")], says("here you are"))
+    driver.begin("go")
+    await driver.until(TaskStarted)
+    second = driver.submit(UserInput(items=text("one more thing"), mode="steer"))
+    driver.submit(UserInput(items=text("and another"), mode="steer"))
+    await driver.end_of(second)
+    assert [item["content"][0]["text"] for item in driver.inputs[-1][-2:]] == ["one more thing", "and another"]
+    assert len(driver.inputs) == 2
+
+
 async def test_shutdown_in_mid_turn_aborts_flushes_and_closes(start: Start) -> None:
     driver = await start(run("sleep 60", "c1"))
     first = driver.begin("P1")

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from spindle.api.docstrings import read_docstring
+from spindle.api.engine import caller_frame
 from spindle.api.shapes import (
     Anything,
     Choice,
@@ -103,11 +104,11 @@ def _parameters_only(function: Any) -> Any:
 def _names_around() -> dict[str, Any]:
     """What the callers of this call know: types that were defined inside a function have no other address."""
     names: dict[str, Any] = {}
-    frame = inspect.currentframe()
-    while frame is not None:
-        for name, value in frame.f_locals.items():
-            names.setdefault(name, value)
-        frame = frame.f_back
+    for frame in (inspect.currentframe(), caller_frame()):
+        while frame is not None:
+            for name, value in frame.f_locals.items():
+                names.setdefault(name, value)
+            frame = frame.f_back
     return names
 
 
@@ -273,18 +274,20 @@ def _enumeration(kind: type[enum.Enum]) -> Shape:
     members = list(kind)
     if not members:
         raise Unsupported(f"the enumeration {kind.__name__} has no members")
-    has_plain_values = all(isinstance(member.value, str | int) for member in members)
-    values: list[tuple[Any, Any]] = [
-        (_plain(member.value) if has_plain_values else member.name, member) for member in members
-    ]
+    values: list[tuple[Any, Any]] = [(_as_json(member), member) for member in members]
     shape = Choice(values, f"`{kind.__name__}`")
     shape.text = read_docstring(_own_docstring(kind)).summary
     return shape
 
 
-def _plain(value: str | int) -> str | int:
+def _as_json(member: enum.Enum) -> str | int | float:
+    has_plain_values = all(isinstance(other.value, str | int | float) for other in type(member))
+    return _plain(member.value) if has_plain_values else member.name
+
+
+def _plain(value: str | int | float) -> str | int | float:
     """Without the class of an enumeration around it."""
-    if isinstance(value, bool):
+    if isinstance(value, bool | float):
         return value
     return str.__str__(value) if isinstance(value, str) else int(value)
 
@@ -340,9 +343,9 @@ def _is_required(kind: Any, name: str, hint: Any) -> bool:
 
 def plain_default(default: Any) -> Any:
     """A default that a model can be told; UNSET for others."""
-    value = default.value if isinstance(default, enum.Enum) else default
+    value = _as_json(default) if isinstance(default, enum.Enum) else default
     if isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= 200):
-        return _plain(value) if not isinstance(value, float) else value
+        return _plain(value)
     return msgspec.UNSET
 
 

@@ -317,6 +317,12 @@ class AsyncTurnHandle:
         """Wait for the result; asked again, it is the same one. Raises what `AsyncThread.run` raises."""
         return await self._conversation.wait(self._turn)
 
+    def outcome(self) -> TurnResult:
+        """The result of a turn that is over, without waiting; raises what `run` raises."""
+        if not self.done:
+            raise ThreadError("the turn is not over; wait for it with run()")
+        return self._turn.outcome()
+
     async def steer(self, input: Input) -> None:
         """Add to the running turn; the model reads it with its next request."""
         self._conversation.steer(self._turn, input)
@@ -400,7 +406,8 @@ class AsyncTurnStream(AsyncIterator[Event]):
             except StopAsyncIteration:
                 if turn.error is not None and not turn.is_failed and not self._has_raised:
                     self._has_raised = True
-                    raise turn.error from None
+                    # Not out of the end of the events, and with the cause that it has.
+                    raise turn.error from turn.error.__cause__
                 break
             found = [shown for event in waiting for shown in self._translator.events(event.msg, turn.usage)]
         return found
@@ -418,6 +425,14 @@ class AsyncTurnStream(AsyncIterator[Event]):
             await self._conversation.stop(self._turn)
 
     aclose = close
+
+    async def __aenter__(self) -> AsyncTurnStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     def abandon(self) -> None:
         """Interrupt the turn without waiting for its end."""
@@ -440,8 +455,11 @@ class _Loop(AsyncIterator[Event]):
     async def __anext__(self) -> Event:
         try:
             return await self._stream.__anext__()
-        except BaseException:
+        except StopAsyncIteration:
             self._is_over = True
+            raise
+        except asyncio.CancelledError:
+            await self._stream.close()
             raise
 
     def __del__(self) -> None:

@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 from spindle.api.budgets import budget_limits
 from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_options
 from spindle.api.conversation import Conversation
-from spindle.api.door import SessionRequest, open_thread
+from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.api.engine import Engine
 from spindle.api.options import Path, ThreadOptions, check_id, check_model_client
 from spindle.api.shown import Account, Match, ModelEntry, Page, ThreadRecord
 from spindle.api.workers import in_thread
+from spindle.assembly.model import ToolNameTaken
 from spindle.config.schema import Config
-from spindle.errors import ThreadClosed, ThreadError, ThreadLocked
+from spindle.errors import ThreadClosed, ThreadError, ThreadLocked, ToolDefinitionError
 from spindle.model.client import ModelClient
 from spindle.protocol.clock import Clock, SystemClock
 from spindle.protocol.hook_records import Hook
@@ -107,7 +108,7 @@ class ClientCore:
     def conversation(self, thread_id: str) -> Conversation | None:
         """The open thread with this id."""
         found = self.conversations.get(thread_id)
-        return None if found is None or found.is_closed else found
+        return None if found is None or found.is_closed or found.door.has_ended else found
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """For the synchronous client: run a coroutine on a loop of our own and wait for what it gives."""
@@ -172,12 +173,13 @@ class ClientCore:
     async def _open(self, options: ThreadOptions, config: Config, **which: Any) -> Conversation:
         """Open the thread and let it work."""
         self.check_open()
-        lent = options.model_client or self._model_client
+        check_model_client(self._model_client)
+        lent = self._model_client if options.model_client is None else options.model_client
         late: list[Conversation] = []
         config = _with_agents(config, options)
         functions = _Functions(options, lambda error: _abort(late, error))
         hooks = _hooks(options)
-        door = await open_thread(
+        door = await _opened(
             SessionRequest(
                 config=config,
                 source=_SOURCE,
@@ -319,10 +321,12 @@ class ClientCore:
         if not self.is_left_open:
             return
         warnings.warn("a client of Spindle was never closed; use `with`, or close()", ResourceWarning, stacklevel=2)
-        if self._engine is None:
-            self.kill()
-        else:
+        if self._engine is not None:
             self._engine.end_with(self.close())
+            return
+        for conversation in self.conversations.values():
+            conversation.close_soon()
+        self.kill()
 
     def kill(self) -> None:
         """The same where there is no loop any more: programs that were left running are ended."""
@@ -350,17 +354,20 @@ class _Functions:
     def __init__(self, options: ThreadOptions, on_exit: Callable[[BaseException], None]) -> None:
         self.tools: Sequence[Tool] = ()
         self.of_roles: dict[str, Sequence[Tool]] = {}
+        can_ask = options.on_approval is not None
         if options.tools:
             from spindle.api.functions import python_tools  # only where there are any
 
-            self.tools = python_tools(options.tools, on_exit=on_exit)
+            self.tools = python_tools(options.tools, on_exit=on_exit, can_ask=can_ask)
         if isinstance(options.agents, Mapping):
             from spindle.api.agent_roles import role_functions  # only where there are roles
             from spindle.api.functions import python_tools  # likewise
 
             named = dict(zip([tool.name for tool in self.tools], options.tools or (), strict=True))
             functions = role_functions(options.agents, named)
-            self.of_roles = {role: python_tools(given, on_exit=on_exit) for role, given in functions.items()}
+            self.of_roles = {
+                role: python_tools(given, on_exit=on_exit, can_ask=can_ask) for role, given in functions.items()
+            }
 
 
 def _with_agents(config: Config, options: ThreadOptions) -> Config:
@@ -369,6 +376,15 @@ def _with_agents(config: Config, options: ThreadOptions) -> Config:
     from spindle.api.agent_roles import with_agents  # only where there is something to say about them
 
     return with_agents(config, options.agents)
+
+
+async def _opened(request: SessionRequest) -> OpenThread:
+    try:
+        return await open_thread(request)
+    except ToolNameTaken as error:
+        raise ToolDefinitionError(
+            f"the function {error.name} cannot be a tool: {error} (tool(name=…) gives it another)"
+        ) from error
 
 
 def _hooks(options: ThreadOptions) -> tuple[Hook, ...]:

@@ -164,7 +164,7 @@ def _checked(given: Mapping[str, Any], cwd: str) -> Layer:
     if not isinstance(given, Mapping):
         raise ConfigError(f"config must be a mapping, not {type(given).__name__}")
     try:
-        layer = overrides_layer((), {str(key): _plain(value) for key, value in given.items()}, cwd)
+        layer = overrides_layer((), _plain(given), cwd)
     except UsageError as error:
         raise ConfigError(f"config: {str(error).removeprefix('-c: ')}") from error
     layer.label = "config"
@@ -177,13 +177,12 @@ def _checked(given: Mapping[str, Any], cwd: str) -> Layer:
 
 
 def _refuse_foreign(values: Mapping[str, Any], *above: str) -> None:
-    """What no file could say: TOML has no word for nothing, and none for other objects of Python."""
+    """What no file could say: TOML has no word for other objects of Python."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             _refuse_foreign(value, *above, key)
         elif not isinstance(value, _TOML_TYPES):
-            what = "None; leave it out instead" if value is None else f"of the type {type(value).__name__}"
-            raise ConfigError(f"config: {dotted((*above, key))} cannot be {what}")
+            raise ConfigError(f"config: {dotted((*above, key))} cannot be of the type {type(value).__name__}")
 
 
 def _refuse_unknown(layer: Layer, path: tuple[str, ...], known: Mapping[str, Any]) -> None:
@@ -195,9 +194,9 @@ def _refuse_unknown(layer: Layer, path: tuple[str, ...], known: Mapping[str, Any
 
 
 def _plain(value: Any) -> Any:
-    """A copy in the types that a file would give; the program's own mapping is never changed."""
+    """A copy in the types that a file would give, None left out; the program's own mapping is never changed."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return os.fspath(value) if isinstance(value, os.PathLike) else value

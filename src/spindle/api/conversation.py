@@ -47,6 +47,7 @@ class Conversation:
         self._next_number = 0
         self._loop = asyncio.get_running_loop()
         self._closing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
         self._people: People | None = None
 
     def begin(self) -> None:
@@ -85,7 +86,7 @@ class Conversation:
 
     def check_open(self) -> None:
         """Raise ThreadClosed unless it is open."""
-        if self.is_closed:
+        if self.is_closed or self.door.has_ended:
             raise ThreadClosed(f"thread {self.door.id} was closed")
 
     def check_free(self) -> None:
@@ -275,6 +276,11 @@ class Conversation:
         if self._closing is None:
             self._closing = asyncio.ensure_future(self.door.close())
         await asyncio.shield(self._closing)
+
+    def close_soon(self) -> None:
+        """The same for one that nobody can wait for, if its loop still runs."""
+        if self._loop.is_running():
+            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self.close()))
 
     def kill(self) -> None:
         """The same without waiting for anything, where no event loop runs any more."""

@@ -104,6 +104,11 @@ class OpenThread:
         """A turn runs. One that was only handed in does not count yet."""
         return self._session.is_running
 
+    @property
+    def has_ended(self) -> bool:
+        """It deals with no ops any more: it was closed, or the loop that it ran on has stopped."""
+        return self._actor is not None and self._actor.done()
+
     # ---- driving it ----------------------------------------------------------------------------
 
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:

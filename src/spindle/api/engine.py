@@ -8,14 +8,37 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
+import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 _JOIN_S = 10.0
+_END_S = 1.0
+_callers: contextvars.ContextVar[list[FrameType]] = contextvars.ContextVar("callers")
+
+
+def caller_frame() -> FrameType | None:
+    """Where the program waits for the coroutine that asks, if it waits in another thread."""
+    callers = _callers.get([])
+    return callers[0] if callers else None
+
+
+@contextmanager
+def _calling_from(frame: FrameType) -> Iterator[contextvars.Context]:
+    """The context of a call. It forgets the frame in the end: tasks that were begun by the call may live long."""
+    callers = [frame]
+    context = contextvars.copy_context()
+    context.run(_callers.set, callers)
+    try:
+        yield context
+    finally:
+        callers.clear()
 
 
 class Engine:
@@ -32,7 +55,7 @@ class Engine:
         try:
             self._loop.run_forever()
         finally:
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(_end_all(self._loop))
             self._loop.close()
 
     def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -56,8 +79,11 @@ class Engine:
                 "a coroutine on the client's own loop cannot wait for the client; use `await asyncio.to_thread(…)`, "
                 "a plain function, or AsyncSpindle"
             )
+        with _calling_from(sys._getframe(1)) as context:
+            return self._call(work, context)
+
+    def _call(self, work: Coroutine[Any, Any, T], context: contextvars.Context) -> T:
         done: Future[tuple[T | None, BaseException | None]] = Future()
-        context = contextvars.copy_context()
         tasks: list[asyncio.Task[Any]] = []
 
         def start() -> None:
@@ -99,6 +125,16 @@ class Engine:
             return  # ended already
         if not self.is_current:
             self._thread.join(_JOIN_S)
+
+
+async def _end_all(loop: asyncio.AbstractEventLoop) -> None:
+    """End what still waits: for a function of the program that has not returned, say."""
+    left = asyncio.all_tasks(loop) - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=_END_S)
+    await loop.shutdown_asyncgens()
 
 
 async def _outcome(work: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:

@@ -21,7 +21,7 @@ import msgspec
 from spindle.api.signatures import FunctionSignature, check_name, check_parameters, read_signature
 from spindle.api.tool_results import Output, model_output, shown_text
 from spindle.api.workers import Outcome, outcome_in_thread, outcome_on_loop
-from spindle.errors import ToolDefinitionError, ToolError
+from spindle.errors import Rejected, ToolDefinitionError, ToolError
 from spindle.protocol.items import decode_foreign
 from spindle.protocol.python_tools import PythonToolCallBegin, PythonToolCallEnd, PythonToolCallProgress
 from spindle.tools.tool import ToolCall, ToolResult
@@ -120,7 +120,7 @@ def tool(
         description: what the model is told of it; the first paragraph of the docstring if left out
         approval: ask `on_approval` before each call (True), or before those for which this function of the arguments,
             a dict, gives something true
-        parallel: whether it may run beside other calls of the same response; else it runs alone
+        parallel: whether it may run beside other calls of the same response; else it runs alone, after them
         timeout: seconds after which the model is told that the call took too long
 
     Raises:
@@ -144,17 +144,19 @@ def python_tools(
     *,
     taken: Iterable[str] = (),
     on_exit: ExitHook | None = None,
+    can_ask: bool = True,
 ) -> list[PythonTool]:
     """The tools of one thread, in the order given.
 
-    `taken` are names of other tools of the thread, beside the built-in ones. Raises ToolDefinitionError.
+    `taken` are names of other tools of the thread, beside the built-in ones; `can_ask`: somebody answers requests for
+    approval. Raises ToolDefinitionError.
     """
     if isinstance(functions, str | bytes) or not isinstance(functions, Iterable):
         raise ToolDefinitionError(f"tools is a list of functions, not {type(functions).__name__}")
     tools: list[PythonTool] = []
     used = dict.fromkeys(BUILT_IN, "the name of a built-in tool") | dict.fromkeys(taken, "taken already")
     for function in functions:
-        made = PythonTool(function, on_exit)
+        made = PythonTool(function, on_exit, can_ask=can_ask)
         if made.name in used:
             raise ToolDefinitionError(
                 f"the function {made.name} cannot be a tool: {made.name!r} is {used[made.name]} "
@@ -201,16 +203,18 @@ def _signature_now(function: Any, options: ToolOptions) -> FunctionSignature | N
 class PythonTool:
     """A function as the engine sees it: a `Tool` like any other."""
 
-    def __init__(self, function: Callable[..., Any], on_exit: ExitHook | None = None) -> None:
+    def __init__(self, function: Callable[..., Any], on_exit: ExitHook | None = None, *, can_ask: bool = True) -> None:
         options = getattr(function, _MARK, None)
         self._options: ToolOptions = options if isinstance(options, ToolOptions) else ToolOptions()
         _check(function, self._options)
         self._function = function
         self._on_exit = on_exit
+        self._can_ask = can_ask
         self._signature = self._options.signature or _signature(function, self._options)
         self._is_coroutine = _is_coroutine_function(function)
         self.name = self._signature.name
         self.parallel = self._options.parallel
+        self.runs_last = not self.parallel
 
     def spec(self) -> dict[str, Any]:
         return {
@@ -227,6 +231,8 @@ class PythonTool:
         try:
             values = self._checked(given)
             if await self._is_asked_about(values):
+                if not self._can_ask:
+                    raise Rejected(f"{self.name} rejected: approval is needed for this tool, but nobody can be asked")
                 await ctx.permission.function(self.name, given)
             shown.begin()
             output = await self._called(values, ctx)

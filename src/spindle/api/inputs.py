@@ -60,8 +60,9 @@ ImageSource = str | os.PathLike[str] | bytes
 
 def input_items(given: Input, images: Sequence[ImageSource] | None = None) -> Items:
     """The input as protocol v1 has it, pictures before the text. Raises ValueError for what cannot be one."""
-    is_one = isinstance(given, str | bytes | bytearray | Mapping) or not isinstance(given, Sequence)
-    parts = [given] if is_one else list(given)
+    parts: list[Any] = [given]
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray):
+        parts = list(given)
     if isinstance(images, str | bytes | os.PathLike) or not isinstance(images, Sequence | None):
         raise ValueError(f"images is a list of pictures, not {type(images).__name__}")
     items = [_image(image) for image in images or ()]

@@ -147,6 +147,13 @@ def thread_name(text: Any) -> str:
     return name
 
 
+def check_model_client(client: Any) -> None:
+    """Raise ValueError for what cannot be a model client."""
+    missing = [name for name in ("stream", "compact", "warm", "aclose") if not callable(getattr(client, name, None))]
+    if client is not None and missing:
+        raise ValueError(f"model_client is a {type(client).__name__} without {', '.join(missing)}; see ModelClient")
+
+
 def _one_of(option: str, value: Any, allowed: tuple[str, ...]) -> str | None:
     if value is not None and value not in allowed:
         raise ValueError(f"{option} is {value!r}, but must be one of {', '.join(allowed)}")
@@ -157,13 +164,6 @@ def check_text(option: str, value: Any) -> None:
     """Raise ValueError unless it was left out or says something."""
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise ValueError(f"{option} must be a text that is not empty, not {value!r}")
-
-
-def check_model_client(value: Any) -> None:
-    """Raise ValueError unless it was left out or can be asked what a model is asked."""
-    missing = [name for name in ("stream", "compact", "warm") if not callable(getattr(value, name, None))]
-    if value is not None and missing:
-        raise ValueError(f"model_client {value!r} is no ModelClient: it has no {', '.join(missing)}")
 
 
 def check_id(value: Any) -> None:

@@ -86,15 +86,18 @@ class People:
             case TaskComplete():
                 self._withdraw(lambda asker: asker == self._thread.id)  # sub-agents may work on
             case TurnAborted():
-                self.close()
+                self._withdraw(lambda asker: True)  # what a callback still says is dropped
             case msg:
                 request = approval_request(msg, thread_id=self._thread.id, cwd=self._thread.settings.cwd)
                 if request is not None:
                     self._begin(request.thread_id, self._put_approval(msg, request))
 
     def close(self) -> None:
-        """Everything was stopped: what a callback still says is dropped."""
+        """The thread is closed: nobody is asked any more, and nothing waits for a callback that has not returned."""
         self._withdraw(lambda asker: True)
+        for callback in (self._on_approval, self._on_question):
+            if callback is not None:
+                callback.close()
 
     def _withdraw(self, is_over: Callable[[str], bool]) -> None:
         for task, asker in self._open.items():
@@ -162,12 +165,18 @@ class _Callback:
             getattr(function, "__call__", None)  # noqa: B004  an object with an `async def __call__`
         )
         self._turn = asyncio.Lock()
+        self._work: asyncio.Future[Outcome] | None = None
+
+    def close(self) -> None:
+        """Wait no longer for what runs; a plain function goes on in its thread, and nobody hears what it says."""
+        if self._work is not None:
+            self._work.cancel()
 
     async def call(self, asked: Any, read: Callable[[Any], Any]) -> Outcome:
         """The answer, read; or what went wrong with it."""
         # A function that blocks in its thread cannot be stopped: the next call waits for it, whoever is cancelled here.
         await self._turn.acquire()
-        work = asyncio.ensure_future(self._outcome(asked))
+        work = self._work = asyncio.ensure_future(self._outcome(asked))
         work.add_done_callback(lambda _: self._turn.release())
         try:
             outcome = await asyncio.shield(work)

@@ -32,7 +32,6 @@ _WORDS: dict[str, Word] = {
 }
 _FOR_SERVERS: dict[Word, str] = {"approved": "accept", "denied": "decline", "abort": "cancel"}
 """The answers to a question of an MCP server."""
-_FUNCTION_RUNS = "the function is called in this process, outside of the sandbox"
 
 
 class Denied(msgspec.Struct, frozen=True):
@@ -163,9 +162,7 @@ def _of_server(msg: ElicitationRequest, thread_id: str, cwd: str) -> ApprovalReq
         tool=tool if isinstance(tool, str) else None,
         arguments=arguments if isinstance(arguments, dict) else None,
         reason=None if is_function else msg.message,
-        if_approved="the function is called in this process, outside of the sandbox"
-        if is_function
-        else msg.if_approved,
+        if_approved=msg.if_approved,
         call_id=msg.call_id if msg.thread_id is None else msg.id,
         turn_id=msg.turn_id,
         thread_id=msg.thread_id or thread_id,

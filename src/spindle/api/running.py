@@ -139,6 +139,11 @@ class TurnRun:
             self.error = error
         self.interrupt()
 
+    def lose(self) -> None:
+        """The session has ended in the middle of it."""
+        if not self.ended.is_set():
+            self._end("interrupted")
+
     def _time_out(self) -> None:
         self.abort(TurnTimeout(f"the turn took longer than {self._timeout_s:g} seconds and was interrupted"))
 
@@ -326,6 +331,12 @@ class Ears(Subscription):
             self.turn.hear(event)
         elif isinstance(event.msg, _KEPT_BETWEEN_TURNS):
             self._between.append(event)
+
+    def close(self) -> None:
+        """No more events come. A turn that has not ended by now never will."""
+        super().close()
+        if self.turn is not None:
+            self.turn.lose()
 
     def begin(self, turn: TurnRun) -> None:
         """From now on events belong to this turn; it is told what was kept for it."""

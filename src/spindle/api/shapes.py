@@ -121,7 +121,7 @@ class Choice(Shape):
 
     def read(self, value: Any, path: str) -> Any:
         for json_value, python_value in self.values:
-            if type(json_value) is type(value) and json_value == value:
+            if _is_same(json_value, value):
                 return python_value
         known = ", ".join(encode_payload(json_value).decode() for json_value, _ in self.values)
         shown = encode_payload(value).decode()
@@ -129,7 +129,12 @@ class Choice(Shape):
         raise Misfit(f"{path}: expected one of {known}, got {shown}")
 
     def fits(self, value: Any) -> bool:
-        return any(type(known) is type(value) and known == value for known, _ in self.values)
+        return any(_is_same(known, value) for known, _ in self.values)
+
+
+def _is_same(known: Any, value: Any) -> bool:
+    """JSON knows one kind of number, but a truth value is none."""
+    return known == value and (type(known) is type(value) or {type(known), type(value)} == {int, float})
 
 
 class ListOf(Shape):

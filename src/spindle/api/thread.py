@@ -312,6 +312,8 @@ class TurnHandle:
 
     def run(self) -> TurnResult:
         """Wait for the result; asked again, it is the same one. Raises what `Thread.run` raises."""
+        if self.done:
+            return self._inner.outcome()
         return self._core.call(self._inner.run())
 
     def steer(self, input: Input) -> None:
@@ -366,6 +368,14 @@ class TurnStream(Iterator[Event]):
         self._ready = []
         if not self._inner.is_over:
             self._core.call(self._inner.close())
+
+    def __enter__(self) -> TurnStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def abandon(self) -> None:
         """Interrupt the turn; wait for its end unless that cannot be done here."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from spindle.protocol.items import Part, encode_payload, without_surrogates
-from spindle.tools.images import load_image, read_image
+from spindle.tools.images import ImageError, load_image, read_image
 
 Output = str | list[Part]
 _NO_EYES = "[a picture, which this model cannot see]"
@@ -63,7 +63,10 @@ def _part(entry: Any, accepts_images: bool) -> Part:
     if not accepts_images:
         return {"type": "input_text", "text": _NO_EYES}
     source = entry.source
-    loaded = read_image(source) if isinstance(source, str) else load_image(source, "an image of a tool")
+    try:
+        loaded = read_image(source) if isinstance(source, str) else load_image(source, "an image of a tool")
+    except ImageError as error:
+        raise ImageError(f"{entry!r}: {error}") from error
     return {"type": "input_image", "image_url": loaded.url}
 
 

@@ -59,6 +59,8 @@ async def open_session(request: SessionRequest) -> Session:
         own = make_features(draft, access.provider, secrets, build_tools)
         of_features += [tool for feature in own for tool in feature.tools()]
         of_caller[:0] = [tool for feature in request.features for tool in feature.tools()]
+        for of_role in request.agent_tools.values():
+            tool_set(config, draft.info, of_features, of_role)  # now, not when a sub-agent is to begin
         # What the caller brings comes last: it sees each moment as the others have left it.
         features = [*own, *request.features]
         settings = settings_from(config, draft.model) if order is None else order.settings

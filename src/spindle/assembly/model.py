@@ -62,6 +62,14 @@ def _signed_in(draft: Draft) -> tuple[ModelClient, Provider, Credential]:
     return client, signed_in.provider, signed_in.credential
 
 
+class ToolNameTaken(ConfigError):
+    """Two tools of a thread have the same name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is already a tool with the name {name!r}")
+        self.name = name
+
+
 def client_tools(draft: Draft) -> list[Tool]:
     """The tools that a client brings along, or brought along when the thread was started."""
     request = draft.request
@@ -92,7 +100,7 @@ def tool_set(
         ours = tool_set(config, info, of_features, (), resources, of_servers)
         for number, tool in enumerate(brought):
             if tool.name in ours or any(tool.name == other.name for other in brought[:number]):
-                raise ConfigError(f"there is already a tool with the name {tool.name!r}")
+                raise ToolNameTaken(tool.name)
     features = config.features
     patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
     live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)

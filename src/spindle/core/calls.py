@@ -1,4 +1,4 @@
-"""Runs the tool calls of one response: parallel ones together, exclusive ones alone.
+"""Runs the tool calls of one response: parallel ones together, exclusive ones alone, patient ones last.
 
 A call is always answered: with the tool's result, with what went wrong, or with "aborted". The answer is recorded the
 moment it is known, and only then is anybody shown that the call is over: what was shown survives a crash. The record
@@ -15,7 +15,7 @@ from spindle.core.secrecy import mask_output
 from spindle.errors import SpindleError
 from spindle.protocol.events import Msg, Warning
 from spindle.protocol.items import Item, output_for
-from spindle.tools.tool import Tool, ToolCall, ToolResult
+from spindle.tools.tool import Patient, Tool, ToolCall, ToolResult
 
 ABORT_GRACE_S = 2.0
 """How long a cancelled tool may take to clean up before we stop waiting for it."""
@@ -53,12 +53,13 @@ class CallEvents:
 class RunningCall:
     """One call and the task that answers it."""
 
-    __slots__ = ("call", "events", "exclusive", "is_recorded", "started", "task")
+    __slots__ = ("call", "events", "exclusive", "is_recorded", "runs_last", "started", "task")
 
-    def __init__(self, call: ToolCall, events: CallEvents, exclusive: bool) -> None:
+    def __init__(self, call: ToolCall, events: CallEvents, exclusive: bool, runs_last: bool) -> None:
         self.call = call
         self.events = events
         self.exclusive = exclusive
+        self.runs_last = runs_last
         self.started: float | None = None
         self.is_recorded = False
         self.task: asyncio.Task[None]
@@ -71,24 +72,35 @@ class CallRunner:
         self._turn = turn
         self._thread = turn.thread
         self._calls: list[RunningCall] = []
+        self._all_known = asyncio.Event()
+        """The response is over: no call comes any more."""
 
     def start(self, item: Item) -> None:
         """Begin to answer `item` as soon as the calls before it allow."""
         call, tool = self._thread.tools.resolve(item)
         is_parallel = tool.parallel and self._thread.traits.supports_parallel_tool_calls
-        running = RunningCall(call, CallEvents(self._turn.emit), exclusive=not is_parallel)
-        running.task = asyncio.ensure_future(self._answer(running, tool, self._awaited(running)))
+        # Two calls with one id can be told apart by their order alone: one is not answered before the other.
+        namesakes = [earlier for earlier in self._calls if earlier.call.call_id == call.call_id]
+        runs_last = (isinstance(tool, Patient) and tool.runs_last) or any(other.runs_last for other in namesakes)
+        running = RunningCall(call, CallEvents(self._turn.emit), not is_parallel, runs_last)
+        awaited = self._awaited(running, namesakes)
+        running.task = asyncio.ensure_future(self._answer(running, tool, awaited))
         self._calls.append(running)
 
-    def _awaited(self, new: RunningCall) -> list[asyncio.Task[None]]:
-        """What must be over before a call begins. Two calls with one id can be told apart by their order alone."""
-        if new.exclusive:
+    def _awaited(self, new: RunningCall, namesakes: list[RunningCall]) -> list[asyncio.Task[None]]:
+        """What must be over before a call begins; for one that runs last, more may come."""
+        if new.runs_last:
             return [earlier.task for earlier in self._calls]
-        last_alone = [earlier.task for earlier in self._calls if earlier.exclusive][-1:]
-        namesakes = [earlier.task for earlier in self._calls if earlier.call.call_id == new.call.call_id]
-        return last_alone + namesakes
+        before = [earlier for earlier in self._calls if not earlier.runs_last]
+        if new.exclusive:
+            return [earlier.task for earlier in before]
+        last_alone = [earlier.task for earlier in before if earlier.exclusive][-1:]
+        return last_alone + [other.task for other in namesakes]
 
     async def _answer(self, running: RunningCall, tool: Tool, awaited: list[asyncio.Task[None]]) -> None:
+        if running.runs_last:
+            await self._all_known.wait()
+            awaited = [*awaited, *(other.task for other in self._calls if not other.runs_last)]
         if awaited:
             await asyncio.wait(awaited)
         running.started = self._thread.clock.monotonic()
@@ -104,7 +116,8 @@ class CallRunner:
         self._record(running, result)
 
     async def finish(self) -> None:
-        """Wait until all calls are answered."""
+        """The response is over: wait until all calls are answered."""
+        self._all_known.set()
         if self._calls:
             await asyncio.wait([running.task for running in self._calls])
         self._settle()

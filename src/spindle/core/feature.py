@@ -157,11 +157,6 @@ class Late(Feature):
     async def before_input(self, turn: RunningTurn) -> bool:
         return not self._is_needed(turn) or await self._made(turn.session).before_input(turn)
 
-    @property
-    def screens_input(self) -> bool:
-        """It may refuse an input, so none is recorded without asking it."""
-        return type(self).admit_input is not Feature.admit_input
-
     async def before_request(self, turn: RunningTurn) -> None:
         if self._is_needed(turn):
             await self._made(turn.session).before_request(turn)

@@ -16,7 +16,7 @@ import msgspec
 from spindle.core.budget import BudgetedClient, BudgetLedger, Meter, Use
 from spindle.core.feature import Feature
 from spindle.protocol.events import Warning
-from spindle.protocol.ops import UserTurn
+from spindle.protocol.ops import UserInput, UserTurn
 from spindle.protocol.settings import BudgetLimits
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class Budgets(Feature):
     async def begin_turn(self, turn: RunningTurn) -> None:
         op = turn.submission.op
         brought = op.budget if isinstance(op, UserTurn) else None
-        if self._brought is None or brought is not self._brought.limits:
+        # Input that came too late for a turn goes on in one of its own.
+        is_rest = isinstance(op, UserInput) and op.mode == "steer"
+        if self._brought is None or (brought is not self._brought.limits and not is_rest):
             self._brought = Meter(self._ledger, "turn", brought or BudgetLimits())
         self._ledger.warn = lambda text: turn.emit(Warning(message=text))
         self._ledger.begin_turn(Meter(self._ledger, "turn", self._plan.turn), self._brought)

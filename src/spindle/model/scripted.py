@@ -244,11 +244,13 @@ def _is_preface(step: Step) -> bool:
 def _resolved(step: AnyStep, request: Asked) -> Iterator[Step]:
     if isinstance(step, Step):
         yield step
-    elif isinstance(step, Sequence):
+    elif isinstance(step, Sequence) and not isinstance(step, str | bytes):
         for part in step:
             yield from _resolved(part, request)
-    else:
+    elif callable(step):
         yield from _resolved(step(request), request)
+    else:
+        raise TypeError(f"{step!r} is no step of a script; says(…), calls(…) and the like make them")
 
 
 def _copy(error: ModelError | StreamDropped) -> ModelError | StreamDropped:

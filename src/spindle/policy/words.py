@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -53,12 +54,20 @@ def split_script(script: str) -> list[tuple[str, list[str]]] | None:
 
 def plain_parts(script: str) -> list[Part] | None:
     """Like `split_script`, with what is known of each word."""
+    parts = _agreed_parts(script)
+    # Copies: what a caller does to its words must not change what the next one is told.
+    return None if parts is None else [Part(part.operator, [*part.words], part.patterns) for part in parts]
+
+
+@lru_cache(maxsize=16)
+def _agreed_parts(script: str) -> tuple[Part, ...] | None:
+    """What both readers make of a script. A command is looked at from several sides, each of which wants its parts."""
     parts = _read_strictly(script)
     if parts is None:
         return None
     # The cheap reader goes first: most scripts that are opaque never reach the parser.
     seen = plain_commands(script)
-    return parts if seen == [(part.operator, part.words) for part in parts] else None
+    return tuple(parts) if seen == [(part.operator, part.words) for part in parts] else None
 
 
 def _read_strictly(script: str) -> list[Part] | None:

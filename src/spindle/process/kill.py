@@ -106,8 +106,10 @@ def note_leader(pid: int, *, is_over: bool = False) -> None:
 
 def signal_tree(leaders: Collection[int], mark: Mark, number: int, *, spare: Collection[int] = ()) -> None:
     """Send one signal to every process of the commands, except those to `spare`."""
-    for pid in {*leaders, *members(leaders, mark)}.difference(spare):
-        _send(pid, number)
+    # Parents first: a shell whose command dies before the signal has reached the shell goes on with its next line.
+    for pid in dict.fromkeys((*leaders, *members(leaders, mark))):
+        if pid not in spare:
+            _send(pid, number)
 
 
 def kill_tree(leaders: Collection[int], mark: Mark) -> None:

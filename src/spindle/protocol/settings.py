@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -163,16 +163,20 @@ class ThreadSettings(msgspec.Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
 
 
+_Whole = Annotated[int, msgspec.Meta(ge=0)]
+_Number = Annotated[float, msgspec.Meta(ge=0)]
+
+
 class BudgetLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much may be used. None or 0 = no limit; every limit that is set counts."""
 
-    max_tokens: int | None = None
+    max_tokens: _Whole | None = None
     """Tokens: input and output together, cached ones included."""
-    max_requests: int | None = None
+    max_requests: _Whole | None = None
     """Requests to the model server, retries included."""
-    max_cost: float | None = None
+    max_cost: _Number | None = None
     """US dollars, by the prices of the models."""
-    max_seconds: float | None = None
+    max_seconds: _Number | None = None
     """Seconds of wall time; what runs when they are over is let finish."""
 
     def __bool__(self) -> bool:

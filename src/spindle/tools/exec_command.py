@@ -64,7 +64,7 @@ async def run(call: ToolCall, ctx: ToolContext) -> ToolResult:
     live = await _start(shown, command, session_id, yield_s, ctx)
     if live.exit_code is not None:
         try:
-            again = await shown.permit_retry(command, live.exit_code, live.transcript)
+            again = await shown.permit_retry(command, live.exit_code, live.unread)
         except asyncio.CancelledError:
             ctx.processes.forget(live)
             raise

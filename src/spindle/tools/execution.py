@@ -90,7 +90,11 @@ class Execution:
             return None
         if not looks_denied(exit_code, output.peek().text()):
             return None
-        if not await self._ctx.permission.retry(self.argv, cwd=self.cwd):
+        try:
+            if not await self._ctx.permission.retry(self.argv, cwd=self.cwd):
+                return None
+        except Rejected as refusal:
+            output.add(f"\n{refusal}\n".encode())  # the model reads it with the output
             return None
         self._bytes_left, self._deltas_left = DELTA_BYTES, DELTA_COUNT
         return msgspec.structs.replace(command, boundary=self._ctx.boundary.let_out())

@@ -38,7 +38,10 @@ class Permission(Protocol):
         ...
 
     async def retry(self, argv: list[str], *, cwd: str) -> bool:
-        """To run `argv` again outside, after the sandbox stopped it and nobody had been asked; false for no."""
+        """To run `argv` again outside, after the sandbox stopped it and nobody had been asked; false for no.
+
+        Raises Rejected when a person says why not.
+        """
         ...
 
     async def patch(self, changes: dict[str, Any]) -> Permit:
@@ -46,7 +49,10 @@ class Permission(Protocol):
         ...
 
     async def patch_retry(self, changes: dict[str, Any]) -> Permit | None:
-        """To write them after all, though they lie outside of the boundary; None for no."""
+        """To write them after all, though they lie outside of the boundary; None for no.
+
+        Raises Rejected when a person says why not.
+        """
         ...
 
     async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:

@@ -8,7 +8,7 @@ something; anything else is our bug.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -96,6 +96,14 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     diff: TurnDiffTracker
     """What the turn has changed so far; a tool that writes files tells it."""
     agents: FindSubAgents
+
+
+@runtime_checkable
+class Patient(Protocol):
+    """A tool that may let the other calls of a response go first. Most tools are not."""
+
+    runs_last: bool
+    """Runs alone, after all other calls of the response, also those that come after it."""
 
 
 class Tool(Protocol):

@@ -44,7 +44,9 @@ class CallPermission:
     async def retry(self, argv: list[str], *, cwd: str) -> bool:
         try:
             await self.obtain(CommandRetry(self._approvals, self._site, argv, cwd))
-        except Rejected:
+        except Rejected as refusal:
+            if refusal.has_reason:
+                raise
             return False
         return True
 
@@ -54,7 +56,9 @@ class CallPermission:
     async def patch_retry(self, changes: dict[str, Any]) -> Permit | None:
         try:
             return await self.obtain(PatchRetry(self._approvals, self._site, changes))
-        except Rejected:
+        except Rejected as refusal:
+            if refusal.has_reason:
+                raise
             return None
 
     async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
@@ -118,4 +122,6 @@ class CallPermission:
 
 def _refused(matter: Matter, answer: Answer) -> Rejected:
     """A person said no; the model reads that, and why where the person said so."""
-    return Rejected(f"{matter.refusal}: {answer.reason}" if answer.reason else matter.refusal, by_user=True)
+    if not answer.reason:
+        return Rejected(matter.refusal, by_user=True)
+    return Rejected(f"{matter.refusal}: {answer.reason}", by_user=True, has_reason=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from spindle.core.permission.approvals import Approvals, CallSite
 from spindle.core.permission.matter import Matter, arguments_shown
-from spindle.policy.approval import USER_REJECTED_TOOL, Ask, Decision, Refuse
+from spindle.policy.approval import USER_REJECTED_TOOL, Ask, Decision
 from spindle.policy.grants import Expiry, Grant, tool_grant
 from spindle.protocol.events import Msg
 from spindle.protocol.items import encode_payload
@@ -26,10 +26,7 @@ class FunctionCall(Matter):
         self._arguments = arguments
 
     def decide(self) -> Decision:
-        if self.site.settings.approval_policy == "never":
-            return Refuse(
-                message=f"{self._name} rejected: approval is needed for this tool, but the approval policy is never"
-            )
+        # Whatever the policy: that is about commands and patches. Where nobody can be asked, the tool does not ask.
         return Ask()
 
     def key(self, ask: Ask) -> object:

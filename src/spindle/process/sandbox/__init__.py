@@ -9,17 +9,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import cast
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
-from spindle.process.sandbox.launch import Launch
+from spindle.process.sandbox.launch import Backend, Launch, Wanted
 
 __all__ = ["Launch", "backend_of", "plan", "plan_now", "problem", "problem_now"]
 
 _tried: dict[str, str | None] = {}
 """What `problem` found, by the back end that the user chose."""
 _OTHERWISE = "approve the command to run it without one, or use the danger-full-access mode"
+_LADDER = {
+    ("auto", "linux"): "bubblewrap",
+    ("bwrap", "linux"): "bubblewrap",
+    ("landlock", "linux"): "landlock",
+    ("auto", "darwin"): "seatbelt",
+}
+"""The back end for what the user chose on a system. A new one is a module that is a `Backend`, and its row here."""
+_SENTENCES = {
+    "landlock": "the Landlock back end cannot be used ({}), so nothing was run; " + _OTHERWISE,
+    "seatbelt": "macOS cannot confine commands here ({}), so nothing was run; " + _OTHERWISE,
+}
+"""Where the problem of a back end is not yet a sentence for a person."""
 
 
 async def plan(
@@ -29,48 +41,40 @@ async def plan(
 
     `cwd` is where the command starts, which need not be the turn's working directory.
     """
-    reason = None if boundary is None or boundary.is_full_access else await problem(boundary.fence)
-    return _planned(reason, argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
+    if boundary is None or boundary.is_full_access:
+        return _outside(argv, env)
+    wanted = Wanted(argv=argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
+    return _confined(wanted, await problem(boundary.fence))
 
 
 def plan_now(
     argv: Sequence[str], *, boundary: Boundary, cwd: str, env: Mapping[str, str], home: str, tty: bool
 ) -> Launch:
     """The same for a program that has nothing else to do meanwhile."""
-    reason = None if boundary.is_full_access else problem_now(boundary.fence)
-    return _planned(reason, argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
+    if boundary.is_full_access:
+        return _outside(argv, env)
+    wanted = Wanted(argv=argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
+    return _confined(wanted, problem_now(boundary.fence))
 
 
-def _planned(
-    reason: str | None,
-    argv: Sequence[str],
-    *,
-    boundary: Boundary | None,
-    cwd: str,
-    env: Mapping[str, str],
-    home: str,
-    tty: bool,
-) -> Launch:
+def _outside(argv: Sequence[str], env: Mapping[str, str]) -> Launch:
+    from spindle.process.sandbox import none  # only where nothing confines the command
+
     _hide_this_process()
-    if boundary is None or boundary.is_full_access:
-        from spindle.process.sandbox import none  # only the back end in use is loaded
+    return none.launch(argv, env)
 
-        return none.launch(argv, env)
+
+def _confined(wanted: Wanted, reason: str | None) -> Launch:
+    _hide_this_process()
     if reason is not None:
         raise SandboxUnavailable(reason)
-    match backend_of(boundary.fence):
-        case "landlock":
-            from spindle.process.sandbox import landlock  # only the back end in use is loaded
+    return _load(backend_of(wanted.boundary.fence)).launch(wanted)
 
-            return landlock.launch(argv, boundary=boundary, env=env)
-        case "seatbelt":
-            from spindle.process.sandbox import seatbelt  # only the back end in use is loaded
 
-            return seatbelt.launch(argv, boundary=boundary, env=env)
-        case _:
-            from spindle.process.sandbox import bubblewrap  # only the back end in use is loaded
+def _load(name: str) -> Backend:
+    from importlib import import_module  # only the back end in use is loaded
 
-            return bubblewrap.launch(argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=tty)
+    return cast(Backend, import_module(f"{__name__}.{name}"))
 
 
 def _hide_this_process() -> None:
@@ -81,17 +85,9 @@ def _hide_this_process() -> None:
         kernel.hide_from_other_processes()
 
 
-def backend_of(fence: Fence, system: str = sys.platform) -> Literal["bubblewrap", "landlock", "seatbelt", "none"]:
-    """The one back end that is used where it works."""
-    match fence.backend, system:
-        case ("auto", "darwin"):
-            return "seatbelt"
-        case ("auto" | "bwrap", "linux"):
-            return "bubblewrap"
-        case ("landlock", "linux"):
-            return "landlock"
-        case _:
-            return "none"
+def backend_of(fence: Fence, system: str = sys.platform) -> str:
+    """The one back end that is used where it works: a module of this package, or "none"."""
+    return _LADDER.get((fence.backend, system), "none")
 
 
 async def problem(fence: Fence | None = None) -> str | None:
@@ -106,24 +102,13 @@ async def problem(fence: Fence | None = None) -> str | None:
 
 def problem_now(fence: Fence) -> str | None:
     """The same without an event loop."""
-    match backend_of(fence):
-        case "bubblewrap":
-            from spindle.process.sandbox import bubblewrap  # only the back end in use is loaded
-
-            reason = bubblewrap.problem()
-            return reason if reason is None or fence.backend != "auto" else _with_offer(reason)
-        case "landlock":
-            from spindle.process.sandbox import landlock  # only the back end in use is loaded
-
-            reason = landlock.problem()
-            return reason and f"the Landlock back end cannot be used ({reason}), so nothing was run; {_OTHERWISE}"
-        case "seatbelt":
-            from spindle.process.sandbox import seatbelt  # only the back end in use is loaded
-
-            reason = seatbelt.problem()
-            return reason and f"macOS cannot confine commands here ({reason}), so nothing was run; {_OTHERWISE}"
-        case "none":
-            pass
+    name = backend_of(fence)
+    if name != "none":
+        reason = _load(name).problem()
+        if reason is None:
+            return None
+        sentence = _SENTENCES.get(name, "{}").format(reason)
+        return _with_offer(sentence) if (name, fence.backend) == ("bubblewrap", "auto") else sentence
     if fence.backend == "none":
         return (
             'there is no sandbox because of `backend = "none"` under [spindle.sandbox], so nothing was run; '

@@ -18,7 +18,7 @@ import msgspec
 from spindle.policy.sandbox import Boundary
 from spindle.process import kill, pty
 from spindle.process.sandbox import gate, kernel, limits, seccomp
-from spindle.process.sandbox.launch import Launch, Report
+from spindle.process.sandbox.launch import Launch, Report, Wanted
 from spindle.process.sandbox.mounts import Mounts, system_mounts
 from spindle.process.sandbox.placeholders import REGISTER_PREFIX, Placeholders
 from spindle.process.sandbox.sockets import SocketRules, SocketWatch
@@ -179,19 +179,18 @@ def _separation(boundary: Boundary, tty: bool) -> tuple[str, ...]:
     return (*_Backend.namespaces, *network, *(() if tty else ("--new-session",)))
 
 
-def launch(
-    argv: Sequence[str], *, boundary: Boundary, cwd: str, env: Mapping[str, str], home: str, tty: bool
-) -> Launch:
-    """The command line that confines `argv`; `problem()` must have answered None before."""
+def launch(wanted: Wanted) -> Launch:
+    """The command line that confines a command; `problem()` must have answered None before."""
     starter = _starter()
+    argv, boundary, env, cwd = wanted.argv, wanted.boundary, wanted.env, wanted.cwd
     if _Backend.has_gate:
         argv = gate.located(argv, env, cwd)
-    placeholders = placeholders_of(home)
+    placeholders = placeholders_of(wanted.home)
     has_tmpfs_options = _NO_NESTING in _Backend.namespaces
     mounts = Mounts(boundary, placeholders, launcher=_Backend.program, has_tmpfs_options=has_tmpfs_options)
     inner_env, launcher_env = _split_loader_variables(_for_tools(env, cwd, mounts.held))
     inside = limits.inside(boundary.fence, argv)
-    restorer = _signal_restorer() if tty else None
+    restorer = _signal_restorer() if wanted.tty else None
     if restorer is not None:
         inside = pty.restore_signals(restorer, inside)
     passed: tuple[int, ...] = ()
@@ -203,7 +202,7 @@ def launch(
     report = Report(heard)
     words = (
         *mounts.plan,
-        *_separation(boundary, tty),
+        *_separation(boundary, wanted.tty),
         *("--seccomp", str(filtered), "--json-status-fd", str(told)),
         *inner_env,
         *("--chdir", cwd),

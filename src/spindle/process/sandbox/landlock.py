@@ -14,7 +14,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -22,7 +22,7 @@ import msgspec
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, is_below
 from spindle.process.sandbox import kernel, seccomp
-from spindle.process.sandbox.launch import Launch
+from spindle.process.sandbox.launch import Launch, Wanted
 from spindle.process.sandbox.sockets import SocketRules, SocketWatch
 from spindle.process.sandbox.spawner import Spawner
 
@@ -315,8 +315,9 @@ def problem() -> str | None:
     return "a confined command could write all the same" if done.stdout else None
 
 
-def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -> Launch:
-    """`argv` itself, started behind the fence. Raises SandboxUnavailable when Landlock cannot express the boundary."""
+def launch(wanted: Wanted) -> Launch:
+    """The command itself, started behind the fence. SandboxUnavailable when Landlock cannot express the boundary."""
+    boundary, argv, env = wanted.boundary, wanted.argv, wanted.env
     has_network = boundary.has_network
     keeper = _keeper(ruleset(boundary, abi()), has_network=has_network)
     leader = 0

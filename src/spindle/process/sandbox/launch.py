@@ -1,13 +1,15 @@
-"""What a back end hands to those who start programs."""
+"""What a back end is, what it is asked for, and what it hands to those who start programs."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
+
+from spindle.policy.sandbox import Boundary
 
 Popen = subprocess.Popen[bytes]
 
@@ -83,3 +85,31 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     def never_ran(self, exit_code: int) -> bool:
         """Did the launcher end before the command began? To be asked when it is over."""
         return exit_code == 1 and self.report is not None and not self.report.has_begun()
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that is to run inside its boundary."""
+
+    argv: Sequence[str]
+    boundary: Boundary
+    cwd: str
+    """Where the command starts, which need not be the turn's working directory."""
+    env: Mapping[str, str]
+    home: str
+    """The agent's own folder."""
+    tty: bool
+
+
+class Backend(Protocol):
+    """One way to confine commands. A module of this package that has these two functions is one."""
+
+    def problem(self) -> str | None:
+        """Why it cannot be used on this machine; None when it can. Tries it, which may take a moment."""
+        ...
+
+    def launch(self, wanted: Wanted) -> Launch:
+        """How to start the command so that it is confined as its boundary says; SandboxUnavailable when it cannot be.
+
+        Only asked where `problem` found none. Never gives less than the boundary asks for.
+        """
+        ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from spindle.errors import SandboxUnavailable
 from spindle.policy.deny import is_denied, only_path, translate
 from spindle.policy.sandbox import Boundary, is_below
-from spindle.process.sandbox.launch import Launch
+from spindle.process.sandbox.launch import Launch, Wanted
 
 PROGRAM = "/usr/bin/sandbox-exec"
 """The system's own, whatever $PATH says: a workspace may be on that."""
@@ -194,8 +194,9 @@ def _in_class(inside: str) -> str:
     return inside if inside == "[" else inside.replace("[", "")
 
 
-def launch(argv: Sequence[str], *, boundary: Boundary, env: Mapping[str, str]) -> Launch:
-    """The command line that confines `argv`. There is no launcher to outlive: it becomes the command."""
+def launch(wanted: Wanted) -> Launch:
+    """The command line that confines a command. There is no launcher to outlive: it becomes the command."""
+    boundary, argv, env = wanted.boundary, wanted.argv, wanted.env
     _refuse_the_impossible(boundary)
     for key, value in (("pids_max", boundary.fence.pids_max), ("memory_max", boundary.fence.memory_max)):
         if value:
