@@ -177,13 +177,12 @@ def _checked(given: Mapping[str, Any], cwd: str) -> Layer:
 
 
 def _refuse_foreign(values: Mapping[str, Any], *above: str) -> None:
-    """What no file could say: TOML has no word for nothing, and none for other objects of Python."""
+    """What no file could say: TOML has no word for other objects of Python."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             _refuse_foreign(value, *above, key)
         elif not isinstance(value, _TOML_TYPES):
-            what = "None; leave it out instead" if value is None else f"of the type {type(value).__name__}"
-            raise ConfigError(f"config: {dotted((*above, key))} cannot be {what}")
+            raise ConfigError(f"config: {dotted((*above, key))} cannot be of the type {type(value).__name__}")
 
 
 def _refuse_unknown(layer: Layer, path: tuple[str, ...], known: Mapping[str, Any]) -> None:

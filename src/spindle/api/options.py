@@ -71,7 +71,6 @@ class ThreadOptions(msgspec.Struct, frozen=True, kw_only=True):
         for option, kind in (("config", Mapping), ("hooks", Mapping), ("ephemeral", bool)):
             if getattr(self, option) is not None and not isinstance(getattr(self, option), kind):
                 raise ValueError(f"{option} cannot be {getattr(self, option)!r}")
-        check_model_client(self.model_client)
         if isinstance(self.tools, str | bytes) or not isinstance(self.tools, Sequence | None):
             raise ValueError("tools is a list of functions")
         budget_limits(self.budget)
@@ -158,13 +157,6 @@ def check_text(option: str, value: Any) -> None:
     """Raise ValueError unless it was left out or says something."""
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise ValueError(f"{option} must be a text that is not empty, not {value!r}")
-
-
-def check_model_client(value: Any) -> None:
-    """Raise ValueError unless it was left out or can be asked what a model is asked."""
-    missing = [name for name in ("stream", "compact", "warm") if not callable(getattr(value, name, None))]
-    if value is not None and missing:
-        raise ValueError(f"model_client {value!r} is no ModelClient: it has no {', '.join(missing)}")
 
 
 def check_id(value: Any) -> None:
