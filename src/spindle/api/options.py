@@ -147,6 +147,13 @@ def thread_name(text: Any) -> str:
     return name
 
 
+def check_model_client(client: Any) -> None:
+    """Raise ValueError for what cannot be a model client."""
+    missing = [name for name in ("stream", "compact", "warm", "aclose") if not callable(getattr(client, name, None))]
+    if client is not None and missing:
+        raise ValueError(f"model_client is a {type(client).__name__} without {', '.join(missing)}; see ModelClient")
+
+
 def _one_of(option: str, value: Any, allowed: tuple[str, ...]) -> str | None:
     if value is not None and value not in allowed:
         raise ValueError(f"{option} is {value!r}, but must be one of {', '.join(allowed)}")
