@@ -244,6 +244,37 @@ async def test_requests_are_open_together_and_calls_to_the_callback_do_not_overl
     assert isinstance(terminal, TaskComplete) and failure is None and (opened, most) == (2, 1)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("answer", ["abort", "raises"])
+async def test_after_the_end_of_the_turn_was_asked_for_nothing_else_is_asked(
+    conversation: Any, answer: str, is_async: bool
+) -> None:
+    both_open, asked, opened = threading.Event(), [], 0
+
+    def ask(request: ApprovalRequest) -> str:
+        asked.append(request.call_id)
+        assert both_open.wait(20)
+        if answer == "raises":
+            raise ZeroDivisionError
+        return answer
+
+    async def ask_later(request: ApprovalRequest) -> str:
+        return await asyncio.to_thread(ask, request)
+
+    def count(msg: Msg) -> None:
+        nonlocal opened
+        opened += isinstance(msg, ExecApprovalRequest)
+        if opened == 2:
+            both_open.set()
+
+    steps = [run("touch a", "c1"), run("touch b", "c2")], says("end")
+    talk = await conversation(*steps, on_approval=ask_later if is_async else ask)
+    talk.on_msg = count
+    terminal, _ = await talk.turn()
+    assert isinstance(terminal, TurnAborted)
+    assert isinstance((await talk.turn())[0], TaskComplete) and asked == ["c1"]
+
+
 async def test_a_call_waits_for_one_of_an_interrupted_turn_that_still_blocks(conversation: Any) -> None:
     """Its answer is dropped, but two calls would both read from the terminal."""
     first_is_in, first_may_end, log = threading.Event(), threading.Event(), []
