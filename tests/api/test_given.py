@@ -173,6 +173,14 @@ def test_a_model_client_without_length_is_used_all_the_same(client: Client, work
     assert thread.run("x").final_response == "of the thread"
 
 
+def test_functions_are_hooks_also_where_configured_ones_are_off(client: Client, workspace: Path) -> None:
+    heard: list[str] = []
+    spindle = client(says("a"), config={"features.hooks": False})
+    hooks = {"UserPromptSubmit": [lambda data: heard.append(data["prompt"])]}
+    spindle.thread_start(cwd=workspace, hooks=hooks).run("x")
+    assert heard == ["x"]
+
+
 class Careless:
     """A model client that says no more than it must."""
 

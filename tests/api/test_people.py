@@ -13,10 +13,12 @@ from unittest.mock import ANY
 import pytest
 
 from spindle.api.door import OpenThread, SessionRequest, open_thread
+from spindle.api.events import EventTranslator
 from spindle.api.forms import form_op, form_questions
 from spindle.api.people import People
 from spindle.api.requests import ApprovalRequest, Denied, Question, QuestionOption, approval_op, approval_request
 from spindle.api.requests import Decision as Said
+from spindle.api.shown import Usage
 from spindle.config.load import load_config
 from spindle.errors import CallbackError
 from spindle.model.scripted import AnyStep, ScriptedModel, calls, patches, says
@@ -431,6 +433,16 @@ async def test_a_yes_that_a_server_wants_is_asked_for_as_an_approval(answer: Any
     (request,) = seen
     assert (request.kind, request.server, request.tool, request.display) == ("mcp", "box", None, "Ready?")
     assert request.decisions == ["approved", "denied", "abort"] and request.thread_id == "t1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "call_id"), [({}, "c1"), ({"call_id": ""}, "r1"), ({"thread_id": "of an agent"}, "r1")]
+)
+def test_a_request_always_has_an_id_of_its_own(fields: dict[str, str], call_id: str) -> None:
+    request = approval_request(elicitation(**fields), thread_id="t1", cwd="/w")
+    assert request is not None and request.call_id == call_id
+    (event,) = EventTranslator("t1", "u1", 0).events(elicitation(**fields), Usage())
+    assert event.type == "approval.requested" and event.call_id == call_id
 
 
 async def test_a_tool_of_a_server_and_a_function_are_told_apart_and_a_reason_travels() -> None:

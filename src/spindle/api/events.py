@@ -313,8 +313,7 @@ class EventTranslator:
             case {"type": "request_user_input", "call_id": str(call_id), "questions": list(questions)}:
                 return QuestionRequested(call_id=call_id, questions=questions, **here)
             case {"type": "elicitation_request", "call_id": str(call_id), "server_name": str(server)} as raw:
-                # Two sub-agents may use the same call id: what one of them asks goes by the id of the request.
-                call_id = call_id if raw.get("thread_id") is None else raw["id"]
+                call_id = (call_id if raw.get("thread_id") is None else None) or raw["id"]  # as in `requests`
                 return ApprovalRequested(call_id=call_id, kind="mcp" if server else "tool", **here)
             case {"type": "approval_resolved", "call_id": str(call_id), "decision": str(decision)}:
                 return ApprovalResolved(call_id=call_id, decision=decision, **here)

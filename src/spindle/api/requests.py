@@ -163,7 +163,8 @@ def _of_server(msg: ElicitationRequest, thread_id: str, cwd: str) -> ApprovalReq
         arguments=arguments if isinstance(arguments, dict) else None,
         reason=None if is_function else msg.message,
         if_approved=msg.if_approved,
-        call_id=msg.call_id if msg.thread_id is None else msg.id,
+        # Two sub-agents may use the same call id, and what a server asks by itself is about no call.
+        call_id=(msg.call_id if msg.thread_id is None else None) or msg.id,
         turn_id=msg.turn_id,
         thread_id=msg.thread_id or thread_id,
         decisions=_possible(msg.available_decisions),
