@@ -5,14 +5,27 @@ from __future__ import annotations
 import dataclasses
 import gc
 import weakref
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from api.homes import Client, run_program
-from spindle import ApprovalRequest, CallbackError, Image, Spindle, TurnFailed, tool
+from spindle import ApprovalRequest, CallbackError, Image, TurnFailed, tool
+from spindle.models import (
+    Completed,
+    ItemAdded,
+    ItemDone,
+    ModelClient,
+    ModelError,
+    ModelEvent,
+    Request,
+    TextDelta,
+    TurnState,
+)
 from spindle.testing import ScriptedModel, calls, says
+from spindle.types import AgentMessage, ItemDelta, ItemStarted
 
 
 def outputs(model: ScriptedModel) -> dict[str, Any]:
@@ -151,14 +164,6 @@ def test_a_picture_that_cannot_be_read_is_named(client: Client, workspace: Path)
     assert str(workspace / "none.png") in outputs(model)["c1"]
 
 
-@pytest.mark.parametrize("wrong", ["gpt-5", object(), 3])
-def test_what_is_no_model_client_is_refused(client: Client, workspace: Path, own_home: Path, wrong: Any) -> None:
-    with pytest.raises(ValueError, match="without stream, compact, warm, aclose"):
-        Spindle(home=own_home, model_client=wrong)
-    with pytest.raises(ValueError, match="without stream, compact, warm, aclose"):
-        client().thread_start(cwd=workspace, model_client=wrong)
-
-
 def test_a_model_client_without_length_is_used_all_the_same(client: Client, workspace: Path) -> None:
     class Empty(ScriptedModel):
         def __len__(self) -> int:
@@ -166,6 +171,79 @@ def test_a_model_client_without_length_is_used_all_the_same(client: Client, work
 
     thread = client(says("of the client")).thread_start(cwd=workspace, model_client=Empty(says("of the thread")))
     assert thread.run("x").final_response == "of the thread"
+
+
+class Careless:
+    """A model client that says no more than it must."""
+
+    def __init__(self, *events: Any) -> None:
+        self.events = events
+        self.is_closed = False
+
+    async def stream(self, request: Request, turn_state: TurnState | None) -> AsyncGenerator[ModelEvent, None]:
+        for event in self.events:
+            yield event
+
+    async def compact(self, request: Request) -> list[dict[str, Any]]:
+        raise ModelError("this model cannot shorten a thread")
+
+    async def warm(self) -> None:
+        raise OSError("cold")
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+def message(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}], **more}
+
+
+CALL = {"type": "function_call", "name": "look", "arguments": "{}", "call_id": "c1", "id": "f1"}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [TextDelta("", "Hel"), TextDelta("", "lo"), ItemDone(message("Hello")), ItemDone(message("you"))],
+        [TextDelta("m1", "Hel"), TextDelta("m1", "lo"), ItemDone(message("Hello", id="m1")), ItemDone(message("you"))],
+        [TextDelta("m1", "Hello"), ItemDone(message("Hello")), TextDelta("m2", "you"), ItemDone(message("you"), "m2")],
+        [
+            ItemAdded(message("", id="m1")),
+            TextDelta("m1", "Hello"),
+            ItemDone(message("Hello")),
+            ItemDone(message("you")),
+        ],
+        [TextDelta("", "Hel"), ItemDone({**CALL, "type": "other"}), TextDelta("", "lo"), ItemDone(message("Hello"))],
+    ],
+)
+def test_the_items_of_a_careless_model_have_one_name_from_beginning_to_end(
+    client: Client, workspace: Path, events: list[Any]
+) -> None:
+    model = Careless(*events, Completed())
+    thread = client(model_client=model).thread_start(cwd=workspace)
+    stream = thread.stream("x")
+    begun: list[str] = []
+    texts: dict[str, str] = {}
+    for event in stream:
+        if isinstance(event, ItemStarted):
+            begun.append(event.item.id)
+        elif isinstance(event, ItemDelta):
+            assert event.item_id in begun
+            texts[event.item_id] = texts.get(event.item_id, "") + event.delta
+    said = {item.id: item.text for item in stream.result.items if isinstance(item, AgentMessage)}
+    assert texts == said and list(said) == begun and "Hello" in said.values()
+    thread.close()
+    assert isinstance(model, ModelClient) and not model.is_closed
+
+
+def test_a_model_client_without_events_is_an_error_in_one_sentence(client: Client, workspace: Path) -> None:
+    class Silent(Careless):
+        async def stream(self, request: Request, turn_state: TurnState | None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return list(self.events)
+
+    thread = client(model_client=Silent()).thread_start(cwd=workspace)
+    with pytest.raises(TurnFailed, match=r"Silent\.stream gives no events"):
+        thread.run("x")
 
 
 @pytest.mark.parametrize("wrong", ["hello", None, 3])

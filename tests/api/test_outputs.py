@@ -151,6 +151,31 @@ def test_a_type_that_checks_its_values_may_refuse_them() -> None:
         output_format(Even).read('{"number": 3}')
 
 
+@dataclasses.dataclass
+class Known:
+    name: str
+
+    def __post_init__(self) -> None:
+        {"a": 1}[self.name]
+
+
+class KnownModel(pydantic.BaseModel):
+    name: str
+
+    @pydantic.field_validator("name")
+    @classmethod
+    def look_up(cls, name: str) -> str:
+        {"a": 1}[name]
+        return name
+
+
+@pytest.mark.parametrize("kind", [Known, KnownModel])
+def test_a_type_may_refuse_values_with_any_exception(kind: Any) -> None:
+    assert output_format(kind).read('{"name": "a"}').name == "a"
+    with pytest.raises(OutputInvalid, match="KeyError: 'b'"):
+        output_format(kind).read('{"name": "b"}')
+
+
 @pytest.mark.parametrize("kind", [type, object(), lambda: None, "Point", complex])
 def test_what_cannot_be_an_output_type_is_a_value_error(kind: Any) -> None:
     with pytest.raises(ValueError, match="output_type cannot be used"):

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -117,7 +118,7 @@ async def test_a_request_says_what_is_asked_and_the_answer_decides(conversation:
     assert talk.outputs["c3"] == "exec command rejected by user: not on a Monday"
     assert talk.outputs["p1"] == "patch rejected by user"
     command, patch = asked[0], asked[3]
-    assert (command.kind, command.command, command.call_id) == ("command", ["/bin/bash", "-lc", "touch yes"], "c1")
+    assert (command.kind, command.command, command.call_id) == ("command", [ANY, "-lc", "touch yes"], "c1")
     assert (command.cwd, command.thread_id, command.turn_id) == (str(workspace), talk.thread.id, terminal.turn_id)
     assert command.decisions == WORDS and "sandbox" in command.if_approved and command.changes is None
     assert patch.changes is not None and patch.command is None
@@ -241,6 +242,37 @@ async def test_requests_are_open_together_and_calls_to_the_callback_do_not_overl
     talk.on_msg = count
     terminal, failure = await talk.turn()
     assert isinstance(terminal, TaskComplete) and failure is None and (opened, most) == (2, 1)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("answer", ["abort", "raises"])
+async def test_after_the_end_of_the_turn_was_asked_for_nothing_else_is_asked(
+    conversation: Any, answer: str, is_async: bool
+) -> None:
+    both_open, asked, opened = threading.Event(), [], 0
+
+    def ask(request: ApprovalRequest) -> str:
+        asked.append(request.call_id)
+        assert both_open.wait(20)
+        if answer == "raises":
+            raise ZeroDivisionError
+        return answer
+
+    async def ask_later(request: ApprovalRequest) -> str:
+        return await asyncio.to_thread(ask, request)
+
+    def count(msg: Msg) -> None:
+        nonlocal opened
+        opened += isinstance(msg, ExecApprovalRequest)
+        if opened == 2:
+            both_open.set()
+
+    steps = [run("touch a", "c1"), run("touch b", "c2")], says("end")
+    talk = await conversation(*steps, on_approval=ask_later if is_async else ask)
+    talk.on_msg = count
+    terminal, _ = await talk.turn()
+    assert isinstance(terminal, TurnAborted)
+    assert isinstance((await talk.turn())[0], TaskComplete) and asked == ["c1"]
 
 
 async def test_a_call_waits_for_one_of_an_interrupted_turn_that_still_blocks(conversation: Any) -> None:

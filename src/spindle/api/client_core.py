@@ -39,18 +39,6 @@ _SOURCE = "vscode"
 """What a record says of threads that a program drives; the reference program's package says the same."""
 
 
-class Borrowed:
-    """A model client of the embedding program: closing a thread does not close it."""
-
-    def __init__(self, client: ModelClient) -> None:
-        self.stream = client.stream
-        self.compact = client.compact
-        self.warm = client.warm
-
-    async def aclose(self) -> None:
-        """Whoever lent it closes it."""
-
-
 class ClientCore:
     """A client, without its face."""
 
@@ -186,7 +174,7 @@ class ClientCore:
                 originator=self.options.client_name,
                 ephemeral=options.ephemeral,
                 base_instructions=options.base_instructions,
-                client=None if lent is None else Borrowed(lent),
+                client=None if lent is None else _borrowed(lent),
                 clock=self.clock,
                 tools=functions.tools,
                 agent_tools=functions.of_roles,
@@ -368,6 +356,12 @@ class _Functions:
             self.of_roles = {
                 role: python_tools(given, on_exit=on_exit, can_ask=can_ask) for role, given in functions.items()
             }
+
+
+def _borrowed(client: ModelClient) -> ModelClient:
+    from spindle.api.borrowed import Borrowed  # most programs leave the choice of the model to the configuration
+
+    return Borrowed(client)
 
 
 def _with_agents(config: Config, options: ThreadOptions) -> Config:

@@ -61,7 +61,7 @@ ImageSource = str | os.PathLike[str] | bytes
 def input_items(given: Input, images: Sequence[ImageSource] | None = None) -> Items:
     """The input as protocol v1 has it, pictures before the text. Raises ValueError for what cannot be one."""
     parts: list[Any] = [given]
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray):
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray | Mapping):
         parts = list(given)
     if isinstance(images, str | bytes | os.PathLike) or not isinstance(images, Sequence | None):
         raise ValueError(f"images is a list of pictures, not {type(images).__name__}")

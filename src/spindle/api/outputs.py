@@ -51,6 +51,8 @@ class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
                 problem = problem or misfit
             except RecursionError:
                 problem = problem or Misfit("it is nested too deep")
+            except Exception as error:  # out of a type of the program; the turn must end all the same
+                problem = problem or Misfit(f"{type(error).__name__}: {error}")
         raise OutputInvalid(f"the answer does not fit the output type: {problem}", text=text)
 
 

@@ -100,8 +100,9 @@ class People:
                 callback.close()
 
     def _withdraw(self, is_over: Callable[[str], bool]) -> None:
+        this = asyncio.current_task()  # which may be the one that ends the others
         for task, asker in self._open.items():
-            if is_over(asker):
+            if task is not this and is_over(asker):
                 task.cancel()
 
     # ---- one request ---------------------------------------------------------------------------
@@ -125,6 +126,8 @@ class People:
     def _answer(self, request: ApprovalRequest, msg: Msg, decision: Decision) -> None:
         self._thread.submit(approval_op(msg, decision))
         self._resolved(request.call_id, decision.word)
+        if decision.word == "abort":
+            self._withdraw(lambda asker: asker == request.thread_id)  # whoever said that wants no more questions
 
     async def _put_questions(self, msg: RequestUserInput) -> None:
         questions = questions_of(msg)
@@ -152,6 +155,7 @@ class People:
     def _fail(self, name: str, error: BaseException) -> None:
         """Nothing is answered, so that the model is not asked again: with the turn the request ends too, as a no."""
         is_exit = isinstance(error, KeyboardInterrupt | SystemExit)
+        self._withdraw(lambda asker: True)
         self._stop(error if is_exit else _callback_error(name, error))
 
 
@@ -177,7 +181,8 @@ class _Callback:
         # A function that blocks in its thread cannot be stopped: the next call waits for it, whoever is cancelled here.
         await self._turn.acquire()
         work = self._work = asyncio.ensure_future(self._outcome(asked))
-        work.add_done_callback(lambda _: self._turn.release())
+        # Not at once: whoever waits for this answer may withdraw the next question because of it.
+        work.add_done_callback(lambda _: asyncio.get_running_loop().call_soon(self._turn.release))
         try:
             outcome = await asyncio.shield(work)
         except asyncio.CancelledError:

@@ -261,8 +261,8 @@ class Record(Shape):
             raise Misfit(problems[0])
         try:
             return self.make(**values)
-        except (TypeError, ValueError) as error:  # the type checks its values itself
-            raise Misfit(f"{path}: {error}") from error
+        except Exception as error:  # the type checks its values itself, and may raise whatever it likes
+            raise Misfit(f"{path}: {_reason(error)}") from error
 
     def read_fields(self, value: Any, path: str) -> tuple[dict[str, Any], list[str]]:
         """The values by name, and everything that is wrong."""
@@ -355,6 +355,8 @@ class Foreign(Shape):
             return self._adapter.validate_json(encode_payload(value))
         except ValueError as error:
             raise Misfit(_from_pydantic(error, path)) from error
+        except Exception as error:  # out of a validator
+            raise Misfit(f"{path}: {_reason(error)}") from error
 
     def fits(self, value: Any) -> bool:
         try:
@@ -362,6 +364,10 @@ class Foreign(Shape):
         except Misfit:
             return False
         return True
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _from_pydantic(error: ValueError, path: str) -> str:

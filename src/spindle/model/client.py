@@ -7,7 +7,7 @@ script, in `scripted`.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -106,6 +106,7 @@ class TurnState:
         self.value = value
 
 
+@runtime_checkable
 class ModelClient(Protocol):
     """A model. Every implementation keeps the contract that `stream` states."""
 
