@@ -691,7 +691,10 @@ async def test_a_type_that_fails_while_it_is_made_is_an_error_for_the_model(benc
     def first(it: Picky) -> None: ...
     def second(it: Checked) -> None: ...
 
-    assert await refused(bench, PythonTool(first), {"it": {"a": 1}}) == "invalid arguments for first: it: KeyError: 'picky'"
+    assert (
+        await refused(bench, PythonTool(first), {"it": {"a": 1}})
+        == "invalid arguments for first: it: KeyError: 'picky'"
+    )
     bench.events.clear()
     assert "never good" in await refused(bench, PythonTool(second), {"it": {"a": 1}})
 
