@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.homes import FULL, Client, async_client
-from spindle import Spindle, Thread, ThreadClosed, TurnFailed
+from spindle import Spindle, Thread, ThreadClosed, ThreadError, TurnFailed
 from spindle.testing import Asked, ScriptedModel, calls, fails, patches, says, thinks
 
 
@@ -149,6 +149,17 @@ def test_a_fork_of_a_thread_that_said_nothing_is_a_new_one(client: Client, works
     assert fork.id != thread.id
     assert fork.run("hello").final_response == "a"
     assert "Be brief." in str(model.requests[-1].to_dict())
+
+
+def test_an_open_thread_is_read_though_there_is_no_file_of_it(client: Client, workspace: Path) -> None:
+    spindle = client(says("a"))
+    fresh = spindle.thread_start(cwd=workspace)
+    assert spindle.threads.read(fresh.id, include_turns=True) == fresh.read(include_turns=True)
+    passing = spindle.thread_start(cwd=workspace, ephemeral=True)
+    passing.run("one")
+    assert len(spindle.threads.read(passing.id, include_turns=True).turns) == 1
+    with pytest.raises(ThreadError, match="ephemeral"):
+        passing.archive()
 
 
 @pytest.mark.parametrize("at", [-1, -2, True, 1.0, "nowhere", "", []])
