@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from api.homes import FULL, Client, async_client
-from spindle import Thread, ThreadClosed, TurnFailed
-from spindle.testing import Asked, ScriptedModel, fails, says
+from spindle import Spindle, Thread, ThreadClosed, ThreadError, TurnFailed
+from spindle.testing import Asked, ScriptedModel, calls, fails, patches, says, thinks
 
 
 def said(asked: Asked) -> list[str]:
@@ -37,6 +37,58 @@ def test_a_failed_turn_is_read_as_failed_here_and_later(client: Client, workspac
     ]
     assert "The turn failed." in spindle.threads.export(thread.id)
     assert statuses(spindle.thread_resume(thread.id)) == ["failed", "completed"]
+
+
+PATCH = "*** Begin Patch\n*** Add File: quokka.txt\n+a tapir\n*** End Patch"
+
+
+def look(word: str) -> str:
+    "Look it up."
+    return f"{word} means a lemur"
+
+
+def with_calls(client: Client, workspace: Path) -> tuple[Spindle, Thread]:
+    spindle = client(
+        [thinks("**About a walrus**"), calls("exec_command", {"cmd": "echo nar''whal; exit 3"}, "c1")],
+        [calls("look", {"word": "okapi"}, "c2"), patches(PATCH, "c3")],
+        says("done"),
+    )
+    thread = spindle.thread_start(cwd=workspace, tools=[look], **FULL)
+    thread.run("hello")
+    return spindle, thread
+
+
+def test_a_record_has_the_calls_of_its_turns_as_their_results_have(client: Client, workspace: Path) -> None:
+    spindle, thread = with_calls(client, workspace)
+    thread.close()
+    (turn,) = spindle.threads.read(thread.id, include_turns=True).turns
+    items = [item.to_dict() for item in turn.items]
+    assert [item["type"] for item in items] == [
+        *("user_message", "reasoning", "command_execution", "python_tool_call", "file_change", "agent_message"),
+    ]
+    assert [item["id"] for item in items] == [f"item_{number}" for number in range(6)]
+    assert (items[2]["aggregated_output"], items[2]["exit_code"], items[2]["status"]) == ("narwhal\n", 3, "failed")
+    assert (items[3]["tool"], items[3]["arguments"], items[3]["result"]) == (
+        "look",
+        {"word": "okapi"},
+        "okapi means a lemur",
+    )
+    assert items[4]["changes"] == [{"path": str(workspace / "quokka.txt"), "kind": "add"}]
+    exported = spindle.threads.export(thread.id)
+    assert "narwhal" in exported and 'look {"word":"okapi"}' in exported and "quokka.txt" in exported
+
+
+@pytest.mark.parametrize("word", ["WALRUS", "narwhal", "okapi", "quokka.txt", "a tapir", "a lemur", "hello", "done"])
+def test_a_search_finds_whatever_was_said_or_done(client: Client, workspace: Path, word: str) -> None:
+    spindle, thread = with_calls(client, workspace)
+    (match,) = spindle.threads.search(word)
+    assert match.thread_id == thread.id and word.lower() in match.snippet.lower()
+    assert match.turn_id == thread.read(include_turns=True).turns[0].id
+
+
+@pytest.mark.parametrize("word", ["user_message", "exec_command_begin", "input_text"])
+def test_a_search_does_not_find_how_a_record_is_written(client: Client, workspace: Path, word: str) -> None:
+    assert with_calls(client, workspace)[0].threads.search(word) == []
 
 
 def test_rollback_forgets_a_turn_with_what_was_steered_into_it(client: Client, workspace: Path) -> None:
@@ -97,6 +149,17 @@ def test_a_fork_of_a_thread_that_said_nothing_is_a_new_one(client: Client, works
     assert fork.id != thread.id
     assert fork.run("hello").final_response == "a"
     assert "Be brief." in str(model.requests[-1].to_dict())
+
+
+def test_an_open_thread_is_read_though_there_is_no_file_of_it(client: Client, workspace: Path) -> None:
+    spindle = client(says("a"))
+    fresh = spindle.thread_start(cwd=workspace)
+    assert spindle.threads.read(fresh.id, include_turns=True) == fresh.read(include_turns=True)
+    passing = spindle.thread_start(cwd=workspace, ephemeral=True)
+    passing.run("one")
+    assert len(spindle.threads.read(passing.id, include_turns=True).turns) == 1
+    with pytest.raises(ThreadError, match="ephemeral"):
+        passing.archive()
 
 
 @pytest.mark.parametrize("at", [-1, -2, True, 1.0, "nowhere", "", []])

@@ -35,7 +35,7 @@ def test_a_client_is_not_made_with_what_cannot_be(options: dict[str, Any]) -> No
 
 @pytest.mark.parametrize(
     "option",
-    [{"cwd": ""}, {"add_dirs": [None]}, {"add_dirs": [""]}, {"model_client": object()}],
+    [{"cwd": ""}, {"add_dirs": [None]}, {"add_dirs": [""]}, {"model_client": object()}, {"model": "m\ud800"}],
     ids=stable_id,
 )
 def test_a_thread_is_not_opened_with_what_cannot_be(client: Client, workspace: Path, option: dict[str, Any]) -> None:

@@ -100,3 +100,13 @@ def test_a_stream_that_nobody_reads_does_not_keep_the_thread_busy(client: Client
     gc.collect()
     assert thread.run("again").final_response == "next"
     assert [turn.status for turn in thread.read(include_turns=True).turns] == ["interrupted", "completed"]
+
+
+def test_a_stream_is_read_to_its_end_though_the_client_is_closed_meanwhile(client: Client, workspace: Path) -> None:
+    spindle = client(says(SLOW, pace_s=5))
+    types: list[str] = []
+    for event in spindle.thread_start(cwd=workspace).stream("go"):
+        types.append(event.type)
+        if event.type == "item.delta" and "turn.interrupted" not in types:
+            spindle.close()
+    assert types[-1] == "turn.interrupted"

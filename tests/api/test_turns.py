@@ -239,6 +239,19 @@ def test_every_kind_of_input(client: Client, workspace: Path, tmp_path: Path) ->
 # ---- events ----------------------------------------------------------------------------------------
 
 
+def test_a_skill_or_a_mention_alone_is_said_by_its_name(client: Client, workspace: Path, own_home: Path) -> None:
+    skill = own_home / "skills" / "greet" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: greet\ndescription: how to greet\n---\nSay good day.\n")
+    model = ScriptedModel(says("a"), says("b"))
+    thread = client(model_client=model).thread_start(cwd=workspace)
+    thread.run(SkillInput("greet", str(skill)))
+    thread.run([MentionInput("notes", "app://notes"), {"type": "mention", "name": "other", "path": "app://other"}])
+    said = [part["text"] for item in model.requests[-1].input if item.get("role") == "user" for part in item["content"]]
+    assert "$greet" in said and "@notes @other" in said
+    assert any("Say good day." in text for text in said)
+
+
 def test_a_stream_shows_everything_in_order_and_ends_once(client: Client, workspace: Path) -> None:
     thread = client(
         [thinks("Let me see"), run("printf out", "c1")], drops("half"), says("a b c d e f"), says("second")

@@ -25,6 +25,7 @@ from spindle.api.options import (
 from spindle.api.running import TurnRun
 from spindle.api.shown import ThreadRecord, TurnResult
 from spindle.errors import ThreadError
+from spindle.protocol import events as v1
 
 
 class AsyncThread:
@@ -397,8 +398,6 @@ class AsyncTurnStream(AsyncIterator[Event]):
             return []
         turn = await self.begin()
         assert turn.reader is not None
-        if self._translator is None:
-            self._translator = EventTranslator(self._conversation.door.id, turn.id, turn.first_number)
         found: list[Event] = []
         while not found:
             try:
@@ -409,8 +408,19 @@ class AsyncTurnStream(AsyncIterator[Event]):
                     # Not out of the end of the events, and with the cause that it has.
                     raise turn.error from turn.error.__cause__
                 break
-            found = [shown for event in waiting for shown in self._translator.events(event.msg, turn.usage)]
+            found = self._shown(turn, waiting)
         return found
+
+    def last_events(self) -> list[Event]:
+        """What is left to read of a turn that is over. Needs no loop: the thread may have been closed meanwhile."""
+        if self._is_closed or self._turn is None or self._turn.reader is None:
+            return []
+        return self._shown(self._turn, self._turn.reader.take_ready())
+
+    def _shown(self, turn: TurnRun, waiting: list[v1.Event]) -> list[Event]:
+        if self._translator is None:
+            self._translator = EventTranslator(self._conversation.door.id, turn.id, turn.first_number)
+        return [shown for event in waiting for shown in self._translator.events(event.msg, turn.usage)]
 
     @property
     def is_over(self) -> bool:

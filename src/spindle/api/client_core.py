@@ -148,7 +148,7 @@ class ClientCore:
 
             at = turns_that_ended(conversation.door.records)
         kept = conversation.options_now()
-        if not os.path.exists(conversation.door.path) and at in (None, 0):
+        if not conversation.is_recorded and at in (None, 0):
             return await self.start(kept)  # nothing was said yet, so there is nothing to copy
         return await self.fork(conversation.door.id, at, kept)
 
@@ -224,6 +224,8 @@ class ClientCore:
         from spindle.api.records import read_thread  # only to look back
 
         check_id(id_or_name)
+        if (found := self.conversation(id_or_name)) is not None and not found.is_recorded:
+            return await self.read_open(found, include_turns=include_turns)
         store = self.store
         return await in_thread(lambda: read_thread(store, id_or_name, include_turns=include_turns))
 
@@ -235,6 +237,8 @@ class ClientCore:
         return await in_thread(export, record, given)
 
     async def archive(self, id_or_name: str) -> None:
+        if (found := self.conversation(id_or_name)) is not None and found.door.path is None:
+            raise ThreadError("an ephemeral thread has no record, so it cannot be archived")
         ref = await self._find(id_or_name)
         await self.let_go(ref.id)
         await in_thread(self.store.archive, ref.id)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import msgspec
@@ -83,6 +84,11 @@ class Conversation:
     def turn(self) -> TurnRun | None:
         """The turn that runs."""
         return self._ears.turn
+
+    @property
+    def is_recorded(self) -> bool:
+        """Is there a file of it? Not while nothing was said, and never of an ephemeral one."""
+        return self.door.path is not None and os.path.exists(self.door.path)
 
     def check_open(self) -> None:
         """Raise ThreadClosed unless it is open."""

@@ -8,9 +8,12 @@ from spindle.api.shown import (
     CommandExecution,
     FileChange,
     Item,
+    McpToolCall,
     Plan,
+    PythonToolCall,
     Reasoning,
     ThreadRecord,
+    TodoList,
     UserMessage,
     WebSearch,
 )
@@ -56,6 +59,12 @@ def _parts(item: Item) -> tuple[str, str, bool] | None:
             return "Command", f"$ {command}\n{output}".rstrip("\n"), True
         case FileChange(changes=changes):
             return "Files", "\n".join(f"{change.kind} {change.path}" for change in changes), True
+        case PythonToolCall(tool=tool, arguments=arguments, result=result):
+            return "Tool", f"{tool} {encode_payload(arguments).decode()}\n{result or ''}".rstrip("\n"), True
+        case McpToolCall(server=server, tool=tool, arguments=arguments):
+            return "Tool", f"{server}.{tool} {encode_payload(arguments).decode()}", True
+        case TodoList(items=steps):
+            return "Steps", "\n".join(f"{'done' if step.completed else 'open'}: {step.text}" for step in steps), True
         case WebSearch(query=query):
             return "Web search", query, True
         case _:

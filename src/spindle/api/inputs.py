@@ -11,6 +11,8 @@ from typing import Any
 from spindle.tools.images import ImageError, check_image, load_image
 
 Items = list[dict[str, Any]]
+_SIGNS = {"skill": "$", "mention": "@"}
+"""What people type before the name of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ def input_items(given: Input, images: Sequence[ImageSource] | None = None) -> It
     items += [_item(part) for part in parts]
     if not any(item["type"] != "text" or item["text"].strip() for item in items):
         raise ValueError("the input is empty")
+    if all(item["type"] in _SIGNS for item in items):
+        # A message needs words: the ones a person would have typed.
+        said = " ".join(_SIGNS[item["type"]] + item["name"] for item in items)
+        items.append({"type": "text", "text": said})
     return items
 
 

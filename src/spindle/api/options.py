@@ -164,6 +164,8 @@ def check_text(option: str, value: Any) -> None:
     """Raise ValueError unless it was left out or says something."""
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise ValueError(f"{option} must be a text that is not empty, not {value!r}")
+    if value is not None and any("\ud800" <= char <= "\udfff" for char in value):
+        raise ValueError(f"{option} has half a character in it, which no request can carry: {value!r}")
 
 
 def check_id(value: Any) -> None:

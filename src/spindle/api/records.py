@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
@@ -10,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from spindle.api.door import OpenThread
+from spindle.api.recorded_calls import call_item, texts_of
 from spindle.api.shown import Item, Match, Page, ThreadRecord, TurnRecord, shown_item
 from spindle.api.thread_items import user_message
 from spindle.errors import ThreadError
@@ -22,6 +24,8 @@ from spindle.thread.view import TurnView, preview, transcript
 
 _SNIPPET_BEFORE, _SNIPPET_AFTER = 60, 140
 _PAGE = 100
+_HEAD = 1 << 14
+_PLAIN_WORD = re.compile(r"[a-z0-9]+")
 MAX_LIST = 1000
 
 
@@ -58,34 +62,48 @@ def search_threads(store: ThreadStore, text: str, limit: int) -> list[Match]:
     if type(limit) is not int or limit < 1:
         raise ValueError(f"limit is a number of 1 or more, not {limit!r}")
     found: list[Match] = []
-    for summary in _all_with(store, text):
+    for summary in _all_threads(store):
         found += _matches(store, summary, text.strip())
         if len(found) >= limit:
             break
     return found[:limit]
 
 
-def _all_with(store: ThreadStore, text: str) -> Iterable[ThreadSummary]:
+def _all_threads(store: ThreadStore) -> Iterable[ThreadSummary]:
     for archived in (False, True):
         cursor = None
         while True:
-            page = store.list(ThreadFilter(search=text.strip(), archived=archived), limit=_PAGE, cursor=cursor)
+            page = store.list(ThreadFilter(archived=archived), limit=_PAGE, cursor=cursor)
             yield from page.threads
             if (cursor := page.next_cursor) is None:
                 break
 
 
 def _matches(store: ThreadStore, summary: ThreadSummary, text: str) -> list[Match]:
-    data = store.read(ThreadRef(id=summary.id, path=summary.path, archived=summary.archived))
     found: list[Match] = []
-    for turn in _turns(data.records):
-        for item in turn.items:
-            if (snippet := _snippet(str(getattr(item, "text", "")), text)) is not None:
-                found.append(Match(thread_id=summary.id, turn_id=turn.id, snippet=snippet))
-                break
+    for turn in _turns_that_may_have(store, summary, text):
+        said = (words for item in turn.items for words in texts_of(item))
+        if (snippet := next((cut for words in said if (cut := _snippet(words, text)) is not None), None)) is not None:
+            found.append(Match(thread_id=summary.id, turn_id=turn.id, snippet=snippet))
     if not found and (snippet := _snippet(summary.name or "", text)) is not None:
         found.append(Match(thread_id=summary.id, turn_id=None, snippet=snippet))
     return found
+
+
+def _turns_that_may_have(store: ThreadStore, summary: ThreadSummary, text: str) -> list[TurnView]:
+    """The turns of a thread, unless a look at its file shows that the text cannot be in it."""
+    # A word of plain letters is written the same in every form of JSON.
+    word = max(_PLAIN_WORD.findall(text.lower()), key=len, default="")
+    try:
+        with open(summary.path, "rb") as file:
+            raw = file.read().lower()
+    except OSError:
+        return []
+    # What a fork has from its parents may be in their files.
+    if word.encode() not in raw and b'"forked_from_id"' not in raw[:_HEAD]:
+        return []
+    data = store.read(ThreadRef(id=summary.id, path=summary.path, archived=summary.archived))
+    return transcript(data.records, with_calls=True)
 
 
 def _snippet(said: str, text: str) -> str | None:
@@ -176,7 +194,7 @@ def _with_records(record: ThreadRecord, records: Sequence[Record], *, include_tu
         record,
         updated_at=_unix_time(last) or record.created_at,
         preview=preview(records) or "",
-        turns=_turns(records) if include_turns else [],
+        turns=_turns(records, record.cwd) if include_turns else [],
     )
 
 
@@ -201,20 +219,27 @@ def _unix_time(timestamp: Any) -> float:
         return 0.0
 
 
-def _turns(records: Iterable[Record]) -> list[TurnRecord]:
+def _turns(records: Iterable[Record], cwd: str) -> list[TurnRecord]:
     turns = []
     count = 0
-    for turn in transcript(records):
-        items = [item for number, shown in enumerate(turn.items, count) if (item := _item(shown, f"item_{number}"))]
-        count += len(turn.items)
+    for turn in transcript(records, with_calls=True):
+        items: list[Item] = []
+        for shown in turn.items:
+            if (item := _item(shown, f"item_{count}", cwd)) is not None:
+                items.append(item)
+                count += 1
         turns.append(TurnRecord(id=turn.id, status=cast(Any, turn.status), items=items))
     return turns
 
 
-def _item(shown: dict[str, Any], number: str) -> Item | None:
+def _item(shown: dict[str, Any], number: str, cwd: str) -> Item | None:
     """A recorded item in the form of a live one; None for what has no such form."""
     item: dict[str, Any] = {"id": number}
     match shown["type"]:
+        case "Call":
+            if (call := call_item(shown, cwd)) is None:
+                return None
+            item |= call
         case "UserMessage":
             item = user_message(number, shown["content"])
         case "AgentMessage":

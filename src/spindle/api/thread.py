@@ -354,6 +354,10 @@ class TurnStream(Iterator[Event]):
     def _read(self) -> list[Event]:
         try:
             return self._core.call(self._inner.next_events())
+        except ThreadClosed:
+            if not self._inner.is_over or self._core.is_inherited:
+                raise
+            return self._inner.last_events()
         except KeyboardInterrupt:
             if self._inner.is_own:
                 self.abandon()  # it may have come when there was nothing left to wait for

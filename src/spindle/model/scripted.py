@@ -143,6 +143,7 @@ class Asked:
 
     @property
     def instructions(self) -> str:
+        """What the model was told before all items."""
         return decode_json(self.raw.instructions)
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,9 +176,11 @@ class ScriptedModel:
 
     @property
     def is_exhausted(self) -> bool:
+        """Whether every step of the script was asked for."""
         return not self._responses
 
     async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
+        """The next step of the script, as a server would send it."""
         asked = Asked(request)
         self.requests.append(asked)
         self.turn_states.append(turn_state.value if turn_state else None)
@@ -203,6 +206,7 @@ class ScriptedModel:
         yield Completed(f"resp-{number}", usage, end_turn)
 
     async def compact(self, request: Request) -> list[Item]:
+        """The next of `compactions`."""
         self.requests.append(Asked(request))
         if not self.compactions:
             raise ModelError("the script has no compaction")
@@ -212,6 +216,7 @@ class ScriptedModel:
         """There is nothing to open."""
 
     async def aclose(self) -> None:
+        """Remember that it was closed."""
         self.is_closed = True
 
     def _next(self) -> list[AnyStep]:

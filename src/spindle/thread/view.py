@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.items import is_user_input, item_text
+from spindle.protocol.items import call_id_of, is_call, is_output, is_user_input, item_text
 from spindle.thread.history import History
 from spindle.thread.rollout import Record, RolloutData
 
@@ -108,12 +108,15 @@ def spoken_texts(records: Iterable[Record]) -> list[str]:
     return texts
 
 
-def transcript(records: Iterable[Record]) -> list[TurnView]:
-    """The thread by turns. Items that carry no id of their own are numbered `item-1`, `item-2`, …"""
+def transcript(records: Iterable[Record], *, with_calls: bool = False) -> list[TurnView]:
+    """The thread by turns. Items that carry no id of their own are numbered `item-1`, `item-2`, …
+
+    `with_calls` adds what the model asked tools for where no event tells of it, as `{"type": "Call", call, output}`.
+    """
     turns: list[TurnView] = []
     open_turn: TurnView | None = None
     count = 0
-    for shown in _all_shown(list(records)):
+    for shown in _all_shown(list(records), with_calls=with_calls):
         event = shown.events[0]
         if event["type"] == "task_started":
             open_turn = TurnView(
@@ -145,14 +148,18 @@ def transcript(records: Iterable[Record]) -> list[TurnView]:
 # ---- folding ---------------------------------------------------------------------------------------
 
 
-def _all_shown(records: list[Record]) -> list[_Shown]:
+def _all_shown(records: list[Record], *, with_calls: bool = False) -> list[_Shown]:
     shown: list[_Shown] = []
+    calls: dict[str, dict[str, Any]] = {}
     marks: dict[str, tuple[list[_Shown], int]] = {}
     for segment in _segments(records):
         from_items = _kinds_without_events(segment)
+        has_calls = with_calls and not any(sign in record.raw for record in segment for sign in _SIGNS_OF_CALLS)
         for record in segment:
             if record.kind == "response_item":
                 shown += _from_item(record, from_items)
+                if has_calls:
+                    shown += _from_call(record, calls)
                 continue
             if record.kind not in ("event_msg", "compacted", "spindle_bookmark"):
                 continue
@@ -201,6 +208,14 @@ _SIGNS = {
 }
 
 
+_SIGNS_OF_CALLS = (
+    b'"type":"CommandExecution"',
+    b'"type":"FileChange"',
+    b'"type":"exec_command_end"',
+    b'"type":"patch_apply_end"',
+)
+
+
 def _without_last_turns(shown: list[_Shown], num_turns: Any) -> list[_Shown]:
     starts = [index for index, entry in enumerate(shown) if entry.events[0]["type"] == "user_message"]
     if not isinstance(num_turns, int) or num_turns <= 0 or not starts:
@@ -229,6 +244,17 @@ def _from_item(record: Record, wanted: set[str]) -> list[_Shown]:
     if role == "user":
         return [_user(text, [], [], [], None, record.timestamp)] if is_user_input(item) else []
     return [_agent(text, item.get("id"), record.timestamp)] if text else []
+
+
+def _from_call(record: Record, calls: dict[str, dict[str, Any]]) -> list[_Shown]:
+    """A call that no event tells of; what came back is added to it when it comes."""
+    item = record.payload
+    if is_call(item):
+        call = calls[call_id_of(item)] = {"type": "Call", "call": item, "output": None}
+        return [_Shown([{"type": "call"}], call, record.timestamp)]
+    if is_output(item) and (call := calls.pop(call_id_of(item), None)) is not None:
+        call["output"] = item
+    return []
 
 
 def _translate(event: Event, timestamp: str = "") -> list[_Shown]:
