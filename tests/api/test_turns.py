@@ -740,3 +740,15 @@ def test_threads_of_a_loop_that_has_stopped_are_closed(own_home: Path, workspace
 
     asyncio.run(first())
     asyncio.run(second())
+
+
+def test_a_bug_of_ours_leaves_nobody_waiting(client: Client, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(item: Any) -> Any:
+        raise LookupError("a bug")
+
+    thread = client(says("a"), says("b")).thread_start(cwd=workspace)
+    monkeypatch.setattr("spindle.api.running.shown_item", broken)
+    with pytest.raises(SpindleError, match="internal error: LookupError: a bug"):
+        thread.run("x")
+    monkeypatch.undo()
+    assert thread.run("y").final_response == "b"

@@ -155,6 +155,17 @@ class TurnRun:
     # ---- hearing it ----------------------------------------------------------------------------
 
     def hear(self, event: Event) -> None:
+        """Take one event of the session. A bug of ours must not leave anybody waiting for the end of the turn."""
+        try:
+            self._hear(event)
+        except Exception as error:
+            if self.error is None:
+                self.error = SpindleError(f"internal error: {type(error).__name__}: {error}")
+            if isinstance(event.msg, TaskComplete | TurnAborted) and not self.ended.is_set():
+                self._completed, self._diff, self._touched = [], None, {}
+                self._end("failed")
+
+    def _hear(self, event: Event) -> None:
         msg = event.msg
         if isinstance(msg, _WITHOUT_ITEMS):
             self._pass_on(event)
