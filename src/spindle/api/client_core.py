@@ -237,6 +237,7 @@ class ClientCore:
         return await in_thread(export, record, given)
 
     async def archive(self, id_or_name: str) -> None:
+        check_id(id_or_name)
         if (found := self.conversation(id_or_name)) is not None and found.door.path is None:
             raise ThreadError("an ephemeral thread has no record, so it cannot be archived")
         ref = await self._find(id_or_name)
