@@ -215,10 +215,17 @@ def _answered(items: Sequence[Item]) -> dict[int, int]:
     for index, item in enumerate(items):
         if is_output(item):
             key = (item["type"], call_id_of(item))
-            if key in waiting:
+            calls = waiting.get(key)
+            if calls is None:
+                continue  # its call is answered, or there is none
+            if len(calls) == 1:  # nearly always, so it must be quick
+                found[index] = calls[0]
+                del waiting[key]
+            else:
                 given.setdefault(key, []).append(index)
         elif is_call(item):
-            key = (output_for(item, "")["type"], call_id_of(item))
+            is_custom = item["type"] == "custom_tool_call"
+            key = ("custom_tool_call_output" if is_custom else "function_call_output", call_id_of(item))
             if key in given:
                 settle(key)
             waiting.setdefault(key, []).append(index)
