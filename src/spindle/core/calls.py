@@ -15,7 +15,7 @@ from spindle.core.secrecy import mask_output
 from spindle.errors import SpindleError
 from spindle.protocol.events import Msg, Warning
 from spindle.protocol.items import Item, output_for
-from spindle.tools.tool import Patient, Tool, ToolCall, ToolResult
+from spindle.tools.tool import Tool, ToolCall, ToolResult
 
 ABORT_GRACE_S = 2.0
 """How long a cancelled tool may take to clean up before we stop waiting for it."""
@@ -81,7 +81,7 @@ class CallRunner:
         is_parallel = tool.parallel and self._thread.traits.supports_parallel_tool_calls
         # Two calls with one id can be told apart by their order alone: one is not answered before the other.
         namesakes = [earlier for earlier in self._calls if earlier.call.call_id == call.call_id]
-        runs_last = (isinstance(tool, Patient) and tool.runs_last) or any(other.runs_last for other in namesakes)
+        runs_last = getattr(tool, "runs_last", False) or any(other.runs_last for other in namesakes)
         running = RunningCall(call, CallEvents(self._turn.emit), not is_parallel, runs_last)
         awaited = self._awaited(running, namesakes)
         running.task = asyncio.ensure_future(self._answer(running, tool, awaited))

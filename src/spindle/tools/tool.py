@@ -8,7 +8,7 @@ something; anything else is our bug.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -98,16 +98,12 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     agents: FindSubAgents
 
 
-@runtime_checkable
-class Patient(Protocol):
-    """A tool that may let the other calls of a response go first. Most tools are not."""
-
-    runs_last: bool
-    """Runs alone, after all other calls of the response, also those that come after it."""
-
-
 class Tool(Protocol):
-    """An object with a name, a specification, and `run`."""
+    """An object with a name, a specification, and `run`.
+
+    One with a true attribute `runs_last` runs alone, after all other calls of the response, also those that come after
+    it. Most tools have no such attribute.
+    """
 
     name: str
     parallel: bool
