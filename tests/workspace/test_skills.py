@@ -258,7 +258,10 @@ def test_a_changed_skill_is_read_again(folders: Path, how: str):
     assert skill.description != "does things" or skill.interface == {"display_name": "a name"}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', "\x00", "null"])
+NESTED = '{"entries":{"a":{"stamp":[],"said":' + "[" * 100_000
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', "\x00", "null", pytest.param(NESTED, id="nested")])
 def test_a_damaged_cache_is_made_anew(folders: Path, text: str):
     write_skill(folders / "home/skills", "one")
     first = load(folders)

@@ -77,7 +77,7 @@ class SkillCache:
     def _load(self) -> dict[str, _Entry]:
         try:
             found = msgspec.json.decode(read_regular(self._path, _MAX_BYTES), type=_File)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, RecursionError):  # the last one for what is nested without end
             return {}
         return found.entries if found.version == __version__ else {}
 
