@@ -264,7 +264,7 @@ class ExecApprovalRequest(Msg, frozen=True, kw_only=True, tag="exec_approval_req
     outside = Outside(
         tools=(
             *("call_id", "command", "cwd", "reason", "proposed_execpolicy_amendment", "parsed_cmd"),
-            *("available_decisions", "display", "if_approved", "offers"),
+            *("available_decisions", "display", "if_approved", "offers", "justification"),
         )
     )
     call_id: str
@@ -272,6 +272,9 @@ class ExecApprovalRequest(Msg, frozen=True, kw_only=True, tag="exec_approval_req
     command: list[str]
     cwd: str
     reason: str | None = None
+    """Why a person is asked: what we know, then what the model says for it."""
+    justification: str | None = None
+    """What the model says for it, alone."""
     proposed_execpolicy_amendment: list[str] | None = None
     parsed_cmd: list[dict[str, Any]] = []
     available_decisions: list[Any] = []
