@@ -85,15 +85,16 @@ class Painter:
         for line in finished:
             for row in rows(line, size[0]):
                 sheet.print(tidy(row))
-        shown, place = self._live_rows(live, cursor)
-        self._stranded.remember(live[:pending], size[0])
+        shown, place, away = self._live_rows(live, cursor)
+        # Rows that were never shown cannot have been pushed out.
+        self._stranded.remember([] if away else live[:pending])
         sheet.show(shown)
         self._finish(sheet, shown, place)
 
     def _live_rows(
         self, live: Sequence[Line], cursor: tuple[int, int] | None
-    ) -> tuple[list[Row], tuple[int, int] | None]:
-        """The rows of the live area, or the last of them when the window is too low; and where the cursor is."""
+    ) -> tuple[list[Row], tuple[int, int] | None, int]:
+        """The rows of the live area, where the cursor is, and how many rows at the top have no room in the window."""
         width, most = self._size
         shown: list[Row] = []
         place: tuple[int, int] | None = None
@@ -106,8 +107,9 @@ class Painter:
             away = place[0]  # the row with the cursor is seen in any case
         shown = shown[away : away + most] or [_NOTHING]
         if place is None:
-            return shown, None
-        return shown, (min(max(0, place[0] - away), len(shown) - 1), min(max(0, place[1]), width - 1))
+            return shown, None, away
+        place = (min(max(0, place[0] - away), len(shown) - 1), min(max(0, place[1]), width - 1))
+        return shown, place, away
 
     def _finish(self, sheet: _Sheet, shown: list[Row], place: tuple[int, int] | None) -> None:
         """Put the cursor where it belongs, and write the frame if there is anything to write."""
