@@ -1,7 +1,7 @@
 """The terminal while it is ours: how it is set, what it is asked, and that it is given back as it was.
 
-Output goes through a descriptor of our own that never blocks: to make the shared one non-blocking would change it for the
-shell, too. What the terminal does not take at once waits here and is written when it does; while anything waits
+Output goes through a descriptor of our own that never blocks: to make the shared one non-blocking would change it for
+the shell, too. What the terminal does not take at once waits here and is written when it does; while anything waits
 (`is_behind`) no frame should be made, so a slow terminal gets fewer frames, never half of one.
 """
 
@@ -24,14 +24,13 @@ from spindle.frontends.tui.screen.messages import notification, title
 _PASTES_IN_BRACKETS, _TELLS_FOCUS = 2004, 1004
 _KITTY = 1 | 4
 """Tell keys apart that old encodings mix up; and say which key it is on a Latin keyboard."""
+_WHO = "\x1b[?u\x1b[>c\x1b[c"
+"""Do you know the new keyboard protocol? Who are you? The answers come among the keys. Every terminal answers the last
+question: when that answer is there, the others will not come any more."""
 _PATIENCE_S = 1.0
 """How long leaving waits for a terminal that takes nothing."""
 _ANSWER_S = 0.1
 """How long leaving waits for answers on their way: the shell would take them for something typed."""
-_CUTS = (41, 83)
-"""What xterm and screen call themselves: a narrower window cuts their rows. Others break them anew."""
-_CUTS_TOO = ((0, 136, 0), (1, 10, 0))
-"""PuTTY and mosh."""
 
 
 class Terminal:
@@ -40,8 +39,6 @@ class Terminal:
     def __init__(self, env: Mapping[str, str], *, read_from: int = 0, write_to: int = 1) -> None:
         self.size = terminal_size(write_to)
         """Columns and rows, as last measured."""
-        self.reflows = "TMUX" in env
-        """Whether rows are broken anew when the window becomes narrower."""
         self.on_leave: Callable[[], str] | None = None
         """Gives what takes the live area away (`Painter.farewell`)."""
         self.on_drained: Callable[[], None] | None = None
@@ -56,6 +53,7 @@ class Terminal:
         self._has_kitty = False
         self._is_kitty_on = False
         self._is_alternate = False
+        self._has_asked = False
         self._unanswered = 0
         self._title = ""
 
@@ -79,15 +77,11 @@ class Terminal:
         kitty = f"\x1b[>{_KITTY}u" if self._has_kitty else ""
         self._is_kitty_on = self._has_kitty
         self._write_text(f"\x1b[22;0t\x1b[?{_PASTES_IN_BRACKETS}h\x1b[?{_TELLS_FOCUS}h{kitty}")
+        if not self._has_asked:
+            self._has_asked = True
+            self._unanswered += 1
+            self._write_text(_WHO)
         return early
-
-    def ask(self) -> None:
-        """Who are you, and do you know the new keyboard protocol? The answers come among the keys (`take_reply`).
-
-        Every terminal answers the last question, so when its answer is there, the others will not come any more.
-        """
-        self._unanswered += 1
-        self._write_text("\x1b[?u\x1b[>c\x1b[c")
 
     def ask_background(self) -> None:
         """Which colours has the window? `foreground` and `background` are the answers, if any."""
@@ -100,16 +94,13 @@ class Terminal:
             case "kitty" if self.is_ours and not self._is_kitty_on:
                 self._has_kitty = self._is_kitty_on = True
                 self._write_text(f"\x1b[>{_KITTY}u")
-            case "terminal" if reply.values:
-                cuts = reply.values[0] in _CUTS or reply.values in _CUTS_TOO
-                self.reflows = not cuts
             case "attributes":
                 self._unanswered = max(0, self._unanswered - 1)
             case _:
                 pass
 
     def leave(self) -> None:
-        """Give the terminal back as it was. Safe at any time and in any state, also from a signal handler or at exit."""
+        """Give the terminal back as it was. Safe at any time, in any state; from a signal handler or at exit, too."""
         saved, self._saved = self._saved, None
         if saved is None:
             return
