@@ -78,7 +78,7 @@ _REFERENCE_ONLY = _words("""
     mcp_optional_startup_grace_ms memories model_auto_compact_token_limit_scope model_availability_nux
     model_max_output_tokens model_post_turn_compact_threshold_percent model_reasoning_summary_format notice
     orchestrator otel plan_mode_reasoning_effort plugins preferred_auth_method realtime requirements
-    responses_api_metadata sqlite_home suppress_unstable_features_warning thread_unload_delay_secs tool_suggest
+    responses_api_metadata sqlite_home suppress_unstable_features_warning thread_unload_delay_secs tool_suggest tui
     windows windows_wsl_setup_acknowledged zsh_path
 """)
 
@@ -189,7 +189,6 @@ _SPINDLE = Table(
         "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
-        "tui": Table({"plain": BOOL, "keys": one_of("codex", "claude", "pi", "vim"), "cycle_permissions": BOOL}),
         "telemetry": BOOL,
     }
 )
@@ -274,7 +273,6 @@ _USED = {
     "forced_login_method": one_of("chatgpt", "api"),
     "cli_auth_credentials_store": one_of("file", "keyring", "auto", "ephemeral"),
     "log_dir": PATH,
-    "tui": ANY,  # read by the terminal interface, which passes over what it does not know
     "spindle": _SPINDLE,
 }
 

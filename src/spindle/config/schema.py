@@ -72,12 +72,6 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time of one turn; 0 = no limit."""
     sse_event_max_bytes: int = 67108864
     """Largest single event accepted from a model server."""
-    tui_plain: bool = False
-    """Talk in plain lines, for screen readers: nothing is drawn, nothing moves."""
-    tui_keys: Literal["codex", "claude", "pi", "vim"] = "codex"
-    """Whose keys the terminal interface has where programs differ."""
-    tui_cycle_permissions: bool = True
-    """Shift-Tab also stops at auto-edit; without it there are default and plan mode."""
     log_level: str | None = None
     log_file: str | None = None
 

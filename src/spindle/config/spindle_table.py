@@ -41,7 +41,7 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
     if not table:
         return SpindleConfig()
     sandbox, limits, context = table.get("sandbox", {}), table.get("limits", {}), table.get("context", {})
-    log, budget, tui = table.get("log", {}), table.get("budget", {}), table.get("tui", {})
+    log, budget = table.get("log", {}), table.get("budget", {})
     found: dict[str, Any] = {
         "jit_tools": table.get("jit_tools"),
         "agents_md_untrusted": table.get("agents_md_untrusted"),
@@ -69,9 +69,6 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "max_steps": limits.get("max_steps"),
         "turn_timeout_s": limits.get("turn_timeout_sec"),
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),
-        "tui_plain": tui.get("plain"),
-        "tui_keys": tui.get("keys"),
-        "tui_cycle_permissions": tui.get("cycle_permissions"),
         "log_level": log.get("level"),
         "log_file": log.get("file"),
     }
