@@ -189,8 +189,7 @@ class Agents:
         children = [
             (thread_id, agent)
             for thread_id, agent in self.all.items()
-            if not agent.is_closed
-            and (agent.parent_id == parent_id or (parent_id is None and agent.parent_id not in self.all))
+            if not agent.is_closed and (agent.parent_id if agent.parent_id in self.all else None) == parent_id
         ]
         for number, (thread_id, agent) in enumerate(children):
             is_last = number == len(children) - 1

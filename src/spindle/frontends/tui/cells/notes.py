@@ -133,13 +133,8 @@ def hook(run: dict[str, Any]) -> Note:
     said = short(" · ".join(texts), 400)
     style = {"completed": "dim", "failed": "warning"}.get(status, "error")
     text = f"Hook {name} {status}" + (f": {said}" if said else "")
-    return Note(
-        text,
-        sign="•" if status == "completed" else "⚠",
-        word="Hook",
-        style=style,
-        is_shown=bool(said) or status != "completed",
-    )
+    is_quiet = status == "completed" and not said
+    return Note(text, sign="•" if status == "completed" else "⚠", word="Hook", style=style, is_shown=not is_quiet)
 
 
 ANSWERS = {
