@@ -26,7 +26,7 @@ from spindle.protocol.questions import DynamicToolCallRequest, RequestUserInput
 from spindle.protocol.tool_servers import ElicitationRequest
 
 if TYPE_CHECKING:
-    from spindle.frontends.tui.app import App
+    from spindle.frontends.tui.interface import Interface
 
 IMPLEMENT = "Implement the plan."
 IMPLEMENT_AFRESH = "Implement this plan:\n\n{plan}"
@@ -36,8 +36,8 @@ _ENDS = ("task_complete", "turn_aborted")
 class Asking:
     """The questions that are open, of the thread and of its sub-agents."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, interface: Interface) -> None:
+        self._app = interface
         self._open: list[tuple[str, View[Any]]] = []
         """Whose question it is (a turn's or a sub-agent's id), and its view."""
         self._plan: str | None = None

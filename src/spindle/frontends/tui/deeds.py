@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from spindle.errors import SpindleError
 from spindle.frontends.tui.commands import running
-from spindle.frontends.tui.composer.draft import Draft
 from spindle.protocol.ops import OverrideTurnContext
 from spindle.protocol.settings import EFFORTS
 
@@ -39,7 +38,7 @@ class Deeds:
         if (problem := running.problem_with(text, is_working=app.is_working)) is not None:
             app.fail(problem)
             return
-        self.enter(app.composer.take())
+        app.enter(app.composer.take())
 
     def queue_draft(self) -> None:
         """Tab: behind the running turn, or at once when there is none."""
@@ -50,26 +49,6 @@ class Deeds:
             app.turns.queue(app.composer.take())
         else:
             self.submit_draft()
-
-    def enter(self, draft: Draft) -> None:
-        """A draft that a person entered: a command, a command for the shell, or a message."""
-        app = self._app
-        if draft.is_blank:
-            return
-        if not draft.images and running.read(draft.text) is not None:
-            if (problem := running.problem_with(draft.text, is_working=app.is_working)) is not None:
-                app.fail(problem)
-                app.give_back([draft])
-            else:
-                self.run_slash(draft.text)
-        elif (command := draft.shell_command) is not None:
-            if command:
-                app.turns.run_command(draft, command)
-        else:
-            app.turns.send(draft)
-
-    def run_slash(self, text: str) -> None:
-        self._app.spawn(running.run(self._app, text))
 
     def edit_queued(self) -> None:
         """Take the message that was queued last back into the composer, before what stands there."""
@@ -84,7 +63,7 @@ class Deeds:
             self.forget()
         elif app.composer.is_empty and not app.is_working:
             if self._is_second(REWIND_HINT):
-                self.run_slash("/rewind")
+                app.run_slash("/rewind")
 
     def cancel(self) -> None:
         """Ctrl-C: the draft, else the turn, else the interface."""

@@ -68,7 +68,7 @@ class Keyboard:
             self._early -= len(typed)
             inputs = self._decoder.early(typed)
         if data:
-            inputs += self._decoder.feed(data, now, self._app.was_busy_s(now))
+            inputs += self._decoder.feed(data, now, self._app.showing.was_busy_s(now))
         self._take_all(inputs)
         self._wait_for_rest()
 
@@ -110,12 +110,12 @@ class Keyboard:
 
     def _key(self, key: Key) -> None:
         app = self._app
-        if app.pager is not None:
-            app.pager.key(key)
+        if app.showing.pager is not None:
+            app.showing.pager.key(key)
         elif (view := app.view) is not None:
             self._key_for_view(view, key)
         elif app.composer.key(key):
-            app.forget_hint()
+            app.deeds.forget()
         elif (act := self._actions.get(app.composer.wanted)) is not None:
             act()
 
@@ -142,7 +142,7 @@ class Keyboard:
 
     def _paste(self, text: str) -> None:
         app = self._app
-        if app.pager is not None:
+        if app.showing.pager is not None:
             return
         if (view := app.view) is None:
             app.composer.paste(text)
@@ -155,20 +155,20 @@ class Keyboard:
 def _actions(app: App) -> dict[str, Callable[[], None]]:
     """What the interface does for the actions of the keymap that are not the composer's."""
     return {
-        "submit": app.submit_draft,
-        "queue": app.queue_draft,
-        "interrupt_turn": app.escape,
-        "cancel": app.cancel,
+        "submit": app.deeds.submit_draft,
+        "queue": app.deeds.queue_draft,
+        "interrupt_turn": app.deeds.escape,
+        "cancel": app.deeds.cancel,
         "quit": app.quit,
         "suspend": app.suspend,
         "clear_terminal": app.clear_screen,
-        "next_mode": app.next_mode,
-        "edit_queued_message": app.edit_queued,
-        "open_transcript": app.open_transcript,
-        "open_external_editor": app.open_editor,
-        "toggle_shortcuts": app.show_keys,
-        "increase_reasoning_effort": lambda: app.change_effort(1),
-        "decrease_reasoning_effort": lambda: app.change_effort(-1),
+        "next_mode": app.deeds.next_mode,
+        "edit_queued_message": app.deeds.edit_queued,
+        "open_transcript": app.deeds.open_transcript,
+        "open_external_editor": app.deeds.open_editor,
+        "toggle_shortcuts": app.deeds.show_keys,
+        "increase_reasoning_effort": lambda: app.deeds.change_effort(1),
+        "decrease_reasoning_effort": lambda: app.deeds.change_effort(-1),
         "toggle_vim_mode": lambda: app.run_slash("/vim"),
         "toggle_raw_output": lambda: app.run_slash("/raw"),
         "copy": lambda: app.run_slash("/copy"),

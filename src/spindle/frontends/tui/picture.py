@@ -13,7 +13,6 @@ from typing import NamedTuple
 from spindle.frontends.fit import counted, cut
 from spindle.frontends.plain_text import duration_words
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
-from spindle.frontends.tui.text.layout import height as height_of
 from spindle.frontends.tui.text.layout import rows as rows_of
 
 SPINNER = "⠋⠙⠸⠴⠦⠇"
@@ -35,6 +34,9 @@ class Pane(NamedTuple):
 class Picture(NamedTuple):
     lines: list[Line]
     cursor: tuple[int, int] | None
+    """The number of a line, and a column in it."""
+    pending: int
+    """So many of the first lines are cells, which will be printed for good later."""
 
 
 def compose(
@@ -64,14 +66,13 @@ def compose(
     cursor = None
     if pane.cursor is not None:
         hidden = len(pane.lines) - len(pane_rows)
-        top = count_rows(lines[: len(lines) - len(pane_rows)], width)
-        cursor = (top + max(0, pane.cursor[0] - hidden), pane.cursor[1])
-    return Picture([*lines, *below], cursor)
+        cursor = (len(lines) - len(pane_rows) + max(0, pane.cursor[0] - hidden), pane.cursor[1])
+    return Picture([*lines, *below], cursor, len(running))
 
 
 def count_rows(lines: Sequence[Line], width: int) -> int:
-    """How many rows of the terminal lines take."""
-    return sum(height_of(row, width) for each in lines for row in rows_of(each, width))
+    """How many rows lines take in the live area, where the terminal breaks none."""
+    return sum(len(rows_of(each, width)) for each in lines)
 
 
 def activity_row(

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from spindle.frontends.tui.picture import FRAMES_A_SECOND, Pane, activity_row, compose, waiting_lines
-from spindle.frontends.tui.shown import BLANK, Line, Span, line
+from spindle.frontends.tui.shown import Line, Span, line
 from spindle.frontends.tui.status_line import StatusFacts, items_from, status_line, title_items_from, title_text
 from spindle.frontends.tui.text.clean import safe
-from spindle.workspace.git import GitFacts, find_repository, git_facts
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.app import App
-    from spindle.frontends.tui.screen.painter import Painter
     from spindle.frontends.tui.screen.pager import Pager
-    from spindle.frontends.tui.screen.terminal import Terminal
 
 FLASH_S = 2.0
 """How long a short notice stands in the place of the status line."""
@@ -26,16 +22,12 @@ FLASH_S = 2.0
 class Showing:
     """Puts the parts of the interface on the screen."""
 
-    def __init__(self, app: App, terminal: Terminal, painter: Painter) -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
-        self.terminal = terminal
-        self.painter = painter
         self.pager: Pager | None = None
         self.hint = ""
         """What a person should know for a moment; in the place of the status line."""
         self._loop = asyncio.get_running_loop()
-        self._git: GitFacts | None = None
-        self._project = ""
         self._title = ""
         self._busy = (0.0, 0.0)
         self._flash: asyncio.TimerHandle | None = None
@@ -58,7 +50,7 @@ class Showing:
         app = self._app
         width, height = app.size
         finished = app.conversation.take_finished(width)
-        facts = self.facts()
+        facts = app.folder.now()
         picture = compose(
             width,
             height,
@@ -72,7 +64,7 @@ class Showing:
             ),
             status=self._status(facts, width),
         )
-        self.painter.frame(finished, picture.lines, picture.cursor, (width, height))
+        self._app.painter.frame(finished, picture.lines, picture.cursor, (width, height), pending=picture.pending)
         self._show_title(facts)
         app.frames.beat(self._beat())
 
@@ -81,7 +73,7 @@ class Showing:
         if (view := app.view) is not None:
             lines = view.lines(width, max(1, height - 2 if height > 6 else height))
             return Pane(lines, view.cursor())
-        if app.is_asking_first:
+        if app.opening.is_asking_first:
             return Pane([], None)
         lines = app.composer.lines(width, height)
         return Pane(lines, app.composer.cursor())
@@ -134,53 +126,12 @@ class Showing:
         begun, ended = self._busy
         return ended - begun if now - ended < 0.002 else 0.0
 
-    # ---- facts ---------------------------------------------------------------------------------
-
-    def look_at_folder(self) -> None:
-        """The branch may be another one after a turn."""
-        cwd = self._app.cwd
-        self._git = git_facts(cwd)
-        self._project = find_repository(cwd) or ""
-
-    def facts(self) -> StatusFacts:
-        app = self._app
-        thread, seen, config = app.thread, app.conversation, app.config
-        settings = thread.settings if thread is not None else None
-        sandbox = settings.sandbox if settings is not None else config.sandbox
-        approval = settings.approval_policy if settings is not None else config.approval_policy
-        usage = seen.usage
-        return StatusFacts(
-            state="starting" if thread is None else "waiting" if app.view else "working" if app.is_working else "idle",
-            model=settings.model if settings is not None else config.model or "",
-            effort=app.effort or (thread.effort if thread is not None else config.model_reasoning_effort),
-            cwd=app.cwd,
-            project=self._project,
-            branch=self._git.branch if self._git is not None else None,
-            mode=app.modes.mode,
-            permissions=f"{sandbox.mode}, {approval}",
-            has_network=sandbox.network_access and not sandbox.is_full_access,
-            thread_id=thread.id if thread is not None else "",
-            thread_name=thread.name if thread is not None else None,
-            window=seen.window,
-            context_used=seen.last_usage.total_tokens or None,
-            context_left=seen.context_left if seen.last_usage.total_tokens else None,
-            input_tokens=usage.input_tokens,
-            cached_tokens=usage.cached_input_tokens,
-            output_tokens=usage.output_tokens,
-            cost_usd=seen.cost,
-            queued=len(app.turns.queued),
-            background=len(seen.background),
-            warnings=len(app.warnings),
-            rate_limits=seen.rate_limits,
-            home=os.path.expanduser("~"),
-        )
-
     def _show_title(self, facts: StatusFacts) -> None:
         items = title_items_from(self._app.config.tui.terminal_title)
         title = title_text(facts, items) if items else ""
         if title and title != self._title:
             self._title = title
-            self.terminal.set_title(title)
+            self._app.terminal.set_title(title)
 
     # ---- the screen as a whole -------------------------------------------------------------------
 
@@ -190,7 +141,7 @@ class Showing:
 
         if self.pager is not None:
             return
-        self.pager = Pager(self.terminal, title, lines)
+        self.pager = Pager(self._app.terminal, title, lines)
         try:
             self.paint()
             await self.pager.closed
