@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
@@ -24,16 +24,20 @@ from spindle.protocol.agent_events import (
 from spindle.protocol.events import Msg
 from spindle.protocol.request import TokenUsage
 
+if TYPE_CHECKING:
+    from spindle.frontends.tui.desk import AgentSeen
+
 _STYLES = {"running": "running", "done": "ok", "stopped": "warning", "failed": "error"}
 
 
 class Agent:
     """One sub-agent, as far as the thread has heard of it."""
 
-    __slots__ = ("begun_s", "doing", "ended_s", "is_closed", "name", "parent_id", "prompt", "state", "usage")
+    __slots__ = ("begun_s", "doing", "ended_s", "is_closed", "name", "parent_id", "prompt", "role", "state", "usage")
 
     def __init__(self, name: str, parent_id: str, prompt: str, begun_s: float) -> None:
         self.name = name
+        self.role = ""
         self.parent_id = parent_id
         self.prompt = prompt
         self.state = "running"
@@ -59,8 +63,8 @@ class Agent:
         return " · ".join(parts)
 
 
-class Agents:
-    """All sub-agents of a thread, by the ids of their threads, in the order they came."""
+class Agents(Sequence["AgentSeen"]):
+    """All sub-agents of a thread, in the order they came; as a sequence, what lists need of each."""
 
     def __init__(self, now_s: Callable[[], float], cost: Cost | None) -> None:
         self._now_s = now_s
@@ -72,6 +76,37 @@ class Agents:
     @property
     def running(self) -> int:
         return sum(agent.state == "running" for agent in self.all.values())
+
+    def name_of(self, thread_id: str) -> str:
+        """What the interface calls a sub-agent."""
+        return self.all[thread_id].name if thread_id in self.all else short(thread_id, 40)
+
+    # ---- as a sequence -------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @overload
+    def __getitem__(self, index: int) -> AgentSeen: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[AgentSeen]: ...
+
+    def __getitem__(self, index: int | slice) -> AgentSeen | list[AgentSeen]:
+        from spindle.frontends.tui.desk import AgentSeen  # for lists; the module knows the whole interface
+
+        listed = [
+            AgentSeen(
+                thread_id=thread_id,
+                parent_id=agent.parent_id,
+                role=agent.role,
+                state="closed" if agent.is_closed else agent.state,
+                doing=agent.doing or agent.prompt,
+                tokens=agent.usage.total_tokens,
+            )
+            for thread_id, agent in self.all.items()
+        ]
+        return listed[index]
 
     # ---- events --------------------------------------------------------------------------------
 
@@ -150,8 +185,9 @@ class Agents:
         agent = self.all.get(thread_id)
         if agent is None:
             agent = self.all[thread_id] = Agent(f"Agent {len(self.all) + 1}", parent_id, "", self._now_s())
-        if role and "(" not in agent.name:
-            agent.name += f" ({short(role, 40)})"
+        if role and not agent.role:
+            agent.role = short(role, 40)
+            agent.name += f" ({agent.role})"
         return agent
 
     @staticmethod

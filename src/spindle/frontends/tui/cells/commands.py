@@ -139,6 +139,11 @@ class Command(Running):
         self.duration_s = max(0.0, now_s - self.begun_s)
         self.tail = None
 
+    def last_line(self, now_s: float) -> str:
+        """What it printed last, as far as that is known."""
+        lines = [] if self.tail is None else self.tail.lines(now_s)
+        return "".join(span.text for span in lines[-1].spans) if lines else ""
+
     # ---- while it runs -------------------------------------------------------------------------
 
     def live(self, look: Look, now_s: float) -> list[Line]:

@@ -1,4 +1,4 @@
-"""The reducer: events of a thread in, lines for the screen out. Read this first.
+"""What a person sees of a thread: events in, lines for the screen out. Read this first, then `reducer.py`.
 
     conversation = Conversation(Options(clock=clock, cwd=cwd))
     conversation.take(event)                 # for every event
@@ -6,6 +6,7 @@
     conversation.live(width, height)         # what streams and runs, drawn anew with every frame
     conversation.activity                    # the status row
     conversation.transcript(width)           # everything, unfolded
+    conversation.replay(thread.records)      # a thread that is taken up again
 
 Pure: no terminal, and no clock but the one it is given. What it costs does not grow with the thread: cells that are
 done are kept as data and made into lines only when they are shown.
@@ -13,371 +14,43 @@ done are kept as data and made into lines only when they are shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle.frontends.tui.cells import notes
-from spindle.frontends.tui.cells.activity import Activity, Doing
-from spindle.frontends.tui.cells.cell import Cell, Look, one_line, short
+from spindle.frontends.tui.cells.activity import Activity
+from spindle.frontends.tui.cells.cell import short
 from spindle.frontends.tui.cells.commands import script_of
-from spindle.frontends.tui.cells.messages import Answer, ProposedPlan, Reasoning, UserMessage
-from spindle.frontends.tui.cells.notes import Note, Printed, Question, TurnEnd
-from spindle.frontends.tui.cells.running_commands import RunningCommands
-from spindle.frontends.tui.cells.spending import Cost, Spending
-from spindle.frontends.tui.cells.stage import Stage
+from spindle.frontends.tui.cells.notes import Note, Printed, Question
+from spindle.frontends.tui.cells.reducer import Options, Reducer
+from spindle.frontends.tui.cells.transcript import Transcript
 from spindle.frontends.tui.shown import Line
 from spindle.protocol import events as v1
-from spindle.protocol.clock import Clock
-from spindle.protocol.events import Event, Msg
+from spindle.protocol.clock import FixedClock
+from spindle.protocol.events import Msg
 
 if TYPE_CHECKING:
-    from spindle.frontends.tui.cells.agents import Agents
-    from spindle.frontends.tui.cells.plans import Checklist
-    from spindle.frontends.tui.cells.tools import ToolCall, WebSearch
+    from spindle.frontends.tui.cells.replay import Reprinted
+    from spindle.frontends.tui.desk import BackgroundCommand
+    from spindle.thread.rollout import Record
+
+__all__ = ["Conversation", "Options"]
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a conversation must know of its surroundings."""
+class Conversation(Reducer):
+    """One thread, as the other parts of the interface know it."""
 
-    clock: Clock
-    cwd: str = ""
-    hides_reasoning: bool = False
-    shows_raw_reasoning: bool = False
-    words: bool = False
-    """Plain mode: words in place of signs."""
-    cost: Cost | None = None
-    """What tokens cost in dollars, where prices are known."""
-
-
-class Conversation:
-    """What a person sees of one thread."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self.now_s = options.clock.monotonic
-        self._cwd = options.cwd
-        self.stage = Stage()
-        self.doing = Doing()
-        self.spending = Spending(options.cost)
-        self.commands = RunningCommands(self.stage, self.show, self.now_s)
-        self.last_answer = ""
-        """The last whole answer, as the model wrote it: what `/copy` copies."""
-        self.last_plan = ""
-        """The plan that this turn proposed; empty when it proposed none."""
-        self._answers: dict[str, Answer] = {}
-        """What streams, by item."""
-        self._plan: Checklist | None = None
-        self._calls: dict[str, ToolCall | WebSearch] = {}
-        self._agents: Agents | None = None
-        self._warned: set[str] = set()
-        """MCP servers whose failure was told."""
-        self._is_persons_turn = False
-        """The turn is a command of the person's own."""
-
-    # ---- events --------------------------------------------------------------------------------
-
-    def take(self, event: Event) -> None:
-        """Note what happened."""
-        self._take(event.msg, is_of_turn=bool(event.id))
-
-    def _take(self, msg: Msg, *, is_of_turn: bool = True) -> None:
-        match msg:
-            case v1.AgentMessageContentDelta(item_id=item_id, delta=delta):
-                self._stream(item_id, delta, Answer)
-            case v1.ExecCommandOutputDelta(call_id=call_id, chunk=chunk):
-                self.commands.output(call_id, chunk)
-            case v1.ReasoningContentDelta(delta=delta) | v1.ReasoningRawContentDelta(delta=delta):
-                if not self._options.hides_reasoning:
-                    self.doing.think(delta)
-            case v1.AgentReasoningSectionBreak():
-                self.doing.new_section()
-            case v1.ItemCompleted(item=item):
-                self._item(item)
-            case v1.UserMessage(message=text, images=images, local_images=local):
-                self.show(UserMessage(text, len(images) + len(local)))
-            case v1.ExecCommandBegin(call_id=call_id):
-                self.doing.waiting.discard(call_id)
-                self._is_persons_turn = self.commands.begin(msg).is_users
-            case v1.ExecCommandEnd():
-                self.commands.end(msg)
-            case v1.TerminalInteraction(call_id=call_id, stdin=typed):
-                self.commands.typed(call_id, typed)
-            case v1.PatchApplyEnd():
-                from spindle.frontends.tui.cells.patches import Patch  # with the first patch
-
-                self.show(Patch(msg))
-            case v1.PlanUpdate(plan=plan, explanation=why):
-                self._plan_update(plan, why)
-            case v1.TokenCount(info=info, rate_limits=limits):
-                self.spending.count(info, limits)
-                if is_of_turn:  # a response is over, and with it its calls
-                    self.commands.let_run()
-            case v1.TaskStarted(model_context_window=window):
-                self._turn_begin(window)
-            case v1.TaskComplete():
-                self._turn_end()
-            case v1.TurnAborted(reason=reason):
-                self._turn_aborted(reason)
-            case v1.SessionConfigured(cwd=cwd):
-                self._cwd = cwd
-            case _:
-                self._take_rarer(msg)
-
-    def _take_rarer(self, msg: Msg) -> None:
-        match msg:
-            case v1.StreamError():
-                self.doing.reconnect(msg)
-                self._abandon_answers()
-            case v1.Error(message=message, codex_error_info=info):
-                self._stop_answers()
-                self.show(notes.error(message, info))
-            case v1.Warning(message=message):
-                self.show(notes.warning(message))
-            case v1.ContextCompacted():
-                self.show(notes.compacted(msg))
-            case v1.ContextEdited():
-                self.show(notes.edited(msg))
-            case v1.CacheMissed():
-                self.show(notes.cache_missed(msg))
-            case v1.HookStarted(run=run):
-                self.doing.hook = one_line(str(run.get("status_message") or ""))
-            case v1.HookCompleted(run=run):
-                self.doing.hook = ""
-                self.show(notes.hook(run))
-            case v1.ViewImageToolCall(path=path):
-                self.show(Note(f"Viewed image {self._look(80).place(path)}", word="Image"))
-            case v1.WebSearchBegin() | v1.WebSearchEnd():
-                self._web_search(msg)
-            case v1.ExecApprovalRequest(call_id=call_id) | v1.ApplyPatchApprovalRequest(call_id=call_id):
-                self.doing.waiting.add(call_id)
-            case v1.GrantRevoked(grant=grant, reason="settings_changed"):
-                text = f"No longer allowed, because the settings changed: {short(str(grant.get('text') or ''))}"
-                self.show(Note(text, word="Permissions", style="dim"))
-            case v1.ThreadRolledBack(num_turns=number):
-                self.show(Note(f"Went back by {number} turn{'s' if number != 1 else ''}", word="Thread"))
-            case _:
-                self._take_of_others(msg)
-
-    def _take_of_others(self, msg: Msg) -> None:
-        """Events of parts that most threads do not use; their modules are loaded with the first of them."""
-        tag = str(msg.__struct_config__.tag)
-        if tag.startswith("collab_"):
-            agents = self.agents
-            if (note := agents.take(msg)) is not None:
-                self.show(note)
-            self.doing.agents = agents.waited_for
-        elif tag.startswith(("mcp_", "elicitation_")):
-            from spindle.frontends.tui.cells.servers import take_server_event  # with the first MCP server
-
-            take_server_event(self, msg)
-        elif tag in ("plan_delta", "request_user_input"):
-            from spindle.protocol.questions import PlanDelta, RequestUserInput  # loaded: one of them has just come
-
-            if isinstance(msg, PlanDelta):
-                self._stream(msg.item_id, msg.delta, ProposedPlan)
-            elif isinstance(msg, RequestUserInput):
-                self.doing.waiting.add(msg.call_id)
-
-    # ---- what is said --------------------------------------------------------------------------
-
-    def _stream(self, item_id: str, delta: str, kind: type[Answer]) -> None:
-        answer = self._answers.get(item_id)
-        if answer is None:
-            if not delta:
-                return
-            answer = self._answers[item_id] = kind(item_id)
-            self.doing.speak()
-            self.show(answer)
-        answer.feed(delta)
-
-    def _item(self, item: dict[str, Any]) -> None:
-        match item:
-            case {"type": "AgentMessage", "content": [*parts]}:
-                text = "".join(str(part.get("text") or "") for part in parts)
-                self.last_answer = text or self.last_answer
-                self._said(str(item.get("id") or ""), text, Answer)
-            case {"type": "Plan", "text": str(text)}:
-                self.last_plan = text
-                self._said(str(item.get("id") or ""), text, ProposedPlan)
-            case {"type": "Reasoning"}:
-                summary = [str(text) for text in item.get("summary_text") or ()]
-                raw = [str(text) for text in item.get("raw_content") or ()]
-                self._thought(summary, raw if self._options.shows_raw_reasoning else [])
-            case _:
-                pass
-
-    def _said(self, item_id: str, text: str, kind: type[Answer]) -> None:
-        """A message is whole."""
-        streamed = self._answers.pop(item_id, None)
-        if streamed is not None:
-            streamed.finish(text)
-        elif text.strip():
-            self.doing.speak()
-            self.show(kind(item_id, text))
-
-    def _thought(self, summary: list[str], raw: list[str]) -> None:
-        if self._options.hides_reasoning or not (summary or raw):
-            return
-        self.doing.thought(summary or raw)
-        self.stage.push(Reasoning(summary, raw))
-
-    def _abandon_answers(self) -> None:
-        """The request failed and is made again: what streamed of it does not count."""
-        for answer in self._answers.values():
-            answer.abandon()
-        self._answers.clear()
-
-    def _stop_answers(self) -> None:
-        """No more will come: what was seen stays to be seen."""
-        for answer in self._answers.values():
-            answer.finish()
-        self._answers.clear()
-
-    # ---- other calls ---------------------------------------------------------------------------
-
-    def _plan_update(self, plan: list[dict[str, str]], explanation: str | None) -> None:
-        from spindle.frontends.tui.cells.plans import Checklist  # with the first plan
-
-        if self._plan is not None:
-            self.stage.withdraw(self._plan)
-        self._plan = Checklist(plan, explanation)
-        self.stage.begin(self._plan)
-
-    def _web_search(self, msg: v1.WebSearchBegin | v1.WebSearchEnd) -> None:
-        from spindle.frontends.tui.cells.tools import WebSearch  # with the first search
-
-        if isinstance(msg, v1.WebSearchBegin):
-            self.begin_call(WebSearch(msg.call_id))
-            return
-        known = self._calls.pop(msg.call_id, None)
-        if known is not None:
-            self.stage.withdraw(known)
-        self.show(WebSearch(msg.call_id, msg.query, msg.action))
-
-    def begin_call(self, call: ToolCall | WebSearch) -> None:
-        self.commands.close_group()
-        self._calls[call.call_id] = call
-        self.stage.begin(call)
-
-    def end_call(self, call_id: str) -> ToolCall | WebSearch | None:
-        """The call is over: gives it back, out of the live area, to be shown as it ended."""
-        call = self._calls.pop(call_id, None)
-        if call is not None:
-            self.stage.withdraw(call)
-        return call
-
-    # ---- turns ---------------------------------------------------------------------------------
-
-    def _turn_begin(self, window: int | None) -> None:
-        self.doing.begin(self.now_s())
-        self.spending.begin_turn(window)
-        self._is_persons_turn = False
-        self.last_plan = ""
-
-    def _turn_end(self) -> None:
-        begun_s, spent = self.doing.begun_s, self.spending.of_turn
-        self._settle()
-        if not self._is_persons_turn or spent.total_tokens:
-            took = None if begun_s is None else self.now_s() - begun_s
-            self.show(TurnEnd(took, spent, self.spending.cost_of(spent)))
-
-    def _turn_aborted(self, reason: str) -> None:
-        self._settle()
-        self.show(notes.interrupted(reason))
-
-    def _settle(self) -> None:
-        """The turn is over: nothing of it streams or runs any longer, but what runs in the background."""
-        self._stop_answers()
-        self.commands.settle()
-        for call_id in list(self._calls):
-            self._stop_call(call_id)
-        self._show_plan()
-        self.doing.end()
-
-    def _stop_call(self, call_id: str) -> None:
-        call = self.end_call(call_id)
-        if call is not None and (stop := getattr(call, "stop", None)) is not None:
-            stop(self.now_s())
-            self.show(call)
-
-    def _show_plan(self) -> None:
-        plan, self._plan = self._plan, None
-        if plan is not None:
-            self.stage.finish(plan)
-
-    def show(self, cell: Cell) -> None:
-        """Hand a cell on its way into the scrollback."""
-        if cell.is_shown:
-            self.commands.close_group()
-            if isinstance(cell, Answer | UserMessage):
-                self._show_plan()
-        self.stage.push(cell)
-
-    # ---- what the other parts of the interface tell ----------------------------------------------
-
-    def note_answer(self, request: Msg, decision: str | dict[str, Any]) -> None:
-        """The person has answered a request for approval."""
-        self.doing.waiting.discard(str(getattr(request, "call_id", "")))
-        kind = decision if isinstance(decision, str) else next(iter(decision), "")
-        self.show(notes.answer(kind, self._matter(request)))
-
-    def note_question(self, request: Msg, answers: dict[str, list[str]]) -> None:
-        """The person has answered questions of the model (`request_user_input`), by their ids."""
-        self.doing.waiting.discard(str(getattr(request, "call_id", "")))
-        asked = getattr(request, "questions", [])
-        told = [(str(each.get("question") or ""), _hidden_if_secret(each, answers)) for each in asked]
-        self.show(Question(told))
-
-    def note_change(self, text: str) -> None:
-        """The model, the mode or the like was changed: one line."""
-        self.show(Note(text, word="Settings"))
-
-    def say(self, lines: Iterable[Line]) -> None:
-        """Lines of another part of the interface, in order with everything else."""
-        self.show(Printed(list(lines)))
-
-    def warn(self, sentence: str) -> None:
-        self.show(notes.warning(sentence))
-
-    def warn_of_server(self, server: str, reason: str) -> None:
-        """An MCP server could not be started. Told once for each."""
-        if server not in self._warned:
-            self._warned.add(server)
-            self.warn(
-                f"The MCP server {one_line(server)} could not be started: {one_line(reason) or 'it did not answer'}"
-            )
-
-    def fail(self, sentence: str) -> None:
-        self.show(notes.error(sentence))
-
-    def _matter(self, request: Msg) -> str:
-        """What was asked, in a line."""
-        match request:
-            case v1.ExecApprovalRequest(command=command):
-                return short(script_of(command), 300)
-            case v1.ApplyPatchApprovalRequest(changes=changes):
-                from spindle.frontends.tui.cells.patches import patch_title  # with the first patch
-
-                return patch_title(changes, self._look(80))
-            case _:
-                called = getattr(request, "invocation", None) or {}
-                name = f"{called.get('server')}.{called.get('tool')}" if called else getattr(request, "message", "")
-                return short(str(name), 300)
-
-    # ---- what is to be seen ----------------------------------------------------------------------
-
-    def _look(self, width: int, *, is_whole: bool = False) -> Look:
-        return Look(width, self._options.words, is_whole, self._cwd)
+    # ---- what is to be seen --------------------------------------------------------------------
 
     def take_finished(self, width: int) -> list[Line]:
         """Lines for the scrollback, in order, each once."""
-        return self.stage.take_finished(self._look(width))
+        return self.stage.take_finished(self.look(width))
 
     def live(self, width: int, height: int) -> list[Line]:
         """What streams and what runs: the last `height` lines of it."""
-        look = self._look(width)
+        look = self.look(width)
         shown = self.stage.live(look, self.now_s())
         if self.doing.is_working:
             shown += self.commands.live_background(look)
@@ -390,16 +63,95 @@ class Conversation:
         """What the status row says; None when nothing goes on."""
         return self.doing.now()
 
+    def transcript(self, width: int) -> Transcript:
+        """Everything so far, unfolded. Made into lines where it is looked at."""
+        return Transcript(tuple(self.stage.cells), self.look(width, is_whole=True))
+
+    # ---- a thread that is taken up again -------------------------------------------------------
+
+    def replay(self, records: Iterable[Record]) -> None:
+        """Show what was said before: the next `take_finished` gives it, the end of a long thread only."""
+        from spindle.frontends.tui.cells.replay import Reprinted, turns_of  # only threads that are taken up again
+
+        def begin(clock: FixedClock) -> Conversation:
+            return Conversation(msgspec.structs.replace(self.options, clock=clock, cwd=self.cwd))
+
+        turns = turns_of(records, begin)
+        self.stage.cells += turns
+        self._reprinted = Reprinted(turns)
+        self.stage.queue(self._reprinted)
+        if turns:
+            self.spending.count(turns[-1].last_info, None)
+        self.last_answer = next((answer for turn in reversed(turns) if (answer := turn.last_answer)), "")
+
+    def prepare(self, width: int) -> Iterator[None]:
+        """Make the lines of `replay` in small steps, so that keys are read meanwhile. Need not be called."""
+        if self._reprinted is not None:
+            yield from self._reprinted.prepare(self.look(width))
+
+    _reprinted: Reprinted | None = None
+
+    # ---- what the other parts tell -------------------------------------------------------------
+
+    def note_answer(self, request: Msg, decision: str | dict[str, Any]) -> None:
+        """The person has answered a request for approval."""
+        self.doing.waiting.discard(_id_of(request))
+        kind = decision if isinstance(decision, str) else next(iter(decision), "")
+        self.show(notes.answer(kind, self._matter(request)))
+
+    def note_question(self, request: Msg, answers: dict[str, list[str]]) -> None:
+        """The person has answered questions of the model (`request_user_input`), by their ids."""
+        self.doing.waiting.discard(_id_of(request))
+        asked = getattr(request, "questions", [])
+        self.show(Question([(str(each.get("question") or ""), _not_secret(each, answers)) for each in asked]))
+
+    def note_change(self, text: str) -> None:
+        """The model, the mode or the like was changed: one line."""
+        self.show(Note(text, word="Settings"))
+
+    def say(self, lines: Iterable[Line]) -> None:
+        """Lines of another part of the interface, in order with everything else."""
+        self.show(Printed(list(lines)))
+
+    def fail(self, sentence: str) -> None:
+        self.show(notes.error(sentence))
+
+    def _matter(self, request: Msg) -> str:
+        """What was asked, in a line."""
+        match request:
+            case v1.ExecApprovalRequest(command=command):
+                return short(script_of(command), 300)
+            case v1.ApplyPatchApprovalRequest(changes=changes):
+                from spindle.frontends.tui.cells.patches import patch_title  # with the first patch
+
+                return patch_title(changes, self.look(80))
+            case _:
+                called = getattr(request, "invocation", None) or {}
+                name = f"{called.get('server')}.{called.get('tool')}" if called else getattr(request, "message", "")
+                return short(str(name), 300)
+
+    # ---- what the other parts ask --------------------------------------------------------------
+
     @property
-    def agents(self) -> Agents:
-        """The sub-agents of this thread."""
-        if self._agents is None:
-            from spindle.frontends.tui.cells.agents import Agents  # with the first sub-agent
+    def background(self) -> Sequence[BackgroundCommand]:
+        """Commands that run while the model goes on, or the person."""
+        from spindle.frontends.tui.desk import BackgroundCommand  # for lists; the module knows the whole interface
 
-            self._agents = Agents(self.now_s, self._options.cost)
-        return self._agents
+        return [
+            BackgroundCommand(
+                process_id=command.process_id or "",
+                command=command.script,
+                seconds=self.now_s() - command.begun_s,
+                last_line=command.last_line(self.now_s()),
+            )
+            for command in self.commands.background.values()
+        ]
 
 
-def _hidden_if_secret(question: dict[str, Any], answers: dict[str, list[str]]) -> list[str]:
+def _id_of(request: Msg) -> str:
+    return str(getattr(request, "call_id", "") or getattr(request, "id", ""))
+
+
+def _not_secret(question: dict[str, Any], answers: dict[str, list[str]]) -> list[str]:
     given = answers.get(str(question.get("id") or ""), [])
     return ["(not shown)"] if question.get("isSecret") and given else given

@@ -38,6 +38,10 @@ class Stage:
         self.cells.append(cell)
         self._queue.append(cell)
 
+    def queue(self, cell: Cell) -> None:
+        """It is to be printed, but is no part of the record: the record has it already."""
+        self._queue.append(cell)
+
     def begin(self, cell: Running) -> None:
         self.running.append(cell)
 
