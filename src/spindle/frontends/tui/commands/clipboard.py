@@ -12,7 +12,7 @@ from spindle.frontends.fit import counted, cut
 from spindle.frontends.tui.commands.lines import block, clean
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.shown import Line, Span
-from spindle.protocol.quote import readable
+from spindle.frontends.tui.text.clean import safe_lines
 
 _PROGRAMS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
@@ -65,8 +65,12 @@ async def _by_program(text: str) -> str | None:
 
 
 async def raw(desk: Desk, argument: str) -> None:
-    """The answer without our rendering: its Markdown, every blank and line end."""
-    if not (text := desk.seen.last_answer):
-        raise SpindleError("there is no answer to show yet")
-    lines = readable(text).split("\n")
-    desk.say(*block("The last answer as it was written", [Line((Span(each),), (), True) for each in lines]))
+    """Answers without our rendering, on or off: their Markdown, every blank and line end. The last one is shown so."""
+    is_on = {"on": True, "off": False}.get(argument.lower(), not desk.facts.is_raw)
+    desk.use_setting("tui.raw_output_mode", is_on)
+    if not is_on:
+        desk.say("Answers are rendered from now on.")
+        return
+    desk.say("Answers are shown as they were written from now on; /raw switches back.")
+    if text := desk.seen.last_answer:
+        desk.say(*block("The last answer", [Line((Span(each),), (), True) for each in safe_lines(text)]))

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 from spindle.frontends.fit import cells
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
-from spindle.protocol.quote import readable, without_terminal_codes
+from spindle.frontends.tui.text.clean import safe
+from spindle.protocol.quote import without_terminal_codes
 
 INDENT = "  "
 
 
 def clean(text: str) -> str:
     """Somebody else's words on one line."""
-    return " ".join(readable(without_terminal_codes(text)).split())
+    return " ".join(safe(without_terminal_codes(text)).split())
 
 
 def heading(text: str) -> Line:
