@@ -1,8 +1,8 @@
 """Bytes from the terminal, as keys, pastes, changes of focus, and answers to our queries.
 
 Works on pieces of any size: a sequence or a character may be split anywhere. What has no meaning is dropped; plain text
-never is. Some bytes can be understood only when nothing follows (a lone Escape, a paste without brackets): `flush_at` is
-the time to call `flush`.
+never is. Some bytes can be understood only when nothing follows (a lone Escape, a paste without brackets): `flush_at`
+is the time to call `flush`.
 """
 
 from __future__ import annotations
