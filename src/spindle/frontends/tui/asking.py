@@ -7,7 +7,6 @@ Those of sub-agents are asked like the thread's own, and say who asks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from spindle.frontends.tui.view import View
@@ -21,15 +20,13 @@ from spindle.protocol.events import (
     TaskComplete,
     TaskStarted,
 )
-from spindle.protocol.ops import DynamicToolResponse, Interrupt, ResolveElicitation, UserInputAnswer
+from spindle.protocol.ops import DynamicToolResponse, ResolveElicitation
 from spindle.protocol.questions import DynamicToolCallRequest, RequestUserInput
 from spindle.protocol.tool_servers import ElicitationRequest
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.interface import Interface
 
-IMPLEMENT = "Implement the plan."
-IMPLEMENT_AFRESH = "Implement this plan:\n\n{plan}"
 _ENDS = ("task_complete", "turn_aborted")
 
 
@@ -92,7 +89,7 @@ class Asking:
         if verdict is None:
             return
         app.submit(verdict.op)
-        app.say(verdict.record)
+        app.conversation.note_answer(msg, verdict.op.decision)
         if verdict.draft is not None:
             app.set_draft(verdict.draft)
 
@@ -113,21 +110,24 @@ class Asking:
         from spindle.frontends.tui.views.question import QuestionView  # with the first question
 
         reply = await self._ask(msg.turn_id, QuestionView(msg), "user-input-requested", "a question for you")
-        if reply is None:
-            self._app.submit(Interrupt())
-        else:
-            self._app.submit(UserInputAnswer(id=msg.call_id, response=reply))
+        if reply is not None:
+            self._app.submit(reply.op)
+            self._app.conversation.doing.waiting.discard(msg.call_id)
+            self._app.say(*reply.record)
 
     async def _implement(self, plan: str) -> None:
-        from spindle.frontends.tui.views.plan import PlanView  # with the first plan
+        from spindle.frontends.tui.commands.threads import fresh  # with the first plan
+        from spindle.frontends.tui.views.plan import IMPLEMENT, PlanView, fresh_message  # likewise
 
         app = self._app
         choice = await self._ask("", PlanView(), "plan-mode-prompt", "a plan is ready")
         if choice == "implement":
             app.set_mode("default")
             app.send(IMPLEMENT)
-        elif choice == "afresh":
-            await app.begin_afresh(IMPLEMENT_AFRESH.format(plan=plan))
+        elif choice == "fresh":
+            app.set_mode("default")
+            await app.switch(fresh(app))
+            app.send(fresh_message(plan))
 
     async def _ask(self, owner: str, view: View[Any], kind: str, text: str) -> Any:
         """The answer; None when the question was taken away."""
@@ -142,6 +142,3 @@ class Asking:
             return None
         finally:
             self._open.remove(entry)
-
-
-Question = Coroutine[Any, Any, None]

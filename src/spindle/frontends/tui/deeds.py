@@ -129,9 +129,10 @@ class Deeds:
         self._app.spawn(self._show_keys())
 
     async def _show_keys(self) -> None:
-        from spindle.frontends.tui.views.keys import KeysView  # seldom
+        from spindle.frontends.tui.shortcuts import ShortcutsView  # seldom
 
-        await self._app.ask(KeysView(self._app.composer.keymap))
+        composer = self._app.composer
+        await self._app.ask(ShortcutsView(composer.keymap, lambda key: composer.key(key) and None))
 
     def open_editor(self) -> None:
         self._app.spawn(self._edit_outside())

@@ -244,6 +244,18 @@ class Interface:
     def run_slash(self, text: str) -> None:
         self.spawn(running.run(self, text))
 
+    @property
+    def request(self) -> SessionRequest:
+        return self.opening.request
+
+    def config_for(self, cwd: str) -> Config:
+        return self.opening.config_for(cwd)
+
+    def enter_first(self, draft: Draft) -> None:
+        """The prompt of the command line: a message, whatever it begins with."""
+        self.turns.send(draft)
+        self.redraw()
+
     async def switch(self, change: Callable[[SessionRequest], SessionRequest]) -> None:
         await self.opening.switch(change)
 

@@ -36,6 +36,11 @@ class Launch:
         return bool(self.action) and self.thread is None and not self.is_newest
 
     @property
+    def asks_first(self) -> bool:
+        """A question, or a list to choose from, comes before the composer."""
+        return self.picks or self.config.trust_level is None
+
+    @property
     def is_plain(self) -> bool:
         """Plain lines were asked for, or are all that the terminal can do."""
         from spindle.frontends.terminal import is_dumb  # light

@@ -10,14 +10,18 @@ import msgspec
 
 from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.api.hearing import Hearing
-from spindle.errors import SpindleError
+from spindle.config.schema import Config
+from spindle.errors import SpindleError, reason_of
+from spindle.frontends.launch import config_from
 from spindle.frontends.tui import leaving
 from spindle.frontends.tui.cells.conversation import Conversation, Options
+from spindle.frontends.tui.commands.picker import pick_thread
+from spindle.frontends.tui.commands.threads import folder_for
 from spindle.frontends.tui.composer.draft import Draft
 from spindle.frontends.tui.launching import Launch
+from spindle.frontends.tui.start import before_composer
 from spindle.model.catalog import Catalog
 from spindle.model.prices import known_prices
-from spindle.protocol.ops import OverrideTurnContext
 from spindle.protocol.request import TokenUsage
 
 if TYPE_CHECKING:
@@ -35,7 +39,9 @@ class Opening:
         self._launch = launch
         self._reader: asyncio.Task[None] | None = None
         self._catalog: Catalog | None = None
-        self.is_asking_first = launch.picks
+        self.request = SessionRequest(config=launch.config, **launch.session())
+        """With what the present thread was opened, or is being opened."""
+        self.is_asking_first = launch.asks_first
         """Something is asked, or chosen, before there is a composer."""
 
     # ---- the first thread ------------------------------------------------------------------------
@@ -44,20 +50,50 @@ class Opening:
         """What is asked first, then the thread, then the prompt of the command line."""
         app, launch = self._app, self._launch
         try:
-            request = SessionRequest(config=app.config, **launch.session())
+            request = await self._decide()
+            if request is None:
+                app.quit()
+                return
             await self._open(request)
         except (SpindleError, OSError) as error:
-            app.give_up(str(error))
+            app.give_up(reason_of(error))
             return
         self.is_asking_first = False
         if launch.prompt or launch.images:
-            app.turns.send(Draft(text=launch.prompt, shown=launch.prompt, images=tuple(launch.images)))
-            app.redraw()
+            app.enter_first(Draft(text=launch.prompt, shown=launch.prompt, images=tuple(launch.images)))
+        app.redraw()
         app.ready()
 
+    async def _decide(self) -> SessionRequest | None:
+        """Which thread, with which configuration; None when the person quits."""
+        app, launch = self._app, self._launch
+        ready = await before_composer(app, lambda: self.config_for(app.config.cwd))
+        if ready is None:
+            return None
+        app.config = ready.config
+        request = ready.apply(self.request)
+        if launch.picks and ready.request is None:
+            verb = "Fork" if launch.action == "fork" else "Resume"
+            picked = await pick_thread(app, is_everywhere=launch.parsed.flag("all"), verb=verb)
+            if picked.kind == "quit":
+                return None
+            if picked.thread is None:
+                return msgspec.structs.replace(request, fork=False, fork_at=None)
+            config = await folder_for(app, picked.thread) or app.config
+            app.config = config
+            return msgspec.structs.replace(request, config=config, thread=picked.thread.id)
+        return request
+
+    def config_for(self, cwd: str) -> Config:
+        return config_from(self._launch.parsed, cwd=cwd)
+
     async def _open(self, request: SessionRequest) -> None:
+        self.request = request
+        self._use(await open_thread(request), request)
+
+    def _use(self, thread: OpenThread, request: SessionRequest) -> None:
+        """Everything is about this thread from now on; what was said in it before is printed first."""
         app = self._app
-        thread = await open_thread(request)
         hearing = Hearing(thread)
         thread.begin()
         if request.thread is not None or request.newest:
@@ -70,7 +106,10 @@ class Opening:
         async for event in hearing:
             begun = loop.time()
             for each in (event, *hearing.take_ready()):
-                app.hear(each)
+                try:
+                    app.hear(each)
+                except Exception as error:  # our bug: this event is not shown, the thread and the others live on
+                    app.fail(f"internal error: {type(error).__name__}: {error}")
                 if loop.time() - begun > AT_A_TIME_S:
                     app.redraw()
                     await asyncio.sleep(0)
@@ -84,38 +123,14 @@ class Opening:
     async def switch(self, change: Callable[[SessionRequest], SessionRequest]) -> None:
         """Open another thread; when that fails, this one stays open. Raises SpindleError then."""
         app, old = self._app, self._app.thread
-        base = SessionRequest(config=app.config, source="cli", originator="codex_cli_rs", bypass=self._launch.bypass)
-        request = change(base)
-        if old is not None and request.thread == old.id and not request.fork:
-            raise SpindleError("this thread is open already")
+        request = change(self.request)
         thread = await open_thread(request)
-        hearing = Hearing(thread)
-        kept = self._kept_settings(old) if request.thread is None and not request.newest else None
         if old is not None:
             app.closed()
             await leaving.close(old)
+        self.request, app.config = request, request.config
         app.conversation = self.new_conversation()
-        thread.begin()
-        if kept is not None:
-            thread.submit(kept)
-        if request.thread is not None or request.newest:
-            app.conversation.replay(thread.records)
-        app.opened(thread, hearing)
-        self._reader = asyncio.ensure_future(self._read(thread, hearing))
-
-    def _kept_settings(self, old: OpenThread | None) -> OverrideTurnContext | None:
-        """What a person chose for this run of the interface holds for the next new thread too."""
-        if old is None:
-            return None
-        settings = old.settings
-        return OverrideTurnContext(
-            cwd=settings.cwd,
-            model=settings.model,
-            effort=settings.effort,
-            approval_policy=settings.approval_policy,
-            sandbox_policy=settings.sandbox.to_wire(),
-            personality=settings.personality,
-        )
+        self._use(thread, request)
 
     def new_conversation(self) -> Conversation:
         config = self._app.config
