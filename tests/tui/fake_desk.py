@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tui.hands import press, shown
 from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.api.hearing import Hearing
 from spindle.config.load import load_config
@@ -27,6 +26,7 @@ from spindle.model.scripted import ScriptedModel
 from spindle.protocol.clock import Clock, FixedClock
 from spindle.protocol.events import Msg
 from spindle.protocol.ops import Op, UserTurn
+from tui.hands import press, shown
 
 T = TypeVar("T")
 
