@@ -313,9 +313,9 @@ class _Sheet:
         if row < self.row:
             self.parts.append(f"\x1b[{self.row - row}A")
         elif row > self.row:
-            inside = max(0, min(row, self._there - 1) - self.row)
-            beyond = row - self.row - inside
-            self.parts.append((f"\x1b[{inside}B" if inside else "") + "\r\n" * beyond)
+            # By line feeds, even where the rows are there: should the window have become lower meanwhile, they make
+            # it scroll, where a movement would end in its last row, on what was just printed.
+            self.parts.append("\n" * (row - self.row))
             self._there = max(self._there, row + 1)
         self.row = row
 
