@@ -117,6 +117,19 @@ class Bench:
         self._server.stdin.flush()
         return self._answer()
 
+    def load(self, turns: list[Any]) -> None:
+        """The answers that the server gives from now on."""
+        self._order(do="load", turns=turns)
+
+    def first_request(self, timeout_s: float) -> float:
+        """When the first request since `load` arrived."""
+        limit_s = time.monotonic() + timeout_s
+        while time.monotonic() < limit_s:
+            if requests := self._order(do="report")["requests"]:
+                return requests[0]["arrived_s"]
+            time.sleep(0.005)
+        raise BenchError("no request arrived")
+
     def home(self, program: Program, name: str = "warm") -> Path:
         """The home `name` of a program, made on first use."""
         folder = self.scratch / f"{program.name}-{name}"
@@ -137,7 +150,7 @@ class Bench:
         limit_s: float = 900.0,
     ) -> Run:
         """`exec` one prompt with this script and wait for the end."""
-        self._order(do="load", turns=turns)
+        self.load(turns)
         arguments = ["exec", "--json", *options, *(["resume", resume] if resume else []), "hello"]
         events, errors = self.scratch / "events.jsonl", self.scratch / "stderr.txt"
         with events.open("wb") as stdout, errors.open("wb") as stderr:

@@ -138,11 +138,12 @@ def limit(value: float | None, row: Judged) -> str:
     return f"≤ {value:g}" if row.kind == "ratio" else f"≤ {value:g} {row.unit}".strip()
 
 
-def write_page(text: str) -> None:
+def write_page(text: str, begin: str = BEGIN, end: str = END) -> None:
+    """Put a table between its two marks."""
     page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n{text}{END}{after}")
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    PAGE.write_text(f"{before}{begin}\n{text}{end}{after}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 Every answer is encoded before the program under test starts; during a run the server only counts bytes and writes.
 It is driven by JSON lines on stdin and answers each with one JSON line on stdout:
 
-    {"do": "load", "turns": [[item, ...], ...]}   encode a script, forget the old requests
+    {"do": "load", "turns": [turn, ...]}          encode a script, forget the old requests; a turn is a list of items,
+                                                  or {"items", "gap_s", "hang_s"}: a pause after each piece of text, and
+                                                  one before the end
     {"do": "watch", "pid": 123}                   note this process's CPU time at each request
     {"do": "report"}                              what arrived since "load"
 
@@ -24,8 +26,37 @@ from typing import Any
 Item = dict[str, Any]
 
 
-def encode_turn(number: int, items: list[Item]) -> bytes:
-    """One whole HTTP answer: an event stream with these items, kept alive afterwards."""
+Answer = list[tuple[bytes, float]]
+"""The parts of an HTTP answer, each with the pause after it in seconds."""
+
+
+def encode_turn(number: int, turn: list[Item] | Item) -> Answer:
+    """One whole HTTP answer: an event stream with these items, kept alive afterwards. In one part unless it pauses."""
+    items: list[Item] = turn if isinstance(turn, list) else turn["items"]
+    gap_s, hang_s = (0.0, 0.0) if isinstance(turn, list) else (turn.get("gap_s", 0.0), turn.get("hang_s", 0.0))
+    groups = paced(number, items, gap_s, hang_s)
+    parts = [chunk(b"".join(map(frame, events))) for events, _ in groups]
+    parts[0] = HEAD + parts[0]
+    parts[-1] += b"0\r\n\r\n"
+    return list(zip(parts, (wait_s for _, wait_s in groups), strict=True))
+
+
+def paced(number: int, items: list[Item], gap_s: float, hang_s: float) -> list[tuple[list[Item], float]]:
+    """The events of an answer in groups that are sent together, and how long to wait after each group."""
+    groups: list[tuple[list[Item], float]] = []
+    together: list[Item] = []
+    for event in events_of(number, items):
+        if event["type"] == "response.completed" and hang_s:
+            groups.append((together, hang_s))
+            together = []
+        together.append(event)
+        if gap_s and event["type"] == "response.output_text.delta":
+            groups.append((together, gap_s))
+            together = []
+    return [*groups, (together, 0.0)]
+
+
+def events_of(number: int, items: list[Item]) -> list[Item]:
     name = f"resp_{number}"
     events: list[Item] = [{"type": "response.created", "response": {"id": name}}]
     for index, scripted in enumerate(items):
@@ -44,13 +75,18 @@ def encode_turn(number: int, items: list[Item]) -> bytes:
         "total_tokens": 110,
     }
     events.append({"type": "response.completed", "response": {"id": name, "usage": usage}})
-    body = b"".join(
-        f"event: {event['type']}\ndata: {json.dumps(event, separators=(',', ':'))}\n\n".encode() for event in events
-    )
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    return head + f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+    return events
 
 
+def frame(event: Item) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
+
+
+def chunk(body: bytes) -> bytes:
+    return f"{len(body):x}\r\n".encode() + body + b"\r\n"
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 NOT_HERE = b"HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 
 
@@ -67,7 +103,7 @@ def cpu_of(pid: int) -> float | None:
 
 class State:
     def __init__(self) -> None:
-        self.answers: list[bytes] = []
+        self.answers: list[Answer] = []
         self.requests: list[dict[str, Any]] = []
         self.connections = 0
         self.watched: int | None = None
@@ -75,7 +111,7 @@ class State:
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
         match order["do"]:
             case "load":
-                self.answers = [encode_turn(number, items) for number, items in enumerate(order["turns"])]
+                self.answers = [encode_turn(number, turn) for number, turn in enumerate(order["turns"])]
                 self.answers.reverse()
                 self.requests = []
                 self.watched = None
@@ -134,11 +170,18 @@ class Connection(asyncio.Protocol):
         record: dict[str, Any] = {"arrived_s": now, "bytes": self.size, "connection": self.number}
         if state.watched is not None:
             record["cpu_s"] = cpu_of(state.watched)
-        answer = state.answers.pop() if state.answers else NOT_HERE
+        answer: Answer = state.answers.pop() if state.answers else [(NOT_HERE, 0.0)]
         state.requests.append(record)
         record["answered_s"] = time.monotonic()
-        self.transport.write(answer)
+        self._send(answer, 0)
         return rest
+
+    def _send(self, answer: Answer, at: int) -> None:
+        assert self.transport is not None
+        part, wait_s = answer[at]
+        self.transport.write(part)
+        if at + 1 < len(answer) and not self.transport.is_closing():
+            asyncio.get_running_loop().call_later(wait_s, self._send, answer, at + 1)
 
 
 def content_length(head: bytes) -> int:

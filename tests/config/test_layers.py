@@ -161,7 +161,7 @@ def test_the_reference_programs_other_keys_are_accepted_without_a_word(setup: Se
         "[mcp_servers.a]\ncommand = 'x'\nexperimental_environment = 'y'\n"
     )
     config = setup.load()
-    assert (config.warnings, config.tui) == ([], {"theme": "x"})
+    assert (config.warnings, config.tui.theme) == ([], "x")
 
 
 def test_the_tables_become_typed_values(setup: Setup):

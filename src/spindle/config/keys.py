@@ -78,7 +78,7 @@ _REFERENCE_ONLY = _words("""
     mcp_optional_startup_grace_ms memories model_auto_compact_token_limit_scope model_availability_nux
     model_max_output_tokens model_post_turn_compact_threshold_percent model_reasoning_summary_format notice
     orchestrator otel plan_mode_reasoning_effort plugins preferred_auth_method realtime requirements
-    responses_api_metadata sqlite_home suppress_unstable_features_warning thread_unload_delay_secs tool_suggest tui
+    responses_api_metadata sqlite_home suppress_unstable_features_warning thread_unload_delay_secs tool_suggest
     windows windows_wsl_setup_acknowledged zsh_path
 """)
 
@@ -153,6 +153,25 @@ AGENT_ROLE = Table(
 _BUDGET = {"max_tokens": COUNT, "max_requests": COUNT, "max_cost": NUMBER, "max_seconds": NUMBER}
 _PRICES = Table({"input": NUMBER, "cached_input": NUMBER, "output": NUMBER, "cache_write": NUMBER})
 
+_TUI = Table(
+    {
+        "animations": BOOL,
+        "alternate_screen": one_of("auto", "always", "never"),
+        "theme": STR,
+        "status_line": STRINGS,
+        "status_line_use_colors": BOOL,
+        "terminal_title": STRINGS,
+        "notifications": Kind("true, false or an array of strings", (bool, list, tuple)),
+        "notification_method": one_of("auto", "osc9", "bel"),
+        "notification_condition": one_of("unfocused", "always"),
+        "vim_mode_default": BOOL,
+        "raw_output_mode": BOOL,
+        "keymap": Kind("tables", (dict,)),  # read by the interface, which knows the names of its actions
+        "disable_paste_burst": BOOL,
+    },
+    is_open=True,
+)
+
 _SPINDLE = Table(
     {
         "jit_tools": BOOL,
@@ -190,6 +209,9 @@ _SPINDLE = Table(
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
         "telemetry": BOOL,
+        "tui": Table(
+            {"plain": BOOL, "keys": one_of("codex", "claude", "pi", "vim"), "cycle_permissions": BOOL},
+        ),
     }
 )
 
@@ -273,6 +295,7 @@ _USED = {
     "forced_login_method": one_of("chatgpt", "api"),
     "cli_auth_credentials_store": one_of("file", "keyring", "auto", "ephemeral"),
     "log_dir": PATH,
+    "tui": _TUI,
     "spindle": _SPINDLE,
 }
 
@@ -290,8 +313,8 @@ NOT_FOR_PROJECTS = _words("""
     otel analytics feedback log_dir sqlite_home zsh_path plugins marketplaces approvals_reviewer auto_review permissions
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
-    spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices history
-    agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
+    spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
+    spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
     features.guardian_approval
     """)
 """What a project's own file can never set: where data goes, what runs by itself, what is protected, what is

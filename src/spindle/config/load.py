@@ -17,7 +17,7 @@ from spindle.config.providers import build_providers, choose_provider
 from spindle.config.reading import LayerReader
 from spindle.config.schema import Config
 from spindle.config.sources import merge, overrides_layer, read_layer, read_text, resolve_home
-from spindle.config.spindle_table import build_spindle
+from spindle.config.spindle_table import build_spindle, build_tui
 from spindle.config.trust import find_trust
 from spindle.errors import ConfigError
 from spindle.model.provider import Provider
@@ -208,10 +208,16 @@ def _build(
         "agents_max_threads": agents.get("max_threads", 6),
         "agents_max_depth": agents.get("max_depth", 1),
         "agent_roles": _agent_roles(agents, reader.warnings),
-        "tui": tui if isinstance(tui := merged.get("tui", {}), dict) else {},
+        "disable_paste_burst": _is_burst_typing(merged),
+        "tui": build_tui(merged.get("tui", {}), merged.get("spindle", {}).get("tui", {})),
         "spindle": build_spindle(merged.get("spindle", {})),
     }
     return Config(**{**plain, **worked_out})
+
+
+def _is_burst_typing(merged: Mapping[str, Any]) -> bool:
+    """The key has two places; whoever set one of them means it."""
+    return bool(merged.get("disable_paste_burst") or merged.get("tui", {}).get("disable_paste_burst"))
 
 
 def _instructions(merged: Mapping[str, Any]) -> str | None:

@@ -17,6 +17,42 @@ TrustLevel = Literal["trusted", "untrusted"]
 WebSearch = Literal["disabled", "cached", "live"]
 
 
+class TuiSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the terminal interface looks and behaves: the `[tui]` table, and our own `[spindle.tui]`."""
+
+    animations: bool = True
+    """Whether anything on the screen moves by itself; false stops all motion."""
+    alternate_screen: Literal["auto", "always", "never"] = "auto"
+    """`always` takes the alternate screen. `auto` and `never` leave your scrollback in place."""
+    theme: str | None = None
+    """The name of a colour theme; None = the sixteen colours of the terminal."""
+    status_line: tuple[str, ...] | None = None
+    """The fields of the line below the composer, in order; None = the usual ones."""
+    status_line_use_colors: bool = True
+    """Whether that line has colours."""
+    terminal_title: tuple[str, ...] | None = None
+    """The fields of the window title, in order, `[]` = leave the title alone; None = state and folder."""
+    notifications: bool | tuple[str, ...] = True
+    """Notify you: always, never, or only of the events named (`agent-turn-complete`, `approval-requested`, …)."""
+    notification_method: Literal["auto", "osc9", "bel"] = "auto"
+    """How: a desktop notification by escape sequence, or the bell; `auto` picks by terminal."""
+    notification_condition: Literal["unfocused", "always"] = "unfocused"
+    """When: only while another window has the focus, or always."""
+    vim_mode_default: bool = False
+    """Begin with the vi keys in the composer."""
+    raw_output_mode: bool = False
+    """Begin with answers shown as the text they are, not as rendered Markdown."""
+    keymap: dict[str, Any] = {}
+    """Keys of your own: `[tui.keymap.CONTEXT]` with `action = "ctrl-x"` or a list of keys."""
+
+    plain: bool = False
+    """Line by line, for screen readers: nothing is drawn twice, nothing moves."""
+    keys: Literal["codex", "claude", "pi", "vim"] = "codex"
+    """Whose keys: those of Codex, with the habits of users of another program."""
+    cycle_permissions: bool = True
+    """Shift-Tab also stops at auto-edit; false leaves default and plan."""
+
+
 class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The `[spindle]` table: settings the reference program does not have."""
 
@@ -209,8 +245,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """How many levels of sub-agents there may be; 0 = none at all."""
     agent_roles: dict[str, AgentRole] = {}
     """Kinds of sub-agents by name."""
-    tui: dict[str, Any] = {}
-    """The `[tui]` table as it stands; the interactive front end reads it."""
+    tui: TuiSettings = TuiSettings()
+    """The terminal interface."""
     spindle: SpindleConfig = SpindleConfig()
     """Settings of our own."""
 

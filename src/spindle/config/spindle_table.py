@@ -1,4 +1,4 @@
-"""`[spindle]` → `SpindleConfig`: the settings of our own, already checked for their kinds."""
+"""`[spindle]` → `SpindleConfig`, `[tui]` and `[spindle.tui]` → `TuiSettings`; already checked for their kinds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.config.schema import SpindleConfig
+from spindle.config.schema import SpindleConfig, TuiSettings
 from spindle.errors import ConfigError
 from spindle.protocol.request import Prices
 from spindle.protocol.settings import BudgetLimits
@@ -74,3 +74,16 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
     }
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
     return SpindleConfig(**{name: value for name, value in given.items() if value is not None})
+
+
+def build_tui(table: Mapping[str, Any], ours: Mapping[str, Any]) -> TuiSettings:
+    if not table and not ours:
+        return TuiSettings()
+    notifications = table.get("notifications", True)
+    if not isinstance(notifications, bool) and not all(isinstance(event, str) for event in notifications):
+        raise ConfigError("tui.notifications must be true, false or an array of strings")
+    # Keys of ours count in our table only: in the other one they are unknown words of the reference program.
+    own = ("plain", "keys", "cycle_permissions")
+    names = [name for name in TuiSettings.__struct_fields__ if name in (ours if name in own else table)]
+    found = {name: (ours if name in own else table)[name] for name in names}
+    return TuiSettings(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})

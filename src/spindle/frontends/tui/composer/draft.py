@@ -1,0 +1,123 @@
+"""The draft as data: its text, and what is folded in it.
+
+In the text that is edited, a folded paste or an image is one character of a private range, so every editing command
+treats it as one: a single Backspace deletes it, undo brings it back, and the cursor never stands inside. `Folds` knows
+what each stands for. A character of that range that a person pastes is folded itself, so none is ever mistaken.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+FIRST, LAST = 0x100000, 0x10FFFD
+MARKS = re.compile(f"[{chr(FIRST)}-{chr(LAST)}]")
+PASTE_CHARACTERS = 1_000
+PASTE_LINES = 20
+DRAFT_CHARACTERS = 200_000
+"""Text that is put into the composer and is longer than this is folded as a whole."""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """What was entered."""
+
+    text: str = ""
+    """Exactly what is sent: pastes in full, an image as `[Image #1]`."""
+    shown: str = ""
+    """The same with its pastes folded, as it stood in the composer."""
+    images: tuple[str, ...] = ()
+    """Image files, in the order of their numbers."""
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.text.strip()
+
+    @property
+    def shell_command(self) -> str | None:
+        """The command of a draft that begins with `!`; None for every other draft."""
+        text = self.text.lstrip()
+        return text[1:].strip() if text.startswith("!") else None
+
+
+class Fold(NamedTuple):
+    """Something that stands in the text as one character."""
+
+    label: str
+    text: str
+    image: str = ""
+    """The path, if it is an image."""
+
+
+class Folds:
+    """What is folded in a draft, and in the drafts of this session that can be recalled."""
+
+    def __init__(self) -> None:
+        self._folds: dict[str, Fold] = {}
+        self._pastes = 0
+        self._images = 0
+
+    def __getitem__(self, mark: str) -> Fold:
+        return self._folds[mark]
+
+    def get(self, mark: str) -> Fold | None:
+        return self._folds.get(mark)
+
+    def paste(self, text: str) -> str:
+        """The mark for a paste."""
+        self._pastes += 1
+        lines = text.count("\n") + (not text.endswith("\n"))
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        return self._add(Fold(f"[Pasted #{self._pastes}: {size}]", text))
+
+    def image(self, path: str) -> str:
+        """The mark for an image file."""
+        self._images += 1
+        label = f"[Image #{self._images}]"
+        return self._add(Fold(label, label, path))
+
+    def start_over(self) -> None:
+        """The next draft counts from 1 again. What was folded before stays known: it may be recalled."""
+        self._pastes = self._images = 0
+
+    def _add(self, fold: Fold) -> str:
+        mark = chr(FIRST + len(self._folds))
+        self._folds[mark] = fold
+        return mark
+
+    def exact(self, text: str) -> str:
+        """The text with everything unfolded."""
+        return MARKS.sub(lambda found: self._folds[found[0]].text, text) if not text.isascii() else text
+
+    def labelled(self, text: str) -> str:
+        """The text with the labels of what is folded."""
+        return MARKS.sub(lambda found: self._folds[found[0]].label, text) if not text.isascii() else text
+
+    def fit(self, text: str) -> str:
+        """Text of others as it may stand in a draft: its own characters of the private range are folded."""
+        if text.isascii():
+            return text
+        return MARKS.sub(lambda found: self._add(Fold(f"⟨U+{ord(found[0]):X}⟩", found[0])), text)
+
+    def draft(self, text: str) -> Draft:
+        """What is sent for the text; images are numbered anew, in the order in which they stand."""
+        images: list[str] = []
+
+        def replace(found: re.Match[str]) -> str:
+            fold = self._folds[found[0]]
+            if not fold.image:
+                return fold.text
+            images.append(fold.image)
+            return f"[Image #{len(images)}]"
+
+        exact = MARKS.sub(replace, text)
+        return Draft(text=exact, shown=self.labelled(text), images=tuple(images))
+
+
+def unix_lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def is_long(text: str) -> bool:
+    return len(text) > PASTE_CHARACTERS or text.count("\n") + (not text.endswith("\n")) > PASTE_LINES
