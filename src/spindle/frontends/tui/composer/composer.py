@@ -11,22 +11,20 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spindle.errors import SpindleError
-from spindle.frontends.fit import cells, cut
 from spindle.frontends.tui.composer.draft import DRAFT_CHARACTERS, MARKS, Draft, Folds, is_long, unix_lines
-from spindle.frontends.tui.composer.history import History, Recall, Search
+from spindle.frontends.tui.composer.history import History, Recall
 from spindle.frontends.tui.composer.keymap import EDITOR_ACTIONS, Keymap
+from spindle.frontends.tui.composer.picture import Picture
 from spindle.frontends.tui.composer.popup import Command, Popup, Skill
-from spindle.frontends.tui.composer.rows import Layout, shown_text
 from spindle.frontends.tui.composer.saved import DraftFile, Saved, parts_of
+from spindle.frontends.tui.composer.search import Search
 from spindle.frontends.tui.keys import Key
-from spindle.frontends.tui.shown import Line, Span
+from spindle.frontends.tui.shown import Line
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.composer.editing import Editor
     from spindle.frontends.tui.composer.files import FileSearch
 
-PLACEHOLDER = "Ask for anything, / for commands, @ for files"
-MARK, SHELL_MARK = "› ", "! "
 _WRITING = frozenset(EDITOR_ACTIONS) - {"move_up", "move_down"}
 """What the editor does by itself."""
 
@@ -66,13 +64,12 @@ class Composer:
         self._recall = Recall(history, self._fitted)
         self._search: Search | None = None
         self._popup = Popup(commands, skills, lambda: files(self._files_found) if files is not None else None)
-        self._layout = Layout(self._folds)
+        self._picture = Picture(self._folds)
         self._editor: Editor | None = None
         self._is_vi = self.keymap.is_vi
         self._chord = ""
-        self._top = 0
         self._wanted_column: int | None = None
-        self._cursor_cell: tuple[int, int] | None = (0, len(MARK))
+        self._cursor_cell: tuple[int, int] | None = self._picture.cursor
 
     # ---- what there is -------------------------------------------------------------------------
 
@@ -181,7 +178,7 @@ class Composer:
             case "expand_paste":
                 self._expand()
             case "history_search_previous" | "history_search_next":
-                self._search = Search(self._recall, self._folds.exact, self._raw)
+                self._search = Search(self._recall, self._folds.exact)
             case "paste_image":
                 self._spawn(self._paste_image())
             case _:
@@ -225,7 +222,8 @@ class Composer:
             return
         self._wanted_column = None
         if self._search is not None:
-            self._look_for(self._search.query + text.partition("\n")[0])
+            self._search.type(self._search.query + text.partition("\n")[0])
+            self._keep_looking(self._search)
             return
         editor = self.load()
         if not is_long(text):
@@ -280,11 +278,11 @@ class Composer:
     def _move_row(self, step: int) -> bool:
         editor = self.load()
         is_within = not (self._recall.is_at(editor.text) and editor.cursor in (0, len(editor.text)))
-        row = self._layout.find(editor.cursor)
-        if is_within and 0 <= row + step < len(self._layout.rows) and editor.text:
+        row = self._picture.layout.find(editor.cursor)
+        if is_within and 0 <= row + step < len(self._picture.layout.rows) and editor.text:
             if self._wanted_column is None:
-                self._wanted_column = self._layout.column(editor.cursor)
-            editor.cursor = self._layout.place(row + step, self._wanted_column)
+                self._wanted_column = self._picture.layout.column(editor.cursor)
+            editor.cursor = self._picture.layout.place(row + step, self._wanted_column)
             return True
         self._go_back(-step)
         return True
@@ -301,9 +299,13 @@ class Composer:
         if text is None:
             editor.cursor = 0 if step > 0 else len(editor.text)
             return
+        self._bring(text)
+
+    def _bring(self, text: str) -> None:
+        """An earlier message in the composer. It opens no list: Up and Down are to go on through the history."""
+        editor = self.load()
         editor.set(text)
-        self._top = 0
-        # A message that begins like a command or a file brings no list: Up and Down go on through the history.
+        self._picture.scroll_up()
         self._popup.follow(text, editor.cursor)
         self._popup.dismiss()
 
@@ -313,40 +315,18 @@ class Composer:
         """A key during a search; False when it ends the search and means something beyond it."""
         search = self._search
         assert search is not None
-        if action in ("history_search_previous", "move_up"):
-            self._step_search(1)
-        elif action in ("history_search_next", "move_down"):
-            self._step_search(-1)
-        elif action in ("interrupt_turn", "cancel") or key.name == "ctrl-g":
-            self._search = None
-        elif action == "delete_backward":
-            self._look_for(search.query[:-1])
-        elif action == "kill_line_start":
-            self._look_for("")
-        elif key.text and key.text.isprintable():
-            self._look_for(search.query + key.text)
-        else:
-            self._search = None
-            if search.found is not None:
-                self.load().set(search.found)
-            self._popup.follow(self._raw, self.load().cursor)
-            self._popup.dismiss()
-            return action in ("submit", "queue", "move_right", "move_line_end")
-        return True
+        outcome = search.key(key, action)
+        if outcome == "goes on":
+            self._keep_looking(search)
+            return True
+        self._search = None
+        if outcome != "given up" and search.found is not None:
+            self._bring(search.found)
+        return outcome != "taken, and the key is still to be done"
 
-    def _look_for(self, query: str) -> None:
-        if self._search is not None:
-            self._search.type(query)
-            self._keep_looking()
-
-    def _step_search(self, step: int) -> None:
-        if self._search is not None:
-            self._search.go(step)
-            self._keep_looking()
-
-    def _keep_looking(self) -> None:
-        search = self._search
-        if search is None or not search.is_looking:
+    def _keep_looking(self, search: Search) -> None:
+        """A long history is looked through in slices, so that no key has to wait for it."""
+        if not search.is_looking or self._host is None:
             return
 
         async def look() -> None:
@@ -356,7 +336,7 @@ class Composer:
                 search.look()
             self._redraw()
 
-        self._spawn(look())
+        self._host.spawn(look())
 
     # ---- lists ---------------------------------------------------------------------------------
 
@@ -451,7 +431,7 @@ class Composer:
             self._editor.clear()
             self._text_changed()
         self._folds.start_over()
-        self._top = 0
+        self._picture.scroll_up()
         self._wanted_column = None
         self._popup.follow("", 0)
 
@@ -483,50 +463,19 @@ class Composer:
 
     def lines(self, width: int, height: int) -> list[Line]:
         """The composer's rows in a window of this size, with the list that is open: the text takes a third at most."""
-        search = self._search
         raw, place, selected = self._raw, len(self._raw), None
-        if search is not None and search.found is not None:
-            raw = search.found
-            place = max(0, raw.lower().find(search.query.lower()))
-            selected = (place, place + len(search.query)) if search.query else None
+        if self._search is not None and self._search.found is not None:
+            raw, selected = self._search.found, self._search.selected()
+            place = selected[0] if selected is not None else 0
         elif self._editor is not None:
             place, selected = self._editor.cursor, self._editor.selection
-        shown = self._text_lines(raw, place, selected, width, height)
-        if search is not None:
-            shown.append(self._search_line(search, width, len(shown)))
+        shown = self._picture.lines(raw, place, selected, (width, height))
+        self._cursor_cell = self._picture.cursor
+        if self._search is not None:
+            line, column = self._search.line(width)
+            self._cursor_cell = (len(shown), column)
+            shown.append(line)
         return shown + self._popup.lines(width, height - len(shown) - 2)
-
-    def _text_lines(
-        self, raw: str, place: int, selected: tuple[int, int] | None, width: int, height: int
-    ) -> list[Line]:
-        if not raw:
-            self._cursor_cell = (0, len(MARK))
-            hint = cut(PLACEHOLDER, max(1, width - len(MARK) - 1))
-            return [Line((Span(MARK, "bold"), Span(hint, "dim")), is_verbatim=True)]
-        # One cell is left free at the right, for the cursor behind a full row.
-        self._layout.update(raw, max(1, width - len(MARK) - 1))
-        rows = self._layout.rows
-        room = max(1, height // 3)
-        row = self._layout.find(place)
-        self._top = max(0, min(self._top, row, len(rows) - room), row - room + 1)
-        self._cursor_cell = (row - self._top, len(MARK) + self._layout.column(place))
-        mark = SHELL_MARK if raw.startswith("!") else MARK
-        return [
-            Line(
-                (Span(mark, "bold") if number == 0 else Span(" " * len(mark)), *self._layout.spans(number, selected)),
-                is_verbatim=True,
-            )
-            for number in range(self._top, min(len(rows), self._top + room))
-        ]
-
-    def _search_line(self, search: Search, width: int, row: int) -> Line:
-        label = "  search: "
-        state = "" if search.found or not search.query else " (looking …)" if search.is_looking else " (nothing found)"
-        query = shown_text(search.query)[-max(1, width - len(label) - len(state) - 1) :]
-        self._cursor_cell = (row, min(max(0, width - 1), len(label) + cells(query)))
-        return Line(
-            (Span(label, "dim"), Span(query), Span(cut(state, max(1, width - len(label))), "dim")), is_verbatim=True
-        )
 
     def cursor(self) -> tuple[int, int] | None:
         """Row and column of the cursor within what `lines` gave last."""

@@ -1,7 +1,8 @@
 """The files of the working folder, for the list behind `@`: all but those that are ignored.
 
-In a repository these are what git tracks and what it would track. Listing runs in a thread and searching in small steps, so that neither is felt while typing, with 100,000 files. No
-program or setting of the repository acts: git gets settings that keep it from starting anything.
+In a repository these are what git tracks, and what it would track. Listing runs in a thread and searching in small
+steps, so that neither is felt while typing, with 100,000 files. No program or setting of the repository acts: git gets
+settings that keep it from starting anything.
 """
 
 from __future__ import annotations
