@@ -556,7 +556,7 @@ async def test_hidden_characters_are_shown_and_the_argument_list_stays_exact(sta
     (asked,) = await go(driver, "denied")
     assert asked.command == [SHELL, "-c", script]
     assert asked.display == SHELL + r" -c 'echo a\u{202E}b\u{200B}\u{7}'"
-    assert asked.reason == r"safe\u{202E}?"
+    assert asked.reason == asked.justification == r"safe\u{202E}?"
     assert all("\u202e" not in grant["text"] for offer in asked.offers for grant in offer["grants"])
 
 
@@ -577,6 +577,7 @@ async def test_what_the_model_says_does_not_replace_what_is_known(start: Start) 
     )
     (asked,) = await go(driver, "denied")
     assert asked.reason == "the command may destroy files or work; the model says: only looks around"
+    assert asked.justification == "only looks around"
 
 
 async def test_grants_are_listed_and_a_revoked_one_is_asked_about_again(start: Start, workspace: Path) -> None:

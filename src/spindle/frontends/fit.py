@@ -6,37 +6,71 @@ A cell is the place of one plain letter; ideographs and most emoji take two, mar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 ELLIPSIS = "…"
+EMOJI_STYLE = "\ufe0f"
 _NARROWEST_COLUMN = 6
+_SIGNS_AROUND_NUMBERS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+_NEWLY_WIDE = (
+    *(("\u2630", "\u2637"), ("\u268a", "\u268f"), ("\u4dc0", "\u4dff")),
+    *(("\U0001d300", "\U0001d356"), ("\U0001d360", "\U0001d376")),
+)
+"""Narrow before Unicode 16, wide since; what a terminal does depends on its age."""
 
 
 def cells(text: str) -> int:
-    """How many cells a line takes. Where terminals disagree (composed emoji), the larger number."""
-    return len(text) if text.isascii() else sum(map(_cells_of, text))
+    """How many cells a line takes. Where terminals disagree (composed emoji, vowel signs), the larger number."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_CELLS.__getitem__, text)) + (_styled_as_emoji(text) if EMOJI_STYLE in text else 0)
+
+
+class _Cells(dict[str, int]):
+    """The cells of a single character, found out once."""
+
+    def __missing__(self, char: str) -> int:
+        count = self[char] = 1 if char < "\u0300" else _cells_of(char)
+        return count
+
+
+_CELLS = _Cells()
 
 
 def _cells_of(char: str) -> int:
-    if char < "\u0300":
-        return 1
-    if char == "\ufe0f":
-        return 1  # many terminals show the sign before it as an emoji then, which takes two
     import unicodedata  # only where there is more than plain letters
 
-    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+    kind = unicodedata.category(char)
+    if kind in ("Mn", "Me", "Zl", "Zp") or "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff":
+        return 0  # the second and third letters of a Korean syllable are drawn into the first
+    if kind == "Cf":
+        return 1 if char in _SIGNS_AROUND_NUMBERS else 0
+    if kind == "Cn":  # maybe younger than this Python, which knows no width for it: an emoji or an ideograph is wide
+        return 2 if "\U0001f300" <= char <= "\U0001faff" or "\U00020000" <= char <= "\U0003fffd" else 1
+    is_wide = unicodedata.east_asian_width(char) in ("W", "F")
+    return 2 if is_wide or any(first <= char <= last for first, last in _NEWLY_WIDE) else 1
 
 
-def _reach(text: str, width: int) -> int:
+def _styled_as_emoji(text: str) -> int:
+    """The cells that signs take in addition because they are asked to be shown as emoji, which take two."""
+    return sum(style == EMOJI_STYLE and _CELLS[sign] == 1 and sign > "\u2000" for sign, style in pairwise(text))
+
+
+def reach(text: str, width: int) -> int:
     """How many characters of `text` fit into this many cells, with the marks that belong to the last of them."""
     if text.isascii():
         return min(len(text), max(0, width))
     taken = 0
+    before = ""
     for place, char in enumerate(text):
-        taken += _cells_of(char)
+        taken += _CELLS[char]
+        if char == EMOJI_STYLE and before > "\u2000" and _CELLS[before] == 1:
+            taken += 1
+            if taken > width:
+                return place - 1
         if taken > width:
             return place
+        before = char
     return len(text)
 
 
@@ -47,7 +81,7 @@ def cut(text: str, width: int, *, mark: str = ELLIPSIS) -> str:
     if len(head) == len(text) and cells(text) <= width:
         return text
     room = width - cells(mark)
-    return head[: _reach(head, room)].rstrip(" ") + mark if room > 0 else head[: _reach(head, width)]
+    return head[: reach(head, room)].rstrip(" ") + mark if room > 0 else head[: reach(head, width)]
 
 
 def cut_middle(text: str, width: int, *, mark: str = f" {ELLIPSIS} ") -> str:
@@ -62,16 +96,16 @@ def cut_middle(text: str, width: int, *, mark: str = f" {ELLIPSIS} ") -> str:
     while cells(tail) > end:
         tail = tail[1:]
     head = text[: 4 * room]
-    return head[: _reach(head, room - end)].rstrip(" ") + mark + tail.lstrip(" ")
+    return head[: reach(head, room - end)].rstrip(" ") + mark + tail.lstrip(" ")
 
 
 def rows_of(text: str, width: int) -> list[str]:
     """A line as the rows it takes when it is simply broken at the width."""
     rows: list[str] = []
     while text:
-        reach = max(1, _reach(text[: 4 * width + 64], width))
-        rows.append(text[:reach])
-        text = text[reach:]
+        end = max(1, reach(text[: 4 * width + 64], width))
+        rows.append(text[:end])
+        text = text[end:]
     return rows or [""]
 
 

@@ -263,7 +263,7 @@ class ExecApprovalRequest(Msg, frozen=True, kw_only=True, tag="exec_approval_req
 
     outside = Outside(
         tools=(
-            *("call_id", "command", "cwd", "reason", "proposed_execpolicy_amendment", "parsed_cmd"),
+            *("call_id", "command", "cwd", "reason", "justification", "proposed_execpolicy_amendment", "parsed_cmd"),
             *("available_decisions", "display", "if_approved", "offers"),
         )
     )
@@ -272,13 +272,13 @@ class ExecApprovalRequest(Msg, frozen=True, kw_only=True, tag="exec_approval_req
     command: list[str]
     cwd: str
     reason: str | None = None
+    justification: str | None = None  # what the model says for it; part of the reason
     proposed_execpolicy_amendment: list[str] | None = None
     parsed_cmd: list[dict[str, Any]] = []
     available_decisions: list[Any] = []
     display: str = ""
     """The command as a line of shell, with hidden characters made visible; `command` stays exact."""
-    if_approved: str = ""
-    """What a yes lets the command reach, in a sentence."""
+    if_approved: str = ""  # what a yes lets the command reach, in a sentence
     offers: list[dict[str, Any]] = []
     """For each available decision the grants it would make: `{"decision", "grants": [Grant]}`."""
     thread_id: str | None = None

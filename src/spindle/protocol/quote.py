@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 _LONG_ROW = r"((?:\\u\{[0-9A-F]+\}){16})(?:\\u\{[0-9A-F]+\})+"
@@ -25,27 +25,32 @@ def shell_join(words: Iterable[str]) -> str:
     return " ".join(map(shell_quote, words))
 
 
-def visible(text: str, *, keep: str = "") -> str:
+def escape(char: str) -> str:
+    return f"\\u{{{ord(char):X}}}"
+
+
+def visible(text: str, *, keep: str = "", mark: Callable[[str], str] = escape) -> str:
     r"""The text with everything a person could not see, or would see in the wrong place, as an escape like `\u{202E}`.
 
     For what a person decides on: command lines, paths, names. Controls, direction changes, zero-width and tag
     characters, every space but the plain one, private, unassigned and surrogate code points are escaped, line ends too
-    unless they are in `keep`. Letters of every script stay, with the joiners their spelling needs.
+    unless they are in `keep`. Letters of every script stay, with the joiners their spelling needs. `mark` makes
+    another sign than the escape, of characters that can be seen.
     """
     if text.isascii() and text.isprintable():
         return text
-    text = _hidden().sub(lambda found: found[0] if found[0] in keep else _escaped(found), text)
-    return "".join(char if _is_plain(char) or char in keep else _escape(char) for char in text)
+    text = _hidden().sub(lambda found: found[0] if found[0] in keep or _belongs(found) else mark(found[0]), text)
+    return "".join(char if _is_plain(char) or char in keep else mark(char) for char in text)
 
 
-def readable(text: str) -> str:
+def readable(text: str, *, mark: Callable[[str], str] = escape) -> str:
     """The same for prose and for what a program printed: lines, tabs, typographic spaces and icons stay as they are.
 
     Carriage returns go, because on a terminal they let one text cover another.
     """
     if text.isascii() and text.isprintable():
         return text
-    return _hidden().sub(_escaped, text.replace("\r", ""))
+    return _hidden().sub(lambda found: found[0] if _belongs(found) else mark(found[0]), text.replace("\r", ""))
 
 
 def reveal(document: str) -> tuple[str, list[int]]:
@@ -61,7 +66,10 @@ def reveal(document: str) -> tuple[str, list[int]]:
     if not _hidden().search(rest.replace("\r", "").replace("\f", "")):
         return document, []
     shown = [re.sub(_LONG_HIDDEN_ROW, r"\1", line) for line in lines]
-    shown = [_hidden().sub(lambda found: found[0] if found[0] in "\r\f" else _escaped(found), line) for line in shown]
+    shown = [
+        _hidden().sub(lambda found: found[0] if found[0] in "\r\f" or _belongs(found) else escape(found[0]), line)
+        for line in shown
+    ]
     shown = [re.sub(_LONG_ROW, r"\1…", line) for line in shown]
     changed = [number for number, (old, new) in enumerate(zip(lines, shown, strict=True), 1) if old != new]
     return (mark + "\n".join(shown) if changed else document), changed
@@ -69,15 +77,11 @@ def reveal(document: str) -> tuple[str, list[int]]:
 
 def without_terminal_codes(text: str) -> str:
     """What a program printed without the sequences that colour, move or rename things in a terminal."""
-    return text if text.isascii() and "\x1b" not in text else _terminal_codes().sub("", text)
+    return text if text.isascii() and "\x1b" not in text else terminal_codes().sub("", text)
 
 
-def _escape(char: str) -> str:
-    return f"\\u{{{ord(char):X}}}"
-
-
-def _escaped(found: re.Match[str]) -> str:
-    """The escape for one hidden character, or the character itself where the spelling around it needs it."""
+def _belongs(found: re.Match[str]) -> bool:
+    """Whether the spelling around a hidden character needs it."""
     char, text, at = found[0], found.string, found.start()
     before = ord(text[at - 1]) if at else 0
     after = text[at + 1] if at + 1 < len(text) else ""
@@ -96,7 +100,7 @@ def _escaped(found: re.Match[str]) -> str:
     # Only directly after something that can be seen: a row of such characters is a message in disguise.
     follows = chr(before)
     seen = not _hidden().match(follows) or (follows == "\ufe0f" and char == "\u200d")
-    return char if belongs and seen else _escape(char)
+    return belongs and seen
 
 
 def _is_plain(char: str) -> bool:
@@ -115,7 +119,7 @@ def _hidden() -> re.Pattern[str]:
 
 
 @cache
-def _terminal_codes() -> re.Pattern[str]:
+def terminal_codes() -> re.Pattern[str]:
     """Control sequences (CSI), strings with their terminator (OSC, DCS and the like), and short escapes."""
     return re.compile(
         "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]"

@@ -79,6 +79,7 @@ class _Command(Matter):
             command=self._argv,
             cwd=self._cwd,
             reason=self.reason(ask),
+            justification=self.justification(),
             proposed_execpolicy_amendment=list(ask.prefix) if ask.prefix else None,
             parsed_cmd=parse_command(self._argv),
             available_decisions=[offer["decision"] for offer in offers],
@@ -86,6 +87,10 @@ class _Command(Matter):
             if_approved=_consequence(ask.sandboxed_if_approved, self.site.boundary) + self._doubts(ask),
             offers=offers,
         )
+
+    def justification(self) -> str | None:
+        """What the model says for it."""
+        return None
 
     def title(self, ask: Ask) -> str:
         return visible(shell_join(self._argv)) + ("" if ask.sandboxed_if_approved else " (without the sandbox)")
@@ -170,8 +175,16 @@ class CommandRun(_Command):
             return msgspec.structs.replace(decision, prefix=self._saveable(decision.prefix))
         return decision
 
+    def justification(self) -> str | None:
+        said = (self._escalation.justification or "").strip()
+        return _short(said) if said else None
+
     def reason(self, ask: Ask) -> str | None:
-        return _reason(ask.reason, self._escalation.justification)
+        """What the model says comes after what we know, and never instead of it."""
+        fact, said = ask.reason, self.justification()
+        if fact is None or said is None:
+            return _short(fact) if fact else said
+        return f"{_short(fact)}; the model says: {said}"
 
 
 class CommandRetry(_Command):
@@ -188,14 +201,6 @@ def _git_may_run_programs(parts: Sequence[Sequence[str]], cwd: str) -> bool:
     from spindle.policy.git_drivers import git_may_run_programs  # only where git is not asked about
 
     return git_may_run_programs(parts, cwd)
-
-
-def _reason(fact: str | None, justification: str | None) -> str | None:
-    """Why a person is asked. What the model says about it comes after what we know, and never instead of it."""
-    said = _short(justification.strip()) if justification and justification.strip() else None
-    if fact is None or said is None:
-        return _short(fact) if fact else said
-    return f"{_short(fact)}; the model says: {said}"
 
 
 def _short(text: str) -> str:

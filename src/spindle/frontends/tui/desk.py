@@ -2,18 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from spindle.api.door import OpenThread, SessionRequest
 from spindle.api.hearing import Hearing
 from spindle.config.schema import Config
 from spindle.frontends.tui.shown import Line
+from spindle.frontends.tui.status_line import StatusFacts
 from spindle.frontends.tui.view import View
+from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg
 from spindle.protocol.ops import Op
 
 T = TypeVar("T")
+
+
+class BackgroundCommand(NamedTuple):
+    """A command that runs on although the call that started it has returned."""
+
+    process_id: str
+    command: str
+    seconds: float
+    """How long it has been running."""
+    last_line: str = ""
+    """What it printed last."""
+
+
+class AgentSeen(NamedTuple):
+    """A sub-agent, as its events tell of it."""
+
+    thread_id: str
+    parent_id: str
+    role: str
+    state: str
+    """"running", "completed", "errored", …"""
+    doing: str = ""
+    """Its task, or what it last did."""
+    tokens: int = 0
+
+
+class Seen(Protocol):
+    """What the events of the thread have told so far. The conversation (`cells/`) knows it."""
+
+    @property
+    def last_answer(self) -> str | None:
+        """The last whole message of the model, as it was written."""
+        ...
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+    @property
+    def background(self) -> Sequence[BackgroundCommand]: ...
+
+    @property
+    def agents(self) -> Sequence[AgentSeen]: ...
+
+    @property
+    def servers(self) -> Mapping[str, str]:
+        """MCP servers by name: "starting", "ready", "cancelled", or "failed: REASON"."""
+        ...
 
 
 class Desk(Protocol):
@@ -23,6 +72,15 @@ class Desk(Protocol):
 
     @property
     def config(self) -> Config: ...
+
+    @property
+    def request(self) -> SessionRequest:
+        """With what the present thread was opened, or is being opened."""
+        ...
+
+    def config_for(self, cwd: str) -> Config:
+        """The configuration for a session in another folder, with the same options. Raises ConfigError."""
+        ...
 
     @property
     def thread(self) -> OpenThread | None:
@@ -47,6 +105,17 @@ class Desk(Protocol):
         """Columns and rows."""
         ...
 
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def facts(self) -> StatusFacts:
+        """What the status line is made of."""
+        ...
+
+    @property
+    def seen(self) -> Seen: ...
+
     # ---- showing things ------------------------------------------------------------------------
 
     def say(self, *lines: Line | str) -> None:
@@ -67,6 +136,10 @@ class Desk(Protocol):
 
     async def page(self, title: str, lines: Iterable[Line]) -> None:
         """Show lines in the pager until the person closes it."""
+        ...
+
+    def clear_screen(self) -> None:
+        """Push what is on the screen up, out of sight; it stays in the scrollback."""
         ...
 
     def redraw(self) -> None:
@@ -93,6 +166,19 @@ class Desk(Protocol):
 
     async def switch(self, change: Callable[[SessionRequest], SessionRequest]) -> None:
         """Open another thread in the place of this one (`/new`, `/resume`, `/fork`); what was said there is printed."""
+        ...
+
+    def set_mode(self, mode: str) -> None:
+        """Go to a mode of the Shift-Tab cycle: "default", "plan" or "auto-edit"."""
+        ...
+
+    def use_setting(self, key: str, value: Any) -> None:
+        """A setting of the interface was changed: use it from now on. Keys as in `config.toml`: `tui.theme`,
+        `tui.status_line`, `tui.terminal_title`, `spindle.tui.keys`, …; None = as if it was not set."""
+        ...
+
+    def copy(self, text: str) -> None:
+        """Ask the terminal to put a text into the clipboard (OSC 52)."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
