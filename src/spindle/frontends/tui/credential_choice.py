@@ -109,7 +109,8 @@ class CredentialChoice:
                     case _:
                         return None
             if not takes_stored_key(provider):
-                return Ready(config=self._with_provider(msgspec.structs.replace(provider, env_key=None, bearer_token=key)))
+                provider = msgspec.structs.replace(provider, env_key=None, bearer_token=key)
+                return Ready(config=msgspec.structs.replace(self._config, provider=provider))
             try:
                 store_api_key(self._config.home, key)
             except NotAKey as error:
@@ -121,13 +122,10 @@ class CredentialChoice:
             self._desk.say("The key is stored in auth.json, which only you can read.")
             return Ready(config=self._config)
 
-    def _with_provider(self, provider: Provider) -> Config:
-        return msgspec.structs.replace(self._config, provider=provider)
-
     # ---- no model at all -----------------------------------------------------------------------
 
     def _practise(self) -> Ready | None:
-        from spindle.frontends.practice import practice_request  # only for those who try it
+        from spindle.frontends.tui.practice import practice_request  # only for those who try it
 
         try:
             request = practice_request(self._environ)

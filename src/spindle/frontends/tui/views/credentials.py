@@ -12,12 +12,12 @@ from spindle.config.schema import Config
 from spindle.frontends.fit import counted, cut
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
+from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.view import View
 from spindle.frontends.tui.views.field import Field
 from spindle.frontends.tui.views.list import ListView, Row
 from spindle.frontends.tui.views.rows import words
 from spindle.model.provider import Provider
-from spindle.protocol.quote import readable
 
 _SHOWN_MODELS = 4
 
@@ -88,7 +88,7 @@ def _about_key(provider: Provider) -> str:
 
 def _variables(config: Config, environ: Mapping[str, str]) -> list[FromVariable]:
     """Which providers could be used with what is in the environment, the configured one first."""
-    openai = config.providers["openai"] if "openai" in config.providers else None
+    openai = config.providers.get("openai")
     found: list[FromVariable] = []
     if openai is not None:
         for variable in ("OPENAI_API_KEY", "CODEX_API_KEY"):
@@ -114,7 +114,7 @@ class KeyView(View[str | None]):
     def __init__(self, provider: Provider, problem: str = "") -> None:
         """`problem` is what was wrong with the last one."""
         super().__init__()
-        self._title = f"API key for {readable(provider.name)}"
+        self._title = f"API key for {safe(provider.name)}"
         self._problem = problem
         self._field = Field(is_secret=True)
         self._cursor: tuple[int, int] | None = None
@@ -134,7 +134,7 @@ class KeyView(View[str | None]):
     def lines(self, width: int, height: int) -> list[Line]:
         head = words(self._title, width, "bold")
         if self._problem:
-            head += words(f"■ {readable(self._problem)}", width, "error", hang=2)
+            head += words(f"■ {safe(self._problem)}", width, "error", hang=2)
         count = len(self._field.text)
         field = self._field.lines(width)
         if len(field) > 2:  # a key is long; how long is all there is to see of it
