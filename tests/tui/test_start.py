@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import tomllib
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fake_server import LATER, FakeServer, refuses
+from fake_server import FakeServer, refuses
 from spindle.config.load import load_config
 from spindle.config.schema import Config
 from spindle.frontends.tui import start
@@ -215,12 +216,19 @@ async def test_a_local_server_is_found_and_taken_with_its_model(place: Place) ->
 
 
 async def test_a_server_that_does_not_answer_holds_nothing_up(place: Place) -> None:
-    with FakeServer() as server:
-        server.pages = {"/v1/models": refuses(200, {"data": [{"id": "m"}]}, delay_s=LATER)}
-        place.environ["CODEX_OSS_PORT"] = str(server.port)
-        place.trust()
+    asked: list[bytes] = []
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    place.environ["CODEX_OSS_PORT"] = str(server.sockets[0].getsockname()[1])
+    place.trust()
+    async with server:
         _, desk = await place.start(keys("esc"))
-        assert len(server.requests) == 1
+    assert asked == [b"GET /v1/models HTTP/1.1\r\n"]
     assert not any("Ollama" in text for text in desk.seen[0])
 
 
