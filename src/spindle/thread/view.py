@@ -70,6 +70,15 @@ def initial_messages(records: Iterable[Record]) -> list[Event]:
     return [event for shown in _all_shown(list(records)) for event in shown.events]
 
 
+def moments(records: Iterable[Record]) -> list[tuple[list[Event], dict[str, Any] | None, str]]:
+    """Everything that a person saw, in order: the events that say it, its item, and the time of its line.
+
+    A call of the model that no event tells of is an event `call` with an item as in `transcript(with_calls=True)`; a
+    command that the person ran is an event `user_command` with the item `{"type": "UserCommand", "text"}`.
+    """
+    return [(shown.events, shown.item, shown.timestamp) for shown in _all_shown(list(records), with_calls=True)]
+
+
 def preview(records: Iterable[Record]) -> str | None:
     """The first message a person wrote; None when there is none."""
     for record in records:
@@ -254,6 +263,8 @@ def _from_call(record: Record, calls: dict[str, dict[str, Any]]) -> list[_Shown]
         return [_Shown([{"type": "call"}], call, record.timestamp)]
     if is_output(item) and (call := calls.pop(call_id_of(item), None)) is not None:
         call["output"] = item
+    elif item.get("role") == "user" and (text := item_text(item)).startswith("<user_shell_command>"):
+        return [_Shown([{"type": "user_command"}], {"type": "UserCommand", "text": text}, record.timestamp)]
     return []
 
 

@@ -74,15 +74,14 @@ class Highlighter:
         opened = text.rfind("/*")
         is_open = opened >= 0 and text.find("*/", opened + 2) < 0 and _has_comments(self._lexer)
         start = 0
-        before = list(self._stack)
         for style, piece in _lexed(self._lexer, text, self._stack):
             start += len(piece)
             if is_open and start > opened:
-                # What stands before it was neither a string nor a comment, so it begins one that goes on.
-                if style not in ("string", "comment") or piece.startswith("/*"):
+                # Outside of strings and other comments it begins one that goes on; the state stays as it is here.
+                if style != "string" and (style != "comment" or piece.startswith("/*")):
                     yield style, piece[: len(piece) - (start - opened)]
                     yield "comment", text[opened:]
-                    self._in_comment, self._stack = True, before
+                    self._in_comment = True
                     return
                 is_open = False
             yield style, piece

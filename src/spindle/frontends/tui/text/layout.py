@@ -38,6 +38,11 @@ def row_width(row: Row) -> int:
     return sum(cells(span.text) for span in row)
 
 
+def longest_word(text: str) -> int:
+    """The cells of the longest piece that is never broken."""
+    return max((cells(piece) for piece in _pieces(text) if piece[0] != " "), default=0)
+
+
 def height(row: Row, width: int) -> int:
     """How many rows of the terminal a row takes, if it is wider than the window and the terminal breaks it."""
     width = max(1, width)

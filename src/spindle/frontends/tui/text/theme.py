@@ -67,7 +67,7 @@ class Theme:
         """The sequence that switches a style on, from plain; nothing for what looks plain. `RESET` switches it off."""
         made = self._made.get(style)
         if made is None:
-            codes = [code for part in style.split() if (code := self._codes.get(part))]
+            codes = dict.fromkeys(code for part in style.split() if (code := self._codes.get(part)))
             made = self._made[style] = f"\x1b[{';'.join(codes)}m" if codes else ""
         return made
 

@@ -1,0 +1,188 @@
+"""What a record says of a thread, as the events that were heard when it happened. So both are shown alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from spindle.context.calls import arguments_of, command_of, exit_code_of, locate, output_text, tool_of
+from spindle.errors import PatchError
+from spindle.frontends.tui.cells.commands import NEVER_RAN
+from spindle.patch.heredoc import find_patch
+from spindle.patch.parse import AddFile, DeleteFile, UpdateFile, parse_patch
+from spindle.policy.commands import parse_command
+from spindle.protocol import events as v1
+from spindle.protocol.events import Duration, Msg
+
+_KNOWN: dict[str, type[Msg]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (
+        *(v1.UserMessage, v1.ExecCommandEnd, v1.PatchApplyEnd, v1.WebSearchEnd, v1.ContextCompacted, v1.TokenCount),
+        *(v1.TurnAborted, v1.TaskComplete, v1.Error, v1.Warning, v1.ItemCompleted),
+    )
+}
+_WALL_TIME = re.compile(r"(?:Wall time: |Duration: )([\d.]+) seconds")
+_SESSION = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
+_USERS = re.compile(r"<command>\n(.*?)\n</command>\n<result>\n(.*)\n</result>", re.DOTALL)
+
+
+def heard(events: list[dict[str, Any]], item: dict[str, Any] | None, cwd: str) -> Iterator[Msg]:
+    """The events for one moment of a record; nothing for what cannot be read."""
+    match events[0]:
+        case {"type": "call"} if item is not None:
+            yield from _of_call(item["call"], item["output"], cwd)
+        case {"type": "user_command"} if item is not None:
+            yield from _of_user_command(item["text"], cwd)
+        case {"type": "agent_reasoning" | "agent_reasoning_raw_content"}:
+            shown = {"type": "Reasoning", "summary_text": (item or {}).get("summary_text") or []}
+            yield _completed({**shown, "raw_content": (item or {}).get("raw_content") or []})
+        case {"type": "agent_message", "message": str(text)}:
+            yield _completed({"type": "AgentMessage", "content": [{"type": "Text", "text": text}]})
+        case {"type": "task_started"} as event:
+            window = event.get("model_context_window")
+            yield v1.TaskStarted(
+                turn_id=str(event.get("turn_id") or ""),
+                model_context_window=window if isinstance(window, int) else None,
+            )
+        case {"type": str(kind)} as event:
+            if kind == "task_complete" and isinstance(failed := event.get("error"), dict):
+                yield v1.Error(message=str(failed.get("message") or "the turn failed"))
+            if (known := _KNOWN.get(kind)) is not None and (msg := _convert(event, known)) is not None:
+                yield msg
+        case _:
+            pass
+
+
+def _convert(event: dict[str, Any], kind: type[Msg]) -> Msg | None:
+    """Another program may have written the record: what lacks a field is filled up, what does not fit is left out."""
+    defaults = {"turn_id": "", "last_agent_message": None, "info": None, "parsed_cmd": [], "cwd": "", "thread_id": ""}
+    given = {name: value for name, value in event.items() if value is not None or name in ("info",)}
+    missing = {name: value for name, value in defaults.items() if name in kind.__struct_fields__}
+    try:
+        return msgspec.convert({**missing, **given}, kind, strict=False)
+    except msgspec.ValidationError:
+        return None
+
+
+def _completed(item: dict[str, Any]) -> Msg:
+    return v1.ItemCompleted(thread_id="", turn_id="", item={"id": "", **item})
+
+
+# ---- calls ---------------------------------------------------------------------------------------
+
+
+def _of_call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> Iterator[Msg]:
+    text = "" if output is None else output_text(output)
+    name, arguments = tool_of(call), arguments_of(call)
+    if (patch := _patch_of(call, arguments)) is not None:
+        yield from _of_patch(patch, text, is_over=output is not None, cwd=cwd)
+    elif (command := command_of(call)) is not None:
+        yield from _of_command(*command, text, is_over=output is not None, cwd=cwd)
+    elif name == "update_plan" and isinstance(plan := arguments.get("plan"), list):
+        why = arguments.get("explanation")
+        steps = [step for step in plan if isinstance(step, dict)]
+        yield v1.PlanUpdate(plan=steps, explanation=why if isinstance(why, str) else None)
+    elif name == "view_image":
+        yield v1.ViewImageToolCall(call_id="", path=locate(str(arguments.get("path") or ""), cwd))
+    elif name.startswith("mcp__"):
+        from spindle.protocol.tool_servers import McpToolCallEnd  # only threads with MCP servers
+
+        _, server, tool = [*name.split("__", 2), ""][:3]
+        called = {"server": server, "tool": tool, "arguments": arguments}
+        answer = {"content": [{"type": "text", "text": _body(text)}]}
+        yield McpToolCallEnd(call_id="", invocation=called, duration=_duration(text), result={"Ok": answer})
+
+
+def _of_command(script: str, folder: str, text: str, *, is_over: bool, cwd: str) -> Iterator[Msg]:
+    """A call without an output was stopped; one that was left running has no end in the record."""
+    where = locate(folder, cwd) if folder else cwd
+    code = exit_code_of(text)
+    session = _SESSION.search(text[:400]) if is_over and code is None else None
+    yield _begun(script, where, process_id=None if session is None else session[1])
+    if session is not None:
+        yield v1.TokenCount(info=None)  # the model was answered while it ran
+    elif is_over:
+        yield _ended(script, where, NEVER_RAN if code is None else code, text)
+
+
+def _of_user_command(text: str, cwd: str) -> Iterator[Msg]:
+    if (found := _USERS.search(text)) is not None:
+        yield _begun(found[1], cwd, source="user_shell")
+        yield _ended(found[1], cwd, exit_code_of(found[2]) or 0, found[2], source="user_shell")
+
+
+def _begun(script: str, cwd: str, *, source: str = "agent", process_id: str | None = None) -> Msg:
+    command = ["bash", "-lc", script]
+    parsed = parse_command(command)
+    call = {"call_id": script, "turn_id": "", "source": source}
+    return v1.ExecCommandBegin(command=command, cwd=cwd, parsed_cmd=parsed, process_id=process_id, **call)
+
+
+def _ended(script: str, cwd: str, code: int, text: str, *, source: str = "agent") -> Msg:
+    output = _body(text)
+    call = {"call_id": script, "turn_id": "", "source": source}
+    said = {"stdout": output, "aggregated_output": output, "formatted_output": output}
+    return v1.ExecCommandEnd(
+        command=["bash", "-lc", script],
+        cwd=cwd,
+        parsed_cmd=[],
+        exit_code=code,
+        duration=_duration(text),
+        **call,
+        **said,
+    )
+
+
+def _body(text: str) -> str:
+    return text.partition("Output:\n")[2] if "Output:\n" in text[:600] else text
+
+
+def _duration(text: str) -> Duration:
+    found = _WALL_TIME.search(text[:400])
+    try:
+        return Duration.of(float(found[1]) if found else 0.0)
+    except ValueError:
+        return Duration(0, 0)
+
+
+# ---- patches -------------------------------------------------------------------------------------
+
+
+def _patch_of(call: dict[str, Any], arguments: dict[str, Any]) -> str | None:
+    """The patch that a call applies, as a tool of its own or within a command."""
+    if tool_of(call) == "apply_patch":
+        patch = call.get("input") if isinstance(call.get("input"), str) else arguments.get("input")
+        return patch if isinstance(patch, str) else None
+    command = command_of(call)
+    if command is None or "*** Begin Patch" not in command[0]:
+        return None
+    found = find_patch(["bash", "-lc", command[0]])
+    return None if found is None else found[0]
+
+
+def _of_patch(patch: str, text: str, *, is_over: bool, cwd: str) -> Iterator[Msg]:
+    try:
+        changes = dict(_changes(patch, cwd))
+    except PatchError:
+        changes = {}
+    is_ok = is_over and "Success. Updated the following files:" in text
+    error = "" if is_ok else _body(text) or "it was not finished"
+    yield v1.PatchApplyEnd(call_id="", turn_id="", stdout="", stderr=error, success=is_ok, changes=changes)
+
+
+def _changes(patch: str, cwd: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The changes of a patch as its own lines tell them. What else the files held, the record does not say."""
+    for hunk in parse_patch(patch):
+        path = locate(hunk.path, cwd)
+        match hunk:
+            case AddFile(content=content):
+                yield path, {"type": "add", "content": content}
+            case DeleteFile():
+                yield path, {"type": "delete", "content": ""}
+            case UpdateFile(chunks=chunks, move_to=target):
+                lines = (f"{mark}{line}\n" for chunk in chunks for mark, line in (("@", "@"), *chunk.lines))
+                moved = None if target is None else locate(target, cwd)
+                yield path, {"type": "update", "unified_diff": "".join(lines), "move_path": moved}
