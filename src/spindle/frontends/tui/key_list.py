@@ -1,4 +1,4 @@
-"""What each key does, in words: for `?` (on one screen), `/help` and `/keymap`. Keys are those of the person's keymap."""
+"""What each key does, in words: for `?` (on one screen), `/help` and `/keymap`. Keys are those of the person."""
 
 from __future__ import annotations
 
