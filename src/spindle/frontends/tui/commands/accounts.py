@@ -52,7 +52,7 @@ async def logout(desk: Desk, argument: str) -> None:
 
 async def demo(desk: Desk, argument: str) -> None:
     """The practice model in a thread of its own; nothing of yours is touched."""
-    from spindle.frontends.practice import practice_request  # only for those who try it
+    from spindle.frontends.tui.practice import practice_request  # only for those who try it
 
     try:
         request = practice_request(os.environ)
