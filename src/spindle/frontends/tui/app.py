@@ -26,6 +26,8 @@ from spindle.frontends.tui.showing import Showing
 from spindle.frontends.tui.view import View
 
 T = TypeVar("T")
+ANSWER_S = 0.1
+"""How long a terminal may take to say where its cursor is."""
 
 
 class App(Interface):
@@ -38,6 +40,9 @@ class App(Interface):
         self.frames = Frames(self.showing.paint)
         self.deeds = Deeds(self)
         self.keyboard = Keyboard(self, stage.decoder, early=stage.early)
+        self._stage = stage
+        self._settling: asyncio.TimerHandle | None = None
+        """The window has changed, and the terminal was asked where the live area is."""
         self._views: list[View[Any]] = []
         """The first is shown, the others wait."""
 
@@ -110,8 +115,20 @@ class App(Interface):
     # ---- the terminal ----------------------------------------------------------------------------
 
     def _resized(self) -> None:
+        """The window has changed. Where the live area is now, the terminal knows best; it mostly answers at once."""
         self.terminal.measure()
-        self.frames.now()
+        self.frames.pause()
+        self._stage.decoder.expect_cursor()
+        self.painter.ask()
+        if self._settling is not None:
+            self._settling.cancel()
+        self._settling = asyncio.get_running_loop().call_later(ANSWER_S, self._settled)
+
+    def _settled(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
+            self.frames.go_on()
 
     def suspend(self) -> None:
         """Ctrl-Z: give the terminal to the shell until `fg`."""
@@ -135,4 +152,9 @@ class App(Interface):
             self.frames.go_on()
 
     def terminal_said(self, reply: Reply) -> None:
+        if reply.kind == "cursor":
+            self.painter.told(reply.values[0])
+            self._settled()
+            return
         self.terminal.take_reply(reply)
+        self.painter.reflows = self.terminal.reflows

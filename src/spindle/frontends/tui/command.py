@@ -47,8 +47,11 @@ def _draw(launch: Launch) -> int:
             finally:
                 stage.last_words = app.last_words
 
-        code = asyncio.run(interface())
-    return code
+        try:
+            return asyncio.run(interface())
+        except Exception as error:  # our bug: the terminal is given back, and the person is told
+            stage.last_words.append(f"error: internal error: {type(error).__name__}: {error}")
+            return 1
 
 
 def _what_is_none() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ class Showing:
         self._title = ""
         self._busy = (0.0, 0.0)
         self._flash: asyncio.TimerHandle | None = None
+        app.terminal.on_drained = app.redraw
         self.is_over = False
         """Nothing is painted any more: the terminal is no longer ours."""
 
@@ -39,6 +41,8 @@ class Showing:
     def paint(self) -> None:
         if self.is_over:
             return
+        if self._app.terminal.is_behind:
+            return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
         begun = self._loop.time()
         if self.pager is not None:
             self.pager.paint()
@@ -106,6 +110,12 @@ class Showing:
         if self.hint:
             return line("  ", Span(self.hint[: max(0, width - 2)], "dim"))
         return status_line(facts, width, items_from(self._app.config.tui.status_line))
+
+    def use_settings(self) -> None:
+        """Another theme: what is painted from now on has its colours."""
+        from spindle.frontends.tui.text.theme import choose  # seldom
+
+        self._app.painter.looks = choose(self._app.config.tui.theme, os.environ)
 
     def flash(self, words: str) -> None:
         """Say something for a moment."""
