@@ -94,13 +94,6 @@ def test_a_page_is_as_wide_as_the_terminal_and_never_wider_than_100(spindle: OnT
         assert code == 0 and widest - 10 < max(map(len, screen.splitlines())) <= widest
 
 
-def test_alone_it_says_what_to_type_first(spindle: OnTerminal) -> None:
-    code, screen = spindle.on_terminal()
-    assert code == 0 and "spindle demo" in screen and "spindle --help" in screen
-    done = spindle()
-    assert (done.code, done.out, done.err) == (2, "", screen)
-
-
 @pytest.mark.parametrize("words", [["-V"], ["-c", "a=1", "--version"], ["exec", "-V"]])
 def test_the_version_is_the_same_everywhere(spindle: OnTerminal, words: list[str]) -> None:
     assert spindle(*words).out == f"spindle {__version__}\n"
@@ -128,11 +121,25 @@ def test_a_slip_is_exit_code_two_and_names_what_was_meant(
 # ---- prompts without a command ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [["fix the bug"], ["fix", "the", "bug"], ["-s", "read-only", "fix the bug"]])
-def test_a_sentence_runs_as_exec_and_says_so(spindle: OnTerminal, server: FakeServer, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        ([], "`spindle exec`"),
+        (["fix the bug"], "`spindle exec`"),
+        (["fix", "the", "bug"], "`spindle exec`"),
+        (["-s", "read-only", "fix the bug"], "`spindle exec`"),
+        (["resume"], "`spindle exec resume`"),
+        (["resume", "--last", "go on"], "`spindle exec resume`"),
+        (["fork", "019a8c2e"], "`spindle exec fork`"),
+    ],
+)
+def test_without_a_terminal_the_interface_names_exec_and_does_nothing(
+    spindle: OnTerminal, server: FakeServer, words: list[str], instead: str
+) -> None:
     done = spindle(*words)
-    assert (done.code, done.out, prompts(server)) == (0, "done\n", ["fix the bug"])
-    assert done.err.startswith("note: there is no interactive screen yet; this runs as `spindle exec`")
+    assert (done.code, done.out, server.requests) == (1, "", [])
+    assert done.err.startswith("error: the interface needs a terminal") and done.err.count("\n") == 1
+    assert instead in done.err
 
 
 @pytest.mark.parametrize(
@@ -143,24 +150,6 @@ def test_what_may_be_meant_as_a_command_asks_no_model(
 ) -> None:
     done = spindle(*words)
     assert (done.code, done.out, server.requests) == (2, "", [])
-
-
-def test_resume_and_fork_lead_back_to_a_thread(spindle: OnTerminal, server: FakeServer) -> None:
-    assert spindle("resume").out == "no threads in this folder (--all shows those of others)\n"
-    thread_id = spindle.thread("first prompt")
-    for verb in ("resume", "fork"):
-        done = spindle(verb)
-        assert done.code == 0
-        assert f'  first prompt\n    spindle {verb} {thread_id} "YOUR REQUEST"\n' in done.out
-    for words in (["resume", thread_id], ["fork", "--last"]):
-        done = spindle(*words)
-        assert done.code == 2 and '"YOUR REQUEST"' in done.err and len(server.turns_asked) == 1
-    assert spindle("resume", thread_id, "second").code == 0
-    assert spindle("resume", "--last", "third").code == 0
-    assert spindle("fork", thread_id, "--at", "1", "fourth").code == 0
-    said = json.dumps(server.turns_asked[-1].json["input"])
-    assert prompts(server) == ["first prompt", "second", "third", "fourth"]
-    assert "first prompt" in said and "third" not in said
 
 
 def test_a_picture_and_a_prompt_behind_it_are_told_apart(

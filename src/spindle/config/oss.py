@@ -24,6 +24,39 @@ _PROBE_TIMEOUT_S = 3.0
 _MAX_ANSWER_BYTES = 1 << 20
 
 
+class LocalServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A model server that answers on this computer, and the models it has."""
+
+    provider: Provider
+    models: tuple[str, ...]
+
+
+async def find_local_servers(providers: Mapping[str, Provider], within_s: float) -> list[LocalServer]:
+    """The servers that answer on this computer's own address within that time. Nothing else is asked, no proxy used."""
+    candidates = {found.base_url: found for id in OSS_PORTS if _is_here(found := providers[id])}
+    tasks = [asyncio.ensure_future(_get(f"{base_url}/models", {})) for base_url in candidates]
+    if not tasks:
+        return []
+    _, late = await asyncio.wait(tasks, timeout=within_s)
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late)
+    found: list[LocalServer] = []
+    for provider, task in zip(candidates.values(), tasks, strict=True):
+        status, answer = (None, {}) if task.cancelled() else task.result()
+        if status == 200:
+            rows = answer.get("data")
+            names = [row.get("id") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+            models = tuple(name for name in names if isinstance(name, str) and name)
+            found.append(LocalServer(provider=provider, models=models))
+    return found
+
+
+def _is_here(provider: Provider) -> bool:
+    return parse_url(provider.base_url, "the local model server").host in ("localhost", "127.0.0.1", "::1", "[::1]")
+
+
 async def choose_oss_provider(
     asked_for: str | None, configured: str | None, providers: Mapping[str, Provider], environ: Mapping[str, str]
 ) -> Provider:

@@ -32,6 +32,7 @@ from spindle.protocol.events import (
 )
 from spindle.protocol.ops import (
     ANSWERS,
+    CleanBackgroundTerminals,
     InjectItems,
     Interrupt,
     OverrideTurnContext,
@@ -221,6 +222,10 @@ class Session:
                 from spindle.core.user_command import run_user_command  # seldom
 
                 await self.start_turn(submission, run_user_command)
+            case CleanBackgroundTerminals(process_ids=ids):
+                from spindle.protocol.answers import BackgroundStopped  # seldom
+
+                self.emit(submission.id, BackgroundStopped(process_ids=await self.workbench.processes.stop_some(ids)))
             case OverrideTurnContext() as op:
                 self.settings = apply_op(self.settings, op)
             case Interrupt():

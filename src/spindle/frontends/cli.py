@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from spindle.errors import SpindleError, UsageError
-from spindle.frontends.command_line import Line, check_words, read
+from spindle.frontends.command_line import Line, check_words, read, unknown_command
+from spindle.frontends.terminal import STDIN, STDOUT, is_terminal
 
 RUN_AS_APPLY_PATCH = "--codex-run-as-apply-patch"
 
@@ -22,12 +23,8 @@ def main() -> int:
         if line.parsed.flag("help") or line.parsed.flag("version") or not line.command.run:
             return show(line)
         check_words(line)
-        if line.is_sentence:
-            print(
-                "note: there is no interactive screen yet; this runs as `spindle exec`, which asks nobody: what the "
-                "sandbox does not allow is refused",
-                file=sys.stderr,
-            )
+        if line.doubtful and not (is_terminal(STDIN) and is_terminal(STDOUT)):
+            raise unknown_command(line.doubtful)
         return load(line.command.run)(line.parsed, line.parsed.words)
     except SpindleError as error:
         from spindle.protocol.quote import readable  # only when something is wrong; the text may quote anything

@@ -21,11 +21,11 @@ SURE = 0.7
 class Line:
     """A command line that was understood. (No Struct: defining one takes longer than reading a line.)"""
 
-    def __init__(self, path: tuple[Command, ...], parsed: Parsed, is_sentence: bool) -> None:
+    def __init__(self, path: tuple[Command, ...], parsed: Parsed, doubtful: str = "") -> None:
         self.path = path
         self.parsed = parsed
-        self.is_sentence = is_sentence
-        """A prompt stood where a command is expected; `path` is then that of `exec`."""
+        self.doubtful = doubtful
+        """A single word where a command is expected: a prompt for a person at a terminal, a slip in a script."""
 
     @property
     def command(self) -> Command:
@@ -42,7 +42,6 @@ class _Reader:
         self.rest = deque(arguments)
         self.path: tuple[Command, ...] = (SPINDLE,)
         self.parsed = Parsed({}, [])
-        self.is_sentence = False
         self.used: list[tuple[str, Option]] = []
         """Each option as it was typed."""
         self.table = by_name((*COMMON, HELP, VERSION))
@@ -52,12 +51,8 @@ class _Reader:
         while self.rest:
             token = self.rest.popleft()
             if token == "--":
-                if len(self.path) == 1 and self.rest:
-                    # Nobody writes `--` before a command: this is a prompt, even of one word.
-                    self.is_sentence = True
-                    self._enter(EXEC)
-                    self.rest = deque([" ".join(self.rest)])
-                    is_sure = True
+                # Nobody writes `--` before a command: this is a prompt, even of one word.
+                is_sure = len(self.path) == 1
                 self.parsed.words += self.rest
                 break
             if is_option(token):
@@ -67,10 +62,12 @@ class _Reader:
         self._enter_default()
         if not self.parsed.flag("help"):
             self._check_options()
-            if self.is_sentence and not is_sure:
-                self._join_sentence()
+        words, doubtful = self.parsed.words, ""
+        if len(self.path) == 1 and words:
+            words[:] = [" ".join(words)]
+            doubtful = "" if is_sure or _has_blank(words[0]) else words[0]
         self.parsed.command = tuple(command.name for command in self.path[1:])
-        return Line(self.path, self.parsed, self.is_sentence)
+        return Line(self.path, self.parsed, doubtful)
 
     def _is_verbatim_from(self, word: str) -> bool:
         """Take a word; True when all that follows belongs to it."""
@@ -79,7 +76,8 @@ class _Reader:
             self._enter(below)
             return False
         if len(self.path) == 1:
-            self._begin_sentence(word)
+            if not words:
+                self._begin_sentence(word)
         elif not words and word == "help" and command.shown:
             self.path = descend(self.path, [name for name in self.rest if not is_option(name)])
             self.parsed.values["help"] = True
@@ -109,11 +107,11 @@ class _Reader:
         table = self.table
         name, _ = split_option(token, table)
         if name not in table:
-            if self.is_sentence:
-                raise unknown_command(self.parsed.words[0])
             if len(self.path) == 1 and (later := by_name(_all_options(SPINDLE)).get(name)) is not None:
                 # An option of the command that follows, or else `_check_options` refuses it.
                 table = by_name([later])
+            elif len(self.path) == 1 and self.parsed.words:
+                raise unknown_command(self.parsed.words[0])
         self.used.append((name, take_option(self.parsed, token, self.rest, table, _name_of(self.path))))
 
     def _check_options(self) -> None:
@@ -132,14 +130,6 @@ class _Reader:
     def _begin_sentence(self, word: str) -> None:
         if not _has_blank(word) and (word in NOT_HERE or nearest(word, _command_names(), SURE) is not None):
             raise unknown_command(word)
-        self.is_sentence = True
-        self._enter(EXEC)
-
-    def _join_sentence(self) -> None:
-        words = self.parsed.words
-        if len(words) == 1 and not _has_blank(words[0]):
-            raise unknown_command(words[0])
-        words[:] = [" ".join(words)]
 
 
 def check_words(line: Line) -> None:

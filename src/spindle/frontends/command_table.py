@@ -26,6 +26,8 @@ from spindle.frontends.work_commands import (
     DEMO,
     EXEC,
     FORK,
+    INTERFACE_EXIT_CODES,
+    INTERFACE_OPTIONS,
     RESUME,
     THREADS,
     UNARCHIVE,
@@ -48,11 +50,14 @@ GROUPS = (
 SPINDLE = Command(
     name="spindle",
     summary="a coding agent for your terminal",
-    usage=("[OPTIONS] COMMAND", '[OPTIONS] "PROMPT"'),
-    about="""A sentence instead of a command runs as `spindle exec`. `spindle COMMAND --help` shows what a command
-takes.""",
-    options=(HELP, VERSION),
+    run="tui.command:run",
+    words=(("[PROMPT]", "what to do first; sent at once"),),
+    usage=("[OPTIONS] [PROMPT]", "[OPTIONS] COMMAND"),
+    about="""Without a command it opens the terminal interface; a prompt is sent at once. Without a terminal, use
+`spindle exec`. `spindle COMMAND --help` shows what a command takes.""",
+    options=(HELP, VERSION, *INTERFACE_OPTIONS),
     common=tuple(option.key for option in COMMON),
+    exit_codes=INTERFACE_EXIT_CODES,
     commands=tuple(command for _, commands in GROUPS for command in commands),
 )
 

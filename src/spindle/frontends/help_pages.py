@@ -16,17 +16,6 @@ from spindle.frontends.options import FLAG, OPTIONAL, Option, Parsed
 WIDEST, NARROWEST = 100, 50
 LEFT_COLUMN = 34
 
-WELCOME = """\
-Spindle, a coding agent for your terminal.
-
-  spindle demo                          see it work first: no account needed
-  spindle login --help                  store an API key (or set OPENAI_API_KEY)
-  spindle exec "Explain this project."  ask for something; nothing is changed
-  spindle exec -s workspace-write "Fix the failing test."
-  spindle threads                       what was done in this folder
-  spindle --help                        all commands and options
-"""
-
 
 def run(parsed: Parsed, words: list[str]) -> int:
     """`spindle help [COMMAND...]`"""
@@ -40,14 +29,8 @@ def show(path: tuple[Command, ...], out: TextIO) -> int:
 
 def show_instead(path: tuple[Command, ...]) -> int:
     """The line names nothing that can be run: say what can be."""
-    if len(path) > 1:
-        print(f"error: `{' '.join(step.name for step in path)}` needs a subcommand\n", file=sys.stderr)
-        show(path, sys.stderr)
-        return 2
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        print(WELCOME, end="")
-        return 0
-    print(WELCOME, end="", file=sys.stderr)
+    print(f"error: `{' '.join(step.name for step in path)}` needs a subcommand\n", file=sys.stderr)
+    show(path, sys.stderr)
     return 2
 
 

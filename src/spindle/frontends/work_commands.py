@@ -11,6 +11,12 @@ _LAST = Option(("--last",), FLAG, "the newest thread of this folder")
 _ALL = Option(("--all",), FLAG, "with --last: the newest of any folder")
 _AT = Option(("--at",), VALUE, "branch after this response, or after so many turns", "RESPONSE_ID|TURNS")
 
+_BUDGET = (
+    Option(("--max-requests",), VALUE, "stop the turn after so many requests to the model", "COUNT"),
+    Option(("--max-tokens",), VALUE, "stop the turn when it has used so many tokens", "COUNT"),
+    Option(("--max-cost",), VALUE, "stop the turn when it has cost so many US dollars", "DOLLARS"),
+)
+
 # ---- work ------------------------------------------------------------------------------------------
 
 _EXEC_EXIT_CODES = (
@@ -36,9 +42,7 @@ stderr and the final message to stdout. A prompt and piped input are joined: the
         Option(("--color",), VALUE, "colours on stderr", "WHEN", ("always", "never", "auto")),
         Option(("--skip-git-repo-check",), FLAG, "run outside a git repository"),
         Option(("--ephemeral",), FLAG, "record nothing"),
-        Option(("--max-requests",), VALUE, "stop the turn after so many requests to the model", "COUNT"),
-        Option(("--max-tokens",), VALUE, "stop the turn when it has used so many tokens", "COUNT"),
-        Option(("--max-cost",), VALUE, "stop the turn when it has cost so many US dollars", "DOLLARS"),
+        *_BUDGET,
         Option(("--ignore-user-config",), FLAG, "do not read config.toml of the home"),
         Option(("--ignore-rules",), FLAG, "do not read .rules files"),
         Option(("--thread-source",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
@@ -82,35 +86,47 @@ stderr and the final message to stdout. A prompt and piped input are joined: the
     ),
 )
 
-_LATER = """There is no interactive screen yet, so with a prompt this is `spindle exec {name}`: nobody is asked, and
-what the sandbox does not allow is refused. Without a thread it lists the recent ones of this folder."""
+INTERFACE_OPTIONS = (
+    Option(("--plain",), FLAG, "plain lines instead of a drawn screen, for screen readers and simple terminals"),
+    *_BUDGET,
+)
+INTERFACE = (*PROMPT, "ask_for_approval", "no_alt_screen")
+INTERFACE_EXIT_CODES = (
+    ("0", "you left it"),
+    ("1", "it could not begin: no terminal, no such thread, a bad configuration; stderr says why"),
+    ("129, 130, 143", "ended by SIGHUP, SIGINT or SIGTERM; the thread can be resumed"),
+)
+_RUN_INTERFACE = "tui.command:run"
 
 RESUME = Command(
     name="resume",
-    summary="go on with a recorded thread, or list the recent ones",
-    run="continuing:run",
-    words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", _NEXT_PROMPT)),
-    usage=("[OPTIONS]", "[OPTIONS] THREAD PROMPT", "[OPTIONS] --last PROMPT"),
-    about=_LATER.format(name="resume"),
+    summary="go on with a recorded thread in the terminal interface",
+    run=_RUN_INTERFACE,
+    words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", "what to do next; sent at once")),
+    usage=("[OPTIONS]", "[OPTIONS] THREAD [PROMPT]", "[OPTIONS] --last [PROMPT]"),
+    about="""Without a thread you choose one from a list that you can search. What was said before is printed first.
+Without a terminal, use `spindle exec resume`.""",
     options=(
         _LAST,
         Option(("--all",), FLAG, "threads of every folder, not only of this one; also with --last"),
-        *EXEC.options,
+        Option(("--include-non-interactive",), FLAG, "accepted; threads of `spindle exec` are always listed"),
+        *INTERFACE_OPTIONS,
     ),
-    common=PROMPT,
-    exit_codes=_EXEC_EXIT_CODES,
-    examples=(('spindle resume --last "Good. Fix it."', ""),),
+    common=INTERFACE,
+    exit_codes=INTERFACE_EXIT_CODES,
+    examples=(("spindle resume --last", ""), ('spindle resume 019a8c2e "Good. Fix it."', "")),
 )
 FORK = Command(
     name="fork",
-    summary="branch off a recorded thread, or list the recent ones",
-    run="continuing:run",
+    summary="branch off a recorded thread in the terminal interface",
+    run=_RUN_INTERFACE,
     words=RESUME.words,
     usage=RESUME.usage,
-    about=_LATER.format(name="fork"),
-    options=(*RESUME.options[:2], _AT, *EXEC.options),
-    common=PROMPT,
-    exit_codes=_EXEC_EXIT_CODES,
+    about="""The old thread stays as it is. Without a thread you choose one from a list that you can search. Without a
+terminal, use `spindle exec fork`.""",
+    options=(*RESUME.options[:2], _AT, *INTERFACE_OPTIONS),
+    common=INTERFACE,
+    exit_codes=INTERFACE_EXIT_CODES,
     examples=(('spindle fork 019a8c2e "Try it without the cache."', ""),),
 )
 DEMO = Command(

@@ -202,6 +202,13 @@ class ProcessTable:
         self.forget(live)
         await live.running.stop()
 
+    async def stop_some(self, ids: Collection[str] | None = None) -> list[str]:
+        """End the commands with these numbers, or all; gives the numbers of those that were still running."""
+        chosen = [live for live in self._live.values() if ids is None or str(live.id) in ids]
+        running = [str(live.id) for live in chosen if live.exit_code is None]
+        await asyncio.gather(*(self.stop(live) for live in chosen))
+        return running
+
     def let_go(self) -> None:
         """Take away at once what the sandboxes of finished commands needed; by itself that happens a moment later."""
         if self._launcher is not None:

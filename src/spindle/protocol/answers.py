@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spindle.protocol.events import Msg
-from spindle.protocol.outside import Outside
+from spindle.protocol.outside import NOTHING, Outside
 
 
 class ListSkillsResponse(Msg, frozen=True, kw_only=True, tag="list_skills_response"):
@@ -21,6 +21,13 @@ class ListGrantsResponse(Msg, frozen=True, kw_only=True, tag="list_grants_respon
 class ListModelsResponse(Msg, frozen=True, kw_only=True, tag="list_models_response"):
     outside = Outside(words=("models",))
     models: list[dict[str, Any]]
+
+
+class BackgroundStopped(Msg, frozen=True, kw_only=True, tag="background_terminals_cleaned"):
+    """Answers `clean_background_terminals`: which commands were ended."""
+
+    outside = NOTHING
+    process_ids: list[str]
 
 
 class ConversationPath(Msg, frozen=True, kw_only=True, tag="conversation_path"):

@@ -171,6 +171,12 @@ class RunUserShellCommand(Op, frozen=True, kw_only=True, tag="run_user_shell_com
     command: str
 
 
+class CleanBackgroundTerminals(Op, frozen=True, kw_only=True, tag="clean_background_terminals"):
+    """End commands that run on after their call: those with these ids, or all of them."""
+
+    process_ids: list[str] | None = None
+
+
 class GetContext(Op, frozen=True, kw_only=True, tag="get_context"):
     """Ask how full the window is and what fills it."""
 
@@ -236,6 +242,7 @@ OPS: dict[str, type[Op]] = {
         ListModels,
         Compact,
         RunUserShellCommand,
+        CleanBackgroundTerminals,
         StartOver,
         GetContext,
         Pin,

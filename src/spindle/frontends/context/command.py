@@ -7,12 +7,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 
 from spindle.errors import ThreadError, ThreadNotFound, UsageError
-from spindle.frontends.context.terms import Terms
-from spindle.frontends.launch import home_from, working_folder
+from spindle.frontends.context_terms import Terms
+from spindle.frontends.launch import config_from, home_from, working_folder
 from spindle.frontends.options import Parsed
 from spindle.lookback.inspection import Inspection, inspect_thread
 from spindle.protocol.clock import SystemClock
@@ -36,7 +37,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     store = ThreadStore(home_from(), SystemClock())
     ref = _thread(store, parsed, words)
     data = store.read(ref)
-    terms = Terms(parsed, data.meta.get("model_provider"))
+    terms = Terms(partial(config_from, parsed), data.meta.get("model_provider"))
     found = inspect_thread(data, terms.prices_of)
     if terms.problem:
         found.report.notices.append(terms.problem)
@@ -51,7 +52,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     if parsed.flag("json"):
         sys.stdout.buffer.write(_json(found, name, number) + b"\n")
         return 0
-    from spindle.frontends.context.table import one_request, overview  # only for people
+    from spindle.frontends.context_table import one_request, overview  # only for people
 
     width = shutil.get_terminal_size((100, 24)).columns
     _print(overview(found, name, width) if number is None else one_request(found, number))

@@ -9,7 +9,7 @@ from spindle.api.markup import Markup, join, tag
 from spindle.context.account import SOURCES, breakdown
 from spindle.frontends.context.pictures import lost_of, new_of, pictures, share_of, tokens_of
 from spindle.frontends.context.plots import amount, fills, stripes
-from spindle.frontends.context.wording import (
+from spindle.frontends.context_words import (
     break_words,
     cause_words,
     cost_words,

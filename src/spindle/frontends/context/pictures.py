@@ -5,7 +5,7 @@ from __future__ import annotations
 from spindle.api.markup import Markup, tag
 from spindle.context.account import SOURCES
 from spindle.frontends.context.plots import Mark, Plot, Scale, Series, amount, draw, legend, scale_for
-from spindle.frontends.context.wording import break_words, counted, deeds_words, money, note_on, one_line, source_words
+from spindle.frontends.context_words import break_words, counted, deeds_words, money, note_on, one_line, source_words
 from spindle.lookback.report import ContextReport, RequestReport
 
 _IN_RANGE = 2.5

@@ -74,6 +74,15 @@ class Desk(Protocol):
     def config(self) -> Config: ...
 
     @property
+    def request(self) -> SessionRequest:
+        """With what the present thread was opened, or is being opened."""
+        ...
+
+    def config_for(self, cwd: str) -> Config:
+        """The configuration for a session in another folder, with the same options. Raises ConfigError."""
+        ...
+
+    @property
     def thread(self) -> OpenThread | None:
         """The open thread; None as long as it is being opened."""
         ...

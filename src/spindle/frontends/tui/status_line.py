@@ -14,7 +14,7 @@ import msgspec
 from spindle import __version__
 from spindle.frontends.fit import cells, counted, cut
 from spindle.frontends.tui.shown import Line, Span
-from spindle.protocol.quote import visible
+from spindle.frontends.tui.text import clean
 
 State = Literal["starting", "idle", "working", "waiting"]
 """Waiting: for a person's answer."""
@@ -71,11 +71,11 @@ def folder_words(cwd: str, home: str = "") -> str:
     """A folder as people write it, below `~` where it is."""
     if home and home != "/" and (cwd == home or cwd.startswith(home.rstrip("/") + "/")):
         cwd = "~" + cwd[len(home.rstrip("/")) :]
-    return visible(cwd)
+    return clean.name(cwd)
 
 
 def folder_name(cwd: str) -> str:
-    return visible(os.path.basename(cwd.rstrip("/")) or cwd)
+    return clean.name(os.path.basename(cwd.rstrip("/")) or cwd)
 
 
 def tokens_words(tokens: int) -> str:
@@ -95,7 +95,7 @@ def money_words(dollars: float) -> str:
 
 
 def _model_with_effort(facts: StatusFacts) -> str:
-    return " ".join(part for part in (visible(facts.model), visible(facts.effort or "")) if part)
+    return " ".join(part for part in (clean.name(facts.model), clean.name(facts.effort or "")) if part)
 
 
 def _tokens(facts: StatusFacts) -> str:
@@ -128,17 +128,17 @@ def _limit(name: str) -> Callable[[StatusFacts], str]:
 ITEMS: dict[str, Callable[[StatusFacts], str]] = {
     # as Codex calls them
     "model-with-reasoning": _model_with_effort,
-    "model": lambda facts: visible(facts.model),
-    "model-name": lambda facts: visible(facts.model),
-    "reasoning": lambda facts: visible(facts.effort or ""),
+    "model": lambda facts: clean.name(facts.model),
+    "model-name": lambda facts: clean.name(facts.model),
+    "reasoning": lambda facts: clean.name(facts.effort or ""),
     "current-dir": lambda facts: folder_words(facts.cwd, facts.home),
     "project-name": lambda facts: folder_name(facts.project) if facts.project else "",
     "project-root": lambda facts: folder_words(facts.project, facts.home),
-    "hostname": lambda _: visible(os.uname().nodename),
-    "git-branch": lambda facts: visible(facts.branch or ""),
+    "hostname": lambda _: clean.name(os.uname().nodename),
+    "git-branch": lambda facts: clean.name(facts.branch or ""),
     "run-state": lambda facts: STATE_WORDS[facts.state],
-    "permissions": lambda facts: visible(facts.permissions),
-    "approval-mode": lambda facts: visible(facts.permissions),
+    "permissions": lambda facts: clean.name(facts.permissions),
+    "approval-mode": lambda facts: clean.name(facts.permissions),
     "context-remaining": lambda facts: "" if facts.context_left is None else f"{facts.context_left}% context left",
     "context-used": lambda facts: "" if facts.context_left is None else f"{100 - facts.context_left}% context used",
     "context-window-size": lambda facts: f"{tokens_words(facts.window)} window" if facts.window else "",
@@ -149,10 +149,10 @@ ITEMS: dict[str, Callable[[StatusFacts], str]] = {
     "five-hour-limit": _limit("primary"),
     "weekly-limit": _limit("secondary"),
     "codex-version": lambda _: f"Spindle {__version__}",
-    "session-id": lambda facts: visible(facts.thread_id),
-    "thread-id": lambda facts: visible(facts.thread_id),
-    "thread-name": lambda facts: visible(facts.thread_name or ""),
-    "thread-title": lambda facts: visible(facts.thread_name or facts.thread_id),
+    "session-id": lambda facts: clean.name(facts.thread_id),
+    "thread-id": lambda facts: clean.name(facts.thread_id),
+    "thread-name": lambda facts: clean.name(facts.thread_name or ""),
+    "thread-title": lambda facts: clean.name(facts.thread_name or facts.thread_id),
     "task-progress": lambda facts: f"{facts.plan_done}/{facts.plan_steps} steps" if facts.plan_steps else "",
     "raw-output": lambda facts: "raw" if facts.is_raw else "",
     # our own
@@ -165,7 +165,7 @@ ITEMS: dict[str, Callable[[StatusFacts], str]] = {
     "spent": _spent,
     "tokens": _tokens,
     "network": lambda facts: "network on" if facts.has_network else "",
-    "sandbox": lambda facts: f"⚠ {visible(facts.weakness)}" if facts.weakness else "",
+    "sandbox": lambda facts: f"⚠ {clean.name(facts.weakness)}" if facts.weakness else "",
 }
 """The items `[tui] status_line` can name. Each gives its words, or nothing when there is nothing to tell."""
 
@@ -218,14 +218,16 @@ _LOOKS = {"mode": "accent", "warnings": "warning", "sandbox": "warning"}
 
 
 def items_from(chosen: Any) -> tuple[str, ...]:
-    """The items of `[tui] status_line`: those we know, in the person's order; all the usual ones when nothing is set."""
+    """The items of `[tui] status_line`: those we know, in the person's order; the usual ones when nothing is set."""
     if not isinstance(chosen, list | tuple):
         return DEFAULT_ITEMS
     known = tuple(item for item in chosen if isinstance(item, str) and item in ITEMS)
     return (*known, *(item for item in ALWAYS if item not in known))
 
 
-def status_line(facts: StatusFacts, width: int, items: Sequence[str] = DEFAULT_ITEMS, indent: str = "  ") -> Line:
+def status_line(
+    facts: StatusFacts, width: int, items: Sequence[str] = DEFAULT_ITEMS, *, has_colors: bool = True, indent: str = "  "
+) -> Line:
     """The row: items that have something to say, cut at the right."""
     spans: list[Span] = [Span(indent)]
     room = width - cells(indent)
@@ -236,7 +238,7 @@ def status_line(facts: StatusFacts, width: int, items: Sequence[str] = DEFAULT_I
         shown = cut(words, room - cells(separator))
         if separator:
             spans.append(Span(separator, "dim"))
-        spans.append(Span(shown, _LOOKS.get(name, "dim")))
+        spans.append(Span(shown, _LOOKS.get(name, "dim") if has_colors else "dim"))
         room -= cells(separator) + cells(shown)
         if shown != words:
             break
@@ -260,9 +262,10 @@ TITLE_ITEMS: dict[str, Callable[[StatusFacts], str]] = {
     "project": lambda facts: folder_name(facts.project or facts.cwd),
     "project-name": lambda facts: folder_name(facts.project or facts.cwd),
     "current-dir": lambda facts: folder_name(facts.cwd),
-    "thread": lambda facts: visible(facts.thread_name or ""),
+    "thread": lambda facts: clean.name(facts.thread_name or ""),
 }
 DEFAULT_TITLE = ("activity", "current-dir")
+MOST_TITLE = 80
 
 
 def title_items_from(chosen: Any) -> tuple[str, ...]:
@@ -279,4 +282,4 @@ def title_text(facts: StatusFacts, items: Sequence[str] = DEFAULT_TITLE) -> str:
         words = " ".join(TITLE_ITEMS[name](facts).split()) if name in TITLE_ITEMS else ""
         if words:
             text += words if not text else f" {words}" if text in STATE_MARKS.values() else f" | {words}"
-    return cut("".join(char for char in text if char.isprintable()), 80)
+    return clean.title(text, MOST_TITLE)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from spindle.config.schema import Config
 from spindle.context.account import compaction_limit
 from spindle.errors import ConfigError
-from spindle.frontends.launch import config_from
-from spindle.frontends.options import Parsed
 from spindle.model.catalog import Catalog
 from spindle.model.prices import known_prices
 from spindle.protocol.request import Prices
@@ -18,12 +18,12 @@ _OWN_MACHINE = frozenset(("ollama", "lmstudio"))
 class Terms:
     """Prices and limits. A configuration that cannot be read is no reason not to look at a thread."""
 
-    def __init__(self, parsed: Parsed, provider: str | None) -> None:
+    def __init__(self, read: Callable[[], Config], provider: str | None) -> None:
         self._is_own = provider in _OWN_MACHINE
         self.problem = ""
         self._config: Config | None = None
         try:
-            self._config = config_from(parsed)
+            self._config = read()
             self._catalog = Catalog.load(self._config.model_catalog_json)
         except ConfigError as error:
             self._catalog = Catalog.load()

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 
 from spindle.context.account import SOURCES
-from spindle.frontends.context.wording import (
+from spindle.frontends.context_words import (
     break_words,
     cause_words,
     deeds_words,

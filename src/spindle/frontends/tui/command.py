@@ -1,0 +1,56 @@
+"""`spindle`, `spindle PROMPT`, `spindle resume` and `spindle fork`: from the command line to the first paint.
+
+Only what painting needs is loaded before it; the rest comes while the person already sees the composer. Keys typed
+meanwhile wait in the terminal: none is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from spindle.errors import SpindleError
+from spindle.frontends.launch import config_from, warn_of_bypass
+from spindle.frontends.options import Parsed
+from spindle.frontends.terminal import STDIN, STDOUT, is_terminal
+from spindle.frontends.tui.launching import Launch
+
+
+def run(parsed: Parsed, words: list[str]) -> int:
+    """Open the interface; gives the exit code."""
+    if not (is_terminal(STDIN) and is_terminal(STDOUT)):
+        verb = f" {parsed.command[0]}" if parsed.command else ""
+        raise SpindleError(
+            f"the interface needs a terminal, and {_what_is_none()} is none; `spindle exec{verb}` works without one"
+        )
+    config = config_from(parsed)
+    launch = Launch(parsed, words, config)
+    if launch.is_plain:
+        from spindle.frontends.tui import plain  # one or the other
+
+        return plain.run(launch)
+    return _draw(launch)
+
+
+def _draw(launch: Launch) -> int:
+    from spindle.frontends.tui.first_paint import Stage  # not in plain mode
+
+    with Stage(launch) as stage:
+        import asyncio  # after the first paint: it takes longer than all before
+
+        from spindle.frontends.tui.app import App  # likewise
+
+        async def interface() -> int:
+            app = App(launch, stage)
+            try:
+                return await app.run()
+            finally:
+                stage.last_words = app.last_words
+
+        code = asyncio.run(interface())
+    return code
+
+
+def _what_is_none() -> str:
+    names = [name for name, number in (("standard input", STDIN), ("standard output", STDOUT)) if not is_terminal(number)]
+    return " and ".join(names) if len(names) == 1 else "neither standard input nor standard output"

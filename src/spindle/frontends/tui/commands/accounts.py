@@ -1,0 +1,65 @@
+"""`/login` and `/logout`: how a model is reached, and whose key is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+
+import msgspec
+
+from spindle.auth.login import logout as forget_login
+from spindle.errors import SpindleError, reason_of
+from spindle.frontends.tui.commands.lines import clean
+from spindle.frontends.tui.desk import Desk
+from spindle.frontends.tui.views.list import ListView, Row
+
+
+async def login(desk: Desk, argument: str) -> None:
+    """The same choice as at the first start; the thread goes on with what was chosen."""
+    from spindle.frontends.tui.start import ask_credentials  # only to sign in
+
+    cwd = desk.config.cwd
+    ready = await ask_credentials(desk, desk.config, lambda: desk.config_for(cwd))
+    if ready is None:
+        return
+    if ready.request is not None:
+        request = ready.request
+        await desk.switch(lambda _: request)
+        return
+    thread = desk.thread
+    is_recorded = thread is not None and thread.path is not None and os.path.exists(thread.path)
+    thread_id = thread.id if thread is not None and is_recorded else None
+    await desk.switch(
+        lambda request: msgspec.structs.replace(
+            request, config=ready.config, thread=thread_id, rollout_path=None, newest=False, fork=False, fork_at=None
+        )
+    )
+    desk.say(f"Talking to {clean(ready.config.provider.name or ready.config.provider.id)} from now on.")
+
+
+async def logout(desk: Desk, argument: str) -> None:
+    rows = [Row(value=False, name="No"), Row(value=True, name="Yes, forget it", about="auth.json is removed")]
+    if not await desk.ask(ListView("Forget the stored credentials?", rows)):
+        return
+    told = io.StringIO()
+    code = await asyncio.to_thread(forget_login, desk.config.home, told)
+    sentence = clean(told.getvalue())
+    if code:
+        raise SpindleError(sentence)
+    desk.say(f"{sentence}.", "What is open goes on with the key it has; /quit ends that.")
+
+
+async def demo(desk: Desk, argument: str) -> None:
+    """The practice model in a thread of its own; nothing of yours is touched."""
+    from spindle.frontends.practice import practice_request  # only for those who try it
+
+    try:
+        request = practice_request(os.environ)
+    except OSError as error:
+        raise SpindleError(f"the demo cannot start: {reason_of(error)}") from error
+    before = desk.thread.id if desk.thread is not None else ""
+    await desk.switch(lambda _: request)
+    desk.say("This is a practice model in a folder of its own: try anything. /quit leaves.")
+    if before:
+        desk.say(f"Your own thread is kept: `spindle resume {before}` goes on with it.")

@@ -1,0 +1,17 @@
+"""Commands whose engine part is not built yet. Each says so in one sentence, and what there is instead."""
+
+from __future__ import annotations
+
+from spindle.frontends.tui.desk import Desk
+
+
+async def review(desk: Desk, argument: str) -> None:
+    desk.warn("/review is not built yet: ask for a review in your own words, and /diff shows the changes.")
+
+
+async def undo(desk: Desk, argument: str) -> None:
+    desk.warn("/undo is not built yet, so no file was changed: /diff shows what git can take back, /rewind the talk.")
+
+
+async def goal(desk: Desk, argument: str) -> None:
+    desk.warn("/goal is not built yet: say in a message what is to be reached, and /pin keeps it in view.")

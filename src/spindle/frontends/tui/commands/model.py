@@ -1,0 +1,144 @@
+"""`/model` and `/personality`: who answers, how hard it thinks, in which tone."""
+
+from __future__ import annotations
+
+import asyncio
+
+from spindle.errors import SpindleError
+from spindle.frontends.options import nearest
+from spindle.frontends.tui.commands.lines import clean
+from spindle.frontends.tui.commands.saving import save
+from spindle.frontends.tui.desk import Desk
+from spindle.frontends.tui.views.list import ListView, Row
+from spindle.model.catalog import Catalog, ModelInfo
+from spindle.protocol.ops import OverrideTurnContext
+from spindle.protocol.settings import EFFORTS, PERSONALITIES
+
+_TONES = {
+    "pragmatic": "short and matter-of-fact",
+    "friendly": "warm and encouraging",
+    "none": "no tone is asked for",
+}
+
+
+async def choose(desk: Desk, argument: str) -> None:
+    """`/model`: the list, then the list of efforts. `/model NAME [EFFORT]` chooses at once."""
+    catalog = await asyncio.to_thread(Catalog.load, desk.config.model_catalog_json)
+    if argument:
+        await _set_by_name(desk, catalog, argument.split())
+        return
+    current = model_of(desk)
+    models = [model for model in catalog.listed if model.slug != current]
+    rows = [Row(value=info, name=info.slug, about=clean(info.description or "")) for info in models]
+    if current:
+        info = catalog.find(current)
+        about = clean(info.description or "") if info.known else "not in the catalogue; general defaults are used"
+        place = next((at for at, model in enumerate(catalog.listed) if model.slug == current), 0)
+        rows.insert(place, Row(value=info, name=current, about=about, is_current=True))
+    note = f"of {clean(desk.config.provider.name or desk.config.provider.id)}; /model NAME takes one that is not listed"
+    chosen = await desk.ask(ListView("Model", rows, note=note))
+    if chosen is None:
+        return
+    effort = await _choose_effort(desk, chosen, is_current=chosen.slug == current)
+    if effort is not _LEFT:
+        await _apply(desk, chosen.slug, effort)
+
+
+def model_of(desk: Desk) -> str:
+    """The model of the next turn."""
+    return desk.thread.settings.model if desk.thread is not None else desk.config.model or desk.facts.model
+
+
+def effort_of(desk: Desk) -> str | None:
+    return desk.thread.effort if desk.thread is not None else desk.config.model_reasoning_effort
+
+
+async def step_effort(desk: Desk, step: int) -> None:
+    """One level more or less of thinking, of those the model has."""
+    info = Catalog.load(desk.config.model_catalog_json).find(model_of(desk))
+    levels = [level.effort for level in info.supported_reasoning_levels]
+    if not levels:
+        desk.warn(f"{clean(info.slug)} has no levels of reasoning to choose from")
+        return
+    current = effort_of(desk) or info.default_reasoning_level
+    place = levels.index(current) if current in levels else 0
+    new = levels[max(0, min(len(levels) - 1, place + step))]
+    if new != current:
+        desk.submit(OverrideTurnContext(effort=new))
+        await _settled(desk)
+
+
+_LEFT = "\0left"
+"""The person left the list of efforts."""
+
+
+async def _choose_effort(desk: Desk, info: ModelInfo, *, is_current: bool) -> str | None:
+    levels = info.supported_reasoning_levels
+    if len(levels) < 2:
+        return levels[0].effort if levels else None
+    current = effort_of(desk) if is_current else info.default_reasoning_level
+    rows = [
+        Row(
+            value=level.effort,
+            name=level.effort,
+            about=clean(level.description) + (" (usual)" if level.effort == info.default_reasoning_level else ""),
+            is_current=level.effort == current and is_current,
+        )
+        for level in levels
+    ]
+    place = next((at for at, level in enumerate(levels) if level.effort == current), 0)
+    chosen = await desk.ask(ListView(f"How hard should {clean(info.slug)} think?", rows, highlighted=place))
+    return _LEFT if chosen is None else chosen
+
+
+async def _set_by_name(desk: Desk, catalog: Catalog, words: list[str]) -> None:
+    if len(words) > 2:
+        raise SpindleError("/model takes a name and an effort, such as /model gpt-5.2-codex high")
+    name, effort = words[0], words[1] if len(words) == 2 else None
+    if effort is None and name in EFFORTS:
+        name, effort = model_of(desk), name
+    info = catalog.find(name)
+    levels = [level.effort for level in info.supported_reasoning_levels]
+    if effort is not None and levels and effort not in levels:
+        near = nearest(effort, levels)
+        hint = f"did you mean {near}?" if near else f"it has {', '.join(levels)}"
+        raise SpindleError(f"{clean(name)} has no effort {effort!r}; {hint}")
+    if effort is not None and not levels and effort not in EFFORTS:
+        raise SpindleError(f"unknown effort {effort!r}; use one of {', '.join(EFFORTS)}")
+    if effort is None:
+        present = effort_of(desk)
+        effort = present if present in levels else info.default_reasoning_level
+    await _apply(desk, name, effort)
+    if not info.known:
+        desk.warn(f"model {clean(name)} is not in the catalogue; general defaults are used for it")
+
+
+async def _apply(desk: Desk, model: str, effort: str | None) -> None:
+    desk.submit(OverrideTurnContext(model=model, effort=effort))
+    await _settled(desk)
+    saved = await save(desk, model=model, model_reasoning_effort=effort)
+    thinking = f", effort {clean(effort)}" if effort else ""
+    when = "from the next turn on" if desk.is_working else "from now on"
+    desk.say(f"Model {clean(model)}{thinking} {when}; {saved}.")
+
+
+async def _settled(desk: Desk) -> None:
+    """Until the change counts, so that the status line shows it."""
+    if desk.thread is not None:
+        await desk.thread.settle()
+    desk.redraw()
+
+
+async def personality(desk: Desk, argument: str) -> None:
+    current = desk.thread.settings.personality if desk.thread is not None else desk.config.personality or "pragmatic"
+    chosen: str | None = argument.lower() or None
+    if chosen is None:
+        rows = [Row(value=name, name=name, about=_TONES[name], is_current=name == current) for name in _TONES]
+        chosen = await desk.ask(ListView("Tone", rows))
+    if chosen is None:
+        return
+    if chosen not in PERSONALITIES:
+        raise SpindleError(f"unknown personality {chosen!r}; use one of {', '.join(PERSONALITIES)}")
+    desk.submit(OverrideTurnContext(personality=chosen))
+    await _settled(desk)
+    desk.say(f"Tone {chosen} from the next turn on; {await save(desk, personality=chosen)}.")

@@ -1,0 +1,150 @@
+"""The way from "no credentials" to a model: each choice of the list carried out, until one works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import msgspec
+
+from spindle.auth.checking import check_key
+from spindle.auth.login import NotAKey, store_api_key
+from spindle.config.oss import LocalServer, check_oss_server, find_local_servers
+from spindle.config.schema import Config
+from spindle.config.writing import Edit, write_user_config
+from spindle.errors import SpindleError
+from spindle.frontends.tui.desk import Desk
+from spindle.frontends.tui.start import PROBE_S, Ready
+from spindle.frontends.tui.views.credentials import (
+    CredentialsView,
+    FromServer,
+    FromVariable,
+    KeyView,
+    Other,
+    takes_stored_key,
+    ways,
+)
+from spindle.frontends.tui.views.list import ListView, Row
+from spindle.model.provider import Provider
+
+_FEW_MODELS = 9
+
+
+class CredentialChoice:
+    """One round of choosing. `missing` is why it is asked; without one it is `/login`, which can be left."""
+
+    def __init__(self, desk: Desk, config: Config, reload: Callable[[], Config], environ: Mapping[str, str]) -> None:
+        self._desk = desk
+        self._config = config
+        self._reload = reload
+        self._environ = environ
+
+    async def ask(self, missing: str = "") -> Ready | None:
+        while True:
+            servers = await find_local_servers(self._config.providers, PROBE_S)
+            rows = ways(self._config, self._environ, servers, can_quit=bool(missing))
+            match await self._desk.ask(CredentialsView(rows, missing)):
+                case FromVariable(provider=provider, variable=variable):
+                    ready = self._use(msgspec.structs.replace(provider, env_key=variable), provider.id)
+                case FromServer(server=server):
+                    ready = await self._use_server(server)
+                case Other(kind="key"):
+                    ready = await self._enter_key()
+                case Other(kind="demo"):
+                    ready = self._practise()
+                case _:
+                    return None
+            if ready is not None:
+                return ready
+
+    def _use(self, provider: Provider, id: str, model: str | None = None) -> Ready | None:
+        """Take this provider from now on: the next start finds it in config.toml."""
+        config = self._config
+        edits = [Edit(key="model_provider", value=id)] if config.provider.id != id else []
+        if model is not None and model != config.model:
+            edits.append(Edit(key="model", value=model))
+        if edits:
+            try:
+                write_user_config(config.home, edits)
+                config = self._reload()
+            except SpindleError as error:
+                self._desk.warn(f"{error}; it holds for this session only")
+        return Ready(config=msgspec.structs.replace(config, provider=provider, model=model or config.model))
+
+    # ---- a server on this computer -------------------------------------------------------------
+
+    async def _use_server(self, server: LocalServer) -> Ready | None:
+        try:
+            await check_oss_server(server.provider, self._environ)
+        except SpindleError as error:
+            self._desk.fail(str(error))
+            return None
+        model = server.models[0]
+        if len(server.models) > 1:
+            rows = [Row(value=name, name=name, is_current=name == self._config.model) for name in server.models]
+            title = f"Which model of {server.provider.name}?"
+            chosen = await self._desk.ask(ListView(title, rows, has_search=len(rows) > _FEW_MODELS))
+            if chosen is None:
+                return None
+            model = chosen
+        return self._use(server.provider, server.provider.id, model)
+
+    # ---- a key that is typed -------------------------------------------------------------------
+
+    async def _enter_key(self) -> Ready | None:
+        provider, problem = self._config.provider, ""
+        while True:
+            key = await self._desk.ask(KeyView(provider, problem))
+            if key is None:
+                return None
+            if (refused := await check_key(provider, key, self._environ)) is not None:
+                problem = refused.sentence
+                if refused.is_certain:
+                    continue
+                match await self._desk.ask(_unchecked(problem)):
+                    case "keep":
+                        pass
+                    case "again":
+                        continue
+                    case _:
+                        return None
+            if not takes_stored_key(provider):
+                return Ready(config=self._with_provider(msgspec.structs.replace(provider, env_key=None, bearer_token=key)))
+            try:
+                store_api_key(self._config.home, key)
+            except NotAKey as error:
+                problem = str(error)
+                continue
+            except SpindleError as error:
+                self._desk.fail(str(error))
+                return None
+            self._desk.say("The key is stored in auth.json, which only you can read.")
+            return Ready(config=self._config)
+
+    def _with_provider(self, provider: Provider) -> Config:
+        return msgspec.structs.replace(self._config, provider=provider)
+
+    # ---- no model at all -----------------------------------------------------------------------
+
+    def _practise(self) -> Ready | None:
+        from spindle.frontends.practice import practice_request  # only for those who try it
+
+        try:
+            request = practice_request(self._environ)
+        except (OSError, SpindleError) as error:
+            self._desk.fail(f"the demo cannot start: {error}")
+            return None
+        return Ready(config=request.config, request=request)
+
+
+def _unchecked(problem: str) -> ListView[Literal["again", "keep", "back"]]:
+    """What to do with a key that nobody could check."""
+    return ListView(
+        "The key could not be checked",
+        [
+            Row(value="again", name="Enter it again"),
+            Row(value="keep", name="Keep it unchecked", about="the first message shows whether it is good"),
+            Row(value="back", name="Back to the list"),
+        ],
+        note=problem,
+    )

@@ -1,0 +1,177 @@
+"""Who gets a key: the pager, the view that is open, the composer, and what is left, the interface itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from spindle.frontends.tui.keys import Focus, Input, Key, Paste, Reply
+from spindle.frontends.tui.view import View
+
+if TYPE_CHECKING:
+    from spindle.frontends.tui.app import App
+    from spindle.frontends.tui.screen.decoder import Decoder
+
+GUARD_S = 0.4
+"""A view that appears by itself takes letters and Enter only when no key has come for so long."""
+AT_ONCE = 65536
+
+
+class Keyboard:
+    """Reads the terminal, and hands what was typed to whoever it is for."""
+
+    def __init__(self, app: App, decoder: Decoder, *, early: int = 0, descriptor: int = 0) -> None:
+        self._app = app
+        self._decoder = decoder
+        self._descriptor = descriptor
+        self._early = early
+        """How many bytes were typed before the terminal was ours: there, Enter is a line feed."""
+        self._loop = asyncio.get_running_loop()
+        self._rest: asyncio.TimerHandle | None = None
+        self._guarded: View[object] | None = None
+        self._quiet_since = 0.0
+        self._actions = _actions(app)
+
+    def listen(self) -> None:
+        self._loop.add_reader(self._descriptor, self._readable)
+
+    def stop(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+        if self._rest is not None:
+            self._rest.cancel()
+
+    def view_appeared(self, view: View[object]) -> None:
+        """A view has come up: maybe the person is in the middle of a word."""
+        self._guarded = view if view.guards_typing else None
+        self._quiet_since = self._loop.time()
+
+    # ---- reading -------------------------------------------------------------------------------
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._descriptor, AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:  # the terminal is gone
+            self.stop()
+            self._app.end_by(signal.SIGHUP)
+            return
+        now = self._loop.time()
+        inputs: list[Input] = []
+        if self._early:
+            typed, data = data[: self._early], data[self._early :]
+            self._early -= len(typed)
+            inputs = self._decoder.early(typed)
+        if data:
+            inputs += self._decoder.feed(data, now, self._app.showing.was_busy_s(now))
+        self._take_all(inputs)
+        self._wait_for_rest()
+
+    def _wait_for_rest(self) -> None:
+        """Some bytes are understood only when nothing follows them: a lone Esc, a paste without brackets."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+        if (at := self._decoder.flush_at) is not None:
+            self._rest = self._loop.call_at(at, self._flush)
+
+    def _flush(self) -> None:
+        self._rest = None
+        self._take_all(self._decoder.flush(max(self._loop.time(), self._decoder.flush_at or 0.0)))
+        self._wait_for_rest()
+
+    def _take_all(self, inputs: list[Input]) -> None:
+        if not inputs:
+            return
+        for each in inputs:
+            try:
+                self._take(each)
+            except Exception as error:  # our bug: the key is lost, the interface and the draft live on
+                self._app.fail(f"internal error: {type(error).__name__}: {error}")
+        self._app.frames.now()
+
+    def _take(self, got: Input) -> None:
+        match got:
+            case Key():
+                self._key(got)
+            case Paste(text=text):
+                self._paste(text)
+            case Focus(is_gained=is_gained):
+                self._app.attention.has_focus = is_gained
+            case Reply():
+                self._app.terminal_said(got)
+
+    # ---- whose it is ---------------------------------------------------------------------------
+
+    def _key(self, key: Key) -> None:
+        app = self._app
+        if app.showing.pager is not None:
+            app.showing.pager.key(key)
+        elif (view := app.view) is not None:
+            self._key_for_view(view, key)
+        elif app.composer.key(key):
+            app.deeds.forget()
+        elif (act := self._actions.get(app.composer.wanted)) is not None:
+            act()
+
+    def _key_for_view(self, view: View[object], key: Key) -> None:
+        if key.name == "ctrl-z":
+            self._app.suspend()
+        elif key.name == "ctrl-l":
+            self._app.clear_screen()
+        elif not self._is_meant_for_draft(view, key):
+            view.key(key)
+        elif key.name not in ("enter", "tab"):
+            self._app.composer.key(key)
+
+    def _is_meant_for_draft(self, view: View[object], key: Key) -> bool:
+        """Whether a person was still typing when the view came up, so that a letter is no answer."""
+        if self._guarded is not view:
+            return False
+        now = self._loop.time()
+        if now - self._quiet_since >= GUARD_S:
+            self._guarded = None
+            return False
+        self._quiet_since = now
+        return bool(key.text) or key.name in ("enter", "tab", "space", "backspace", "delete")
+
+    def _paste(self, text: str) -> None:
+        app = self._app
+        if app.showing.pager is not None:
+            return
+        if (view := app.view) is None:
+            app.composer.paste(text)
+        elif self._is_meant_for_draft(view, Key("paste", text)):
+            app.composer.paste(text)
+        else:
+            view.paste(text)
+
+
+def _actions(app: App) -> dict[str, Callable[[], None]]:
+    """What the interface does for the actions of the keymap that are not the composer's."""
+    return {
+        "submit": app.deeds.submit_draft,
+        "queue": app.deeds.queue_draft,
+        "interrupt_turn": app.deeds.escape,
+        "cancel": app.deeds.cancel,
+        "quit": app.quit,
+        "suspend": app.suspend,
+        "clear_terminal": app.clear_screen,
+        "next_mode": app.deeds.next_mode,
+        "edit_queued_message": app.deeds.edit_queued,
+        "open_transcript": app.deeds.open_transcript,
+        "open_external_editor": app.deeds.open_editor,
+        "toggle_shortcuts": app.deeds.show_keys,
+        "increase_reasoning_effort": lambda: app.deeds.change_effort(1),
+        "decrease_reasoning_effort": lambda: app.deeds.change_effort(-1),
+        "toggle_vim_mode": lambda: app.run_slash("/vim"),
+        "toggle_raw_output": lambda: app.run_slash("/raw"),
+        "copy": lambda: app.run_slash("/copy"),
+        "open_models": lambda: app.run_slash("/model"),
+        "open_warnings": lambda: app.run_slash("/warnings"),
+    }

@@ -1,0 +1,66 @@
+"""What the command line asks of the interface. Light: it is read before the first paint."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from spindle.config.schema import Config
+from spindle.errors import UsageError
+from spindle.frontends.options import Parsed
+
+
+class Launch:
+    """Which thread to open, and what to say first. (No Struct: defining one takes time before the first paint.)"""
+
+    def __init__(self, parsed: Parsed, words: list[str], config: Config) -> None:
+        self.parsed = parsed
+        self.config = config
+        self.action = parsed.command[0] if parsed.command else ""
+        """"resume" or "fork"; empty for a new thread."""
+        self.is_newest = parsed.flag("last")
+        rest = list(words)
+        self.thread: str | None = None
+        """The id, the beginning of it, or the name of the thread to go on with."""
+        if self.action and not self.is_newest and rest:
+            self.thread = rest.pop(0)
+        if len(rest) > 1:
+            raise UsageError(f"unexpected argument {rest[1]!r}; put the prompt into quotes")
+        self.prompt = rest[0] if rest else ""
+        self.images = [os.path.abspath(path) for path in parsed.many("image")]
+        self.bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
+
+    @property
+    def picks(self) -> bool:
+        """A person is to choose the thread."""
+        return bool(self.action) and self.thread is None and not self.is_newest
+
+    @property
+    def asks_first(self) -> bool:
+        """A question, or a list to choose from, comes before the composer."""
+        return self.picks or self.config.trust_level is None
+
+    @property
+    def is_plain(self) -> bool:
+        """Plain lines were asked for, or are all that the terminal can do."""
+        from spindle.frontends.terminal import is_dumb  # light
+
+        wanted = self.parsed.flag("plain") or self.config.tui.plain or bool(os.environ.get("SPINDLE_A11Y", "0") != "0")
+        return wanted or is_dumb(os.environ)
+
+    def session(self) -> dict[str, Any]:
+        """The fields of the SessionRequest beside the configuration."""
+        return {
+            "source": "cli",
+            "originator": "codex_cli_rs",
+            "thread": self.thread,
+            "newest": self.is_newest,
+            "any_folder": self.parsed.flag("all"),
+            "fork": self.action == "fork",
+            "fork_at": fork_point(self.parsed.value("at")),
+            "bypass": self.bypass,
+        }
+
+
+def fork_point(given: str | None) -> str | int | None:
+    return int(given) if given is not None and given.isdecimal() else given

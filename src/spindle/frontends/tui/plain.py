@@ -1,0 +1,217 @@
+"""Plain mode: line by line, append only, for screen readers and terminals that can do no more.
+
+Nothing is drawn twice and nothing moves. What is finished is printed once, with a word before it ("You:", "Agent:"); a
+question is a numbered list, answered by a line. The terminal's own line editor takes the input, after the prompt `> `.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from spindle.frontends.terminal import STDIN, STDOUT, terminal_size
+from spindle.frontends.tui.commands import running
+from spindle.frontends.tui.composer.draft import Draft
+from spindle.frontends.tui.interface import Interface
+from spindle.frontends.tui.keys import Key
+from spindle.frontends.tui.launching import Launch
+from spindle.frontends.tui.shown import Line, plain, texts
+from spindle.frontends.tui.view import View
+from spindle.protocol.events import TERMINAL, Event
+
+T = TypeVar("T")
+PROMPT = "> "
+AGAIN_S = 2.0
+LONGEST_LINE = 1 << 20
+VIEW_ROWS = 1000
+
+
+def run(launch: Launch) -> int:
+    async def interface() -> int:
+        app = PlainApp(launch)
+        try:
+            return await app.run()
+        finally:
+            app.farewell()
+
+    return asyncio.run(interface())
+
+
+class PlainApp(Interface):
+    speaks_plainly = True
+
+    def __init__(self, launch: Launch) -> None:
+        super().__init__(launch, lambda text: None)
+        self._loop = asyncio.get_running_loop()
+        self._typed = b""
+        self._is_prompted = False
+        """The prompt is the last thing on the screen."""
+        self._views: list[View[Any]] = []
+        self._printing: asyncio.Handle | None = None
+        self._interrupted_at = float("-inf")
+
+    # ---- reading -------------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        self._loop.add_reader(STDIN, self._readable)
+        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+            self._loop.add_signal_handler(signal.SIGINT, self._interrupted)
+
+    def stop_listening(self) -> None:
+        self._loop.remove_reader(STDIN)
+        if self._printing is not None:
+            self._printing.cancel()
+        self._print_finished()
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(STDIN, LONGEST_LINE)
+        except OSError:
+            self._loop.remove_reader(STDIN)
+            self.end_by(signal.SIGHUP)
+            return
+        if not data:  # Ctrl-D in an empty line
+            self._say_end()
+            self.quit()
+            return
+        self._typed += data
+        *lines, self._typed = self._typed.split(b"\n")
+        for line in lines:
+            self._is_prompted = False
+            self._line(line.decode("utf-8", "replace").rstrip("\r"))
+
+    def _say_end(self) -> None:
+        if self._is_prompted:
+            self._write("\n")
+            self._is_prompted = False
+
+    def _line(self, text: str) -> None:
+        """A line that was entered: an answer, a command or a message."""
+        if self.view is not None:
+            self._answer(self.view, text)
+        elif (problem := running.problem_with(text, is_working=self.is_working)) is not None:
+            self.fail(problem)
+        else:
+            self.enter(Draft(text=text, shown=text))
+        self.redraw()
+
+    def _interrupted(self) -> None:
+        """Ctrl-C: the turn, else, pressed twice, the interface."""
+        self._typed = b""
+        now = self._loop.time()
+        if self.view is not None:
+            self.view.key(Key("ctrl-c"))
+        elif self.turns.interrupt():
+            pass
+        elif now - self._interrupted_at <= AGAIN_S:
+            self._say_end()
+            self.quit()
+            return
+        else:
+            self._interrupted_at = now
+            self._write("\nPress Ctrl-C again to quit.\n")
+        self._is_prompted = False
+        self.redraw()
+
+    # ---- questions -----------------------------------------------------------------------------
+
+    async def ask(self, view: View[T]) -> T:
+        self._views.append(view)
+        self._put_first()
+        try:
+            return await view.answer
+        finally:
+            self._views.remove(view)
+            self._put_first()
+
+    def _put_first(self) -> None:
+        shown = self._views[0] if self._views else None
+        if shown is not self.view:
+            self.view = shown
+            if shown is not None:
+                self._print_view(shown)
+        self.redraw()
+
+    def _print_view(self, view: View[Any]) -> None:
+        self._print_finished()
+        self._print(texts(view.lines(self.size[0], VIEW_ROWS)))
+
+    def _answer(self, view: View[Any], text: str) -> None:
+        """A number or a letter chooses, other words are written into the field that there is; Enter ends it."""
+        said = text.strip()
+        if len(said) == 1:
+            view.key(Key(said, said))
+        elif said.isascii() and said.isdigit():
+            for char in said:
+                view.key(Key(char, char))
+        elif said:
+            view.paste(said)
+        if not view.answer.done() and (not said or len(said) > 1):
+            view.key(Key("enter"))
+        if not view.answer.done():
+            self._print_view(view)
+
+    # ---- printing ------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return terminal_size(STDOUT)
+
+    def redraw(self) -> None:
+        if self._printing is None:
+            self._printing = self._loop.call_soon(self._due)
+
+    def _due(self) -> None:
+        self._printing = None
+        self._print_finished()
+        is_free = self.view is not None or (self.thread is not None and not self.is_working)
+        if is_free and not self._is_prompted and not self._end.done():
+            self._write(PROMPT)
+            self._is_prompted = True
+
+    def _print_finished(self) -> None:
+        self._print(texts(self.conversation.take_finished(self.size[0])))
+
+    def _print(self, lines: list[str]) -> None:
+        if not lines:
+            return
+        start = "\n" if self._is_prompted else ""
+        self._is_prompted = False
+        self._write(start + "".join(f"{line.rstrip()}\n" for line in lines))
+
+    def _write(self, text: str) -> None:
+        data = text.encode("utf-8", "replace")
+        try:
+            while data:
+                data = data[os.write(STDOUT, data) :]
+        except OSError:
+            self.end_by(signal.SIGHUP)
+
+    async def page(self, title: str, lines: Iterable[Line]) -> None:
+        self._print_finished()
+        self._print([title, *(plain(line) for line in lines)])
+        self.redraw()
+
+    def clear_screen(self) -> None:
+        """Nothing is ever taken away."""
+
+    def copy(self, text: str) -> None:
+        self._print(text.split("\n"))
+
+    def set_draft(self, text: str) -> None:
+        self._print([f"To edit and send: {text}"])
+
+    def give_back(self, drafts: list[Draft]) -> None:
+        for draft in drafts:
+            self._print([f"Not sent: {draft.text}"])
+
+    def hear(self, event: Event) -> None:
+        super().hear(event)
+        if isinstance(event.msg, TERMINAL):
+            self.redraw()
+
+    def farewell(self) -> None:
+        self._print(self.last_words)

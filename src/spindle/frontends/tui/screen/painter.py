@@ -1,0 +1,311 @@
+"""Prints finished lines into the terminal's own scrollback, and keeps a live area below them up to date.
+
+Read this first: everything is written relative to the top of the live area, the row where the next finished line goes.
+Nothing above that row is ever touched again: it belongs to the terminal. A frame goes down from there, row by row, past
+the rows that stand there already, and writes those that differ; rows below the end of the window make the terminal
+scroll by itself, so what leaves the window at the top is in its scrollback. A line that streamed in the live area and
+then is finished mostly costs no byte: it stands where it belongs.
+
+Two things are not certain, and nothing relies on them. One is how many cells some characters take (`inking.is_sure`):
+rows with such characters are erased before they are written, and the cursor is put behind them by writing them again.
+The other is what a terminal does with its rows when the window changes, see `_find_top`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from spindle.frontends.tui.screen import inking
+from spindle.frontends.tui.screen.inking import Looks, ink, is_sure, tidy
+from spindle.frontends.tui.screen.stranded import Stranded
+from spindle.frontends.tui.shown import Line
+from spindle.frontends.tui.text.layout import Row, cut, height, row_width, rows
+
+BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+WRAP, NO_WRAP = "\x1b[?7h", "\x1b[?7l"
+"""Only finished rows may be broken by the terminal. Live rows are cut, also when the window has become narrower and we
+do not know it yet: each of them takes exactly one row."""
+_NOTHING: Row = ()
+_FARTHEST, _WORTH_IT = 8, 4
+"""How far rows may have moved, and how many of them must have, for the terminal to move them."""
+
+
+class Painter:
+    """`write` gets each frame in one piece; it must take all of it, in order (`Terminal.write`)."""
+
+    def __init__(self, write: Callable[[bytes], None], looks: Looks) -> None:
+        self.looks = looks
+        self.reflows = False
+        """Whether the terminal breaks its rows anew when the window changes (`Terminal.reflows`)."""
+        self.bytes_written = 0
+        self._write = write
+        self._size = (0, 0)
+        self._rows: list[Row] = [_NOTHING]
+        """The live area as it stands on the screen."""
+        self._row, self._column = 0, 0
+        """Where the cursor is, counted from the top of the live area."""
+        self._is_shown = True
+        self._top: int | None = None
+        """The row of the window where the live area begins, if we know it."""
+        self._begins = True
+        """Nothing was written yet: the cursor is where some other program left it."""
+        self._asked: int | None = None
+        """The row of the live area in which the cursor was when we asked the terminal where that is."""
+        self._found: int | None = None
+        self._stranded = Stranded()
+
+    # ---- painting ------------------------------------------------------------------------------
+
+    def frame(
+        self,
+        finished: Sequence[Line],
+        live: Sequence[Line],
+        cursor: tuple[int, int] | None,
+        size: tuple[int, int],
+        *,
+        pending: int = 0,
+    ) -> None:
+        """Print the finished lines, once, and show the live ones below them; all of it in one write, or in none when
+        nothing has changed.
+
+        `cursor` is the number of a live line and a column in it; None hides the cursor. The first `pending` live
+        lines are text that will be finished later: if a smaller window pushes them into the scrollback, they are
+        not printed again.
+        """
+        size = (max(1, size[0]), max(1, size[1]))
+        sheet = _Sheet(self._rows, self._row, self.looks, size[0])
+        if self._begins:
+            sheet.parts.append(self._fresh_line(size[0]))
+        elif size != self._size:
+            self._lay_anew(sheet, size)
+        finished, live, pending = self._stranded.leave_out(finished, live, pending)
+        self._size = size
+        self._begins = False
+        for line in finished:
+            for row in rows(line, size[0]):
+                sheet.print(tidy(row))
+        shown, place = self._live_rows(live, cursor)
+        self._stranded.remember(live[:pending], size[0])
+        sheet.show(shown)
+        self._finish(sheet, shown, place)
+
+    def _live_rows(
+        self, live: Sequence[Line], cursor: tuple[int, int] | None
+    ) -> tuple[list[Row], tuple[int, int] | None]:
+        """The rows of the live area, or the last of them when the window is too low; and where the cursor is."""
+        width, most = self._size
+        shown: list[Row] = []
+        place: tuple[int, int] | None = None
+        for number, line in enumerate(live):
+            if cursor is not None and cursor[0] == number:
+                place = (len(shown), cursor[1])
+            shown += [tidy(cut(row, width)) for row in rows(line, width)]
+        away = max(0, len(shown) - most)
+        if away and place is not None and place[0] < away:
+            away = place[0]  # the row with the cursor is seen in any case
+        shown = shown[away : away + most] or [_NOTHING]
+        if place is None:
+            return shown, None
+        return shown, (min(max(0, place[0] - away), len(shown) - 1), min(max(0, place[1]), width - 1))
+
+    def _finish(self, sheet: _Sheet, shown: list[Row], place: tuple[int, int] | None) -> None:
+        """Put the cursor where it belongs, and write the frame if there is anything to write."""
+        has_moved = place is not None and (place[0] + sheet.top, place[1]) != (self._row, self._column)
+        self._rows = shown
+        if self._top is not None:
+            self._top = max(0, min(self._top + sheet.printed, self._size[1] - len(shown)))
+        if not sheet.parts and not has_moved and (place is not None) == self._is_shown:
+            return
+        if place is not None:
+            sheet.put_cursor(*place, shown[place[0]])
+            self._row, self._column = place
+        else:
+            self._row, self._column = sheet.row - sheet.top, 0
+            sheet.parts.append("\r" if sheet.parts else "")
+        before = BEGIN + (HIDE if self._is_shown else "")
+        self._is_shown = place is not None
+        self._send(before + "".join(sheet.parts) + (SHOW if self._is_shown else "") + END)
+
+    def _send(self, text: str) -> None:
+        data = text.encode("utf-8", "replace")
+        self.bytes_written += len(data)
+        self._asked = self._found = None  # an answer that is still to come tells where the cursor was before this
+        self._write(data)
+
+    # ---- where the live area is ----------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Ask the terminal where the cursor is; `told` takes the answer. Worth it at the start and when the window
+        has changed: without an answer, a good guess has to do."""
+        self._send("\x1b[6n")
+        self._asked = self._row
+
+    def told(self, row: int) -> None:
+        """The answer: the row of the window, counted from 1. Too late when something was painted since we asked."""
+        if self._asked is not None:
+            self._found, self._top = row - 1, max(0, row - 1 - self._asked)
+            self._asked = None
+
+    def begins_in_column(self, column: int) -> None:
+        """Where some other program left the cursor, counted from 1; known before the first frame, or never."""
+        self._column = column
+
+    def _fresh_line(self, width: int) -> str:
+        """Begin in the first column, below what stands there."""
+        if self._column == 1:
+            return "\r"
+        # Not told where the cursor is: blanks up to the last column lead into the next row, but from the first column.
+        start = "\r\n" if self._column else " " * (width - 1) + "\r"
+        self._row = self._column = 0
+        return WRAP + start + "\x1b[K" + NO_WRAP
+
+    def _lay_anew(self, sheet: _Sheet, size: tuple[int, int]) -> None:
+        """After a change of the window: erase the live area, wherever it is now, and begin at its top."""
+        up = self._rows_above_cursor(size[0])
+        # A lower window drops the rows below the cursor first, and then pushes rows out at its top.
+        guess = size[1] - 1 if self._top is None else min(self._top + up, size[1] - 1)
+        at = guess if self._found is None else self._found
+        if up > at:
+            self._stranded.strand(up - at, self._size[0], size[0] if self.reflows else self._size[0])
+        self._top = None if self._top is None and self._found is None else max(0, at - up)
+        sheet.restart((f"\x1b[{min(up, at)}A" if min(up, at) else "") + "\r\x1b[J")
+        self._row = 0
+
+    def _rows_above_cursor(self, width: int) -> int:
+        """How many rows of the terminal now stand between the top of the live area and the cursor.
+
+        Some terminals cut rows that are too long for a narrower window, others break them in two; in these the cursor
+        stays with its character. To go up too far would erase what belongs to the terminal.
+        """
+        if not self.reflows or width >= self._size[0]:
+            return self._row
+        return sum(height(row, width) for row in self._rows[: self._row]) + self._column // width
+
+    # ---- all of it -----------------------------------------------------------------------------
+
+    def push_up(self, size: tuple[int, int]) -> None:
+        """Make room: everything on the screen goes up into the scrollback. Nothing is erased but the live area."""
+        above = size[1] - 1 if self._top is None else self._top
+        self._send(self.farewell() + f"\x1b[{size[1]}B" + "\n" * above + "\x1b[H" + NO_WRAP)
+        self._forget()
+        self._top = 0
+
+    def clear_live(self) -> None:
+        """Take the live area away; the cursor is where it began. Another program may write there now."""
+        self._send(self.farewell())
+        self._forget()
+        self._begins, self._column, self._top = True, 1, None
+
+    def farewell(self) -> str:
+        """What takes the live area away and leaves the terminal as other programs expect it, from any state."""
+        up = f"\x1b[{self._row}A" if self._row else ""
+        return f"{END}\x1b[0m{up}\r\x1b[J{WRAP}{SHOW}"
+
+    def _forget(self) -> None:
+        self._rows, self._row, self._column, self._is_shown = [_NOTHING], 0, 0, True
+
+
+class _Sheet:
+    """One frame in the making. Rows are counted from where the live area began before it."""
+
+    def __init__(self, old: list[Row], row: int, looks: Looks, width: int) -> None:
+        self.parts: list[str] = []
+        self.row = row
+        """Where the cursor is."""
+        self.top = 0
+        """Where the live area begins: the finished rows stand above it."""
+        self.printed = 0
+        """How many rows of the terminal were printed for good."""
+        self._old = old
+        self._there = len(old)
+        """How many rows there are that can be reached without making the terminal scroll."""
+        self._looks = looks
+        self._width = width
+        self._wraps = False
+
+    def restart(self, text: str) -> None:
+        """`text` leads to a place below which everything is blank."""
+        self.parts.append(text)
+        self._old, self._there, self.row, self.top = [_NOTHING], 1, 0, 0
+
+    def print(self, row: Row) -> None:
+        """A finished row; the terminal breaks it if it is too long."""
+        tall = height(row, self._width)
+        if tall > 1 or not is_sure(row):
+            self._print_below(row)
+        else:
+            self._put(self.top, row, is_live=False)
+            self.top += 1
+        self.printed += tall
+
+    def _print_below(self, row: Row) -> None:
+        """Where we cannot be certain how many rows it takes, nothing below may matter."""
+        self._go(self.top)
+        self._wrap(on=True)
+        self.restart(f"\r\x1b[J{ink(row, self._looks)}\r\n")
+
+    def show(self, live: list[Row]) -> None:
+        if not self.top:
+            self._shift(live)
+        for number, row in enumerate(live):
+            self._put(self.top + number, row, is_live=True)
+        end = self.top + len(live)
+        if end < self._there and any(self._old[end:]):
+            self._go(end)
+            self.parts.append("\r\x1b[J")
+
+    def _shift(self, live: list[Row]) -> None:
+        """A text that is higher than the window moves up with each new row: the terminal can move it for us."""
+        up = next((n for n in range(1, min(_FARTHEST, len(self._old))) if self._old[n : n + 2] == live[:2]), 0)
+        same = 0
+        while up and same < len(live) and up + same < len(self._old) and live[same] == self._old[up + same]:
+            same += 1
+        if same < _WORTH_IT:
+            return
+        self._go(0)
+        self.parts.append(f"\x1b[{up}M")
+        self._go(same)
+        self.parts.append(f"\x1b[{up}L")
+        self._old = [*self._old[up : up + same], *[_NOTHING] * up, *self._old[up + same :]]
+
+    def put_cursor(self, row: int, column: int, shown: Row) -> None:
+        self._go(self.top + row)
+        before = inking.head(shown, column)
+        if is_sure(before):
+            self.parts.append(f"\x1b[{column + 1}G" if column else "\r")
+        else:
+            blanks = " " * (column - row_width(before))
+            self.parts.append(f"\r{ink(before, self._looks)}{blanks}")
+        self._wrap(on=False)
+
+    def _put(self, at: int, row: Row, *, is_live: bool) -> None:
+        old = self._old[at] if at < len(self._old) else None
+        if old == row or (old is None and not row and at < self._there):
+            return
+        if old is not None and old and is_sure(old) and is_sure(row):
+            column, rest = inking.change(old, row)
+            self._go(at)
+            self._wrap(on=not is_live)
+            self.parts.append((f"\x1b[{column + 1}G" if column else "\r") + ink(rest, self._looks))
+            if inking.is_shorter(row, old):
+                self.parts.append("\x1b[K")
+            return
+        self._go(at)
+        self._wrap(on=not is_live)
+        self.parts.append(("\r\x1b[K" if old else "\r") + ink(row, self._looks))
+
+    def _go(self, row: int) -> None:
+        if row < self.row:
+            self.parts.append(f"\x1b[{self.row - row}A")
+        elif row > self.row:
+            inside = max(0, min(row, self._there - 1) - self.row)
+            beyond = row - self.row - inside
+            self.parts.append((f"\x1b[{inside}B" if inside else "") + "\r\n" * beyond)
+            self._there = max(self._there, row + 1)
+        self.row = row
+
+    def _wrap(self, *, on: bool) -> None:
+        if on != self._wraps:
+            self._wraps = on
+            self.parts.append(WRAP if on else NO_WRAP)

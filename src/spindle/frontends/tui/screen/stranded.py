@@ -1,0 +1,85 @@
+"""Text of the live area that a smaller window has pushed into the scrollback, where nothing can be erased.
+
+Most of it is the beginning of an answer that is still being written. When it is finished it must not be printed again
+from its start: a word would stand there twice. So we remember how much of the text has gone, and leave that out, of the
+live area and of the finished lines. Where the text has changed since, it is printed whole: rather twice than lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spindle.frontends.fit import rows_of
+from spindle.frontends.tui.shown import Line, Span, plain
+from spindle.frontends.tui.text.layout import rows
+
+
+class Stranded:
+    def __init__(self) -> None:
+        self._text = ""
+        """What has gone, without blanks: lines may be broken elsewhere now."""
+        self._pending: Sequence[Line] = ()
+
+    def remember(self, pending: Sequence[Line], width: int) -> None:
+        """The lines that stand at the top of the live area now and will be finished later."""
+        self._pending = pending
+
+    def strand(self, gone: int, width: int, broken_at: int) -> None:
+        """So many rows of the terminal have left; lines were laid out for `width`, and broken again by the terminal."""
+        text = ""
+        for line in self._pending:
+            for number, row in enumerate(rows(line, width)):
+                shown = "".join(span.text for span in row)
+                marks = _letters("".join(span.text for span in line.hang)) if number else ""
+                for piece in rows_of(shown, broken_at) if broken_at < width else [shown]:
+                    if gone <= 0:
+                        self._text += text
+                        return
+                    gone -= 1
+                    letters = _letters(piece)
+                    text += letters.removeprefix(marks)
+                    marks = ""
+        self._text += text
+
+    def leave_out(
+        self, finished: Sequence[Line], live: Sequence[Line], pending: int
+    ) -> tuple[Sequence[Line], Sequence[Line], int]:
+        """The lines without what has gone already."""
+        if not self._text:
+            return finished, live, pending
+        printed, self._text = _without(finished, self._text)
+        shown, _ = _without(live[:pending], self._text)
+        return printed, [*shown, *live[pending:]], len(shown)
+
+
+def _without(lines: Sequence[Line], gone: str) -> tuple[list[Line], str]:
+    """The lines, and what of `gone` was not found in them because it comes later."""
+    kept: list[Line] = []
+    for number, line in enumerate(lines):
+        if not gone:
+            return [*kept, *lines[number:]], ""
+        letters = _letters(plain(line))
+        if gone.startswith(letters):
+            gone = gone[len(letters) :]
+        elif letters.startswith(gone):
+            kept.append(_behind(line, len(gone)))
+            gone = ""
+        else:
+            return list(lines), ""
+    return kept, gone
+
+
+def _behind(line: Line, letters: int) -> Line:
+    """The line without so many of its first letters."""
+    spans: list[Span] = []
+    for text, style in line.spans:
+        at = 0
+        while letters and at < len(text):
+            letters -= text[at] != " "
+            at += 1
+        spans.append(Span(text[at:] if spans else text[at:].lstrip(" "), style))
+    return Line((*line.hang, *(span for span in spans if span.text)), line.hang, line.is_verbatim)
+
+
+def _letters(text: str) -> str:
+    return "".join(text.split())

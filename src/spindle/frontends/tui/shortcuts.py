@@ -1,0 +1,79 @@
+"""The keys on one screen: what `?` shows in an empty composer. Any key closes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spindle.frontends.fit import cells, cut
+from spindle.frontends.tui.composer.keymap import Keymap
+from spindle.frontends.tui.keys import Key
+from spindle.frontends.tui.shown import BLANK, Line, Span, line
+from spindle.frontends.tui.view import View
+
+ACTIONS = (
+    ("submit", "send; while a turn runs, it goes in with the next request"),
+    ("queue", "while a turn runs: send after it"),
+    ("insert_newline", "new line"),
+    ("interrupt_turn", "close a list, stop the turn; twice: edit an earlier message"),
+    ("cancel", "clear the draft, stop the turn, quit (twice)"),
+    ("next_mode", "next mode: default, plan, auto-edit"),
+    ("edit_queued_message", "take the last queued message back"),
+    ("history_search_previous", "search earlier messages"),
+    ("open_transcript", "everything that was said, in full"),
+    ("open_external_editor", "write in your editor"),
+    ("paste_image", "attach an image"),
+    ("decrease_reasoning_effort", "less reasoning"),
+    ("increase_reasoning_effort", "more reasoning"),
+    ("open_models", "choose a model"),
+    ("open_warnings", "warnings"),
+    ("clear_terminal", "redraw on a clear screen"),
+    ("suspend", "suspend; fg comes back"),
+)
+SIGNS = (
+    ("/", "commands"),
+    ("@", "files"),
+    ("$", "skills"),
+    ("!", "run a command of yours"),
+    ("up, down", "earlier messages"),
+    ("ctrl-d", "quit, when nothing is written"),
+)
+
+
+class ShortcutsView(View[None]):
+    def __init__(self, keymap: Keymap, pass_on: Callable[[Key], None]) -> None:
+        super().__init__()
+        self._pass_on = pass_on
+        """Gets a key that was pressed to write, not to close this."""
+        rows = [(", ".join(keys[:3]), told) for action, told in ACTIONS if (keys := keymap.keys_of(action))]
+        self._rows = [*SIGNS, *rows]
+
+    def lines(self, width: int, height: int) -> list[Line]:
+        wide = max(cells(keys) for keys, _ in self._rows)
+        told = max(cells(text) for _, text in self._rows)
+        two = width >= 2 * (wide + told + 4) and height > 2
+        rows = self._rows
+        per_column = -(-len(rows) // 2) if two else len(rows)
+        columns = [rows[:per_column], rows[per_column:]] if two else [rows]
+        room = width // len(columns)
+        shown: list[Line] = []
+        for number in range(per_column):
+            spans: list[Span] = []
+            for column in columns:
+                if number < len(column):
+                    spans += self._entry(*column[number], wide=wide, room=room)
+            shown.append(line(*spans))
+        head = [line(Span("Keys", "bold"), Span("  (any key closes this; /help lists the commands)", "dim")), BLANK]
+        return [*head, *shown][:height] if height > len(head) + 3 else shown[:height]
+
+    def _entry(self, keys: str, text: str, *, wide: int, room: int) -> list[Span]:
+        left = f"  {keys}{' ' * (wide - cells(keys))}  "
+        right = cut(text, max(1, room - cells(left) - 1))
+        return [Span(left, "accent"), Span(right + " " * max(0, room - cells(left) - cells(right)))]
+
+    def key(self, key: Key) -> None:
+        self.settle(None)
+        if key.text and key.name not in ("?", "q", "space", "enter"):
+            self._pass_on(key)
+
+    def paste(self, text: str) -> None:
+        self.settle(None)

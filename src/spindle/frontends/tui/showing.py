@@ -1,0 +1,152 @@
+"""What is seen: lines that are printed once, the live area below them, a pager in front of it all, the title."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from spindle.frontends.tui.picture import FRAMES_A_SECOND, Pane, activity_row, compose, waiting_lines
+from spindle.frontends.tui.shown import Line, Span, line
+from spindle.frontends.tui.status_line import StatusFacts, items_from, status_line, title_items_from, title_text
+from spindle.frontends.tui.text.clean import safe
+
+if TYPE_CHECKING:
+    from spindle.frontends.tui.app import App
+    from spindle.frontends.tui.screen.pager import Pager
+
+FLASH_S = 2.0
+"""How long a short notice stands in the place of the status line."""
+
+
+class Showing:
+    """Puts the parts of the interface on the screen."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.pager: Pager | None = None
+        self.hint = ""
+        """What a person should know for a moment; in the place of the status line."""
+        self._loop = asyncio.get_running_loop()
+        self._title = ""
+        self._busy = (0.0, 0.0)
+        self._flash: asyncio.TimerHandle | None = None
+        self.is_over = False
+        """Nothing is painted any more: the terminal is no longer ours."""
+
+    # ---- painting ------------------------------------------------------------------------------
+
+    def paint(self) -> None:
+        if self.is_over:
+            return
+        begun = self._loop.time()
+        if self.pager is not None:
+            self.pager.paint()
+        else:
+            self._paint_live()
+        self._busy = (begun, self._loop.time())
+
+    def _paint_live(self) -> None:
+        app = self._app
+        width, height = app.size
+        finished = app.conversation.take_finished(width)
+        facts = app.folder.now()
+        picture = compose(
+            width,
+            height,
+            pane=self._pane(width, height),
+            cells=lambda room: app.conversation.live(width, room),
+            activity=self._activity(width),
+            waiting=waiting_lines(
+                [safe(draft.shown) for draft in app.turns.waiting],
+                [safe(draft.shown) for draft in app.turns.queued],
+                width,
+            ),
+            status=self._status(facts, width),
+        )
+        self._app.painter.frame(finished, picture.lines, picture.cursor, (width, height), pending=picture.pending)
+        self._show_title(facts)
+        app.frames.beat(self._beat())
+
+    def _pane(self, width: int, height: int) -> Pane:
+        app = self._app
+        if (view := app.view) is not None:
+            lines = view.lines(width, max(1, height - 2 if height > 6 else height))
+            return Pane(lines, view.cursor())
+        if app.opening.is_asking_first:
+            return Pane([], None)
+        lines = app.composer.lines(width, height)
+        return Pane(lines, app.composer.cursor())
+
+    def _activity(self, width: int) -> Line | None:
+        app = self._app
+        if not app.is_working:
+            return None
+        activity = app.conversation.activity
+        if app.view is not None and activity is not None:
+            return None  # the question says what is waited for
+        now = app.clock.monotonic()
+        words, elapsed = "Working", None
+        if app.thread is None:
+            words = "Starting"
+        elif app.turns.is_stopping:
+            words = "Stopping"
+        elif activity is not None:
+            words, elapsed = activity.retry or activity.what, now - activity.since_s
+        frame = int(now * FRAMES_A_SECOND) if app.config.tui.animations else None
+        return activity_row(width, words, elapsed_s=elapsed, hint="esc to interrupt", frame=frame)
+
+    def _beat(self) -> float | None:
+        app = self._app
+        if not app.is_working or app.view is not None or self.pager is not None:
+            return None
+        return 1 / FRAMES_A_SECOND if app.config.tui.animations else 1.0
+
+    def _status(self, facts: StatusFacts, width: int) -> Line:
+        if self.hint:
+            return line("  ", Span(self.hint[: max(0, width - 2)], "dim"))
+        return status_line(facts, width, items_from(self._app.config.tui.status_line))
+
+    def flash(self, words: str) -> None:
+        """Say something for a moment."""
+        self.hint = words
+        if self._flash is not None:
+            self._flash.cancel()
+        self._flash = self._loop.call_later(FLASH_S, self._unflash, words)
+        self._app.redraw()
+
+    def _unflash(self, words: str) -> None:
+        self._flash = None
+        if self.hint == words:
+            self.hint = ""
+            self._app.redraw()
+
+    def was_busy_s(self, now: float) -> float:
+        """How long a key may have waited for us, because we were painting."""
+        begun, ended = self._busy
+        return ended - begun if now - ended < 0.002 else 0.0
+
+    def _show_title(self, facts: StatusFacts) -> None:
+        items = title_items_from(self._app.config.tui.terminal_title)
+        title = title_text(facts, items) if items else ""
+        if title and title != self._title:
+            self._title = title
+            self._app.terminal.set_title(title)
+
+    # ---- the screen as a whole -------------------------------------------------------------------
+
+    async def page(self, title: str, lines: Iterable[Line]) -> None:
+        """Show lines in the pager until the person closes it."""
+        from spindle.frontends.tui.screen.pager import Pager  # with the first long text
+
+        if self.pager is not None:
+            return
+        self.pager = Pager(self._app.terminal, title, lines)
+        try:
+            self.paint()
+            await self.pager.closed
+        finally:
+            self.pager.close()
+            self.pager = None
+            if not self.is_over:
+                self.paint()

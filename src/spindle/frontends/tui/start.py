@@ -1,0 +1,114 @@
+"""What is asked before the composer: whether the folder is trusted, then how to reach a model. Usually nothing.
+
+    ready = await before_composer(desk, reload)
+    if ready is None:
+        return            # the person quit
+    request = ready.apply(request)
+
+`/login` asks the second question again (`ask_credentials`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from spindle.api.door import SessionRequest
+from spindle.config.kinds import dotted
+from spindle.config.schema import Config
+from spindle.errors import SpindleError
+from spindle.frontends.tui.desk import Desk
+from spindle.frontends.tui.views.trust import TrustView
+from spindle.workspace.git import find_root
+
+PROBE_S = 0.3
+"""How long servers on this computer may take to answer before the list is shown without them."""
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """A session can be opened: with this configuration, or as the whole request says (the demo)."""
+
+    config: Config
+    request: SessionRequest | None = None
+
+    def apply(self, request: SessionRequest) -> SessionRequest:
+        """The request for the session, with what was decided here."""
+        return self.request if self.request is not None else msgspec.structs.replace(request, config=self.config)
+
+
+async def before_composer(
+    desk: Desk, reload: Callable[[], Config], environ: Mapping[str, str] = os.environ
+) -> Ready | None:
+    """Trust, then credentials; each only where the answer is not known. None when the person quits."""
+    config = desk.config
+    if config.trust_level is None:
+        trusted = await ask_trust(desk, config, reload)
+        if trusted is None:
+            return None
+        config = trusted
+    missing = missing_credential(config, environ)
+    if missing is None:
+        return Ready(config=config)
+    return await ask_credentials(desk, config, reload, environ=environ, missing=missing)
+
+
+# ---- trust -----------------------------------------------------------------------------------------
+
+
+async def ask_trust(desk: Desk, config: Config, reload: Callable[[], Config]) -> Config | None:
+    """Ask, save the answer, and read the configuration anew. None when the person quits."""
+    folder = trust_folder(config.cwd)
+    level = await desk.ask(TrustView(folder))
+    if level is None or level == "quit":
+        return None
+    try:
+        save_trust(config.home, folder, level)
+        return reload()
+    except SpindleError as error:
+        desk.warn(f"{error}; going on without trust")
+        return config
+
+
+def trust_folder(cwd: str) -> str:
+    """The folder that trust is about: the root of the git working tree around it, else the folder itself."""
+    real = os.path.realpath(cwd)
+    return find_root(real) or real
+
+
+def save_trust(home: str, folder: str, level: str) -> None:
+    from spindle.config.writing import Edit, write_user_config  # only those who change the file
+
+    write_user_config(home, [Edit(key=dotted(("projects", folder, "trust_level")), value=level)])
+
+
+# ---- credentials -----------------------------------------------------------------------------------
+
+
+def missing_credential(config: Config, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Why the configured provider cannot be used, in a sentence; None when it can."""
+    from spindle.auth.credentials import sign_in  # loaded with the session anyway
+
+    try:
+        signed_in = sign_in(
+            config.provider, home=config.home, environ=environ, forced_method=config.forced_login_method
+        )
+        signed_in.credential.authorization()
+    except SpindleError as error:
+        return str(error)
+    return None
+
+
+async def ask_credentials(
+    desk: Desk,
+    config: Config,
+    reload: Callable[[], Config],
+    *,
+    environ: Mapping[str, str] = os.environ,
+    missing: str = "",
+) -> Ready | None:
+    """Ask until there is a way to a model. None when the person quits, or leaves `/login` as it was."""
+    from spindle.frontends.tui.credential_choice import CredentialChoice  # most sessions have a credential
+
+    return await CredentialChoice(desk, config, reload, environ).ask(missing)

@@ -1,0 +1,76 @@
+"""/model, /personality: what is listed, what is chosen, what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spindle.frontends.tui.commands import model, running
+from tui.commands.conftest import OpenDesk
+from tui.fake_desk import FakeDesk
+
+
+def saved(desk: FakeDesk) -> str:
+    return Path(desk.config.home, "config.toml").read_text()
+
+
+async def test_the_list_marks_the_model_in_use_then_asks_for_the_effort(open_desk: OpenDesk) -> None:
+    desk = await open_desk('model = "gpt-5.2-codex"\n# mine\n')
+    desk.hands = [("enter",), ("down", "enter")]
+    await running.run(desk, "/model")
+    models, efforts = desk.views
+    assert any("gpt-5.2-codex (current)" in row for row in models) and sum("gpt-5.2-codex " in row for row in models) == 1
+    assert [row for row in models if row.lstrip("› ").startswith("1. ")]
+    assert efforts[0] == "How hard should gpt-5.2-codex think?"
+    assert desk.thread is not None and desk.thread.settings.model == "gpt-5.2-codex"
+    assert desk.thread.settings.effort == "high"
+    assert saved(desk) == 'model = "gpt-5.2-codex"\n# mine\nmodel_reasoning_effort = "high"\n'
+    assert desk.said[-1].startswith("Model gpt-5.2-codex, effort high from now on; saved in ")
+
+
+async def test_leaving_either_list_changes_nothing(desk: FakeDesk) -> None:
+    desk.hands = [("esc",), ("enter",), ("esc",)]
+    await running.run(desk, "/model")
+    await running.run(desk, "/model")
+    assert desk.submitted == [] and saved(desk) == "" and desk.said == []
+
+
+async def test_a_model_is_named_with_its_effort(desk: FakeDesk) -> None:
+    await running.run(desk, "/model gpt-5.2-codex low")
+    assert desk.thread is not None
+    assert (desk.thread.settings.model, desk.thread.settings.effort) == ("gpt-5.2-codex", "low")
+    await running.run(desk, "/model medium")
+    assert (desk.thread.settings.model, desk.thread.settings.effort) == ("gpt-5.2-codex", "medium")
+    await running.run(desk, "/model gpt-5.2-codex hgih")
+    assert desk.failed == ["gpt-5.2-codex has no effort 'hgih'; did you mean high?"]
+    await running.run(desk, "/model some-other-model")
+    assert desk.thread.settings.model == "some-other-model"
+    assert desk.warned == ["model some-other-model is not in the catalogue; general defaults are used for it"]
+
+
+async def test_a_place_that_overrules_the_file_is_named(open_desk: OpenDesk) -> None:
+    desk = await open_desk('[profiles.quick]\nmodel = "a"\n')
+    desk.config.origins["model"] = "-c"
+    await running.run(desk, "/model gpt-5.2-codex")
+    assert "though -c has the last word here at the next start" in desk.text
+
+
+async def test_a_file_that_cannot_be_changed_is_told_and_the_choice_counts_all_the_same(desk: FakeDesk) -> None:
+    Path(desk.config.home, "config.toml").write_text("model = [broken")
+    await running.run(desk, "/model gpt-5.2-codex low")
+    assert "for this session only, since it could not be saved: " in desk.text
+    assert desk.thread is not None and desk.thread.settings.effort == "low"
+    assert saved(desk) == "model = [broken"
+
+
+async def test_effort_goes_up_and_down_by_one_level(desk: FakeDesk) -> None:
+    await running.run(desk, "/model gpt-5.2-codex low")
+    for step, effort in ((1, "medium"), (1, "high"), (-1, "medium"), (-1, "low"), (-1, "low")):
+        await model.step_effort(desk, step)
+        assert desk.thread is not None and desk.thread.effort == effort
+
+
+async def test_personality_is_chosen_and_kept(desk: FakeDesk) -> None:
+    desk.hands = [("2",)]
+    await running.run(desk, "/personality")
+    assert desk.thread is not None and desk.thread.settings.personality == "friendly"
+    assert 'personality = "friendly"' in saved(desk)

@@ -1,0 +1,333 @@
+"""What the painter leaves in the terminal: finished lines once and in order, the live area below them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spindle.frontends.tui.screen.painter import Painter
+from spindle.frontends.tui.shown import BLANK, Line, Span, line
+from spindle.frontends.tui.text.theme import theme
+from tui.emulator import Emulator
+
+ALLOWED = re.compile(r"\?(2026|25|7)[hl]|[0-9]*[ABGJKLM]|[0-9;]*m|6n|H")
+"""What may be written besides text."""
+
+
+class Desk:
+    """A painter before an emulated terminal."""
+
+    def __init__(self, columns: int = 40, rows: int = 10, *, reflows: bool = False, before: str = "") -> None:
+        self.emulator = Emulator(columns, rows, reflows=reflows)
+        self.emulator.feed(before.replace("\n", "\r\n").encode())
+        self.frames: list[bytes] = []
+        self.painter = Painter(self._write, theme("default"))
+        self.painter.reflows = reflows
+        self.size = (columns, rows)
+
+    def _write(self, data: bytes) -> None:
+        self.frames.append(data)
+        self.emulator.feed(data)
+
+    def show(
+        self,
+        finished: list[str | Line],
+        live: list[str | Line],
+        cursor: tuple[int, int] | None = (0, 0),
+        pending: int = 0,
+    ) -> bytes:
+        """What was written for this."""
+        count = len(self.frames)
+        self.painter.frame(
+            [_line(each) for each in finished], [_line(each) for each in live], cursor, self.size, pending=pending
+        )
+        assert len(self.frames) - count <= 1
+        return b"".join(self.frames[count:])
+
+    def resize(self, columns: int, rows: int, *, asks: bool = False) -> None:
+        self.size = (columns, rows)
+        self.emulator.resize(columns, rows)
+        if asks:
+            self.painter.ask()
+            self.painter.told(self.emulator.cursor[0] + 1)
+
+    @property
+    def everything(self) -> list[str]:
+        return self.emulator.everything
+
+    def assert_decent(self) -> None:
+        """Only known sequences; each frame whole, in one piece; nothing that erases above the live area."""
+        for kind, body in self.emulator.events:
+            assert kind == "csi" and ALLOWED.fullmatch(body) and body not in ("2J", "3J"), (kind, body)
+        for frame in self.frames:
+            if frame != b"\x1b[6n":
+                assert frame.startswith(b"\x1b[?2026h") and frame.endswith(b"\x1b[?2026l"), frame
+
+
+def _line(given: str | Line) -> Line:
+    return line(given) if isinstance(given, str) else given
+
+
+# ---- finished and live ---------------------------------------------------------------------------
+
+
+def test_finished_lines_stand_above_the_live_area_and_what_was_there_before_stays() -> None:
+    desk = Desk(before="$ earlier command\n")
+    desk.show(["one", "two"], ["> draft", "status"], (0, 3))
+    assert desk.everything == ["$ earlier command", "one", "two", "> draft", "status"]
+    assert desk.emulator.cursor == (3, 3) and desk.emulator.is_cursor_shown
+    desk.show(["three"], ["> draft", "status"], (0, 3))
+    assert desk.everything == ["$ earlier command", "one", "two", "three", "> draft", "status"]
+    desk.assert_decent()
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told where the cursor is", "not told"])
+def test_it_begins_on_a_fresh_line(told: bool) -> None:
+    desk = Desk(before="no line end")
+    if told:
+        desk.painter.begins_in_column(12)
+    desk.show(["one"], ["> "])
+    assert desk.everything == ["no line end", "one", ">"]
+    desk = Desk(before="line end\n")
+    if told:
+        desk.painter.begins_in_column(1)
+    desk.show(["one"], ["> "])
+    assert desk.everything == ["line end", "one", ">"]
+
+
+def test_five_hundred_lines_are_all_in_the_scrollback() -> None:
+    desk = Desk()
+    for start in range(0, 500, 7):
+        desk.show([f"line {n}" for n in range(start, min(start + 7, 500))], ["> ", "status"])
+    assert desk.everything == [*(f"line {n}" for n in range(500)), ">", "status"]
+    desk.assert_decent()
+
+
+def test_a_live_area_that_is_too_high_shows_its_tail() -> None:
+    desk = Desk(40, 5)
+    desk.show(["done"], [f"row {n}" for n in range(12)], (11, 0))
+    assert desk.emulator.screen == [f"row {n}" for n in range(7, 12)] and desk.emulator.above == ["done"]
+    desk.show([], ["> "], (0, 2))
+    assert desk.everything == ["done", ">"]
+    desk.show([], [f"row {n}" for n in range(12)], (1, 0))
+    assert desk.emulator.screen[0] == "row 1", "the row with the cursor is always seen"
+
+
+def test_a_long_word_is_broken_by_the_terminal_alone() -> None:
+    url = "https://example.org/" + "x" * 100
+    desk = Desk(30, 8)
+    desk.show(["before", url, "behind"], ["> "])
+    assert desk.emulator.unbroken == ["before", url, "behind", ">"]
+    desk.show([line(url, verbatim=True)], [line("see ", url), "> "], (1, 2))
+    assert desk.emulator.unbroken[:4] == ["before", url, "behind", url]
+    assert desk.emulator.screen[-2:] == ["see", "https://example.org/xxxxxxxxx…"][:0] + desk.emulator.screen[-2:]
+    assert desk.emulator.screen[-1] == ">"
+
+
+def test_a_row_that_fills_the_window_is_one_row() -> None:
+    desk = Desk(10, 6)
+    desk.show(["0123456789", "abcdefghij"], ["ABCDEFGHIJ", "klmnopqrst"], (1, 10))
+    assert desk.everything == ["0123456789", "abcdefghij", "ABCDEFGHIJ", "klmnopqrst"]
+    assert desk.emulator.cursor == (3, 9)
+    desk.show([], ["ABCDEFGHIx", "klm"], (1, 3))
+    assert desk.everything[2:] == ["ABCDEFGHIx", "klm"]
+
+
+def test_styles_are_switched_off_again() -> None:
+    desk = Desk()
+    frame = desk.show([Line((Span("red", "error"), Span(" plain")))], ["> "])
+    assert b"\x1b[31mred\x1b[0m plain" in frame
+
+
+# ---- little is written ---------------------------------------------------------------------------
+
+
+def test_nothing_is_written_when_nothing_has_changed() -> None:
+    desk = Desk()
+    desk.show(["one"], ["> draft", "status"], (0, 3))
+    assert desk.show([], ["> draft", "status"], (0, 3)) == b""
+    assert desk.show([], ["> draft", "status"], None) != b""
+    assert desk.show([], ["> draft", "status"], None) == b""
+    assert not desk.emulator.is_cursor_shown
+    assert desk.show([], ["> draft", "status"], (0, 2)) != b"" and desk.emulator.cursor == (1, 2)
+
+
+def test_a_word_that_is_appended_costs_few_bytes() -> None:
+    desk = Desk(100, 30)
+    words = [f"word{n}" for n in range(400)]
+    text: list[str] = []
+    desk.show([], ["", "* Working", "", "> ", "", "status"], (3, 2))
+    start = desk.painter.bytes_written
+    for number, word in enumerate(words):
+        text.append(word)
+        if number == 250:
+            assert (desk.painter.bytes_written - start) / number <= 60
+            assert b"L" not in b"".join(desk.frames), "the window is not full yet"
+        desk.show([], [" ".join(text), "", "* Working", "", "> ", "", "status"], (4, 2), pending=1)
+    assert (desk.painter.bytes_written - start) / len(words) <= 60
+    assert desk.emulator.screen == [*_broken(" ".join(text), 100)[-24:], "", "* Working", "", ">", "", "status"]
+    desk.show([" ".join(text)], ["", "* Working", "", "> ", "", "status"], (3, 2))
+    assert desk.everything == [*_broken(" ".join(text), 100), "", "* Working", "", ">", "", "status"]
+
+
+def _broken(text: str, width: int) -> list[str]:
+    rows = [""]
+    for word in text.split():
+        if len(rows[-1]) + 1 + len(word) > width:
+            rows.append(word)
+        else:
+            rows[-1] = f"{rows[-1]} {word}".strip()
+    return rows
+
+
+def test_a_streamed_row_that_is_finished_is_not_written_again() -> None:
+    desk = Desk(60, 12)
+    long = "these words came piece by piece and now they are finished"
+    desk.show([], [long, "", "> "], (2, 2))
+    frame = desk.show([long], ["", "> "], (1, 2))
+    assert b"words" not in frame and desk.everything == [long, "", ">"]
+
+
+def test_emoji_and_joining_marks_do_not_shift_what_follows() -> None:
+    desk = Desk(40, 8)
+    for text in ("a👩‍💻b cafe\u0301", "a👩‍💻b cafe\u0301 end", "a👩‍💻b", "x"):
+        desk.show([], [f"> {text}", "status"], (1, 0))
+        assert desk.everything[1] == "status"
+    assert desk.everything == ["> x", "status"]
+
+
+# ---- the window changes --------------------------------------------------------------------------
+
+
+def talk(count: int) -> list[str]:
+    return [f"paragraph {n} of the talk" for n in range(count)]
+
+
+@pytest.mark.parametrize("reflows", [False, True], ids=["cuts", "reflows"])
+@pytest.mark.parametrize("asks", [False, True], ids=["guesses", "asks"])
+def test_a_storm_of_sizes_neither_loses_nor_doubles_a_word(reflows: bool, asks: bool) -> None:
+    desk = Desk(200, 60, reflows=reflows)
+    live = [
+        "unfinished words of an answer",
+        "",
+        "* Working, and this row is quite long for a narrow window (esc)",
+        "> draft",
+    ]
+    sizes = [(200, 60), (20, 5), (21, 6), (80, 24), (40, 10), (20, 5), (200, 60), (37, 9), (100, 30)]
+    printed: list[str] = []
+    for number, size in enumerate(sizes):
+        if number:
+            desk.resize(*size, asks=asks)
+        printed.append(f"p{number}")
+        desk.show([printed[-1]], live, (3, 7), pending=1)
+    desk.show(["unfinished words of an answer"], live[1:], (2, 7))
+    words = " ".join(desk.everything).split()
+    assert [word for word in words if re.fullmatch(r"p\d", word)] == printed
+    assert words.count("unfinished") == 1 and words.count("draft") == 1
+    desk.assert_decent()
+
+
+@pytest.mark.parametrize("reflows", [False, True], ids=["cuts", "reflows"])
+def test_what_was_pushed_out_of_a_low_window_is_not_printed_again(reflows: bool) -> None:
+    desk = Desk(60, 20, reflows=reflows)
+    text = " ".join(f"w{n}" for n in range(60))
+    desk.show(
+        [f"line {n}" for n in range(20)],
+        [Line((Span("• "), Span(text)), (Span("  "),)), BLANK, "status", "> "],
+        (3, 2),
+        pending=1,
+    )
+    desk.resize(60, 3, asks=True)
+    text += " more words"
+    streamed = Line((Span("• "), Span(text)), (Span("  "),))
+    desk.show([], [streamed, BLANK, "status", "> "], (3, 2), pending=1)
+    assert desk.emulator.screen == ["", "status", ">"]
+    desk.resize(60, 20, asks=True)
+    desk.show([streamed], [BLANK, "status", "> "], (2, 2))
+    found = " ".join(desk.everything).split()
+    assert [word for word in found if word.startswith("w") and word[1:].isdigit()] == text.split()[:-2]
+    assert found.count("more") == 1
+    desk.assert_decent()
+
+
+def test_a_text_that_changed_since_is_printed_whole() -> None:
+    desk = Desk(60, 12)
+    desk.show(
+        [f"line {n}" for n in range(12)], ["first try of a text", "second row", "status", "> "], (3, 2), pending=2
+    )
+    desk.resize(60, 3, asks=True)
+    desk.show(["another text altogether"], ["status", "> "], (1, 2))
+    assert desk.everything[-3:] == ["another text altogether", "status", ">"]
+
+
+def test_clearing_pushes_the_old_screen_up() -> None:
+    desk = Desk(40, 6, before="old words\n")
+    desk.show(["one", "two"], ["> x"], (0, 3))
+    desk.painter.push_up(desk.size)
+    desk.show([], ["> x"], (0, 3))
+    assert desk.emulator.screen == ["> x"]
+    assert [row for row in desk.everything if row] == ["old words", "one", "two", "> x"]
+    desk.painter.ask()
+    desk.painter.told(desk.emulator.cursor[0] + 1)
+    desk.show(["three"], ["> x"], (0, 3))
+    above = len(desk.emulator.above)
+    desk.painter.push_up(desk.size)
+    assert len(desk.emulator.above) == above + 1, "with the place known, no more than what is there goes up"
+
+
+def test_the_live_area_can_be_taken_away_and_come_back() -> None:
+    desk = Desk()
+    desk.show(["one"], ["> draft", "status"], None)
+    desk.painter.clear_live()
+    assert desk.everything == ["one"] and desk.emulator.cursor == (1, 0) and desk.emulator.is_cursor_shown
+    assert desk.emulator.modes[7]
+    desk.emulator.feed(b"$ shell\r\n")
+    desk.show(["two"], ["> draft", "status"], (0, 2))
+    assert desk.everything == ["one", "$ shell", "two", "> draft", "status"]
+
+
+# ---- anything at all -----------------------------------------------------------------------------
+
+WORDS = st.text(st.sampled_from("abcdefghijklmnopq -漢é"), max_size=70)
+FRAMES = st.tuples(st.lists(WORDS, max_size=6), st.lists(WORDS, max_size=8), st.integers(0, 9), st.integers(0, 90))
+SIZES = st.tuples(st.integers(10, 60), st.integers(3, 20))
+STEPS = st.lists(st.one_of(FRAMES, SIZES), min_size=1, max_size=12)
+
+
+def numbered(texts: list[str], start: Iterator[int]) -> list[str]:
+    return [f"{next(start)}:{text}" for text in texts]
+
+
+@pytest.mark.parametrize("reflows", [False, True], ids=["cuts", "reflows"])
+@settings(max_examples=120, deadline=None)
+@given(steps=STEPS)
+def test_whatever_happens_every_finished_line_stands_there_once(reflows: bool, steps: list[tuple[object, ...]]) -> None:
+    desk = Desk(40, 10, reflows=reflows, before="before\n")
+    printed: list[str] = []
+    live: list[str] = []
+    for step in steps:
+        if len(step) == 2:
+            desk.resize(*step, asks=True)
+            desk.show([], live, (0, 0))
+            continue
+        texts, live_texts, row, column = step
+        finished = [f"{len(printed) + n}: {text}" for n, text in enumerate(texts)]
+        printed += finished
+        live = [f"live {text}" for text in live_texts] or ["> "]
+        desk.show(finished, live, (min(row, len(live) - 1), column))
+    sizes = [step for step in steps if len(step) == 2]
+    seen = "\n".join(desk.everything)
+    numbers = [int(found) for found in re.findall(r"^(\d+):", seen, re.MULTILINE)]
+    assert numbers == list(range(len(printed)))
+    if not sizes:
+        flat = re.sub(
+            r"\s", "", "".join(row for row in desk.everything if row not in desk.emulator.screen[-len(live) :])
+        )
+        assert flat.startswith("before")
+        whole = re.sub(r"\s", "", "".join(desk.everything))
+        assert whole.startswith(re.sub(r"\s", "", "before" + "".join(printed)))
+    desk.assert_decent()
