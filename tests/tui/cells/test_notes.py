@@ -130,7 +130,10 @@ def test_answers_about_patches_and_tools_name_them() -> None:
         server_name="files", id="1", message="Use it?", kind="tool_approval", invocation=called
     )
     told.conversation.note_answer(request, "approved")
-    assert told.finished() == ["✗ refused: Edited a.py, Added /etc/x (not applied)", "✔ approved once: files.write"]
+    assert told.finished() == [
+        "✗ refused: Edited a.py (+0 -0), Added /etc/x (+0 -0) (not applied)",
+        "✔ approved once: files.write",
+    ]
 
 
 def test_a_question_is_shown_with_the_answer() -> None:
