@@ -99,7 +99,7 @@ def test_a_flood_of_output_keeps_a_few_kilobytes_and_is_redrawn_a_few_times_a_se
         told.take(printed(f"{number} {'x' * 90}\n" * 10))
         told.clock.advance(0.001)
         shown.add(tuple(told.live()))
-        assert command.tail is not None
+    assert command.tail is not None
     assert len(command.tail._held) <= TAIL_BYTES  # pyright: ignore[reportPrivateUsage]
     assert len(shown) <= 2 + 2 / 0.2 + 2  # two seconds, five states a second, and the elapsed time
 
