@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from spindle.frontends.tui.app import App
     from spindle.frontends.tui.screen.pager import Pager
 
+ANSWER_S = 0.1
+"""How long a terminal may take to say where its cursor is."""
 FLASH_S = 2.0
 """How long a short notice stands in the place of the status line."""
 
@@ -68,7 +70,12 @@ class Showing:
             ),
             status=self._status(facts, width),
         )
-        self._app.painter.frame(finished, picture.lines, picture.cursor, (width, height), pending=picture.pending)
+        is_painted = app.painter.frame(
+            finished, picture.lines, picture.cursor, (width, height), pending=picture.pending
+        )
+        if not is_painted:
+            # The window has changed, and the terminal was asked where the live area is; mostly it answers at once.
+            self._loop.call_later(ANSWER_S, app.redraw)
         self._show_title(facts)
         app.frames.beat(self._beat())
 
@@ -151,7 +158,9 @@ class Showing:
 
         if self.pager is not None:
             return
-        self.pager = Pager(self._app.terminal, title, lines)
+        app = self._app
+        inline = app.opening.is_inline
+        self.pager = Pager(app.terminal, app.painter, title, lines, inline=inline)
         try:
             self.paint()
             await self.pager.closed
