@@ -14,10 +14,11 @@ PAGE = {
     "must": """model permissions approvals status diff new clear resume fork compact plan review init mention mcp skills
         copy rename ps stop quit exit help login logout context undo rewind agents subagents memories memory hooks
         personality theme keymap keys export pin demo""",
-    "should": """goal config statusline title vim side btw raw cd pwd warnings recap archive delete cost usage doctor""",
+    "should": """goal config statusline title vim side btw raw cd pwd warnings recap archive delete cost usage
+        doctor""",
 }
-IN_TURN = """model permissions approvals status diff resume mention mcp skills copy rename ps stop quit exit help context
-    agents hooks pin goal statusline title side btw raw pwd warnings recap cost"""
+IN_TURN = """model permissions approvals status diff resume mention mcp skills copy rename ps stop quit exit help
+    context agents hooks pin goal statusline title side btw raw pwd warnings recap cost"""
 IDLE_ONLY = "new clear fork compact plan review init login logout undo rewind personality theme keymap export demo"
 
 

@@ -16,9 +16,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from spindle.api.door import SessionRequest
-from spindle.config.kinds import dotted
 from spindle.config.schema import Config
-from spindle.errors import SpindleError
+from spindle.errors import ConfigError, SpindleError
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.views.trust import TrustView
 from spindle.workspace.git import find_root
@@ -80,7 +79,11 @@ def trust_folder(cwd: str) -> str:
 def save_trust(home: str, folder: str, level: str) -> None:
     from spindle.config.writing import Edit, write_user_config  # only those who change the file
 
-    write_user_config(home, [Edit(key=dotted(("projects", folder, "trust_level")), value=level)])
+    try:
+        # As a table: in a dotted key not every path could be spelt.
+        write_user_config(home, [Edit(key="projects", value={folder: {"trust_level": level}}, strategy="upsert")])
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{folder!r} is no text, so trust in it cannot be saved") from error
 
 
 # ---- credentials -----------------------------------------------------------------------------------

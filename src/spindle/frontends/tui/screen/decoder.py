@@ -42,11 +42,6 @@ class Decoder:
         self._rest = b""
         self._pasted: list[bytes] | None = None
         self._came_s = 0.0
-        self._cursor_queries = 0
-
-    def expect_cursor(self) -> None:
-        """The terminal was asked for its cursor: the answer may look like a function key."""
-        self._cursor_queries += 1
 
     @property
     def needs_flush(self) -> bool:
@@ -173,9 +168,7 @@ class Decoder:
         if final == "~" and given == "200":
             self._pasted = []
         elif final == "$" or not found.group(2) or found.group(2) == b"$":
-            key = sequences.csi(given, final, expects_cursor=self._cursor_queries > 0, alt=alt)
-            self._cursor_queries -= key is not None and key[0] == "cursor" and self._cursor_queries > 0
-            out += _known(key)
+            out += _known(sequences.csi(given, final, alt=alt))
         return found.end()
 
     def _paste(self, data: bytes, now_s: float, waited_s: float, out: list[Input]) -> None:
