@@ -193,6 +193,7 @@ def test_a_table_never_breaks_an_address() -> None:
 
 def test_what_looks_like_a_table_and_is_none() -> None:
     assert shown("a | b\nc | d") == ["a | b", "c | d"]
+    assert shown("| a\tb | c |\n|---|---|") == ["a b │ c", "────┼──"]
     assert shown("a | b\n--") == ["a | b"]
     assert shown("intro\n| a |\n|---|\n| b |\ntext") == ["intro", "", "a", "─", "b", "", "text"]
 
