@@ -22,7 +22,9 @@ def entry(text: str, session: str = "other") -> str:
 
 
 def composer_in(home: Path, host: Host | None = None, **options: object) -> Composer:
-    return Composer(host=host, history=History(str(home), FixedClock(), **options))  # type: ignore[arg-type]
+    composer = Composer()
+    composer.furnish(host, history=History(str(home), FixedClock(), **options))  # type: ignore[arg-type]
+    return composer
 
 
 # ---- the file ---------------------------------------------------------------------------------
@@ -218,7 +220,8 @@ def test_ctrl_c_puts_the_draft_into_the_history():
 
 def test_a_recalled_command_opens_no_list(tmp_path: Path):
     (tmp_path / "history.jsonl").write_text(entry("one") + entry("/model") + entry("@file"))
-    composer = Composer(history=History(str(tmp_path), FixedClock()), commands=lambda: [Listed])
+    composer = Composer()
+    composer.furnish(history=History(str(tmp_path), FixedClock()), commands=lambda: [Listed])
     press(composer, "up", "up", "up")
     assert composer.text == "one"
 

@@ -145,7 +145,7 @@ class Recall:
     An entry is what stands in the editor, so what was folded in a message of this session is still folded.
     """
 
-    def __init__(self, history: History | None, fold: Callable[[str], str]) -> None:
+    def __init__(self, history: Callable[[], History | None], fold: Callable[[str], str]) -> None:
         self._history = history
         self._fold = fold
         self._own: list[str] = []
@@ -167,7 +167,8 @@ class Recall:
         """The entry so many steps back, 0 = the newest: first those of this session, then those of the file."""
         if number < len(self._own):
             return self._own[-1 - number]
-        text = self._history.entry(number - len(self._own)) if self._history is not None else None
+        history = self._history()
+        text = history.entry(number - len(self._own)) if history is not None else None
         return None if text is None else self._fold(text)
 
     def step(self, step: int, raw: str) -> str | None:
