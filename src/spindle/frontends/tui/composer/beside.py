@@ -10,14 +10,14 @@ from spindle.errors import SpindleError
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.composer.composer import Composer, Host
-    from spindle.frontends.tui.composer.history import History
+    from spindle.frontends.tui.composer.past_messages import PastMessages
     from spindle.frontends.tui.composer.search import Search
 
 
-async def record(history: History, text: str, session_id: str, host: Host) -> None:
+async def record(past: PastMessages, text: str, session_id: str, host: Host) -> None:
     """Add a message to the history's file, which may be locked for a moment."""
     try:
-        await asyncio.to_thread(history.add, text, session_id)
+        await asyncio.to_thread(past.add, text, session_id)
     except OSError as error:
         host.warn(f"The message could not be added to history.jsonl: {error.strerror}.")
 

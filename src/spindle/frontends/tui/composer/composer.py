@@ -18,7 +18,7 @@ from spindle.frontends.tui.shown import Line
 if TYPE_CHECKING:
     from spindle.frontends.tui.composer.editing import Editor
     from spindle.frontends.tui.composer.files import FileSearch
-    from spindle.frontends.tui.composer.history import History, Recall
+    from spindle.frontends.tui.composer.past_messages import PastMessages, Recall
     from spindle.frontends.tui.composer.popup import Choice, Command, Popup, Skill, Token
     from spindle.frontends.tui.composer.saved import DraftFile, Saved
     from spindle.frontends.tui.composer.search import Search
@@ -46,7 +46,7 @@ class Composer:
         """Written into the history with each message; set when a thread is open."""
         self._host: Host | None = None
         self._cwd = "."
-        self._history: History | None = None
+        self._past: PastMessages | None = None
         self._draft_file: DraftFile | None = None
         self._commands: Callable[[], Sequence[Command]] = tuple
         self._skills: Callable[[], Sequence[Skill]] = tuple
@@ -67,14 +67,14 @@ class Composer:
         host: Host | None = None,
         *,
         cwd: str = ".",
-        history: History | None = None,
+        past: PastMessages | None = None,
         draft_file: DraftFile | None = None,
         commands: Callable[[], Sequence[Command]] = tuple,
         skills: Callable[[], Sequence[Skill]] = tuple,
         files: Callable[[Callable[[], None]], FileSearch] | None = None,
     ) -> None:
         """What is around the composer. What was typed before stays; `commands` and `skills` are asked as needed."""
-        self._host, self._cwd, self._history, self._draft_file = host, cwd, history, draft_file
+        self._host, self._cwd, self._past, self._draft_file = host, cwd, past, draft_file
         self._commands, self._skills, self._make_files = commands, skills, files
         if self._raw:
             self._text_changed()
@@ -84,10 +84,10 @@ class Composer:
         if self._editor is None:
             # Heavy, and not needed for the first paint.
             from spindle.frontends.tui.composer.editing import Editor  # see above
-            from spindle.frontends.tui.composer.history import Recall  # see above
+            from spindle.frontends.tui.composer.past_messages import Recall  # see above
             from spindle.frontends.tui.composer.popup import Popup  # see above
 
-            self._recall = Recall(lambda: self._history, self._fitted)
+            self._recall = Recall(lambda: self._past, self._fitted)
             self._popup = Popup(lambda: self._commands(), lambda: self._skills(), self._files)
             self._editor = Editor(is_vi=self._is_vi, changed=self._text_changed)
         return self._editor
@@ -433,10 +433,10 @@ class Composer:
         if draft.is_blank or self._recall is None:
             return draft
         self._recall.remember(draft.raw)
-        if is_message and self._history is not None and self._host is not None:
+        if is_message and self._past is not None and self._host is not None:
             from spindle.frontends.tui.composer.beside import record  # not before there is something to send
 
-            self._host.spawn(record(self._history, draft.text, self.session_id, self._host))
+            self._host.spawn(record(self._past, draft.text, self.session_id, self._host))
         self._start_over()
         return draft
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from spindle.config.schema import Config
 from spindle.frontends.tui.composer.composer import Composer, Host
-from spindle.frontends.tui.composer.history import History
 from spindle.frontends.tui.composer.keymap import Keymap
+from spindle.frontends.tui.composer.past_messages import PastMessages
 from spindle.frontends.tui.composer.popup import Command, Skill
 from spindle.frontends.tui.composer.saved import DraftFile
 from spindle.protocol.clock import Clock
@@ -44,7 +44,7 @@ def furnish(
     composer.furnish(
         host,
         cwd=config.cwd,
-        history=History(config.home, clock, is_kept=is_kept, max_bytes=config.history_max_bytes),
+        past=PastMessages(config.home, clock, is_kept=is_kept, max_bytes=config.history_max_bytes),
         draft_file=DraftFile(config.home, config.cwd, clock),
         commands=commands,
         skills=skills,
