@@ -384,25 +384,31 @@ class Composer:
         return self._folds.whole(text) if len(text) > DRAFT_CHARACTERS else self._folds.fit(text)
 
     def set_text(self, text: str) -> None:
-        """Put a text into the composer in place of the draft; images of the draft that it names stay images."""
+        """Put a text into the composer in place of the draft."""
+        if text or self._editor is not None:
+            self.load().set(self._fitted(text))
+            self._follow()
+
+    def set_edited(self, text: str) -> None:
+        """Put in what an external editor made of `text`; images that are still named in it stay images."""
         text = unix_lines(text)
-        if not text and self._editor is None:
-            return
         is_huge = len(text) > DRAFT_CHARACTERS
         self.load().set(self._folds.whole(text) if is_huge else self._folds.put_images_back(text, self._raw))
-        self._follow()
-
-    def restore(self, drafts: Sequence[Draft]) -> None:
-        """Drafts that were taken are in the composer again, before what has been written since."""
-        texts = [draft.raw or self._folds.rebuilt(draft) for draft in drafts]
-        self.load().set("\n".join(text for text in (*texts, self._raw) if text))
         self._close_list()
 
-    def take_over(self, saved: Saved) -> None:
+    def put_back(self, draft: Draft) -> None:
+        """A draft that was taken is in the composer again, before what has been written since."""
+        self._put_before(draft.raw or self._folds.rebuilt(draft))
+
+    def restore(self, saved: Saved) -> None:
         """Put in a draft that an earlier interface left behind; from now on it is ours to keep."""
-        self.load().set("\n".join(text for text in (saved.raw(self._folds), self._raw) if text))
+        self._put_before(saved.raw(self._folds))
         self.save_now()
         saved.forget()
+
+    def _put_before(self, raw: str) -> None:
+        self.load().set("\n".join(text for text in (raw, self._raw) if text))
+        self._close_list()
 
     def take(self, *, is_message: bool = True) -> Draft:
         """The draft, as it is sent; the composer is empty then. `is_message`: write it into the history file too."""
