@@ -6,8 +6,9 @@ meanwhile wait in the terminal: none is lost.
 
 from __future__ import annotations
 
+from spindle.config.schema import Config
 from spindle.errors import SpindleError
-from spindle.frontends.launch import config_from
+from spindle.frontends.launch import config_from, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.frontends.terminal import STDIN, STDOUT, is_terminal
 from spindle.frontends.tui.launching import Launch
@@ -17,16 +18,28 @@ def run(parsed: Parsed, words: list[str]) -> int:
     """Open the interface; gives the exit code."""
     if not (is_terminal(STDIN) and is_terminal(STDOUT)):
         verb = f" {parsed.command[0]}" if parsed.command else ""
-        raise SpindleError(
-            f"the interface needs a terminal, and {_what_is_none()} is none; `spindle exec{verb}` works without one"
-        )
-    config = config_from(parsed)
-    launch = Launch(parsed, words, config)
+        raise SpindleError(f"the interface needs a terminal, and {_what_is_none()}; `spindle exec{verb}` works without")
+    launch = Launch(parsed, words, _config(parsed))
+    if launch.thread is not None:
+        from spindle.protocol.clock import SystemClock  # only to go on with a thread
+        from spindle.thread.store import ThreadStore  # likewise
+
+        launch.thread = ThreadStore(launch.config.home, SystemClock()).choose(launch.thread).id
+    warn_of_bypass(parsed)
     if launch.is_plain:
         from spindle.frontends.tui import plain  # one or the other
 
         return plain.run(launch)
     return _draw(launch)
+
+
+def _config(parsed: Parsed) -> Config:
+    config = config_from(parsed)
+    if not parsed.flag("oss") and parsed.value("local_provider") is None:
+        return config
+    import asyncio  # only --oss asks servers before the first paint
+
+    return asyncio.run(use_local_server(config, parsed))
 
 
 def _draw(launch: Launch) -> int:
@@ -52,7 +65,7 @@ def _draw(launch: Launch) -> int:
 
 
 def _what_is_none() -> str:
-    names = [
-        name for name, number in (("standard input", STDIN), ("standard output", STDOUT)) if not is_terminal(number)
-    ]
-    return " and ".join(names) if len(names) == 1 else "neither standard input nor standard output"
+    is_read, is_written = is_terminal(STDIN), is_terminal(STDOUT)
+    if not is_read and not is_written:
+        return "neither standard input nor standard output is one"
+    return f"standard {'output' if is_read else 'input'} is none"

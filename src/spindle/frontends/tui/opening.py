@@ -96,15 +96,20 @@ class Opening:
 
     async def _open(self, request: SessionRequest) -> None:
         self.request = request
-        self._use(await open_thread(request), request)
+        await self._use(await open_thread(request))
 
-    def _use(self, thread: OpenThread, request: SessionRequest) -> None:
+    async def _use(self, thread: OpenThread) -> None:
         """Everything is about this thread from now on; what was said in it before is printed first."""
         app = self._app
         hearing = Hearing(thread)
         thread.begin()
         if thread.records:
             app.conversation.replay(thread.records)
+            begun = app.clock.monotonic()
+            for _ in app.conversation.prepare(app.size[0]):
+                if app.clock.monotonic() - begun > AT_A_TIME_S:
+                    await asyncio.sleep(0)
+                    begun = app.clock.monotonic()
         app.opened(thread, hearing)
         self._reader = asyncio.ensure_future(self._read(thread, hearing))
 
@@ -137,7 +142,7 @@ class Opening:
             await leaving.close(old)
         self.request, app.config = request, request.config
         app.conversation = self.new_conversation()
-        self._use(thread, request)
+        await self._use(thread)
 
     def new_conversation(self) -> Conversation:
         config = self._app.config
