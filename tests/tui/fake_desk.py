@@ -44,13 +44,13 @@ class FakeDesk:
     """Everything a `Desk` can do."""
 
     def __init__(self, request: SessionRequest, model: ScriptedModel) -> None:
-        self.request = request
+        self.request = msgspec.structs.replace(request, client=model)
         self.model = model
         self.thread: OpenThread | None = None
         self.hearing: Hearing | None = None
         self.is_working = False
         self.queued: list[str] = []
-        self.size = (80, 24)
+        self.size: tuple[int, int] = (80, 24)
         self.facts = StatusFacts(state="idle", cwd=request.config.cwd)
         self.seen = FakeSeen()
         self.clock: Clock = request.clock
@@ -91,7 +91,7 @@ class FakeDesk:
     async def reopen(self) -> None:
         if self.thread is not None:
             await self.thread.close()
-        self.thread = await open_thread(msgspec.structs.replace(self.request, client=self.model))
+        self.thread = await open_thread(self.request)
         self.hearing = Hearing(self.thread)
         self.thread.begin()
 

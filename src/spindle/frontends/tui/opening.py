@@ -64,6 +64,9 @@ class Opening:
             app.give_up(reason_of(error))
             return
         self.is_asking_first = False
+        app.say(*launch.notes)
+        if launch.draft:
+            app.suggest(launch.draft)
         if launch.prompt or launch.images:
             app.enter_first(
                 Draft(text=launch.prompt, shown=launch.prompt, raw=launch.prompt, images=tuple(launch.images))

@@ -82,6 +82,8 @@ async def _last_words(hearing: Hearing) -> str:
                 raise SpindleError(f"the question beside failed: {message}")
             case msg if isinstance(msg, TERMINAL):
                 break
+            case _:
+                pass
     if not said:
         raise SpindleError("the question beside got no answer")
     return said

@@ -138,7 +138,8 @@ def elsewhere(desk: Desk, cwd: str) -> Config:
 
 async def fork(desk: Desk, argument: str) -> None:
     """Branch off: the thread so far stays as it is, a copy of it goes on."""
-    thread_id, config = _recorded(desk), going_on(desk.config, desk.thread.settings if desk.thread is not None else None)
+    thread_id = _recorded(desk)
+    config = going_on(desk.config, None if desk.thread is None else desk.thread.settings)
     await desk.switch(
         lambda request: msgspec.structs.replace(
             request,
