@@ -36,7 +36,9 @@ SKILLS = (Listed("review-code", description="Look at\nit \x1b[31m closely"), Lis
 
 
 def composer_with_lists() -> Composer:
-    return Composer(commands=lambda: COMMANDS, skills=lambda: SKILLS)
+    composer = Composer()
+    composer.furnish(commands=lambda: COMMANDS, skills=lambda: SKILLS)
+    return composer
 
 
 # ---- commands ---------------------------------------------------------------------------------
@@ -179,7 +181,9 @@ async def find(composer: Composer, host: Host) -> list[str]:
 
 
 def composer_in(folder: Path, host: Host) -> Composer:
-    return Composer(host=host, files=lambda found: FileSearch(str(folder), FixedClock(), found))
+    composer = Composer()
+    composer.furnish(host, files=lambda found: FileSearch(str(folder), FixedClock(), found))
+    return composer
 
 
 async def test_an_at_lists_the_files_that_are_not_ignored(folder: Path):

@@ -56,14 +56,19 @@ def test_the_shell_mark():
     assert rows(composer) == ["! !ls"]
 
 
-@settings(max_examples=200, deadline=None)
+_composer = Composer()
+"""One for all examples: to make one takes longer than to try it."""
+
+
+@settings(max_examples=100, deadline=None)
 @given(
     st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from(" \n\tab日é\u0301\u202e\x1b🇩"))),
     st.integers(1, 30),
     st.integers(1, 12),
 )
 def test_whatever_the_draft_the_rows_fit_and_the_text_is_whole(text: str, width: int, height: int):
-    composer = Composer()
+    composer = _composer
+    composer.discard()
     composer.set_text(text)
     shown = rows(composer, width, height)
     assert len(shown) <= max(1, height // 3)

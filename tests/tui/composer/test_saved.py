@@ -27,7 +27,8 @@ from spindle.frontends.tui.keys import Key
 from spindle.protocol.clock import SystemClock
 
 async def main():
-    composer = Composer(draft_file=DraftFile(sys.argv[1], sys.argv[2], SystemClock()))
+    composer = Composer()
+    composer.furnish(draft_file=DraftFile(sys.argv[1], sys.argv[2], SystemClock()))
     for char in "half a sentence ":
         composer.key(Key(char, char))
     composer.paste("p\\n" * 30)
@@ -45,7 +46,9 @@ def files(home: Path) -> list[Path]:
 
 
 def composer_in(home: Path, cwd: Path) -> Composer:
-    return Composer(draft_file=DraftFile(str(home), str(cwd), SystemClock()))
+    composer = Composer()
+    composer.furnish(draft_file=DraftFile(str(home), str(cwd), SystemClock()))
+    return composer
 
 
 async def written(home: Path) -> Path:
@@ -95,7 +98,7 @@ def test_after_a_kill_the_draft_is_offered_to_the_next_interface_in_that_folder(
     assert left_behind(str(tmp_path), str(elsewhere)) == []
     (found,) = left_behind(str(tmp_path), str(here))
     composer = composer_in(tmp_path, here)
-    composer.restore(found)
+    composer.take_over(found)
     assert rows(composer) == ["› half a sentence [Pasted #1: 30 lines][Image #1] "]
     assert len(files(tmp_path)) == 1 and left_behind(str(tmp_path), str(here)) == []  # it is ours now
     draft = composer.take()
@@ -144,7 +147,8 @@ def test_damaged_files_are_left_alone(tmp_path: Path):
 
 
 def test_a_cleared_draft_is_no_draft(tmp_path: Path):
-    composer = Composer(draft_file=DraftFile(str(tmp_path), str(tmp_path), FixedClock()))
+    composer = Composer()
+    composer.furnish(draft_file=DraftFile(str(tmp_path), str(tmp_path), FixedClock()))
     write(composer, "x")
     assert len(files(tmp_path)) == 1
     press(composer, "ctrl-c")

@@ -113,6 +113,27 @@ class Folds:
             return self.paste(text)
         return MARKS.sub(lambda found: self._single(found[0]), text)
 
+    def rebuilt(self, draft: Draft) -> str:
+        """A draft that was not made here, as text for the editor."""
+        text = self.fit(draft.text)
+        for number, path in enumerate(draft.images, 1):
+            mark = self.image(path)
+            label = f"[Image #{number}]"
+            text = text.replace(label, mark, 1) if label in text else f"{mark} {text}"
+        return text
+
+    def parts(self, text: str) -> list[dict[str, str]]:
+        """A draft in pieces: text, pastes, images."""
+        parts: list[dict[str, str]] = []
+        place = 0
+        for found in MARKS.finditer(text):
+            fold = self._folds[found[0]]
+            parts.append({"text": text[place : found.start()]})
+            parts.append({"image": fold.image} if fold.image else {"paste" if fold.is_paste else "text": fold.text})
+            place = found.end()
+        parts.append({"text": text[place:]})
+        return [part for part in parts if any(part.values())]
+
     def put_images_back(self, text: str, before: str) -> str:
         """Text that was edited elsewhere: what are labels of images in it are those images again."""
         text = self.fit(text)
