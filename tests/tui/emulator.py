@@ -70,6 +70,11 @@ class Grid(pyte.Screen):
         if at >= 0:
             row[at] = row[at]._replace(data=unicodedata.normalize("NFC", row[at].data + char))
 
+    def erase_in_line(self, how: int = 0, private: bool = False) -> None:
+        super().erase_in_line(how, private)
+        if how != 1:
+            self.buffer[self.cursor.y].pop(_WRAPPED, None)
+
     def index(self) -> None:
         top, bottom = self.margins or (0, self.lines - 1)
         if self.cursor.y == bottom and top == 0 and self.keeps:

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tui.hands import press, shown
 from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.api.hearing import Hearing
 from spindle.config.load import load_config
@@ -27,6 +26,7 @@ from spindle.model.scripted import ScriptedModel
 from spindle.protocol.clock import Clock, FixedClock
 from spindle.protocol.events import Msg
 from spindle.protocol.ops import Op, UserTurn
+from tui.hands import press, shown, write
 
 T = TypeVar("T")
 
@@ -44,13 +44,13 @@ class FakeDesk:
     """Everything a `Desk` can do."""
 
     def __init__(self, request: SessionRequest, model: ScriptedModel) -> None:
-        self.request = request
+        self.request = msgspec.structs.replace(request, client=model)
         self.model = model
         self.thread: OpenThread | None = None
         self.hearing: Hearing | None = None
         self.is_working = False
         self.queued: list[str] = []
-        self.size = (80, 24)
+        self.size: tuple[int, int] = (80, 24)
         self.facts = StatusFacts(state="idle", cwd=request.config.cwd)
         self.seen = FakeSeen()
         self.clock: Clock = request.clock
@@ -70,6 +70,14 @@ class FakeDesk:
         self.used: dict[str, Any] = {}
         self.cleared = 0
         self.has_quit = False
+        self.spawned: list[asyncio.Future[None]] = []
+        self.typed = ""
+        """Written into the next view, once it has something to show for it."""
+
+    @staticmethod
+    def moved(request: SessionRequest, cwd: Path, **fields: Any) -> SessionRequest:
+        """The same request in another folder."""
+        return msgspec.structs.replace(request, config=msgspec.structs.replace(request.config, cwd=str(cwd)), **fields)
 
     @classmethod
     async def open(cls, home: Path, cwd: Path, config: str = "", **fields: Any) -> FakeDesk:
@@ -83,7 +91,7 @@ class FakeDesk:
     async def reopen(self) -> None:
         if self.thread is not None:
             await self.thread.close()
-        self.thread = await open_thread(msgspec.structs.replace(self.request, client=self.model))
+        self.thread = await open_thread(self.request)
         self.hearing = Hearing(self.thread)
         self.thread.begin()
 
@@ -126,10 +134,22 @@ class FakeDesk:
 
     async def ask(self, view: View[T]) -> T:
         self.views.append(shown(view, *self.size))
+        if self.typed:
+            return await self._find(view)
         assert self.hands, f"nobody answers: {self.views[-1]}"
         for name in self.hands.pop(0):
             press(view, name)
             await asyncio.sleep(0)
+        return await asyncio.wait_for(view.answer, 5)
+
+    async def _find(self, view: View[T]) -> T:
+        """Search in a list that fills itself, and take what is found."""
+        typed, self.typed = self.typed, ""
+        async with asyncio.timeout(10):
+            while not any(typed in row for row in shown(view, *self.size)):
+                await asyncio.sleep(0.01)
+        write(view, typed)
+        press(view, "enter")
         return await asyncio.wait_for(view.answer, 5)
 
     async def page(self, title: str, lines: Iterable[Line]) -> None:
@@ -171,7 +191,7 @@ class FakeDesk:
         self.copied.append(text)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.ensure_future(work)
+        self.spawned.append(asyncio.ensure_future(work))
 
     def quit(self) -> None:
         self.has_quit = True

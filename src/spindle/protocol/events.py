@@ -110,6 +110,8 @@ class StreamError(Msg, frozen=True, kw_only=True, tag="stream_error"):
     message: str
     codex_error_info: ErrorInfo | None = None
     additional_details: str | None = None
+    delay_s: float | msgspec.UnsetType = msgspec.UNSET
+    """How long the session waits before it asks again."""
 
 
 class TokenCount(Msg, frozen=True, kw_only=True, tag="token_count"):

@@ -72,7 +72,10 @@ def test_a_command_that_was_refused_never_reads_as_if_it_had_run() -> None:
 
 def test_a_refused_command_that_would_only_look_is_no_exploration() -> None:
     told = Told()
-    assert told.take(begin("cat a.py"), end("cat a.py", "not allowed", -1)) == ["✗ Not run: cat a.py", "  └ not allowed"]
+    assert told.take(begin("cat a.py"), end("cat a.py", "not allowed", -1)) == [
+        "✗ Not run: cat a.py",
+        "  └ not allowed",
+    ]
 
 
 def test_live_output_is_the_last_lines() -> None:
@@ -96,7 +99,7 @@ def test_a_flood_of_output_keeps_a_few_kilobytes_and_is_redrawn_a_few_times_a_se
         told.take(printed(f"{number} {'x' * 90}\n" * 10))
         told.clock.advance(0.001)
         shown.add(tuple(told.live()))
-        assert command.tail is not None
+    assert command.tail is not None
     assert len(command.tail._held) <= TAIL_BYTES  # pyright: ignore[reportPrivateUsage]
     assert len(shown) <= 2 + 2 / 0.2 + 2  # two seconds, five states a second, and the elapsed time
 
@@ -131,7 +134,7 @@ def test_a_look_that_failed_says_so() -> None:
     told = Told()
     told.take(begin("cat a.py"), end("cat a.py", "cat: a.py: No such file\n", 1))
     told.take(begin("rg needle", "c2"), end("rg needle", "", 1, "c2"))
-    assert told.take(done()) [:3] == [
+    assert told.take(done())[:3] == [
         "• Explored",
         "  └ Read a.py (exit 1: cat: a.py: No such file)",
         "    Search needle (nothing found)",

@@ -18,7 +18,9 @@ async def test_the_list_marks_the_model_in_use_then_asks_for_the_effort(open_des
     desk.hands = [("enter",), ("down", "enter")]
     await running.run(desk, "/model")
     models, efforts = desk.views
-    assert any("gpt-5.2-codex (current)" in row for row in models) and sum("gpt-5.2-codex " in row for row in models) == 1
+    assert (
+        any("gpt-5.2-codex (current)" in row for row in models) and sum("gpt-5.2-codex " in row for row in models) == 1
+    )
     assert [row for row in models if row.lstrip("› ").startswith("1. ")]
     assert efforts[0] == "How hard should gpt-5.2-codex think?"
     assert desk.thread is not None and desk.thread.settings.model == "gpt-5.2-codex"

@@ -81,7 +81,7 @@ def test_a_draft_of_100_kb_lays_out_only_the_line_that_changed(unit: str):
     composer = Composer()
     composer.set_text(unit * (100_000 // len(unit)))
     rows(composer)
-    layout = composer._layout
+    layout = composer._picture.layout
     known = dict(layout._known)
     write(composer, "x")
     rows(composer)

@@ -6,11 +6,8 @@ meanwhile wait in the terminal: none is lost.
 
 from __future__ import annotations
 
-import os
-import sys
-
 from spindle.errors import SpindleError
-from spindle.frontends.launch import config_from, warn_of_bypass
+from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
 from spindle.frontends.terminal import STDIN, STDOUT, is_terminal
 from spindle.frontends.tui.launching import Launch
@@ -56,8 +53,11 @@ def _draw(launch: Launch) -> int:
             finally:
                 stage.last_words = app.last_words
 
-        code = asyncio.run(interface())
-    return code
+        try:
+            return asyncio.run(interface())
+        except Exception as error:  # our bug: the terminal is given back, and the person is told
+            stage.last_words.append(f"error: internal error: {type(error).__name__}: {error}")
+            return 1
 
 
 def _check_terminal(parsed: Parsed) -> None:
@@ -70,5 +70,7 @@ def _check_terminal(parsed: Parsed) -> None:
 
 
 def _what_is_none() -> str:
-    names = [name for name, number in (("standard input", STDIN), ("standard output", STDOUT)) if not is_terminal(number)]
+    names = [
+        name for name, number in (("standard input", STDIN), ("standard output", STDOUT)) if not is_terminal(number)
+    ]
     return " and ".join(names) if len(names) == 1 else "neither standard input nor standard output"

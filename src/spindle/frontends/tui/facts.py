@@ -62,7 +62,7 @@ class Facts:
             cost_usd=spent.cost_of(spent.total),
             queued=len(interface.turns.queued),
             background=len(seen.commands.background),
-            warnings=len(interface.warnings),
+            warnings=len(seen.warnings),
             rate_limits=spent.rate_limits,
             home=self._home,
         )

@@ -33,7 +33,7 @@ from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.turns import Turns
 from spindle.frontends.tui.view import View
 from spindle.protocol.clock import Clock, SystemClock
-from spindle.protocol.events import TERMINAL, Error, Event, Msg, TaskComplete, Warning
+from spindle.protocol.events import TERMINAL, Error, Event, Msg, TaskComplete
 from spindle.protocol.ops import Compact, Op, OverrideTurnContext, StartOver, UserInput, UserTurn
 
 T = TypeVar("T")
@@ -52,7 +52,6 @@ class Interface:
         self.hearing: Hearing | None = None
         self.effort: str | None = None
         """The reasoning effort that was asked for last."""
-        self.warnings: list[str] = []
         self.view: View[Any] | None = None
         """The question that is shown."""
         self.attention = Attention(self.config.tui, notify)
@@ -196,7 +195,6 @@ class Interface:
         self.redraw()
 
     def warn(self, sentence: str) -> None:
-        self.warnings.append(sentence)
         self.conversation.warn(sentence)
         self.redraw()
 
@@ -207,7 +205,7 @@ class Interface:
     # ---- doing things --------------------------------------------------------------------------
 
     def send(self, text: str) -> None:
-        self.turns.send(Draft(text=text, shown=text))
+        self.turns.send(Draft(text=text, shown=text, raw=text))
         self.redraw()
 
     def submit(self, op: Op) -> None:
@@ -323,8 +321,6 @@ class Interface:
         self.conversation.take(event)
         self.asking.hear(event)
         match event.msg:
-            case Warning(message=message):
-                self.warnings.append(message)
             case msg if isinstance(msg, TERMINAL):
                 self._was_said = True
                 self.folder.look()
@@ -334,7 +330,6 @@ class Interface:
                 self.attention.call("agent-turn-complete", event.msg.message)
             case _:
                 pass
-
 
 
 def _rows(text: Line | str) -> list[Any]:

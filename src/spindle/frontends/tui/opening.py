@@ -44,6 +44,11 @@ class Opening:
         self.is_asking_first = launch.asks_first
         """Something is asked, or chosen, before there is a composer."""
 
+    @property
+    def is_inline(self) -> bool:
+        """Not even pagers take the alternate screen."""
+        return self._launch.parsed.flag("no_alt_screen") or self._app.config.tui.alternate_screen == "never"
+
     # ---- the first thread ------------------------------------------------------------------------
 
     async def begin(self) -> None:
@@ -63,7 +68,9 @@ class Opening:
         if launch.draft:
             app.suggest(launch.draft)
         if launch.prompt or launch.images:
-            app.enter_first(Draft(text=launch.prompt, shown=launch.prompt, images=tuple(launch.images)))
+            app.enter_first(
+                Draft(text=launch.prompt, shown=launch.prompt, raw=launch.prompt, images=tuple(launch.images))
+            )
         app.redraw()
         app.ready()
 
@@ -99,7 +106,7 @@ class Opening:
         app = self._app
         hearing = Hearing(thread)
         thread.begin()
-        if request.thread is not None or request.newest:
+        if thread.records:
             app.conversation.replay(thread.records)
         app.opened(thread, hearing)
         self._reader = asyncio.ensure_future(self._read(thread, hearing))

@@ -57,7 +57,11 @@ class Look(NamedTuple):
     def block(self, sign: Span, word: str, lines: Sequence[Line]) -> list[Line]:
         """Lines of text behind a sign, or in plain mode behind a word."""
         begin = Span(f"{word}: ") if self.words else Span(f"{sign.text} ", sign.style)
-        return prefixed(begin, Span(INDENT), lines)
+        shown = prefixed(begin, Span(INDENT), lines)
+        # An empty line stays empty: nobody wants blanks in what they copy.
+        return [
+            new if number == 0 or old.spans else old for number, (new, old) in enumerate(zip(shown, lines, strict=True))
+        ]
 
 
 class Cell:

@@ -41,7 +41,7 @@ class UserMessage(Cell):
 class Answer(Streaming):
     """What the model says, in markdown. Finished blocks go to the scrollback while the rest still arrives."""
 
-    __slots__ = ("_final", "_has_begun", "_is_given", "_markdown", "_pieces", "is_abandoned", "item_id")
+    __slots__ = ("_final", "_has_begun", "_is_given", "_markdown", "is_abandoned", "item_id")
 
     sign, word, title = ANSWER_SIGN, "Agent", ""
 
@@ -50,7 +50,6 @@ class Answer(Streaming):
 
         self.item_id = item_id
         self._final = text
-        self._pieces: list[str] = []
         self._markdown: Markdown | None = Markdown() if text is None else None
         self._has_begun = False
         """Some of it has been given away."""
@@ -61,14 +60,12 @@ class Answer(Streaming):
 
     def feed(self, delta: str) -> None:
         if self._markdown is not None and self._final is None:
-            self._pieces.append(delta)
             self._markdown.feed(delta)
 
     def finish(self, text: str | None = None) -> None:
         """The whole text is known; None: there is nothing but what came so far."""
         if self._final is None:
-            self._final = "".join(self._pieces) if text is None else text
-            self._pieces.clear()
+            self._final = self.text if text is None else text
 
     def abandon(self) -> None:
         """The request failed, and is made again: none of this counts."""
@@ -86,7 +83,9 @@ class Answer(Streaming):
 
     @property
     def text(self) -> str:
-        return "".join(self._pieces) if self._final is None else self._final
+        if self._final is None:
+            return "" if self._markdown is None else self._markdown.text
+        return self._final
 
     def take_finished(self, look: Look) -> list[Line]:
         if self._is_given:

@@ -119,7 +119,7 @@ class Reducer:
     def _take_rarer(self, msg: Msg) -> None:
         match msg:
             case v1.StreamError():
-                self.doing.reconnect(msg)
+                self.doing.reconnect(msg, self.now_s())
                 self._abandon_answers()
             case v1.Error(message=message, codex_error_info=info):
                 self._stop_answers()

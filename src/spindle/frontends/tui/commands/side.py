@@ -40,7 +40,7 @@ async def _answer(desk: Desk, question: str) -> str:
         raise SpindleError("the session is still being opened; try again in a moment")
     is_recorded = thread.path is not None and os.path.exists(thread.path)
     config = msgspec.structs.replace(
-        going_on(desk.request.config, thread.settings),
+        going_on(desk.config, thread.settings),
         approval_policy="never",
         sandbox=SandboxPolicy(mode="read-only"),
         mcp_servers={},
@@ -82,6 +82,8 @@ async def _last_words(hearing: Hearing) -> str:
                 raise SpindleError(f"the question beside failed: {message}")
             case msg if isinstance(msg, TERMINAL):
                 break
+            case _:
+                pass
     if not said:
         raise SpindleError("the question beside got no answer")
     return said

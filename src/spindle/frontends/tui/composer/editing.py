@@ -118,8 +118,7 @@ class Editor:
             input=DummyInput(),
             output=DummyOutput(),
         )
-        self._app.timeoutlen = None
-        self._app.ttimeoutlen = 0
+        self._app.timeoutlen = None  # pyright: ignore[reportAttributeAccessIssue]  # no timer; it is allowed
 
     # ---- what there is -------------------------------------------------------------------------
 

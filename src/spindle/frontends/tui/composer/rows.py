@@ -6,7 +6,6 @@ by its text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -28,6 +27,11 @@ def shown_char(char: str) -> tuple[str, int]:
         mark = f"⟨U+{ord(char):04X}⟩"
         return mark, len(mark)
     return char, cells(char)
+
+
+def shown_text(text: str) -> str:
+    """A short text of the person's own, safe to be shown."""
+    return "".join(char if " " <= char <= "~" else shown_char(char)[0] for char in text)
 
 
 class Layout:
@@ -154,7 +158,3 @@ class Layout:
             spans.append(Span(cut(fold.label, self._width), f"{style} accent".strip()))
             plain = ""
         return [*spans, Span(plain, style)] if plain else spans
-
-
-def text_of(spans: Sequence[Span]) -> str:
-    return "".join(span.text for span in spans)

@@ -42,11 +42,6 @@ class Decoder:
         self._rest = b""
         self._pasted: list[bytes] | None = None
         self._came_s = 0.0
-        self._cursor_queries = 0
-
-    def expect_cursor(self) -> None:
-        """The terminal was asked for its cursor: the answer may look like a function key."""
-        self._cursor_queries += 1
 
     @property
     def needs_flush(self) -> bool:
@@ -164,6 +159,8 @@ class Decoder:
         if (console := _CONSOLE_KEY.match(data, at)) is not None:
             out.append(Key(f"f{console.group(1)[0] - 64}"))
             return console.end()
+        if data[at + 2 :] == b"[":
+            return None
         found = _CSI.match(data, at) or _RXVT_KEY.match(data, at)
         if found is None:
             part = _CSI_PART.match(data, at)
@@ -173,9 +170,7 @@ class Decoder:
         if final == "~" and given == "200":
             self._pasted = []
         elif final == "$" or not found.group(2) or found.group(2) == b"$":
-            key = sequences.csi(given, final, expects_cursor=self._cursor_queries > 0, alt=alt)
-            self._cursor_queries -= key is not None and key[0] == "cursor" and self._cursor_queries > 0
-            out += _known(key)
+            out += _known(sequences.csi(given, final, alt=alt))
         return found.end()
 
     def _paste(self, data: bytes, now_s: float, waited_s: float, out: list[Input]) -> None:

@@ -15,18 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from spindle.frontends.tui.keys import Reply
 from spindle.frontends.tui.screen import inking
 from spindle.frontends.tui.screen.inking import Looks, ink, is_sure, tidy
 from spindle.frontends.tui.screen.stranded import Stranded
 from spindle.frontends.tui.shown import Line
 from spindle.frontends.tui.text.layout import Row, cut, height, row_width, rows
 
+_WHERE = "\x1b[6n"
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 WRAP, NO_WRAP = "\x1b[?7h", "\x1b[?7l"
 """Only finished rows may be broken by the terminal. Live rows are cut, also when the window has become narrower and we
 do not know it yet: each of them takes exactly one row."""
 _NOTHING: Row = ()
+_MOST_QUESTIONS = 50
+"""Without an answer: this terminal does not answer."""
+_CUTS = (41, 83)
+"""What xterm and screen call themselves: a narrower window cuts their rows. Most others break them anew."""
+_CUTS_TOO = ((0, 136, 0), (1, 10, 0))
+"""PuTTY and mosh."""
 _FARTHEST, _WORTH_IT = 8, 4
 """How far rows may have moved, and how many of them must have, for the terminal to move them."""
 
@@ -37,7 +45,7 @@ class Painter:
     def __init__(self, write: Callable[[bytes], None], looks: Looks) -> None:
         self.looks = looks
         self.reflows = False
-        """Whether the terminal breaks its rows anew when the window changes (`Terminal.reflows`)."""
+        """Whether the terminal breaks its rows anew when the window becomes narrower."""
         self.bytes_written = 0
         self._write = write
         self._size = (0, 0)
@@ -50,9 +58,13 @@ class Painter:
         """The row of the window where the live area begins, if we know it."""
         self._begins = True
         """Nothing was written yet: the cursor is where some other program left it."""
-        self._asked: int | None = None
-        """The row of the live area in which the cursor was when we asked the terminal where that is."""
+        self._questions: list[_Question] = []
+        """Those without an answer yet, in their order."""
         self._found: int | None = None
+        """The row of the window in which the cursor is, as the terminal has just told."""
+        self._held: list[Line] = []
+        """Finished lines that wait for the answer to a question."""
+        self._is_waiting = False
         self._stranded = Stranded()
 
     # ---- painting ------------------------------------------------------------------------------
@@ -65,15 +77,25 @@ class Painter:
         size: tuple[int, int],
         *,
         pending: int = 0,
-    ) -> None:
+    ) -> bool:
         """Print the finished lines, once, and show the live ones below them; all of it in one write, or in none when
         nothing has changed.
+
+        False: the window has changed, and the terminal was asked where the cursor is now. Nothing is painted yet, but
+        the finished lines are kept: call again with what is live when the answer is there (`take_reply`), or a
+        moment later.
 
         `cursor` is the number of a live line and a column in it; None hides the cursor. The first `pending` live
         lines are text that will be finished later: if a smaller window pushes them into the scrollback, they are
         not printed again.
         """
         size = (max(1, size[0]), max(1, size[1]))
+        if self._must_wait(size):
+            self._held += finished
+            return False
+        if self._held:
+            finished = [*self._held, *finished]
+            self._held = []
         sheet = _Sheet(self._rows, self._row, self.looks, size[0])
         if self._begins:
             sheet.parts.append(self._fresh_line(size[0]))
@@ -81,19 +103,21 @@ class Painter:
             self._lay_anew(sheet, size)
         finished, live, pending = self._stranded.leave_out(finished, live, pending)
         self._size = size
-        self._begins = False
+        asks, self._begins = self._begins, False
         for line in finished:
             for row in rows(line, size[0]):
                 sheet.print(tidy(row))
-        shown, place = self._live_rows(live, cursor)
-        self._stranded.remember(live[:pending], size[0])
+        shown, place, away = self._live_rows(live, cursor)
+        # Rows that were never shown cannot have been pushed out.
+        self._stranded.remember([] if away else live[:pending])
         sheet.show(shown)
-        self._finish(sheet, shown, place)
+        self._finish(sheet, shown, place, asks=asks)
+        return True
 
     def _live_rows(
         self, live: Sequence[Line], cursor: tuple[int, int] | None
-    ) -> tuple[list[Row], tuple[int, int] | None]:
-        """The rows of the live area, or the last of them when the window is too low; and where the cursor is."""
+    ) -> tuple[list[Row], tuple[int, int] | None, int]:
+        """The rows of the live area, where the cursor is, and how many rows at the top have no room in the window."""
         width, most = self._size
         shown: list[Row] = []
         place: tuple[int, int] | None = None
@@ -106,15 +130,15 @@ class Painter:
             away = place[0]  # the row with the cursor is seen in any case
         shown = shown[away : away + most] or [_NOTHING]
         if place is None:
-            return shown, None
-        return shown, (min(max(0, place[0] - away), len(shown) - 1), min(max(0, place[1]), width - 1))
+            return shown, None, away
+        place = (min(max(0, place[0] - away), len(shown) - 1), min(max(0, place[1]), width - 1))
+        return shown, place, away
 
-    def _finish(self, sheet: _Sheet, shown: list[Row], place: tuple[int, int] | None) -> None:
+    def _finish(self, sheet: _Sheet, shown: list[Row], place: tuple[int, int] | None, *, asks: bool) -> None:
         """Put the cursor where it belongs, and write the frame if there is anything to write."""
         has_moved = place is not None and (place[0] + sheet.top, place[1]) != (self._row, self._column)
         self._rows = shown
-        if self._top is not None:
-            self._top = max(0, min(self._top + sheet.printed, self._size[1] - len(shown)))
+        self._has_printed(sheet.printed)
         if not sheet.parts and not has_moved and (place is not None) == self._is_shown:
             return
         if place is not None:
@@ -125,27 +149,58 @@ class Painter:
             sheet.parts.append("\r" if sheet.parts else "")
         before = BEGIN + (HIDE if self._is_shown else "")
         self._is_shown = place is not None
-        self._send(before + "".join(sheet.parts) + (SHOW if self._is_shown else "") + END)
+        behind = (SHOW if self._is_shown else "") + (_WHERE if asks else "") + END
+        self._send(before + "".join(sheet.parts) + behind)
+        if asks:
+            self._ask()
 
     def _send(self, text: str) -> None:
         data = text.encode("utf-8", "replace")
         self.bytes_written += len(data)
-        self._asked = self._found = None  # an answer that is still to come tells where the cursor was before this
+        self._found = None
         self._write(data)
 
     # ---- where the live area is ----------------------------------------------------------------
 
-    def ask(self) -> None:
-        """Ask the terminal where the cursor is; `told` takes the answer. Worth it at the start and when the window
-        has changed: without an answer, a good guess has to do."""
-        self._send("\x1b[6n")
-        self._asked = self._row
+    def take_reply(self, reply: Reply) -> None:
+        """What the terminal has told about itself (`terminal`) or its cursor."""
+        if reply.kind == "terminal" and reply.values:
+            self.reflows = reply.values[0] not in _CUTS and reply.values not in _CUTS_TOO
+        elif reply.kind == "cursor" and reply.values and self._questions:
+            asked = self._questions.pop(0)
+            if asked.is_outdated:
+                return
+            row = reply.values[0] - 1
+            self._found = None if asked.since else row
+            self._top = max(0, row - asked.row)
+            for printed, live, height in asked.since:
+                self._top = max(0, min(self._top + printed, height - live))
 
-    def told(self, row: int) -> None:
-        """The answer: the row of the window, counted from 1. Too late when something was painted since we asked."""
-        if self._asked is not None:
-            self._found, self._top = row - 1, max(0, row - 1 - self._asked)
-            self._asked = None
+    def _ask(self) -> None:
+        self._outdate()
+        self._questions = [*self._questions[-_MOST_QUESTIONS:], _Question(self._row)]
+
+    def _outdate(self) -> None:
+        """Answers that are still to come will tell where the cursor was before."""
+        for question in self._questions:
+            question.is_outdated = True
+
+    def _has_printed(self, count: int) -> None:
+        if self._top is not None:
+            self._top = max(0, min(self._top + count, self._size[1] - len(self._rows)))
+        for question in self._questions:
+            question.since.append((count, len(self._rows), self._size[1]))
+
+    def _must_wait(self, size: tuple[int, int]) -> bool:
+        """Whether the terminal has to be asked first. Never twice in a row: some do not answer, and while a person
+        drags the edge of the window there is a new size all the time."""
+        if self._begins or size == self._size or self._is_waiting:
+            self._is_waiting = False
+            return False
+        self._is_waiting = True
+        self._send(_WHERE)
+        self._ask()
+        return True
 
     def begins_in_column(self, column: int) -> None:
         """Where some other program left the cursor, counted from 1; known before the first frame, or never."""
@@ -163,6 +218,7 @@ class Painter:
     def _lay_anew(self, sheet: _Sheet, size: tuple[int, int]) -> None:
         """After a change of the window: erase the live area, wherever it is now, and begin at its top."""
         up = self._rows_above_cursor(size[0])
+        self._outdate()
         # A lower window drops the rows below the cursor first, and then pushes rows out at its top.
         guess = size[1] - 1 if self._top is None else min(self._top + up, size[1] - 1)
         at = guess if self._found is None else self._found
@@ -199,11 +255,25 @@ class Painter:
 
     def farewell(self) -> str:
         """What takes the live area away and leaves the terminal as other programs expect it, from any state."""
+        if self._begins:
+            return WRAP + SHOW  # nothing here is ours
         up = f"\x1b[{self._row}A" if self._row else ""
         return f"{END}\x1b[0m{up}\r\x1b[J{WRAP}{SHOW}"
 
     def _forget(self) -> None:
+        self._outdate()
         self._rows, self._row, self._column, self._is_shown = [_NOTHING], 0, 0, True
+
+
+class _Question:
+    """We have asked the terminal where the cursor is."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        """The row of the live area where it was then."""
+        self.is_outdated = False
+        self.since: list[tuple[int, int, int]] = []
+        """What was painted since: rows that were printed, rows of the live area, rows of the window."""
 
 
 class _Sheet:

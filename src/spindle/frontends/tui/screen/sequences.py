@@ -148,7 +148,7 @@ def ss3(given: str, letter: str) -> Key | None:
     return special(LETTERS[letter], held) if letter in LETTERS else None
 
 
-def csi(given: str, final: str, *, expects_cursor: bool, alt: bool = False) -> Input | None:
+def csi(given: str, final: str, *, alt: bool = False) -> Input | None:
     """`ESC [ given final`: a key, a change of focus, an answer, or nothing that we know."""
     if given[:1] in ("?", ">", "<", "="):
         return _answer(given[0], given[1:], final)
@@ -158,7 +158,7 @@ def csi(given: str, final: str, *, expects_cursor: bool, alt: bool = False) -> I
     held |= _ALT if alt else 0
     if len(parts) > 1 and len(parts[1]) > 1 and _number(parts[1][1], 1) == _RELEASED:
         return None
-    if final == "R" and len(parts) == 2 and (expects_cursor or first != 1):
+    if final == "R" and len(parts) == 2:  # an old xterm sends F3 with a modifier like this, too
         return Reply("cursor", (first, _number(parts[1][0], 1)))
     if final == "u":
         return _kitty(parts, held)

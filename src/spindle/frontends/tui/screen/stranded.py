@@ -20,7 +20,7 @@ class Stranded:
         """What has gone, without blanks: lines may be broken elsewhere now."""
         self._pending: Sequence[Line] = ()
 
-    def remember(self, pending: Sequence[Line], width: int) -> None:
+    def remember(self, pending: Sequence[Line]) -> None:
         """The lines that stand at the top of the live area now and will be finished later."""
         self._pending = pending
 
@@ -47,13 +47,18 @@ class Stranded:
         """The lines without what has gone already."""
         if not self._text:
             return finished, live, pending
-        printed, self._text = _without(finished, self._text)
-        shown, _ = _without(live[:pending], self._text)
-        return printed, [*shown, *live[pending:]], len(shown)
+        for start in range(len(finished) + 1):  # lines before it may be about something else
+            printed = _without(finished[start:], self._text)
+            shown = None if printed is None else _without(live[:pending], printed[1])
+            if printed is not None and shown is not None and not shown[1]:
+                self._text = printed[1]
+                return [*finished[:start], *printed[0]], [*shown[0], *live[pending:]], len(shown[0])
+        self._text = ""
+        return finished, live, pending
 
 
-def _without(lines: Sequence[Line], gone: str) -> tuple[list[Line], str]:
-    """The lines, and what of `gone` was not found in them because it comes later."""
+def _without(lines: Sequence[Line], gone: str) -> tuple[list[Line], str] | None:
+    """The lines, and what of `gone` comes after them; None if they are other lines."""
     kept: list[Line] = []
     for number, line in enumerate(lines):
         if not gone:
@@ -65,7 +70,7 @@ def _without(lines: Sequence[Line], gone: str) -> tuple[list[Line], str]:
             kept.append(_behind(line, len(gone)))
             gone = ""
         else:
-            return list(lines), ""
+            return None
     return kept, gone
 
 
