@@ -23,7 +23,7 @@ class Sitting:
         self.terminal = Terminal(os.environ)
         self.painter = Painter(self.terminal.write, theme("default"))
         self.terminal.on_leave = self.painter.farewell
-        self.decoder = Decoder()
+        self.decoder = Decoder(paste_burst=False)
         self.at_bang = at_bang
         self.text = ""
         self.done = asyncio.get_running_loop().create_future()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -350,6 +351,23 @@ def test_a_final_text_that_contradicts_what_was_taken_is_a_correction() -> None:
     shorter.feed("one\n\n")
     shorter.take_finished(WIDTH)
     assert shorter.finish("", WIDTH) == Correction([])
+
+
+def test_libraries_are_loaded_with_the_first_text_that_needs_them() -> None:
+    program = """
+import sys
+from spindle.frontends.tui.text.markdown import render
+from spindle.frontends.tui.text.clean import safe
+loaded = lambda: sorted({"markdown_it", "pygments", "unicodedata"} & sys.modules.keys())
+render("# Head\\n\\nPlain words.\\n\\n- a\\n- b\\n\\n```\\ncode\\n```", 80)
+first = loaded()
+render("*emphasis*", 80)
+second = loaded()
+render("```python\\nx = 1", 80)
+print(first, second, loaded())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] ['markdown_it', 'unicodedata'] ['markdown_it', 'pygments', 'unicodedata']\n"
 
 
 # ---- how long it takes: quadratic work on these would outlast the time limit of the test ----
