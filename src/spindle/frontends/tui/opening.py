@@ -99,15 +99,20 @@ class Opening:
 
     async def _open(self, request: SessionRequest) -> None:
         self.request = request
-        self._use(await open_thread(request), request)
+        await self._use(await open_thread(request))
 
-    def _use(self, thread: OpenThread, request: SessionRequest) -> None:
+    async def _use(self, thread: OpenThread) -> None:
         """Everything is about this thread from now on; what was said in it before is printed first."""
         app = self._app
         hearing = Hearing(thread)
         thread.begin()
         if thread.records:
             app.conversation.replay(thread.records)
+            begun = app.clock.monotonic()
+            for _ in app.conversation.prepare(app.size[0]):
+                if app.clock.monotonic() - begun > AT_A_TIME_S:
+                    await asyncio.sleep(0)
+                    begun = app.clock.monotonic()
         app.opened(thread, hearing)
         self._reader = asyncio.ensure_future(self._read(thread, hearing))
 
@@ -134,13 +139,27 @@ class Opening:
         """Open another thread; when that fails, this one stays open. Raises SpindleError then."""
         app, old = self._app, self._app.thread
         request = change(self.request)
-        thread = await open_thread(request)
-        if old is not None:
-            app.closed()
-            await leaving.close(old)
+        if old is not None and request.thread == old.id and not (request.fork or request.ephemeral):
+            thread = await self._opened_anew(old, request)
+        else:
+            thread = await open_thread(request)
+            if old is not None:
+                app.closed()
+                await leaving.close(old)
         self.request, app.config = request, request.config
         app.conversation = self.new_conversation()
-        self._use(thread, request)
+        await self._use(thread)
+
+    async def _opened_anew(self, old: OpenThread, request: SessionRequest) -> OpenThread:
+        """The same thread with other settings. Its record has one writer, so the old one is closed first."""
+        self._app.closed()
+        await leaving.close(old)
+        try:
+            return await open_thread(request)
+        except SpindleError:
+            before = msgspec.structs.replace(self.request, thread=old.id, rollout_path=None, newest=False, fork=False)
+            self._use(await open_thread(before), before)
+            raise
 
     def new_conversation(self) -> Conversation:
         config = self._app.config
