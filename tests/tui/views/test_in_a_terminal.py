@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 from fake_server import FakeServer, call, message, refuses, turn
+from mcp.kit import stub
 from tui.terminals import OpenTui
 
 
@@ -88,3 +89,19 @@ def test_a_refusal_with_a_reason_reaches_the_model(tui: OpenTui, server: FakeSer
         if item.get("call_id") == "c1" and "output" in item
     ]
     assert "use the other tool" in str(outputs) and not (workspace / "made-it").exists()
+
+
+def test_a_tool_of_a_server_is_asked_about_and_its_form_filled_in(tui: OpenTui, server: FakeServer, home: Path) -> None:
+    entry = stub({"tools": ["paint"], "elicit_on": "paint", "read_only": False})
+    with (home / "config.toml").open("a") as file:
+        file.write(
+            f"\n[mcp_servers.tiny]\ncommand = {json.dumps(entry['command'])}\nargs = {json.dumps(entry['args'])}\n"
+        )
+    server.script(turn(call("mcp__tiny__paint", {"wall": "north"}, "c1")), turn(message("painted")))
+    with tui("-a", "on-request", "-s", "workspace-write") as t:
+        t.ready().submit("go").wait_for("Use this MCP tool?", where="screen").wait_for("Yes, once (y)", where="screen")
+        assert "server  tiny" in t.screen and "tool    paint" in t.screen and 'wall = "north"' in t.screen
+        t.idle(0.6).key("y").wait_for("The MCP server tiny asks:", where="screen").wait_for("Which colour?")
+        t.idle(0.6).type("blue").key("enter").wait_for("colour: blue", where="screen").key("1").wait_for("painted")
+    outputs = [item for item in server.turns_asked[1].json["input"] if item.get("call_id") == "c1"]
+    assert "blue" in str(outputs)
