@@ -207,6 +207,15 @@ def test_up_within_a_draft_moves_first():
     assert composer.text == "old"
 
 
+def test_a_message_that_is_too_long_to_edit_comes_folded(tmp_path: Path):
+    text = "x" * 300_000
+    (tmp_path / "history.jsonl").write_text(entry(text))
+    composer = composer_in(tmp_path)
+    press(composer, "up")
+    assert rows(composer) == ["› [Pasted #1: 300,000 characters]"]
+    assert composer.take().text == text
+
+
 def test_ctrl_c_puts_the_draft_into_the_history():
     composer = Composer()
     write(composer, "half a thought ")

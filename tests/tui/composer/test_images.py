@@ -69,7 +69,7 @@ def test_an_image_survives_the_external_editor(folder: Path):
     composer.furnish(cwd=str(folder))
     composer.paste("b.JPG")
     write(composer, "what is it")
-    composer.set_text("Tell me: " + composer.text + "?\n[Image #7]")
+    composer.set_edited("Tell me: " + composer.text + "?\n[Image #7]")
     draft = composer.take()
     assert draft.text == "Tell me: [Image #1] what is it?\n[Image #7]" and draft.images == (f"{folder}/b.JPG",)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from spindle.frontends.fit import cells
 from spindle.frontends.tui.composer.composer import Composer
+from spindle.frontends.tui.keys import Key
 from tui.composer.writing import press, rows, write
 
 
@@ -48,6 +49,17 @@ def test_up_and_down_move_between_rows_and_keep_the_column():
     press(composer, "down", "down")
     rows(composer)
     assert composer.cursor() == (2, 17)
+
+
+def test_keys_that_come_faster_than_the_pictures_move_in_the_text_as_it_is():
+    composer = Composer()
+    write(composer, "one")
+    rows(composer)
+    composer.key(Key("ctrl-j"))
+    write(composer, "two")
+    composer.key(Key("up"))
+    write(composer, "X")
+    assert composer.text == "oneX\ntwo"
 
 
 def test_the_shell_mark():

@@ -98,7 +98,7 @@ def test_after_a_kill_the_draft_is_offered_to_the_next_interface_in_that_folder(
     assert left_behind(str(tmp_path), str(elsewhere)) == []
     (found,) = left_behind(str(tmp_path), str(here))
     composer = composer_in(tmp_path, here)
-    composer.take_over(found)
+    composer.restore(found)
     assert rows(composer) == ["› half a sentence [Pasted #1: 30 lines][Image #1] "]
     assert len(files(tmp_path)) == 1 and left_behind(str(tmp_path), str(here)) == []  # it is ours now
     draft = composer.take()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spindle.frontends.tui.composer.editing import Editor
     from spindle.frontends.tui.composer.files import FileSearch
     from spindle.frontends.tui.composer.past_messages import PastMessages, Recall
-    from spindle.frontends.tui.composer.popup import Choice, Command, Popup, Skill, Token
+    from spindle.frontends.tui.composer.popup import Command, Popup, Skill
     from spindle.frontends.tui.composer.saved import DraftFile, Saved
     from spindle.frontends.tui.composer.search import Search
 
@@ -264,15 +264,9 @@ class Composer:
     def _expand(self) -> None:
         """Unfold the paste before the cursor, else the first one; images stay."""
         editor = self.load()
-        text, cursor = editor.text, editor.cursor
-        places = [
-            place
-            for place, char in enumerate(text)
-            if (fold := self._folds.get(char)) and fold.is_paste and not MARKS.search(fold.text)
-        ]
-        if places:
-            place = max((place for place in places if place < cursor), default=places[0])
-            editor.replace(place, place + 1, self._folds[text[place]].text)
+        place = self._folds.nearest_paste(editor.text, editor.cursor)
+        if place is not None:
+            editor.replace(place, place + 1, self._folds[editor.text[place]].text)
 
     # ---- images --------------------------------------------------------------------------------
 
@@ -292,11 +286,12 @@ class Composer:
         editor = self.load()
         assert self._recall is not None
         is_within = not (self._recall.is_at(editor.text) and editor.cursor in (0, len(editor.text)))
-        row = self._picture.layout.find(editor.cursor)
-        if is_within and 0 <= row + step < len(self._picture.layout.rows) and editor.text:
+        layout = self._picture.layout_of(editor.text)
+        row = layout.find(editor.cursor)
+        if is_within and 0 <= row + step < len(layout.rows):
             if self._wanted_column is None:
-                self._wanted_column = self._picture.layout.column(editor.cursor)
-            editor.cursor = self._picture.layout.place(row + step, self._wanted_column)
+                self._wanted_column = layout.column(editor.cursor)
+            editor.cursor = layout.place(row + step, self._wanted_column)
             return True
         self._go_back(-step)
         return True
@@ -325,9 +320,8 @@ class Composer:
 
     def _close_list(self) -> None:
         """No list for the word at the cursor, until it is another one."""
-        if self._popup is not None and self._editor is not None:
-            self._popup.follow(self._editor.text, self._editor.cursor)
-            self._popup.dismiss()
+        if self._popup is not None:
+            self._popup.close_for(self.load())
 
     # ---- searching the history -----------------------------------------------------------------
 
@@ -368,28 +362,11 @@ class Composer:
 
     def _popup_key(self, popup: Popup, key: Key, action: str) -> bool:
         """A key while a list is open; False when the list does not take it."""
-        if action in ("move_up", "move_down"):
-            popup.move(-1 if action == "move_up" else 1)
-        elif key.name == "esc":
-            popup.dismiss()
-        elif action in ("submit", "queue") and popup.choice is not None and popup.token is not None:
-            self._choose(popup.choice, popup.token, action)
-        else:
-            return False
-        return True
-
-    def _choose(self, choice: Choice, token: Token, action: str) -> None:
-        """Take what is chosen in the list. Enter on a command also runs it."""
-        editor = self.load()
-        is_run = token.kind == "command" and action == "submit"
-        rest = editor.text[token.end :]
-        gap = "" if is_run or rest[:1] in (" ", "\n") else " "
-        editor.replace(token.start, token.end, choice.inserted + gap)
-        if not gap and not is_run:
-            editor.act("move_right")
-        self._close_list()
-        if is_run:
-            self.wanted = "submit"
+        if action in ("submit", "queue") and popup.choice is not None:
+            if popup.choose(self.load(), is_run=action == "submit"):
+                self.wanted = "submit"
+            return True
+        return popup.key(key, action)
 
     def _files(self) -> FileSearch | None:
         return self._make_files(self._files_found) if self._make_files is not None else None
@@ -404,28 +381,34 @@ class Composer:
     def _fitted(self, text: str) -> str:
         """Text of a message as it stands in the editor."""
         text = unix_lines(text)
-        return self._folds.paste(text) if len(text) > DRAFT_CHARACTERS else self._folds.fit(text)
+        return self._folds.whole(text) if len(text) > DRAFT_CHARACTERS else self._folds.fit(text)
 
     def set_text(self, text: str) -> None:
-        """Put a text into the composer in place of the draft; images of the draft that it names stay images."""
-        text = unix_lines(text)
-        if not text and self._editor is None:
-            return
-        is_huge = len(text) > DRAFT_CHARACTERS
-        self.load().set(self._folds.paste(text) if is_huge else self._folds.put_images_back(text, self._raw))
-        self._follow()
+        """Put a text into the composer in place of the draft."""
+        if text or self._editor is not None:
+            self.load().set(self._fitted(text))
+            self._follow()
 
-    def restore(self, drafts: Sequence[Draft]) -> None:
-        """Drafts that were taken are in the composer again, before what has been written since."""
-        texts = [draft.raw or self._folds.rebuilt(draft) for draft in drafts]
-        self.load().set("\n".join(text for text in (*texts, self._raw) if text))
+    def set_edited(self, text: str) -> None:
+        """Put in what an external editor made of `text`; images that are still named in it stay images."""
+        text = unix_lines(text)
+        is_huge = len(text) > DRAFT_CHARACTERS
+        self.load().set(self._folds.whole(text) if is_huge else self._folds.put_images_back(text, self._raw))
         self._close_list()
 
-    def take_over(self, saved: Saved) -> None:
+    def put_back(self, draft: Draft) -> None:
+        """A draft that was taken is in the composer again, before what has been written since."""
+        self._put_before(draft.raw or self._folds.rebuilt(draft))
+
+    def restore(self, saved: Saved) -> None:
         """Put in a draft that an earlier interface left behind; from now on it is ours to keep."""
-        self.load().set("\n".join(text for text in (saved.raw(self._folds), self._raw) if text))
+        self._put_before(saved.raw(self._folds))
         self.save_now()
         saved.forget()
+
+    def _put_before(self, raw: str) -> None:
+        self.load().set("\n".join(text for text in (raw, self._raw) if text))
+        self._close_list()
 
     def take(self, *, is_message: bool = True) -> Draft:
         """The draft, as it is sent; the composer is empty then. `is_message`: write it into the history file too."""

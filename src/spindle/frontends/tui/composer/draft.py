@@ -60,6 +60,7 @@ class Folds:
     def __init__(self) -> None:
         self._folds: dict[str, Fold] = {}
         self._singles: dict[str, str] = {}
+        self._wholes: dict[str, str] = {}
         self._pastes = 0
         self._images = 0
 
@@ -75,6 +76,12 @@ class Folds:
         lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         return self._add(Fold(f"[Pasted #{self._pastes}: {size}]", text, is_paste=True))
+
+    def whole(self, text: str) -> str:
+        """The mark for a message that is too long to be edited; the same one whenever it comes up."""
+        if text not in self._wholes:
+            self._wholes[text] = self.paste(text)
+        return self._wholes[text]
 
     def image(self, path: str) -> str:
         """The mark for an image file."""
@@ -112,6 +119,15 @@ class Folds:
         if len(own) > _MOST_SINGLES:
             return self.paste(text)
         return MARKS.sub(lambda found: self._single(found[0]), text)
+
+    def nearest_paste(self, text: str, cursor: int) -> int | None:
+        """Where the paste before the cursor is, else the first one; None if none can be unfolded."""
+        places = [
+            found.start()
+            for found in MARKS.finditer(text)
+            if (fold := self._folds[found[0]]).is_paste and not MARKS.search(fold.text)
+        ]
+        return max((place for place in places if place < cursor), default=places[0]) if places else None
 
     def rebuilt(self, draft: Draft) -> str:
         """A draft that was not made here, as text for the editor."""

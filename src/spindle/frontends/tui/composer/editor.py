@@ -6,7 +6,7 @@ import asyncio
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from spindle.errors import SpindleError
 from spindle.thread.private_files import unlink_if_possible
@@ -23,11 +23,11 @@ def chosen_editor(environment: Mapping[str, str]) -> list[str]:
     raise SpindleError("No editor is set; set VISUAL or EDITOR, for example: export EDITOR=vim")
 
 
-async def edit(text: str) -> str | None:
-    """Let the person edit a text; what they saved, without the line end that editors add. None: it is as it was.
+async def edit(text: str, suspend: Callable[[], None], resume: Callable[[], None]) -> str:
+    """Let the person edit a text; what they saved, without the line end that editors add.
 
-    The terminal must be theirs meanwhile. The file is readable for its owner only. Raises SpindleError when there is no
-    editor, or it fails; the text is then to stay as it is.
+    `suspend` gives the terminal away, `resume` takes it back. The file is readable for its owner only. Raises
+    SpindleError when there is no editor, or it fails; the text is then to stay as it is.
     """
     words = chosen_editor(os.environ)
     try:
@@ -37,14 +37,18 @@ async def edit(text: str) -> str | None:
     try:
         with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
-        await _run([*words, path])
+        suspend()
+        try:
+            await _run([*words, path])
+        finally:
+            resume()
         with open(path, encoding="utf-8", errors="replace", newline="") as file:
             edited = file.read()
     except OSError as error:
         raise _not_handed(error) from error
     finally:
         unlink_if_possible(path)
-    return None if edited == text else edited.removesuffix("\n").removesuffix("\r")
+    return text if edited == text else edited.removesuffix("\n").removesuffix("\r")
 
 
 async def _run(words: list[str]) -> None:
