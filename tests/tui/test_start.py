@@ -16,7 +16,8 @@ from fake_server import FakeServer, refuses
 from spindle.config.load import load_config
 from spindle.config.schema import Config
 from spindle.frontends.tui import start
-from spindle.frontends.tui.start import Ready, ask_credentials, before_composer
+from spindle.frontends.tui.practice import practice_request
+from spindle.frontends.tui.start import Ready, ask_credentials, before_composer, is_practice, sign_in_again
 from tui.hands import press, shown, write
 
 
@@ -341,3 +342,16 @@ async def test_login_can_be_left_without_a_change(place: Place) -> None:
     assert await ask_credentials(desk, desk.config, place.load, environ=place.environ) is None  # pyright: ignore[reportArgumentType]
     assert not any("Quit" in text for text in desk.seen[0])
     assert any(text.startswith("› 1. Use OpenAI (current)") for text in desk.seen[0])
+
+
+async def test_login_from_the_demo_leads_to_the_users_own_home(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("CODEX_API_KEY", "sk-env")
+    place.environ |= {"PATH": os.environ["PATH"], "CODEX_API_KEY": "sk-env"}
+    desk = AtTheDesk(practice_request(place.environ).config, keys("1"), row("CODEX_API_KEY"))
+    assert is_practice(desk.config)
+    ready = await sign_in_again(desk, place.load)  # pyright: ignore[reportArgumentType]
+    assert ready is not None and ready.config.home == str(place.home) and not is_practice(ready.config)
+    assert ready.config.trust_level == "trusted" and ready.config.provider.env_key == "CODEX_API_KEY"

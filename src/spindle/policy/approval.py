@@ -264,8 +264,10 @@ def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
     fenced = not boundary.is_full_access
     if fenced and (boundary.may_write(found) or boundary.may_write(os.path.dirname(found))):
         return True
+    if is_installed(found):
+        return False
     here = os.path.realpath(boundary.cwd)
-    return not is_installed(found) and any(is_below(path, here) for path in (found, os.path.realpath(found)))
+    return any(is_below(path, here) for path in (found, os.path.realpath(found)))
 
 
 def prefix_for_retry(argv: Sequence[str], is_planted: Callable[[str], bool]) -> tuple[str, ...] | None:

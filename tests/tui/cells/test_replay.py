@@ -79,6 +79,20 @@ async def test_an_interrupted_and_a_failed_turn_look_as_they_did(start: Start, w
     assert any("interrupted" in row for row in live)
 
 
+async def test_lines_of_a_recorded_patch_have_no_numbers_because_nobody_knows_them(
+    start: Start, workspace: Path
+) -> None:
+    (workspace / "f.txt").write_text("zero\none\ntwo\n")
+    driver = await start()
+    await driver.turn("do it", patches(PATCH, "c4"), says("ok"))
+    again = conversation(workspace)
+    again.replay(driver.session.thread.history.records)
+    rows = texts(again.take_finished(80))
+    assert "     - two" in rows
+    assert "     + zwei" in rows
+    assert "    1 + fresh" in rows, "a new file begins with its first line"
+
+
 async def test_reasoning_is_in_the_transcript_of_a_resumed_thread(start: Start, workspace: Path) -> None:
     driver = await start()
     await driver.turn("do it", thinks("**Hm** so"), run("seq 50"), says("ok"))

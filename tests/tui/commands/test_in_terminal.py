@@ -78,3 +78,17 @@ def test_threads_in_the_picker(tui: OpenTui, server: FakeServer, workspace: Path
         t.key("ctrl-c", "ctrl-c", "ctrl-c")
         assert t.wait_exit() == 0
     assert subprocess.run(["git", "status", "--porcelain"], cwd=workspace, capture_output=True).stdout == b""
+
+
+def test_another_sign_in_goes_on_with_the_same_thread(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("first answer")), turn(message("second answer")))
+    with tui() as t:
+        t.ready().submit("first question").wait_for("first answer")
+        t.submit("/login").wait_for("How shall Spindle reach a model?")
+        t.key("enter").wait_for("from now on.")
+        t.ready().submit("second question").wait_for("second answer")
+        bodies = [request.json for request in server.requests]
+        assert bodies[1]["prompt_cache_key"] == bodies[0]["prompt_cache_key"]
+        assert "first answer" in str(bodies[1]["input"]) and t.flat.count("first answer") == 1
+        t.key("ctrl-d")
+        assert t.wait_exit() == 0

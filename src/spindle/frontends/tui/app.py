@@ -136,6 +136,10 @@ class App(Interface):
         self.composer.set_text(text)
         self.redraw()
 
+    def suggest(self, text: str) -> None:
+        if self.composer.is_empty:
+            self.set_draft(text)
+
     def give_back(self, drafts: list[Draft]) -> None:
         """Before what stands in the composer."""
         for draft in reversed(drafts):

@@ -15,13 +15,22 @@ from spindle.frontends.tui.launching import Launch
 
 def run(parsed: Parsed, words: list[str]) -> int:
     """Open the interface; gives the exit code."""
-    if not (is_terminal(STDIN) and is_terminal(STDOUT)):
-        verb = f" {parsed.command[0]}" if parsed.command else ""
-        raise SpindleError(
-            f"the interface needs a terminal, and {_what_is_none()} is none; `spindle exec{verb}` works without one"
-        )
-    config = config_from(parsed)
-    launch = Launch(parsed, words, config)
+    _check_terminal(parsed)
+    return _open(Launch(parsed, words, config_from(parsed)))
+
+
+def run_practice(parsed: Parsed) -> int:
+    """`spindle demo --tui`: the same interface, with the practice model."""
+    from spindle.frontends.tui.practice import PRACTICE_NOTES, PROMPT, practice_request  # only for those who try it
+
+    _check_terminal(parsed)
+    request = practice_request()
+    launch = Launch(parsed, [], request.config)
+    launch.action, launch.client, launch.notes, launch.draft = "", request.client, PRACTICE_NOTES, PROMPT
+    return _open(launch)
+
+
+def _open(launch: Launch) -> int:
     if launch.is_plain:
         from spindle.frontends.tui import plain  # one or the other
 
@@ -49,6 +58,15 @@ def _draw(launch: Launch) -> int:
         except Exception as error:  # our bug: the terminal is given back, and the person is told
             stage.last_words.append(f"error: internal error: {type(error).__name__}: {error}")
             return 1
+
+
+def _check_terminal(parsed: Parsed) -> None:
+    if not (is_terminal(STDIN) and is_terminal(STDOUT)):
+        verb = parsed.command[0] if parsed.command else ""
+        instead = "spindle demo" if verb == "demo" else f"spindle exec {verb}".rstrip()
+        raise SpindleError(
+            f"the interface needs a terminal, and {_what_is_none()} is none; `{instead}` works without one"
+        )
 
 
 def _what_is_none() -> str:

@@ -27,6 +27,7 @@ from spindle.frontends.tui.launching import Launch
 from spindle.frontends.tui.modes import Modes
 from spindle.frontends.tui.opening import Opening
 from spindle.frontends.tui.shown import Line, line
+from spindle.frontends.tui.start import is_practice
 from spindle.frontends.tui.status_line import StatusFacts
 from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.turns import Turns
@@ -86,7 +87,8 @@ class Interface:
         self.asking.withdraw()
         if (thread := self.thread) is not None:
             problem = await leaving.close(thread)
-            words = leaving.farewell(self.conversation.spending.total, thread.id if self._was_said else None)
+            way_back = thread.id if self._was_said and not is_practice(self.config) else None
+            words = leaving.farewell(self.conversation.spending.total, way_back)
             self.last_words = [*words, *self.last_words, *([f"error: {problem}"] if problem else [])]
         for task in self._tasks:
             task.cancel()
@@ -139,6 +141,10 @@ class Interface:
 
     def set_draft(self, text: str) -> None:
         raise NotImplementedError
+
+    def suggest(self, text: str) -> None:
+        """Put text into the composer, unless something was typed already."""
+        self.set_draft(text)
 
     def copy(self, text: str) -> None:
         raise NotImplementedError

@@ -64,6 +64,9 @@ class Opening:
             app.give_up(reason_of(error))
             return
         self.is_asking_first = False
+        app.say(*launch.notes)
+        if launch.draft:
+            app.suggest(launch.draft)
         if launch.prompt or launch.images:
             app.enter_first(
                 Draft(text=launch.prompt, shown=launch.prompt, raw=launch.prompt, images=tuple(launch.images))
@@ -98,12 +101,13 @@ class Opening:
         self.request = request
         self._use(await open_thread(request), request)
 
-    def _use(self, thread: OpenThread, request: SessionRequest) -> None:
-        """Everything is about this thread from now on; what was said in it before is printed first."""
+    def _use(self, thread: OpenThread, request: SessionRequest, *, is_shown: bool = False) -> None:
+        """Everything is about this thread from now on; what was said in it before is printed first, if it is not
+        shown already."""
         app = self._app
         hearing = Hearing(thread)
         thread.begin()
-        if thread.records:
+        if thread.records and not is_shown:
             app.conversation.replay(thread.records)
         app.opened(thread, hearing)
         self._reader = asyncio.ensure_future(self._read(thread, hearing))
@@ -132,26 +136,28 @@ class Opening:
         app, old = self._app, self._app.thread
         request = change(self.request)
         if old is not None and request.thread == old.id and not (request.fork or request.ephemeral):
-            thread = await self._opened_anew(old, request)
-        else:
-            thread = await open_thread(request)
-            if old is not None:
-                app.closed()
-                await leaving.close(old)
+            await self._open_anew(old, request)
+            return
+        thread = await open_thread(request)
+        if old is not None:
+            app.closed()
+            await leaving.close(old)
         self.request, app.config = request, request.config
         app.conversation = self.new_conversation()
         self._use(thread, request)
 
-    async def _opened_anew(self, old: OpenThread, request: SessionRequest) -> OpenThread:
+    async def _open_anew(self, old: OpenThread, request: SessionRequest) -> None:
         """The same thread with other settings. Its record has one writer, so the old one is closed first."""
         self._app.closed()
         await leaving.close(old)
         try:
-            return await open_thread(request)
+            thread = await open_thread(request)
         except SpindleError:
             before = msgspec.structs.replace(self.request, thread=old.id, rollout_path=None, newest=False, fork=False)
-            self._use(await open_thread(before), before)
+            self._use(await open_thread(before), before, is_shown=True)
             raise
+        self.request, self._app.config = request, request.config
+        self._use(thread, request, is_shown=True)
 
     def new_conversation(self) -> Conversation:
         config = self._app.config

@@ -20,6 +20,7 @@ from spindle.api.door import SessionRequest
 from spindle.config.load import LoadOptions, load_config
 from spindle.frontends.practice_scene import PROMPT, set_scene
 from spindle.frontends.tui.practice_model import PracticeModel
+from spindle.frontends.tui.start import PRACTICE_PROVIDER
 
 __all__ = ["MODEL", "PRACTICE_NOTES", "PROMPT", "practice_request"]
 
@@ -35,11 +36,11 @@ PACE_S = 0.04
 
 _CONFIG = f"""\
 model = "{MODEL}"
-model_provider = "practice"
+model_provider = "{PRACTICE_PROVIDER}"
 approval_policy = "on-request"
 sandbox_mode = "workspace-write"
 
-[model_providers.practice]
+[model_providers.{PRACTICE_PROVIDER}]
 name = "a practice script; no server is asked"
 base_url = "http://127.0.0.1:9/v1"
 """
@@ -68,6 +69,7 @@ def practice_request(environ: Mapping[str, str] = os.environ, *, pace_s: float =
     import tempfile  # the same
 
     scratch = os.path.realpath(tempfile.mkdtemp(prefix="spindle-demo-"))
+    # Not with the thread: another one of the demo may follow in the same folders.
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     project, home = f"{scratch}/textstats", f"{scratch}/home"
     set_scene(project, home)

@@ -22,6 +22,8 @@ from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.views.trust import TrustView
 from spindle.workspace.git import find_root
 
+PRACTICE_PROVIDER = "practice"
+"""What the demo calls the provider that it does not have."""
 PROBE_S = 0.3
 """How long servers on this computer may take to answer before the list is shown without them."""
 
@@ -51,6 +53,21 @@ async def before_composer(
     if missing is None:
         return Ready(config=config)
     return await ask_credentials(desk, config, reload, environ=environ, missing=missing)
+
+
+async def sign_in_again(desk: Desk, reload: Callable[[], Config]) -> Ready | None:
+    """`/login`: another way to a model; from the demo, the way to a first one. None when nothing changes."""
+    config: Config | None = desk.config
+    if is_practice(desk.config):
+        config = reload()
+        if config.trust_level is None:
+            config = await ask_trust(desk, config, reload)
+    return None if config is None else await ask_credentials(desk, config, reload)
+
+
+def is_practice(config: Config) -> bool:
+    """The session is the demo's: nothing of it is the user's."""
+    return config.provider.id == PRACTICE_PROVIDER
 
 
 # ---- trust -----------------------------------------------------------------------------------------

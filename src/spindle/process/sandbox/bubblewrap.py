@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from spindle.policy.sandbox import Boundary
-from spindle.process import kill, pty
+from spindle.process import kill, proc_files, pty
 from spindle.process.sandbox import gate, kernel, limits, seccomp
 from spindle.process.sandbox.launch import Launch, Report, Wanted
 from spindle.process.sandbox.mounts import Mounts, system_mounts
@@ -259,8 +259,7 @@ def _private_mounts() -> tuple[str, ...]:
     The launcher itself only keeps its own mounts from getting out. Nothing is needed where no mount is shared.
     """
     try:
-        with open("/proc/self/mountinfo", "rb") as file:
-            mounts = file.read()
+        mounts = proc_files.read("/proc/self/mountinfo")
     except OSError:
         return ()
     if b" shared:" not in mounts and b" master:" not in mounts:

@@ -28,7 +28,7 @@ import msgspec
 
 from spindle import process
 from spindle.policy.sandbox import is_below
-from spindle.process import kill
+from spindle.process import kill, proc_files
 from spindle.process.sandbox import kernel, messages, owners
 from spindle.process.sandbox.caller import Caller
 from spindle.process.sandbox.seccomp import Watched
@@ -109,6 +109,9 @@ class SocketWatch:
 
     def _leader_of(self, caller: Caller) -> int:
         """The first process of the command that a caller belongs to. It may be so new that nobody has said yet."""
+        # What was found before the caller was last seen alive holds: the tree above a confined process does not change.
+        if caller.leader in self._rules:
+            return caller.leader
         for _ in range(_PATIENCE):
             if leader := self._leader_now(caller.process()):
                 return leader
@@ -167,7 +170,7 @@ class SocketWatch:
     def _reply_in_turn(self, caller: Caller) -> None:
         """Answer, unless too many calls of the same command are being answered: then one of those does it later."""
         try:
-            leader = self._leader_now(caller.process())
+            leader = caller.leader = self._leader_now(caller.process())
         except OSError:
             return  # it is gone
         with self._lock:
@@ -266,8 +269,7 @@ class SocketWatch:
     def _is_on_its_way(self, tid: int, begun: int | None) -> bool:
         """Whether a thread that was let go on may not have looked its socket up yet."""
         try:
-            with open(f"/proc/{tid}/syscall", "rb") as file:
-                call = file.read().split(b" ", 1)[0].strip()
+            call = proc_files.read(f"/proc/{tid}/syscall").split(b" ", 1)[0].strip()
         except OSError:
             return not kill.is_over(tid)
         if call != b"running":
@@ -306,8 +308,7 @@ _LONG_ENOUGH_NS = 2_000_000
 def _time_run(tid: int) -> int | None:
     """For how many nanoseconds a thread has been running; None when it is gone."""
     try:
-        with open(f"/proc/{tid}/schedstat", "rb") as file:
-            return int(file.read().split()[0])
+        return int(proc_files.read(f"/proc/{tid}/schedstat").split()[0])
     except (OSError, ValueError, IndexError):
         return None
 

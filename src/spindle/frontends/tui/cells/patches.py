@@ -9,7 +9,7 @@ from spindle.frontends.fit import counted
 from spindle.frontends.tui.cells.cell import Cell, Look, below, folded
 from spindle.frontends.tui.shown import Line, Span, line, plain
 from spindle.frontends.tui.text.clean import safe_lines
-from spindle.frontends.tui.text.diffs import change_lines, heading, totals
+from spindle.frontends.tui.text.diffs import file_change, heading, totals
 from spindle.protocol.events import PatchApplyEnd
 
 SHOWN_LINES = 200
@@ -59,7 +59,7 @@ def _diff(path: str, change: dict[str, Any], most: int | None) -> list[Line]:
     missing = 0 if most is None else text.count("\n") - most
     if missing > 1:
         change = {**change, key: "".join(text.splitlines(keepends=True)[:most])}
-    lines = change_lines(path, change)
+    lines = file_change(path, change)
     if change.get(UNNUMBERED):
         lines = [Line(each.spans[1:], each.hang, each.is_verbatim) for each in lines]
     if missing > 1:

@@ -159,6 +159,8 @@ class Decoder:
         if (console := _CONSOLE_KEY.match(data, at)) is not None:
             out.append(Key(f"f{console.group(1)[0] - 64}"))
             return console.end()
+        if data[at + 2 :] == b"[":
+            return None
         found = _CSI.match(data, at) or _RXVT_KEY.match(data, at)
         if found is None:
             part = _CSI_PART.match(data, at)

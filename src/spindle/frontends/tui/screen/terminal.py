@@ -8,12 +8,13 @@ the shell, too. What the terminal does not take at once waits here and is writte
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
+import re
 import select
 import signal
 import termios
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,9 +28,10 @@ _KITTY = 1 | 4
 _WHO = "\x1b[?u\x1b[>c\x1b[c"
 """Do you know the new keyboard protocol? Who are you? The answers come among the keys. Every terminal answers the last
 question: when that answer is there, the others will not come any more."""
-_PATIENCE_S = 1.0
+_LAST_ANSWER = re.compile(rb"\x1b\[\?[0-9;]*c")
+_PATIENCE_S = 0.5
 """How long leaving waits for a terminal that takes nothing."""
-_ANSWER_S = 0.1
+_ANSWER_S, _MOST_READS = 0.1, 10
 """How long leaving waits for answers on their way: the shell would take them for something typed."""
 
 
@@ -79,6 +81,7 @@ class Terminal:
         self._write_text(f"\x1b[22;0t\x1b[?{_PASTES_IN_BRACKETS}h\x1b[?{_TELLS_FOCUS}h{kitty}")
         if not self._has_asked:
             self._has_asked = True
+            atexit.register(self.leave)
             self._unanswered += 1
             self._write_text(_WHO)
         return early
@@ -106,9 +109,10 @@ class Terminal:
             return
         with contextlib.suppress(OSError, ValueError):
             self._drain()
+        is_stuck = bool(self._waiting)
         farewell = self._farewell()
         with contextlib.suppress(OSError):
-            _write_all(self._out, farewell, _PATIENCE_S)
+            _write_all(self._out, farewell, 0.0 if is_stuck else _PATIENCE_S)
         with contextlib.suppress(OSError):
             self._forget_answers()
         with contextlib.suppress(OSError, termios.error):
@@ -127,7 +131,7 @@ class Terminal:
         parts = ["\x18"] if was_cut else []  # ends a sequence of which only the beginning was written
         parts.append("\x1b[?2026l\x1b[0m")
         if self._is_alternate:
-            parts.append("\x1b[?1049l")
+            parts.append(("\x1b[<u" if self._is_kitty_on else "") + "\x1b[?1049l")
             self._is_alternate = False
         live = "\r\n"
         if self.on_leave is not None:
@@ -140,18 +144,14 @@ class Terminal:
         return "".join(parts).encode()
 
     def _forget_answers(self) -> None:
-        """Wait for answers to our questions that are still to come."""
-        deadline = time.monotonic() + _ANSWER_S
+        """Wait for answers to our questions that are still to come, up to the last of them."""
         seen = b""
-        while self._unanswered and (left := deadline - time.monotonic()) > 0:
-            if not _is_ready(self._read_from, select.POLLIN, left):
-                break
-            data = os.read(self._read_from, 4096)
-            if not data:
+        for _ in range(_MOST_READS if self._unanswered else 0):
+            if not _is_ready(self._read_from, select.POLLIN, _ANSWER_S) or not (data := os.read(self._read_from, 4096)):
                 break
             seen += data
-            if b"c" in seen.rpartition(b"\x1b[?")[2]:
-                self._unanswered -= 1
+            if len(_LAST_ANSWER.findall(seen)) >= self._unanswered:
+                break
         self._unanswered = 0
 
     def suspend(self) -> None:

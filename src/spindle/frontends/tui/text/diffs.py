@@ -58,17 +58,12 @@ def heading(path: str, change: Mapping[str, Any], place: Callable[[str], str] | 
     )
 
 
-def file_change(path: str, change: Mapping[str, Any], place: Callable[[str], str] | None = None) -> list[Line]:
-    """One file: its heading and its lines, with their numbers."""
-    return [heading(path, change, place), *change_lines(path, change)]
-
-
 def file_changes(changes: Mapping[str, Any], place: Callable[[str], str] | None = None) -> list[Line]:
     """All files of a patch, with the totals above when there are several."""
     known = {path: change for path, change in changes.items() if isinstance(change, Mapping)}
     lines = [totals(known)] if len(known) > 1 else []
     for path, change in known.items():
-        lines += file_change(path, change, place)
+        lines += [heading(path, change, place), *file_change(path, change)]
     return lines
 
 
@@ -81,8 +76,8 @@ def totals(changes: Mapping[str, Any]) -> Line:
     return Line((Span(f"{verb} {counted(len(each), 'file')} "), *total.spans()))
 
 
-def change_lines(path: str, change: Mapping[str, Any]) -> list[Line]:
-    """The lines of a change: number, sign, text. A new or deleted file is shown in the colours of its language."""
+def file_change(path: str, change: Mapping[str, Any]) -> list[Line]:
+    """The lines of one file, without the heading: number, sign, text. A new file has the colours of its language."""
     rows = list(_rows(change))
     width = len(str(max((row.number for row in rows), default=0)))
     is_whole = change.get("type") in ("add", "delete")

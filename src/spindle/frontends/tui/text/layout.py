@@ -80,7 +80,7 @@ def cut(spans: Iterable[Span], width: int, *, mark: str = ELLIPSIS) -> Row:
         if end < len(span.text):
             break
     last = kept.pop() if kept else Span("")
-    return (*kept, Span(last.text.rstrip(" ") + mark, last.style))
+    return (*kept, Span(last.text.rstrip(" ") + mark if mark else last.text, last.style))
 
 
 def expanded(spans: Iterable[Span], tab: int = TAB) -> Row:
