@@ -121,11 +121,13 @@ def test_commands_that_only_look_are_one_cell() -> None:
     assert told.live() == ["• Exploring", "  └ Read a.py, b.py"]
     told.take(end("cat b.py", "x", call_id="c2"), begin("rg needle src", "c3"), end("rg needle src", "x", call_id="c3"))
     assert told.take(begin("ls docs", "c4"), end("ls docs", "x", call_id="c4")) == []
+    assert told.take(begin("ls", "c6"), end("ls", "x", call_id="c6")) == []
     assert told.take(begin("make", "c5")) == [
         "• Explored",
         "  └ Read a.py, b.py",
         "    Search needle in src",
         "    List docs",
+        "    List .",
     ]
     assert told.live() == ["• Running make"]
 

@@ -284,7 +284,7 @@ def explorations(parsed: list[dict[str, Any]]) -> list[tuple[str, str]]:
             case "read":
                 found.append(("Read", str(part.get("name") or part.get("path") or cmd)))
             case "list_files":
-                found.append(("List", str(part.get("path") or cmd)))
+                found.append(("List", str(part.get("path") or ".")))
             case "search":
                 query, path = part.get("query"), part.get("path")
                 where = f" in {path}" if path else ""
