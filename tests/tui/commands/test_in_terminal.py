@@ -11,7 +11,7 @@ from tui.terminals import OpenTui
 
 
 def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace: Path, home: Path) -> None:
-    server.script(turn(message("the **answer**")), turn(message("SUMMARY")), turn(message("later")))
+    server.script(turn(message("the **answer**")), turn(message("SUMMARY")), turn(message("as **written**")))
     (workspace / "new.txt").write_text("fresh line\n")
     with tui() as t:
         t.ready().submit("hello")
@@ -34,6 +34,8 @@ def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace
         t.submit("/undo").wait_for("/undo is not built yet")
         t.submit("/compact").until(lambda: len(server.requests) == 2, "the compaction")
         t.wait_for(re.compile("compacted", re.I))
+        t.submit("/raw").wait_for("as they were written from now on")
+        t.submit("once more").wait_for("as **written**")
         t.submit("/rename my thread").wait_for("This thread is now called my thread")
         t.submit("/export talk.md").wait_for("Exported as markdown")
         assert "hello" in (workspace / "talk.md").read_text()

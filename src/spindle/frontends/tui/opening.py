@@ -161,7 +161,7 @@ class Opening:
 
     def new_conversation(self) -> Conversation:
         config = self._app.config
-        return Conversation(
+        conversation = Conversation(
             Options(
                 clock=self._app.clock,
                 cwd=config.cwd,
@@ -171,6 +171,8 @@ class Opening:
                 cost=self._cost,
             )
         )
+        conversation.is_raw = config.tui.raw_output_mode
+        return conversation
 
     def _cost(self, usage: TokenUsage) -> float | None:
         """What tokens cost with the model in use, in dollars."""
