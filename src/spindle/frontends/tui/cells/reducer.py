@@ -238,6 +238,16 @@ class Reducer:
 
     # ---- other calls ---------------------------------------------------------------------------
 
+    @property
+    def agents_running(self) -> int:
+        return 0 if self._agents is None else self._agents.running
+
+    @property
+    def plan_progress(self) -> tuple[int, int]:
+        """How many steps of the checklist are done, and how many there are; (0, 0) without one."""
+        steps = self._plan.steps if self._plan is not None else []
+        return sum(status == "completed" for status, _ in steps), len(steps)
+
     def _plan_update(self, plan: list[dict[str, str]], explanation: str | None) -> None:
         from spindle.frontends.tui.cells.plans import Checklist  # with the first plan
 
