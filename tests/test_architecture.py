@@ -452,6 +452,7 @@ HEAVY = {
     *("multiprocessing", "pathlib", "pickle", "random", "secrets", "shlex", "shutil", "sqlite3", "statistics"),
     *("tempfile", "typing_extensions", "unittest", "urllib", "uuid", "xml", "zipfile", "difflib", "ctypes", "curses"),
     *("PIL", "anyio", "h11", "httpx", "httpx2", "mcp", "openai", "prompt_toolkit", "pydantic", "requests", "rich"),
+    *("markdown_it", "pygments"),
     *("textual", "tomlkit", "tree_sitter", "websockets", "yaml", "pkg_resources", "setuptools"),
 }
 
@@ -523,6 +524,9 @@ def test_nothing_heavy_is_loaded_before_the_first_request(
     assert {name for name in ours if name in HEAVY or name.split(".")[0] in HEAVY} == set()
     assert "spindle.core.turn" in ours
     assert sys.platform != "linux" or "platform" not in reported_imports(loaded[0]), "uuid asks it for one word only"
+    assert "_ssl" not in reported_imports(loaded[0]), "the server is reached without TLS"
+    # What a module loads is indented below it. This one is loaded by none, but while the server works.
+    assert re.search(r"\|  +spindle\.model\.decoder$", loaded[0], re.MULTILINE) is None
 
 
 def test_yaml_is_loaded_for_skills_that_are_new_and_not_again(

@@ -18,7 +18,7 @@ from messages import every_kind
 from spindle.config.load import LoadOptions, load_config
 from spindle.frontends.command_table import EXEC, SPINDLE
 from spindle.frontends.commands import COMMON
-from spindle.frontends.demo.story import FILES, PATCH, PROMPT
+from spindle.frontends.practice_scene import FILES, PATCH, PROMPT
 from spindle.protocol.ops import OPS
 from spindle.workspace.shell import user_shell
 

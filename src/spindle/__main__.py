@@ -51,6 +51,9 @@ def _command_line():
     # msgspec takes typing_extensions where another package brought it along; Python has all of it, several ms faster.
     sys.modules.setdefault("typing_extensions", None)  # pyright: ignore[reportArgumentType]
     _load_uuid()
+    from spindle.frontends import late_tls  # not to tell the version
+
+    late_tls.put_off()
     from spindle.frontends import cli  # after what is above
 
     if sys.modules["typing_extensions"] is None:

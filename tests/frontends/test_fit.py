@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from wcwidth import wcwidth
 
 from spindle.frontends.fit import cells, cut, cut_middle, hang, head_and_tail, rows_of, table, wrap
 
@@ -15,10 +17,33 @@ LINES = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("plain", 5), ("größer", 6), ("日本語", 6), ("e\u0301", 1), ("👍", 2), ("❤\ufe0f", 2), ("👩\u200d💻", 4), ("", 0)],
+    [
+        *(("plain", 5), ("größer", 6), ("日本語", 6), ("e\u0301", 1), ("👍", 2), ("👩\u200d💻", 4), ("", 0)),
+        # Shown as emoji they take two cells; what takes two already does not grow, and letters are no emoji.
+        *(("❤\ufe0f", 2), ("❤", 1), ("👍\ufe0f", 2), ("☎\ufe0fx", 3), ("a\ufe0f", 1)),
+        # The letters of a Korean syllable are drawn into one place; emoji younger than this Python are wide.
+        *(("\u1112\u1161\u11ab", 2), ("\U0001faea", 2), ("\U0001fae8", 2)),
+    ],
 )
 def test_text_is_measured_in_cells(text: str, count: int) -> None:
     assert cells(text) == count
+
+
+def test_characters_are_as_wide_as_terminals_take_them_for() -> None:
+    """All of them, against a table that terminals and their libraries share."""
+    different: dict[tuple[str, int, int], list[str]] = {}
+    for number in range(0x110000):
+        char = chr(number)
+        kind = unicodedata.category(char)
+        if kind in ("Cc", "Cs", "Co", "Cn") or cells(char) == wcwidth(char):
+            continue
+        different.setdefault((kind, cells(char), wcwidth(char)), []).append(char)
+    # Vowel signs: some terminals give them a cell, so we do. Flags are two signs, which take two cells together.
+    # The fillers are never shown as they are.
+    assert {kind for kind, _, _ in different} <= {"Mc", "So", "Lo"}
+    assert set(different.pop(("So", 1, 2), [])) <= {chr(number) for number in range(0x1F1E6, 0x1F200)}
+    assert {char for (kind, _, _), chars in different.items() if kind == "Lo" for char in chars} <= {"\u3164", "\uffa0"}
+    assert all(ours > theirs for _, ours, theirs in different)
 
 
 def test_a_cut_line_shows_that_there_was_more() -> None:

@@ -176,8 +176,15 @@ def session_secrets(
     fixed = [*of_servers, *address_passwords(environ)]
     fixed += [(header, value) for header, value in provider.http_headers.items() if is_telling(header)]
 
+    keys: list[str] | None = None
+    named: list[tuple[str, str]] = []
+
     def own() -> list[tuple[str, str]]:
-        return [*((name, value) for value in credential.secrets()), *fixed]
+        # Every event and every line of the record asks, and keys are seldom renewed.
+        nonlocal keys, named
+        if (now := credential.secrets()) != keys:
+            keys, named = now, [*((name, value) for value in now), *fixed]
+        return named
 
     def stored() -> list[tuple[str, str]]:
         from spindle.auth.mcp_tokens import all_tokens  # once a tool has run, which may have read the files

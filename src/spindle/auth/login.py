@@ -41,12 +41,12 @@ def login_with_api_key(home: str, stdin: TextIO, err: TextIO) -> int:
 
 def store_api_key(home: str, key: str) -> None:
     """Sign in with this key from now on. Raises NotAKey, or a ConfigError when it cannot be stored."""
-    if (reason := _why_no_key(key)) is not None:
+    if (reason := why_no_key(key)) is not None:
         raise NotAKey(f"this is not an API key: {reason}")
     write_raw(home, {"auth_mode": "apikey", "OPENAI_API_KEY": key, "tokens": None, "last_refresh": None})
 
 
-def _why_no_key(key: str) -> str | None:
+def why_no_key(key: str) -> str | None:
     """The mistakes people make when they copy a key; the reason never quotes it."""
     if key[:1] in ("'", '"', "`"):
         return "it begins with a quotation mark; give the key alone"

@@ -127,15 +127,17 @@ async def wait_before_retry(turn: RunningTurn, dropped: StreamDropped, attempt: 
     if attempt > limit:
         raise dropped.given_up(limit)
     asked = dropped.delay_s
+    delay_s = backoff_s(attempt, turn.thread.clock) if asked is None else asked
     pause = f"; waiting {asked:.0f} s as the server asks" if asked is not None and asked >= 1 else ""
     turn.emit(
         StreamError(
             message=f"Reconnecting... {attempt}/{limit} ({dropped}{pause})",
             codex_error_info=dropped.info,
             additional_details=str(dropped),
+            delay_s=round(delay_s, 1),
         )
     )
-    await asyncio.sleep(backoff_s(attempt, turn.thread.clock) if asked is None else asked)
+    await asyncio.sleep(delay_s)
 
 
 async def read_answer(

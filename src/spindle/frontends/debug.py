@@ -10,7 +10,6 @@ import sys
 
 from spindle.api.door import SessionRequest, open_thread
 from spindle.api.hearing import Hearing
-from spindle.frontends.context import command as context_command
 from spindle.frontends.launch import config_from, image_items
 from spindle.frontends.options import Parsed
 from spindle.model.scripted import ScriptedModel, says
@@ -19,6 +18,8 @@ from spindle.protocol.ops import UserTurn
 
 def run(parsed: Parsed, words: list[str]) -> int:
     if parsed.command[1] == "context":
+        from spindle.frontends.context import command as context_command  # it loads all that looks back at threads
+
         if not words:
             parsed.values["last"] = True
         return context_command.run(parsed, words)

@@ -132,10 +132,12 @@ terminal, use `spindle exec fork`.""",
 DEMO = Command(
     name="demo",
     summary="see it work, without an account: a practice model mends a failing test",
-    run="demo.command:run",
+    run="demo_command:run",
     about="""No model is asked: the answers come from a script. All else is real: the loop, the tools, the sandbox, the
-patch. It works in a scratch folder and touches none of your files.""",
+patch. It works in a scratch folder and touches none of your files. With --tui you try the interface yourself.""",
     options=(
+        Option(("--tui",), FLAG, "in the terminal interface, with approvals, plans and questions"),
+        Option(("--plain",), FLAG, "with --tui: line by line, for screen readers and simple terminals"),
         Option(("--fast",), FLAG, "do not pause between the steps"),
         Option(("--keep",), FLAG, "keep the scratch repository"),
     ),

@@ -3,8 +3,6 @@
 The bundled table is `catalog.json`; a user's file of the same shape replaces it. Texts for the model are `prompt`'s.
 """
 
-from __future__ import annotations
-
 import os
 
 import msgspec
@@ -139,14 +137,14 @@ class _CatalogFile(msgspec.Struct):
 class Catalog:
     """The rows, and how a slug finds its own."""
 
-    _bundled: Catalog | None = None
+    _bundled: "Catalog | None" = None
     """Read once: it is part of the program, and the threads of a process can share it."""
 
     def __init__(self, models: list[ModelInfo]) -> None:
         self.models = sorted(models, key=lambda model: model.priority)
 
     @classmethod
-    def load(cls, path: str | None = None) -> Catalog:
+    def load(cls, path: str | None = None) -> "Catalog":
         """The bundled catalogue, or the file that `model_catalog_json` names. Raises `ConfigError`."""
         if path is None and cls._bundled is not None:
             return cls._bundled

@@ -124,7 +124,10 @@ class EnvCredential:
         return KeyOrigin(place=place, shown=masked(self._key()), remedy=remedy)
 
     def _key(self) -> str:
-        return self._environ.get(self._name, "").strip()
+        try:
+            return self._environ[self._name].strip()
+        except KeyError:
+            return ""
 
 
 def credential_for(

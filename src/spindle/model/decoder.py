@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from spindle.errors import SpindleError
 from spindle.model.client import (
     Completed,
     Created,
@@ -22,7 +21,7 @@ from spindle.model.client import (
     SummaryPartAdded,
     TextDelta,
 )
-from spindle.model.failures import incomplete
+from spindle.model.failures import ResponseFailed, incomplete
 from spindle.model.wellformed import is_well_formed
 from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
 from spindle.protocol.request import TokenUsage
@@ -51,15 +50,6 @@ class _ErrorEvent(msgspec.Struct):
     message: str | None = None
     code: str | None = None
     error: dict[str, Any] | None = None
-
-
-class ResponseFailed(SpindleError):
-    """The server says that the response failed. What `error` means is decided by the client, which knows what was
-    asked."""
-
-    def __init__(self, error: dict[str, Any]) -> None:
-        super().__init__("the response failed")
-        self.error = error
 
 
 _PEEK_BYTES = 80

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from spindle.errors import ErrorInfo, ModelError, StreamDropped
+from typing import Any
+
+from spindle.errors import ErrorInfo, ModelError, SpindleError, StreamDropped
 from spindle.model.connection import TransportError
 from spindle.model.provider import Provider
 
@@ -13,6 +15,15 @@ _START = {
     "ollama": "Start Ollama with `ollama serve`.",
     "lmstudio": "Start the server of LM Studio with `lms server start`.",
 }
+
+
+class ResponseFailed(SpindleError):
+    """The server says that the response failed. What `error` means is decided by the client, which knows what was
+    asked."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__("the response failed")
+        self.error = error
 
 
 def disconnected(reason: str, *, advice: str = "") -> StreamDropped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -33,17 +34,21 @@ def originator_of(identity: Identity, environ: Mapping[str, str]) -> str:
 def user_agent(identity: Identity, environ: Mapping[str, str] | None = None) -> str:
     """`ORIGINATOR/VERSION (OS VERSION; ARCH) TERMINAL (CLIENT; CLIENTVERSION)`."""
     environ = os.environ if environ is None else environ
-    system = os.uname()
     terminal = environ.get("TERM_PROGRAM") or environ.get("TERM") or "unknown"
     if environ.get("TERM_PROGRAM") and environ.get("TERM_PROGRAM_VERSION"):
         terminal += "/" + environ["TERM_PROGRAM_VERSION"]
-    text = (
-        f"{originator_of(identity, environ)}/{identity.version} "
-        f"({system.sysname} {system.release}; {system.machine}) {terminal}"
-    )
+    text = f"{originator_of(identity, environ)}/{identity.version} ({_system()}) {terminal}"
     if identity.client:
         text += f" ({identity.client})"
+    if text.isascii() and text.isprintable():
+        return text  # as good as always
     return "".join(sign if " " <= sign <= "~" else "_" for sign in text)
+
+
+@cache
+def _system() -> str:
+    system = os.uname()
+    return f"{system.sysname} {system.release}; {system.machine}"
 
 
 def provider_headers(

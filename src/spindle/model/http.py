@@ -6,15 +6,17 @@ What one connection does is in `connection`; what a status means is not decided 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spindle.errors import ConfigError, SpindleError
 from spindle.model.connection import BadResponse, ConnectFailed, Connection, PeerClosed, TransportError
 from spindle.model.proxy import proxy_for
 from spindle.model.tls import TlsFiles, tls_context
 from spindle.model.url import Url, basic_auth
+
+if TYPE_CHECKING:
+    import ssl
 
 CONNECT_TIMEOUT_S = 15.0
 DRAIN_WAIT_S = 0.1

@@ -15,6 +15,8 @@ from spindle.model.url import Url, parse_url
 
 def proxy_for(url: Url, environ: Mapping[str, str] | None = None) -> Url | None:
     """The proxy for `url`, or None to go straight. Raises `ModelError` for a kind we do not speak."""
+    if _is_loopback(url.host):
+        return None
     environ = os.environ if environ is None else environ
     name, value = proxy_variable(url.scheme, environ)
     if not value or is_excepted(url, environ.get("no_proxy") or environ.get("NO_PROXY") or ""):
@@ -34,9 +36,11 @@ def is_excepted(url: Url, no_proxy: str) -> bool:
     Entries: `*`, a host name (which covers its sub-domains, with or without a leading dot), an address, a network in
     CIDR form; each may end in `:port`.
     """
-    if url.host == "localhost" or url.host.endswith(".localhost") or url.host == "::1" or _is_127(url.host):
-        return True
-    return any(_matches(entry, url) for entry in no_proxy.replace(",", " ").split())
+    return _is_loopback(url.host) or any(_matches(entry, url) for entry in no_proxy.replace(",", " ").split())
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost") or host == "::1" or _is_127(host)
 
 
 def _matches(entry: str, url: Url) -> bool:

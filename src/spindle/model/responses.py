@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from spindle.model.body import GrowingBody
 from spindle.model.client import ModelEvent, RateLimits, TurnState
 from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
 from spindle.model.credential import Credential
-from spindle.model.decoder import Decoder, ResponseFailed
 from spindle.model.headers import (
     Identity,
     environment_headers,
@@ -33,16 +33,16 @@ from spindle.model.provider import Provider
 from spindle.model.retry import backoff_s
 from spindle.model.tls import TlsFiles
 from spindle.model.url import Url, join_url, parse_url
-from spindle.model.wellformed import is_well_formed
 from spindle.protocol.clock import Clock
 from spindle.protocol.items import Item, encode_json
 from spindle.protocol.request import Request
 
 if TYPE_CHECKING:
     from spindle.model.advice import Asked
+    from spindle.model.decoder import Decoder
     from spindle.model.server_words import ServerWords
 
-__all__ = ["Decoder", "Identity", "ResponsesClient"]
+__all__ = ["Identity", "ResponsesClient"]
 
 ERROR_BODY_MAX_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 10.0
@@ -50,6 +50,7 @@ MODEL_LIST_MAX_BYTES = 1024 * 1024
 MODEL_LIST_TIMEOUT_S = 3.0
 SILENT_WAIT_S = 5.0
 """The longest pause between two tries of one request; a server that asks for more has it announced."""
+_DECODER = "spindle.model.decoder"
 SECRET_MIN_CHARS = 4
 """Shorter values are not taken out of error texts: they would tear ordinary words apart."""
 
@@ -86,14 +87,17 @@ class ResponsesClient:
     async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
         idle_s = self._provider.idle_timeout_s
         loop = asyncio.get_running_loop()
+        if _DECODER not in sys.modules:
+            loop.call_soon(_load_decoder)  # once the request is on its way: the server takes longer than this
         try:
             response = await self._open(self._body.encode(request), request.model, turn_state)
             try:
+                decoder_class = _load_decoder()
                 if (snapshot := rate_limits(response.headers)) is not None:
                     yield RateLimits(snapshot)
                 frames = sse.SseDecoder(self._sse_event_max_bytes)
                 includes_reasoning = is_true(response.headers.get("x-reasoning-included", ""))
-                decoder = Decoder(self._clock.uuid7, reasoning_included=includes_reasoning)
+                decoder = decoder_class(self._clock.uuid7, reasoning_included=includes_reasoning)
                 deadline = loop.time() + idle_s
                 begun = b"" if is_event_stream(response) else await self._beginning(response, deadline, request.model)
                 while not decoder.is_over:
@@ -108,7 +112,7 @@ class ResponsesClient:
                 response.close()
         except ConfigError as error:
             raise ModelError(self._cleaned(str(error))) from error
-        except ResponseFailed as failed:
+        except failures.ResponseFailed as failed:
             raise self._clean(await self._failed(failed.error, request.model)) from failed
         except (ModelError, StreamDropped) as error:
             self._clean(error)
@@ -122,6 +126,8 @@ class ResponsesClient:
         )
         reply = await self.post_json("/responses/compact", body)
         items = reply.get("output") if isinstance(reply, dict) else None
+        from spindle.model.wellformed import is_well_formed  # it describes answers, and there is one now
+
         items = items if isinstance(items, list) else []
         items = [item for item in items if isinstance(item, dict) and is_well_formed(item)]
         if not any(map(_stands_for_work, items)):
@@ -319,6 +325,12 @@ async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     return read_words(body, response.headers)
 
 
+def _load_decoder() -> type[Decoder]:
+    from spindle.model.decoder import Decoder  # nothing of it is needed to ask
+
+    return Decoder
+
+
 def is_event_stream(response: Response) -> bool:
     return response.headers.get("content-type", "").lstrip().lower().startswith("text/event-stream")
 
@@ -350,7 +362,7 @@ def _read_events(data: bytes, frames: sse.SseDecoder, decoder: Decoder, response
             yield from events
             if decoder.is_over:
                 return
-    except (ModelError, StreamDropped, ResponseFailed):
+    except (ModelError, StreamDropped, failures.ResponseFailed):
         # The server ended the response in order; only its content is bad news.
         response.release()
         raise
@@ -360,5 +372,5 @@ def _read_events(data: bytes, frames: sse.SseDecoder, decoder: Decoder, response
         raise ModelError(str(error)) from error
     if not data:
         if decoder.last_error is not None:
-            raise ResponseFailed(decoder.last_error)
+            raise failures.ResponseFailed(decoder.last_error)
         raise failures.closed_early()

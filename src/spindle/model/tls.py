@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from spindle.errors import ConfigError
+
+if TYPE_CHECKING:
+    import ssl
 
 
 class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +28,8 @@ def tls_context(files: TlsFiles, environ: Mapping[str, str] | None = None) -> ss
     `SSL_CERT_FILE` stands in for the system's authorities; the provider's `ca_file`, else `CODEX_CA_CERTIFICATE`,
     is trusted in addition.
     """
+    import ssl  # slow to load; only for servers that are reached by TLS
+
     environ = os.environ if environ is None else environ
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
@@ -39,7 +44,7 @@ def tls_context(files: TlsFiles, environ: Mapping[str, str] | None = None) -> ss
     if files.client_cert:
         try:
             context.load_cert_chain(files.client_cert, files.client_key)
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:  # those of TLS are among them
             raise ConfigError(f"cannot use the client certificate {files.client_cert}: {_reason(error)}") from error
     return context
 
@@ -47,7 +52,7 @@ def tls_context(files: TlsFiles, environ: Mapping[str, str] | None = None) -> ss
 def _trust(context: ssl.SSLContext, path: str, named_by: str) -> None:
     try:
         context.load_verify_locations(cafile=path)
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:  # those of TLS are among them
         raise ConfigError(f"cannot read the certificates in {path} (from {named_by}): {_reason(error)}") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -42,6 +43,7 @@ class Url(msgspec.Struct, frozen=True):
         return self.origin + self.target
 
 
+@lru_cache(maxsize=32)
 def parse_url(text: str, what: str = "URL") -> Url:
     """Raises `ConfigError`, naming `what` the address is for."""
     scheme, mark, rest = text.strip().partition("://")

@@ -10,6 +10,7 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from spindle.policy.destroyers import DESTROYERS, INTERPRETERS, destroys, may_be, run_by_git
 from spindle.policy.scan import MAX_DEPTH, commands_in
@@ -33,6 +34,12 @@ _DISK = r"/+dev/+(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|loop|mem|kmem|po
 
 def is_dangerous(argv: Sequence[str]) -> bool:
     """Would this destroy work or the machine? Wrappers and nested shells are seen through."""
+    return _is_dangerous(tuple(argv))
+
+
+@lru_cache(maxsize=32)
+def _is_dangerous(argv: tuple[str, ...]) -> bool:
+    """The words alone decide, so the tests and builds that a model runs again and again are examined once."""
     return _Examination().is_dangerous_command(list(argv), 0)
 
 
@@ -238,9 +245,13 @@ class _Examination:
 def strip_prefixes(words: list[str]) -> list[str]:
     """Without leading keywords and variable assignments."""
     at = 0
-    while at < len(words) and (words[at] in _PREFIXES or re.match(r"[A-Za-z_]\w*\+?=", words[at])):
+    while at < len(words) and (words[at] in _PREFIXES or _is_assignment(words[at])):
         at += 1
     return words[at:]
+
+
+def _is_assignment(word: str) -> bool:
+    return "=" in word and re.match(r"[A-Za-z_]\w*\+?=", word) is not None
 
 
 def _interprets_its_input(words: list[str]) -> bool:

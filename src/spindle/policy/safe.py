@@ -54,7 +54,8 @@ def safe_environment(argv: Sequence[str], environment: Mapping[str, str] | None 
 
     git's settings are added behind those that `environment`, what the command gets otherwise, may already have.
     """
-    parts = _parts(argv) or []
+    # Whether its shell is the system's own is the last question: only the disk knows.
+    parts = _parts(argv, is_shell_checked=False) or []
     if not any(os.path.basename(part.words[0]) == "git" for part in parts) or not is_known_safe(argv):
         return {}
     given = (environment or {}).get("GIT_CONFIG_COUNT", "")
@@ -66,24 +67,27 @@ def safe_environment(argv: Sequence[str], environment: Mapping[str, str] | None 
     return found
 
 
-def _parts(argv: Sequence[str]) -> list[Part] | None:
+def _parts(argv: Sequence[str], *, is_shell_checked: bool = True) -> list[Part] | None:
     if not argv or not all(argv[:1]):
         return None
     script = script_of(argv)
     if script is not None:
         # A shell that lies in the workspace is a program like any other.
-        return plain_parts(script) if is_installed(argv[0]) else None
+        return plain_parts(script) if not is_shell_checked or is_installed(argv[0]) else None
     return None if os.path.basename(argv[0]) in SHELLS else [Part("", list(argv))]
 
 
-def is_installed(program: str) -> bool:
+def is_installed(program: str, real: str | None = None) -> bool:
     """A bare name, or a path in a folder of the system that also leads into the system.
 
-    A link elsewhere proves nothing: it may have any name, and lead somewhere else a moment later.
+    A link elsewhere proves nothing: it may have any name, and lead somewhere else a moment later. `real` is where the
+    path leads, for those who know.
     """
     if "/" not in program:
         return True
-    return os.path.dirname(program) in _SYSTEM_FOLDERS and os.path.realpath(program).startswith(_SYSTEM_ROOTS)
+    if os.path.dirname(program) not in _SYSTEM_FOLDERS:
+        return False
+    return (os.path.realpath(program) if real is None else real).startswith(_SYSTEM_ROOTS)
 
 
 def _is_safe_part(part: Part) -> bool:

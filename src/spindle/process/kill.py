@@ -20,6 +20,7 @@ from contextlib import contextmanager
 import msgspec
 
 from spindle import process
+from spindle.process import proc_files
 
 MARK_NAME = "SPINDLE_COMMAND_ID"
 
@@ -197,8 +198,7 @@ def _children(pid: int) -> list[int]:
     children: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
-                children += map(int, file.read().split())
+            children += map(int, proc_files.read(f"/proc/{pid}/task/{task}/children").split())
     except FileNotFoundError:
         if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
             return _children_by_scan(pid)
@@ -222,8 +222,8 @@ def _all_pids() -> list[int]:
 def _stat(pid: int) -> list[bytes]:
     """State, parent, group, session … of a process; empty when it is gone."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()  # a program may have blanks and brackets in its name
+        # A program may have blanks and brackets in its name.
+        return proc_files.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
         return []
 
@@ -242,20 +242,16 @@ def is_over(pid: int) -> bool:
 def _lock_limit(pid: int) -> int:
     """The soft limit that carries a mark; -1 if it is unlimited, or the process is gone."""
     try:
-        with open(f"/proc/{pid}/limits", "rb") as file:
-            for line in file:
-                if line.startswith(b"Max file locks"):
-                    value = line.split()[3]
-                    return int(value) if value.isdigit() else -1
+        _, found, rest = proc_files.read(f"/proc/{pid}/limits").partition(b"\nMax file locks")
     except OSError:
-        pass
-    return -1
+        return -1
+    value = rest.split(None, 1)[0] if found else b""
+    return int(value) if value.isdigit() else -1
 
 
 def _environ(pid: int) -> bytes:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return b"\0" + file.read()
+        return b"\0" + proc_files.read(f"/proc/{pid}/environ")
     except OSError:
         return b""
 

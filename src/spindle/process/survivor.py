@@ -9,6 +9,8 @@ import os
 import subprocess
 from collections.abc import Sequence
 
+from spindle.process import kill
+
 WAIT = "read -r _ && exit\n"
 
 
@@ -32,9 +34,11 @@ class Survivor:
             raise
         finally:
             os.close(waited_on)
+        kill.note_leader(self._process.pid)
 
     def close(self) -> None:
         """Not needed any more: there is nothing left to do after us."""
         self._process.kill()
         self._process.wait()
+        kill.note_leader(self._process.pid, is_over=True)
         os.close(self._ours)

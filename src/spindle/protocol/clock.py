@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -74,5 +75,9 @@ def format_uuid7(unix_ms: int, entropy: bytes) -> str:
 
 def iso_utc(unix_s: float) -> str:
     """`2026-11-15T18:16:43.951Z`, as rollout lines carry it."""
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(unix_s))
-    return f"{whole}.{int(unix_s * 1000) % 1000:03d}Z"
+    return f"{_whole_second(int(unix_s // 1))}.{int(unix_s * 1000) % 1000:03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _whole_second(unix_s: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(unix_s))

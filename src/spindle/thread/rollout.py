@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -320,7 +321,7 @@ class _Line(msgspec.Struct):
     ordinal: int | None = None
 
 
-_line_decoder = msgspec.json.Decoder(_Line)
+_line_decoder = cache(lambda: msgspec.json.Decoder(_Line))
 _decode_line = json_reader(_Line)
 _JUNK = b"\0 \t\r"
 
@@ -365,7 +366,7 @@ def split_records(data: bytes) -> tuple[list[Record], int, bool]:
     is_text = _is_utf8(data)
     if is_text and data.endswith(b"\n"):
         try:
-            whole = _line_decoder.decode_lines(data)
+            whole = _line_decoder().decode_lines(data)
         except (msgspec.DecodeError, RecursionError):
             pass  # some line is damaged; find out which
         else:

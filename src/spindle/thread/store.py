@@ -15,7 +15,7 @@ import msgspec
 from spindle.errors import ThreadError, ThreadNotFound
 from spindle.protocol.clock import Clock, iso_utc
 from spindle.protocol.items import encode_payload
-from spindle.thread import layout, private_files, view
+from spindle.thread import layout, private_files
 from spindle.thread.history import History
 from spindle.thread.names import ThreadNames
 from spindle.thread.rollout import (
@@ -107,6 +107,8 @@ class ThreadStore:
 
     def title_of(self, ref: ThreadRef) -> str:
         """Its name, else how its first prompt begins."""
+        from spindle.thread import view  # only where somebody looks at what was said
+
         name = self.names.all().get(ref.id)
         return name or view.preview(self.read(ref).records) or ""
 
@@ -282,6 +284,8 @@ class ThreadStore:
 
     def _read_head(self, path: str) -> _Head | None:
         """The meta line, and whether a person said anything, from as little of the file as will do."""
+        from spindle.thread import view  # only where somebody looks at what was said
+
         if path.endswith(".zst"):
             try:
                 data = read_rollout(path, self._path_of)

@@ -13,7 +13,6 @@ import msgspec
 
 from spindle.errors import SpindleError
 from spindle.protocol.items import Part
-from spindle.tools.safe_files import read_file
 
 MAX_WIDTH, MAX_HEIGHT = 2048, 768
 MAX_FILE_BYTES = 32 * 1024 * 1024
@@ -143,6 +142,8 @@ def check_image(path: str) -> None:
 
 
 def _read_file(path: str) -> bytes:
+    from spindle.tools.safe_files import read_file  # only turns with a picture need it
+
     try:
         # Opening a pipe would wait for a writer, and a device may never end.
         if os.path.exists(path) and not os.path.isfile(path):

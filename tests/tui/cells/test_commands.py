@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spindle.frontends.tui.cells.commands import TAIL_BYTES
+from spindle.frontends.tui.cells import running_commands
+from spindle.frontends.tui.cells.commands import TAIL_BYTES, Command
 from spindle.protocol import events as v1
 from tui.cells.told import CWD, Told, begin, done, end, printed, tokens
 
@@ -72,7 +73,10 @@ def test_a_command_that_was_refused_never_reads_as_if_it_had_run() -> None:
 
 def test_a_refused_command_that_would_only_look_is_no_exploration() -> None:
     told = Told()
-    assert told.take(begin("cat a.py"), end("cat a.py", "not allowed", -1)) == ["✗ Not run: cat a.py", "  └ not allowed"]
+    assert told.take(begin("cat a.py"), end("cat a.py", "not allowed", -1)) == [
+        "✗ Not run: cat a.py",
+        "  └ not allowed",
+    ]
 
 
 def test_live_output_is_the_last_lines() -> None:
@@ -96,7 +100,7 @@ def test_a_flood_of_output_keeps_a_few_kilobytes_and_is_redrawn_a_few_times_a_se
         told.take(printed(f"{number} {'x' * 90}\n" * 10))
         told.clock.advance(0.001)
         shown.add(tuple(told.live()))
-        assert command.tail is not None
+    assert command.tail is not None
     assert len(command.tail._held) <= TAIL_BYTES  # pyright: ignore[reportPrivateUsage]
     assert len(shown) <= 2 + 2 / 0.2 + 2  # two seconds, five states a second, and the elapsed time
 
@@ -107,9 +111,35 @@ def test_output_cannot_drive_the_terminal() -> None:
 
 
 def test_an_endless_line_is_cut() -> None:
-    (_, row) = Told().take(end("x", "y" * 500_000))
-    assert len(row) < 1100
+    (_, row, *_) = shown = Told().take(end("x", "y" * 500_000))
+    assert max(map(len, shown)) < 1100
     assert row.endswith("…")
+
+
+def test_an_endless_command_is_cut() -> None:
+    (head, _) = Told().take(end("echo " + "y" * 500_000))
+    assert len(head) < 1100
+
+
+def test_of_a_huge_output_the_ends_are_kept() -> None:
+    told = Told()
+    told.take(end("x", "".join(f"line {number}\n" for number in range(100_000))))
+    whole = told.whole()
+    assert whole[1] == "  └ line 0"
+    assert whole[-1] == "    line 99999"
+    assert any("characters not kept" in row for row in whole)
+    assert sum(map(len, whole)) < 500_000
+
+
+def test_all_outputs_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_commands, "KEPT_OUTPUTS", 50_000)
+    told = Told()
+    for number in range(20):
+        told.take(end("x", f"begin {number}\n" + "y\n" * 4000 + f"end {number}", call_id=str(number)))
+    sizes = [len(cell.output) for cell in told.conversation.stage.cells if isinstance(cell, Command)]
+    assert max(sizes[:10]) < 3000
+    assert min(sizes[-5:]) > 8000
+    assert "    end 0" in told.whole()
 
 
 def test_commands_that_only_look_are_one_cell() -> None:
@@ -118,11 +148,13 @@ def test_commands_that_only_look_are_one_cell() -> None:
     assert told.live() == ["• Exploring", "  └ Read a.py, b.py"]
     told.take(end("cat b.py", "x", call_id="c2"), begin("rg needle src", "c3"), end("rg needle src", "x", call_id="c3"))
     assert told.take(begin("ls docs", "c4"), end("ls docs", "x", call_id="c4")) == []
+    assert told.take(begin("ls", "c6"), end("ls", "x", call_id="c6")) == []
     assert told.take(begin("make", "c5")) == [
         "• Explored",
         "  └ Read a.py, b.py",
         "    Search needle in src",
         "    List docs",
+        "    List .",
     ]
     assert told.live() == ["• Running make"]
 
@@ -131,7 +163,7 @@ def test_a_look_that_failed_says_so() -> None:
     told = Told()
     told.take(begin("cat a.py"), end("cat a.py", "cat: a.py: No such file\n", 1))
     told.take(begin("rg needle", "c2"), end("rg needle", "", 1, "c2"))
-    assert told.take(done()) [:3] == [
+    assert told.take(done())[:3] == [
         "• Explored",
         "  └ Read a.py (exit 1: cat: a.py: No such file)",
         "    Search needle (nothing found)",

@@ -98,6 +98,4 @@ def tokens(fresh: int, cached: int = 0, out: int = 0, window: int = 100_000) -> 
         "output_tokens": out,
         "total_tokens": total,
     }
-    return v1.TokenCount(
-        info={"total_token_usage": usage, "last_token_usage": usage, "model_context_window": window}
-    )
+    return v1.TokenCount(info={"total_token_usage": usage, "last_token_usage": usage, "model_context_window": window})

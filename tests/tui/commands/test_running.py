@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from spindle.frontends.tui.commands import running, table
+from spindle.frontends.tui.status_line import ITEM_WORDS
 from tui.fake_desk import FakeDesk
 
 PAGE = {
     "must": """model permissions approvals status diff new clear resume fork compact plan review init mention mcp skills
         copy rename ps stop quit exit help login logout context undo rewind agents subagents memories memory hooks
         personality theme keymap keys export pin demo""",
-    "should": """goal config statusline title vim side btw raw cd pwd warnings recap archive delete cost usage doctor""",
+    "should": """goal config statusline title vim side btw raw cd pwd warnings recap archive delete cost usage
+        doctor""",
 }
-IN_TURN = """model permissions approvals status diff resume mention mcp skills copy rename ps stop quit exit help context
-    agents hooks pin goal statusline title side btw raw pwd warnings recap cost"""
+IN_TURN = """model permissions approvals status diff resume mention mcp skills copy rename ps stop quit exit help
+    context agents hooks pin goal statusline title side btw raw pwd warnings recap cost"""
 IDLE_ONLY = "new clear fork compact plan review init login logout undo rewind personality theme keymap export demo"
 
 
@@ -82,3 +84,14 @@ async def test_what_is_not_built_yet_says_so_in_one_sentence(desk: FakeDesk, nam
 def test_the_table_is_light() -> None:
     source = (Path(table.__file__)).read_text()
     assert re.findall(r"^from (\S+) import", source, re.M) == ["__future__", "typing"]
+
+
+def test_the_page_has_every_command_and_every_item_of_the_status_line() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "tui.md").read_text()
+    cells = "\n".join(row.split(" | ")[0] for row in page.splitlines() if row.startswith("| `"))
+    assert set(re.findall(r"`/(\w+)", cells)) == set(table.names())
+    assert set(re.findall(r"^\| `([a-z-]+)`", page, re.M)) == set(ITEM_WORDS)
+    allowed = {
+        row.split("`")[1].split()[0][1:] for row in page.splitlines() if row.startswith("| `/") and " | yes | " in row
+    }
+    assert allowed == {command.name for command in table.COMMANDS if command.is_allowed_in_turn}

@@ -159,7 +159,7 @@ class CommandRun(_Command):
             sandbox_available=has_sandbox,
             is_planted=self._is_planted,
             git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwd),
-            is_elsewhere=self._cwd != os.path.realpath(site.boundary.cwd),
+            is_elsewhere=cwd != site.boundary.cwd and self._cwd != os.path.realpath(site.boundary.cwd),
         )
 
     def decide(self) -> Decision:

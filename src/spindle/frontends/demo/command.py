@@ -15,9 +15,10 @@ from spindle import __version__
 from spindle.api.door import SessionRequest, open_thread
 from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
-from spindle.frontends.demo.story import FILES, PROMPT, practice_model
+from spindle.frontends.demo.story import practice_model
 from spindle.frontends.options import Parsed
 from spindle.frontends.plain_text import Look
+from spindle.frontends.practice_scene import PROMPT, set_scene
 from spindle.frontends.transcript import Transcript
 from spindle.process.sandbox import backend_of, problem
 from spindle.protocol.events import (
@@ -109,21 +110,6 @@ async def sandbox_line(config: Config) -> str:
     if (reason := await problem(fence)) is not None:
         return f"sandbox: none. {reason[0].upper()}{reason[1:]}."
     return f"sandbox: {backend_of(fence)}, mode {config.sandbox.mode}, no network"
-
-
-def set_scene(project: str, home: str) -> None:
-    """A git repository with a bug in it, and a home of its own: the user's files are not touched."""
-    import subprocess  # once, to make a repository
-
-    os.makedirs(project)
-    os.makedirs(home, mode=0o700)
-    for name, content in FILES.items():
-        with open(f"{project}/{name}", "w", encoding="utf-8") as file:
-            file.write(content)
-    try:
-        subprocess.run(["git", "init", "-q", project], check=True, stdin=subprocess.DEVNULL, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        os.makedirs(f"{project}/.git")  # no git here: the folder alone marks the project's root
 
 
 def closing_words(mended: bool, kept: str | None) -> str:

@@ -2,62 +2,9 @@
 
 from __future__ import annotations
 
+from spindle.frontends.practice_scene import PATCH, output_of
 from spindle.model.scripted import Asked, ScriptedModel, calls, patches, says, thinks
 from spindle.protocol.quote import shell_quote
-
-PROMPT = "The tests of textstats.py fail. Find out why, fix it, and show me that they pass."
-
-FILES = {
-    "README.md": "# textstats\n\nCounts words and finds the most common ones.\n",
-    "textstats.py": '''\
-"""Small statistics about a text."""
-
-
-def words(text):
-    """The words of a text, in lower case, without punctuation."""
-    return [word.strip(".,;:!?").lower() for word in text.split(" ")]
-
-
-def most_common(text, count=3):
-    """The most common words; of equally common ones the alphabetically first."""
-    seen = {}
-    for word in words(text):
-        seen[word] = seen.get(word, 0) + 1
-    return sorted(seen, key=lambda word: (-seen[word], word))[:count]
-''',
-    "test_textstats.py": """\
-import unittest
-
-from textstats import most_common, words
-
-
-class WordsTest(unittest.TestCase):
-    def test_punctuation_is_left_out(self):
-        self.assertEqual(words("Stop. Go!"), ["stop", "go"])
-
-    def test_line_ends_separate_words_too(self):
-        self.assertEqual(words("one two\\nthree"), ["one", "two", "three"])
-
-
-class MostCommonTest(unittest.TestCase):
-    def test_the_most_common_come_first(self):
-        self.assertEqual(most_common("b a\\nb c a b"), ["b", "a", "c"])
-
-
-if __name__ == "__main__":
-    unittest.main()
-""",
-}
-
-PATCH = """\
-*** Begin Patch
-*** Update File: textstats.py
-@@ def words(text):
-     \"\"\"The words of a text, in lower case, without punctuation.\"\"\"
--    return [word.strip(".,;:!?").lower() for word in text.split(" ")]
-+    return [word.strip(".,;:!?").lower() for word in text.split()]
-*** End Patch
-"""
 
 STEPS = ("Run the failing tests", "Fix the cause in textstats.py", "Run the tests again")
 
@@ -89,7 +36,7 @@ def practice_model(python: str, pace_s: float) -> ScriptedModel:
 
 def _report(request: Asked):
     """What the model says at the end depends on what the tests really printed."""
-    output = _output_of(request, "test-2")
+    output = output_of(request, "test-2")
     if "Process exited with code 0" not in output:
         return says("The tests still fail after my change. This is what they print:\n\n" + output)
     return says(
@@ -97,10 +44,3 @@ def _report(request: Asked):
         '`words()` split only at blanks, so "two\\nthree" stayed one word. It now splits at any white space '
         "(textstats.py:6). I ran the whole test file before and after the change."
     )
-
-
-def _output_of(request: Asked, call_id: str) -> str:
-    for item in request.input:
-        if item.get("type") == "function_call_output" and item.get("call_id") == call_id:
-            return str(item["output"])
-    return ""

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from spindle.api.door import OpenThread
+from spindle.api.hearing import Hearing
+from spindle.frontends.tui.commands.table import COMMANDS
 from spindle.frontends.tui.composer.composer import Composer
 from spindle.frontends.tui.composer.draft import Draft
+from spindle.frontends.tui.composer.making import furnish
+from spindle.frontends.tui.composer.popup import Skill
+from spindle.frontends.tui.composer.saved import left_behind
 from spindle.frontends.tui.deeds import Deeds
 from spindle.frontends.tui.first_paint import Stage
 from spindle.frontends.tui.frames import Frames
@@ -21,8 +26,8 @@ from spindle.frontends.tui.input import Keyboard
 from spindle.frontends.tui.interface import Interface
 from spindle.frontends.tui.keys import Reply
 from spindle.frontends.tui.launching import Launch
-from spindle.frontends.tui.shown import Line
 from spindle.frontends.tui.showing import Showing
+from spindle.frontends.tui.shown import Line
 from spindle.frontends.tui.view import View
 
 T = TypeVar("T")
@@ -32,8 +37,10 @@ class App(Interface):
     def __init__(self, launch: Launch, stage: Stage) -> None:
         self.terminal = stage.terminal
         self.painter = stage.painter
+        super().__init__(launch, self._notify)
+        self._skills: list[Skill] = []
         self.composer: Composer = stage.composer
-        super().__init__(launch, self.terminal.notify)
+        furnish(self.composer, self.config, self, self.clock, commands=lambda: COMMANDS, skills=lambda: self._skills)
         self.showing = Showing(self)
         self.frames = Frames(self.showing.paint)
         self.deeds = Deeds(self)
@@ -48,6 +55,7 @@ class App(Interface):
         self.keyboard.listen()
 
     def stop_listening(self) -> None:
+        self.composer.close()
         self.keyboard.stop()
         self.frames.stop()
 
@@ -90,7 +98,29 @@ class App(Interface):
         self.terminal.copy(text)
 
     def ready(self) -> None:
+        """Time for what was put off: the editor, a draft that was left behind, the skills."""
         self.composer.load()
+        for sentence in self.composer.keymap.warnings:
+            self.warn(sentence)
+        self._take_up_draft()
+        self.spawn(self._list_skills())
+
+    def _take_up_draft(self) -> None:
+        """The draft of an interface that was killed in this folder is in the composer again."""
+        if not self.composer.is_empty:
+            return
+        for saved in left_behind(self.config.home, self.config.cwd)[:1]:
+            self.composer.take_over(saved)
+            self.say("The draft of a session that was cut short is in the composer again; Ctrl-C clears it.")
+
+    async def _list_skills(self) -> None:
+        from spindle.frontends.tui.skills import skills_here  # with the thread, not before
+
+        self._skills = await skills_here(self)
+
+    def opened(self, thread: OpenThread, hearing: Hearing) -> None:
+        self.composer.session_id = thread.id
+        super().opened(thread, hearing)
 
     def settings_changed(self) -> None:
         self.showing.use_settings()
@@ -101,6 +131,10 @@ class App(Interface):
     def set_draft(self, text: str) -> None:
         self.composer.set_text(text)
         self.redraw()
+
+    def suggest(self, text: str) -> None:
+        if self.composer.is_empty:
+            self.set_draft(text)
 
     def give_back(self, drafts: list[Draft]) -> None:
         """Before what stands in the composer."""
@@ -120,19 +154,23 @@ class App(Interface):
         self.terminal.suspend()
         self.frames.go_on()
 
-    @asynccontextmanager
-    async def lent_terminal(self) -> AsyncIterator[None]:
-        """Another program has the terminal meanwhile: the editor."""
+    def lend_terminal(self) -> None:
+        """Another program has the terminal now: the editor."""
         self.keyboard.stop()
         self.frames.pause()
         self.painter.clear_live()
         self.terminal.leave()
-        try:
-            yield
-        finally:
-            self.terminal.enter()
-            self.keyboard.listen()
-            self.frames.go_on()
+
+    def take_terminal(self) -> None:
+        """It is ours again."""
+        self.terminal.enter()
+        self.keyboard.listen()
+        self.frames.go_on()
+
+    def _notify(self, text: str) -> None:
+        self.terminal.notify(text, self.config.tui.notification_method)
 
     def terminal_said(self, reply: Reply) -> None:
+        """An answer to a question of ours. What waits for it is painted after the keys that came with it."""
         self.terminal.take_reply(reply)
+        self.painter.take_reply(reply)

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from spindle.auth.checking import check_key
-from spindle.auth.login import NotAKey, store_api_key
+from spindle.auth.login import store_api_key, why_no_key
 from spindle.config.oss import LocalServer, check_oss_server, find_local_servers
 from spindle.config.schema import Config
 from spindle.config.writing import Edit, write_user_config
@@ -21,6 +21,7 @@ from spindle.frontends.tui.views.credentials import (
     FromVariable,
     KeyView,
     Other,
+    key_provider,
     takes_stored_key,
     ways,
 )
@@ -28,6 +29,8 @@ from spindle.frontends.tui.views.list import ListView, Row
 from spindle.model.provider import Provider
 
 _FEW_MODELS = 9
+_SAME = ""
+"""The model that is configured."""
 
 
 class CredentialChoice:
@@ -57,11 +60,11 @@ class CredentialChoice:
             if ready is not None:
                 return ready
 
-    def _use(self, provider: Provider, id: str, model: str | None = None) -> Ready | None:
+    def _use(self, provider: Provider, id: str, model: str | None = _SAME) -> Ready | None:
         """Take this provider from now on: the next start finds it in config.toml."""
         config = self._config
         edits = [Edit(key="model_provider", value=id)] if config.provider.id != id else []
-        if model is not None and model != config.model:
+        if model not in (_SAME, config.model):
             edits.append(Edit(key="model", value=model))
         if edits:
             try:
@@ -69,7 +72,8 @@ class CredentialChoice:
                 config = self._reload()
             except SpindleError as error:
                 self._desk.warn(f"{error}; it holds for this session only")
-        return Ready(config=msgspec.structs.replace(config, provider=provider, model=model or config.model))
+        model = config.model if model == _SAME else model
+        return Ready(config=msgspec.structs.replace(config, provider=provider, model=model))
 
     # ---- a server on this computer -------------------------------------------------------------
 
@@ -92,42 +96,42 @@ class CredentialChoice:
     # ---- a key that is typed -------------------------------------------------------------------
 
     async def _enter_key(self) -> Ready | None:
-        provider, problem = self._config.provider, ""
+        provider, problem = key_provider(self._config), ""
         while True:
             key = await self._desk.ask(KeyView(provider, problem))
             if key is None:
                 return None
+            if (reason := why_no_key(key)) is not None:
+                problem = f"this is not an API key: {reason}"
+                continue
             if (refused := await check_key(provider, key, self._environ)) is not None:
                 problem = refused.sentence
                 if refused.is_certain:
                     continue
-                match await self._desk.ask(_unchecked(problem)):
-                    case "keep":
-                        pass
-                    case "again":
-                        continue
-                    case _:
-                        return None
-            if not takes_stored_key(provider):
-                return Ready(config=self._with_provider(msgspec.structs.replace(provider, env_key=None, bearer_token=key)))
-            try:
-                store_api_key(self._config.home, key)
-            except NotAKey as error:
-                problem = str(error)
-                continue
-            except SpindleError as error:
-                self._desk.fail(str(error))
-                return None
-            self._desk.say("The key is stored in auth.json, which only you can read.")
-            return Ready(config=self._config)
+                kept = await self._desk.ask(_unchecked(problem))
+                if kept == "again":
+                    continue
+                if kept != "keep":
+                    return None
+            return self._take_key(provider, key)
 
-    def _with_provider(self, provider: Provider) -> Config:
-        return msgspec.structs.replace(self._config, provider=provider)
+    def _take_key(self, provider: Provider, key: str) -> Ready | None:
+        if not takes_stored_key(provider):
+            given = msgspec.structs.replace(provider, env_key=None, bearer_token=key)
+            return Ready(config=msgspec.structs.replace(self._config, provider=given))
+        try:
+            store_api_key(self._config.home, key)
+        except SpindleError as error:
+            self._desk.fail(str(error))
+            return None
+        self._desk.say("The key is stored in auth.json, which only you can read.")
+        # A model that another provider has is not asked for here: the first of the catalogue is.
+        return self._use(provider, provider.id, None if provider.id != self._config.provider.id else _SAME)
 
     # ---- no model at all -----------------------------------------------------------------------
 
     def _practise(self) -> Ready | None:
-        from spindle.frontends.practice import practice_request  # only for those who try it
+        from spindle.frontends.tui.practice import practice_request  # only for those who try it
 
         try:
             request = practice_request(self._environ)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from spindle.errors import SpindleError
 from spindle.frontends.tui.commands import running
 from spindle.protocol.ops import OverrideTurnContext
 from spindle.protocol.settings import EFFORTS
@@ -38,7 +37,7 @@ class Deeds:
         if (problem := running.problem_with(text, is_working=app.is_working)) is not None:
             app.fail(problem)
             return
-        app.enter(app.composer.take())
+        app.enter(app.composer.take(is_message=running.read(text) is None))
 
     def queue_draft(self) -> None:
         """Tab: behind the running turn, or at once when there is none."""
@@ -61,17 +60,13 @@ class Deeds:
         app = self._app
         if app.turns.interrupt():
             self.forget()
-        elif app.composer.is_empty and not app.is_working:
-            if self._is_second(REWIND_HINT):
-                app.run_slash("/rewind")
+        elif app.composer.is_empty and not app.is_working and self._is_second(REWIND_HINT):
+            app.run_slash("/rewind")
 
     def cancel(self) -> None:
-        """Ctrl-C: the draft, else the turn, else the interface."""
+        """Ctrl-C, when there is no draft for the composer to clear: the turn, else the interface."""
         app = self._app
-        if not app.composer.is_empty:
-            app.composer.discard()
-            self.forget()
-        elif app.turns.interrupt():
+        if app.turns.interrupt():
             self.forget()
         elif self._is_second(QUIT_HINT):
             app.quit()
@@ -138,14 +133,9 @@ class Deeds:
         self._app.spawn(self._edit_outside())
 
     async def _edit_outside(self) -> None:
-        from spindle.frontends.tui.composer.outside import edit  # seldom
+        from spindle.frontends.tui.composer.editor import edit  # seldom
 
         app = self._app
-        try:
-            async with app.lent_terminal():
-                text = await edit(app.composer.text)
-        except (SpindleError, OSError) as error:
-            app.fail(str(error))
-            return
-        if text is not None:
-            app.composer.set_text(text)
+        text = await edit(app.composer.text, app.lend_terminal, app.take_terminal)
+        app.composer.set_edited(text)
+        app.redraw()

@@ -144,9 +144,7 @@ class Keyboard:
         app = self._app
         if app.showing.pager is not None:
             return
-        if (view := app.view) is None:
-            app.composer.paste(text)
-        elif self._is_meant_for_draft(view, Key("paste", text)):
+        if (view := app.view) is None or self._is_meant_for_draft(view, Key("paste", text)):
             app.composer.paste(text)
         else:
             view.paste(text)

@@ -1,7 +1,7 @@
 """What the drawn and the plain interface share: the thread, what is on its way to it, what it tells and asks.
 
-Events of the thread go to `turns.py`, the conversation (`cells/`) and `asking.py`. How things are shown and how a person
-answers is up to `app.py` (drawn) and `plain.py` (line by line); both are the `Desk` that all other parts use.
+Events of the thread go to `turns.py`, the conversation (`cells/`) and `asking.py`. How things are shown and how a
+person answers is up to `app.py` (drawn) and `plain.py` (line by line); both are the `Desk` that all other parts use.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from spindle.frontends.tui.launching import Launch
 from spindle.frontends.tui.modes import Modes
 from spindle.frontends.tui.opening import Opening
 from spindle.frontends.tui.shown import Line, line
+from spindle.frontends.tui.start import is_practice
 from spindle.frontends.tui.status_line import StatusFacts
 from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.turns import Turns
 from spindle.frontends.tui.view import View
 from spindle.protocol.clock import Clock, SystemClock
-from spindle.protocol.events import TERMINAL, Error, Event, Msg, TaskComplete, Warning
+from spindle.protocol.events import TERMINAL, Error, Event, Msg, TaskComplete
 from spindle.protocol.ops import Compact, Op, OverrideTurnContext, StartOver, UserInput, UserTurn
 
 T = TypeVar("T")
@@ -51,7 +52,6 @@ class Interface:
         self.hearing: Hearing | None = None
         self.effort: str | None = None
         """The reasoning effort that was asked for last."""
-        self.warnings: list[str] = []
         self.view: View[Any] | None = None
         """The question that is shown."""
         self.attention = Attention(self.config.tui, notify)
@@ -87,7 +87,8 @@ class Interface:
         self.asking.withdraw()
         if (thread := self.thread) is not None:
             problem = await leaving.close(thread)
-            words = leaving.farewell(self.conversation.spending.total, thread.id if self._was_said else None)
+            way_back = thread.id if self._was_said and not is_practice(self.config) else None
+            words = leaving.farewell(self.conversation.spending.total, way_back)
             self.last_words = [*words, *self.last_words, *([f"error: {problem}"] if problem else [])]
         for task in self._tasks:
             task.cancel()
@@ -141,6 +142,10 @@ class Interface:
     def set_draft(self, text: str) -> None:
         raise NotImplementedError
 
+    def suggest(self, text: str) -> None:
+        """Put text into the composer, unless something was typed already."""
+        self.set_draft(text)
+
     def copy(self, text: str) -> None:
         raise NotImplementedError
 
@@ -190,7 +195,6 @@ class Interface:
         self.redraw()
 
     def warn(self, sentence: str) -> None:
-        self.warnings.append(sentence)
         self.conversation.warn(sentence)
         self.redraw()
 
@@ -201,7 +205,7 @@ class Interface:
     # ---- doing things --------------------------------------------------------------------------
 
     def send(self, text: str) -> None:
-        self.turns.send(Draft(text=text, shown=text))
+        self.turns.send(Draft(text=text, shown=text, raw=text))
         self.redraw()
 
     def submit(self, op: Op) -> None:
@@ -272,6 +276,7 @@ class Interface:
         tui = msgspec.structs.replace(self.config.tui, **{name: given})
         self.config = msgspec.structs.replace(self.config, tui=tui)
         self.attention.settings = tui
+        self.conversation.is_raw = tui.raw_output_mode
         self.settings_changed()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -317,8 +322,6 @@ class Interface:
         self.conversation.take(event)
         self.asking.hear(event)
         match event.msg:
-            case Warning(message=message):
-                self.warnings.append(message)
             case msg if isinstance(msg, TERMINAL):
                 self._was_said = True
                 self.folder.look()
@@ -328,7 +331,6 @@ class Interface:
                 self.attention.call("agent-turn-complete", event.msg.message)
             case _:
                 pass
-
 
 
 def _rows(text: Line | str) -> list[Any]:

@@ -1,101 +1,69 @@
-"""What each key does, in words: for `?`, `/help` and `/keymap`. Keys are those of the person's keymap."""
+"""What each key does, in words: for `?` (on one screen), `/help` and `/keymap`. Keys are those of the person."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from spindle.frontends.fit import cells
 from spindle.frontends.tui.composer.keymap import Keymap
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
 
-GROUPS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
-    (
-        "Talking",
-        (
-            ("submit", "send; while a turn runs: say it to the running turn"),
-            ("queue", "while a turn runs: send after it; else complete or send"),
-            ("insert_newline", "new line (\\ then Enter, too)"),
-            ("interrupt_turn", "close a list, else interrupt the turn; twice when idle: edit an earlier message"),
-            ("cancel", "clear the draft, else interrupt, else quit (twice)"),
-            ("edit_queued_message", "take the last queued message back"),
-            ("next_mode", "next mode: default, plan, auto-edit"),
-            ("decrease_reasoning_effort", "less reasoning"),
-            ("increase_reasoning_effort", "more reasoning"),
-            ("open_models", "models"),
-        ),
-    ),
-    (
-        "Looking",
-        (
-            ("open_transcript", "the whole transcript, unfolded; / finds, q closes"),
-            ("clear_terminal", "redraw, the old screen pushed up"),
-            ("toggle_raw_output", "answers as they were written, on or off"),
-            ("open_warnings", "warnings"),
-            ("toggle_shortcuts", "these keys (in an empty composer)"),
-            ("suspend", "suspend; `fg` comes back"),
-        ),
-    ),
-    (
-        "Writing",
-        (
-            ("history_search_previous", "search earlier messages"),
-            ("history_search_next", "the same, forward"),
-            ("open_external_editor", "write in your editor"),
-            ("paste_image", "paste a picture"),
-            ("expand_paste", "unfold a paste"),
-            ("undo", "undo"),
-            ("yank", "bring back what was cut"),
-            ("kill_line_end", "cut to the end of the line"),
-            ("kill_line_start", "cut to its beginning"),
-            ("delete_backward_word", "delete the word before"),
-            ("delete_forward_word", "delete the word after"),
-            ("move_word_left", "a word to the left"),
-            ("move_word_right", "a word to the right"),
-            ("move_line_start", "beginning of the line"),
-            ("move_line_end", "end of the line"),
-        ),
-    ),
-)
-"""Actions of the keymap and what they do."""
-ALWAYS = (
+SIGNS = (
     ("/", "commands"),
     ("@", "files"),
     ("$", "skills"),
-    ("!", "a shell command of yours"),
-    ("Up Down", "earlier messages"),
-    ("Ctrl-D", "quit, in an empty composer"),
+    ("!", "run a command of yours"),
+    ("up, down", "earlier messages"),
+    ("ctrl-d", "quit, when nothing is written"),
 )
 """What does not depend on the keymap."""
+MAIN = (
+    ("submit", "send; while a turn runs, it goes in with the next request"),
+    ("queue", "while a turn runs: send after it"),
+    ("insert_newline", "new line"),
+    ("interrupt_turn", "close a list, stop the turn; twice: edit an earlier message"),
+    ("cancel", "clear the draft, stop the turn, quit (twice)"),
+    ("next_mode", "next mode: default, plan, auto-edit"),
+    ("edit_queued_message", "take the last queued message back"),
+    ("history_search_previous", "search earlier messages"),
+    ("open_transcript", "everything that was said, in full"),
+    ("open_external_editor", "write in your editor"),
+    ("paste_image", "attach an image"),
+    ("decrease_reasoning_effort", "less reasoning"),
+    ("increase_reasoning_effort", "more reasoning"),
+    ("open_models", "choose a model"),
+    ("open_warnings", "warnings"),
+    ("clear_terminal", "redraw on a clear screen"),
+    ("suspend", "suspend; fg comes back"),
+)
+"""Actions of the keymap that everybody should know, and what they do."""
+EDITING = (
+    ("history_search_next", "search forward"),
+    ("expand_paste", "unfold a paste"),
+    ("toggle_raw_output", "answers as they were written, on or off"),
+    ("move_word_left", "a word to the left"),
+    ("move_word_right", "a word to the right"),
+    ("move_line_start", "beginning of the line"),
+    ("move_line_end", "end of the line"),
+    ("delete_backward_word", "delete the word before"),
+    ("delete_forward_word", "delete the word after"),
+    ("kill_line_start", "cut to the beginning of the line"),
+    ("kill_line_end", "cut to its end"),
+    ("yank", "bring back what was cut"),
+    ("undo", "undo"),
+)
+"""Those for writing, which most hands know from elsewhere."""
 
 
-def key_words(key: str) -> str:
-    """`ctrl-a` as people write it: `Ctrl-A`."""
-    return " ".join("-".join(_part(part) for part in _parts(each)) for each in key.split())
-
-
-def _parts(key: str) -> list[str]:
-    *modifiers, last = key.split("-") if not key.endswith("-") else [*key[:-1].rstrip("-").split("-"), "-"]
-    return [*(part for part in modifiers if part), last]
-
-
-def _part(part: str) -> str:
-    return part.upper() if len(part) == 1 else part.capitalize()
-
-
-def pairs(keymap: Keymap, actions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def rows(keymap: Keymap, actions: tuple[tuple[str, str], ...] = MAIN) -> list[tuple[str, str]]:
     """Keys and what they do; actions without a key are left out."""
-    found = [(", ".join(key_words(key) for key in keymap.keys_of(action)[:3]), words) for action, words in actions]
-    return [(keys, words) for keys, words in found if keys]
+    return [(", ".join(keys[:3]), told) for action, told in actions if (keys := keymap.keys_of(action))]
 
 
 def key_lines(keymap: Keymap) -> list[Line]:
-    """The whole list, by group."""
-    made: list[Line] = []
-    for title, actions in (("Anywhere", ()), *GROUPS):
-        rows = pairs(keymap, actions) if actions else list(ALWAYS)
-        width = max((cells(keys) for keys, _ in rows), default=0) + 4
-        made += [BLANK, line(Span(title, "bold"))]
-        for keys, words in rows:
-            start = "  " + keys + " " * (width - cells(keys) - 2)
-            made.append(Line((Span(start, "accent"), Span(words)), (Span(" " * width),)))
-    return made[1:]
+    """The whole list."""
+    listed = [*SIGNS, *rows(keymap), ("", ""), *rows(keymap, EDITING)]
+    width = max(cells(keys) for keys, _ in listed) + 4
+    made = [line(Span("Keys", "bold"))]
+    for keys, words in listed:
+        start = "  " + keys + " " * (width - cells(keys) - 2)
+        made.append(Line((Span(start, "accent"), Span(words)), (Span(" " * width),)) if keys else BLANK)
+    return made

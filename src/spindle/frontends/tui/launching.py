@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spindle.config.schema import Config
 from spindle.errors import UsageError
 from spindle.frontends.options import Parsed
+from spindle.frontends.tui.lacking import missing_credential
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spindle.model.client import ModelClient
 
 
 class Launch:
@@ -29,6 +35,12 @@ class Launch:
         self.prompt = rest[0] if rest else ""
         self.images = [os.path.abspath(path) for path in parsed.many("image")]
         self.bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
+        self.client: ModelClient | None = None
+        """A model to talk to instead of the configured provider's (the demo)."""
+        self.notes: Sequence[str] = ()
+        """Said when the thread is open."""
+        self.draft = ""
+        """What stands in the composer then, if nothing else was typed."""
 
     @property
     def picks(self) -> bool:
@@ -38,7 +50,7 @@ class Launch:
     @property
     def asks_first(self) -> bool:
         """A question, or a list to choose from, comes before the composer."""
-        return self.picks or self.config.trust_level is None
+        return self.picks or self.config.trust_level is None or missing_credential(self.config) is not None
 
     @property
     def is_plain(self) -> bool:
@@ -59,6 +71,7 @@ class Launch:
             "fork": self.action == "fork",
             "fork_at": fork_point(self.parsed.value("at")),
             "bypass": self.bypass,
+            "client": self.client,
         }
 
 

@@ -97,7 +97,9 @@ def waiting_lines(sent: Sequence[str], queued: Sequence[str], width: int) -> lis
     for number, text in enumerate(queued[:MOST_WAITING]):
         is_last = number == len(queued) - 1
         hint = "  (alt-up edits it)" if is_last and width >= 60 else ""
-        shown.append(line(Span("↳ ", "dim"), Span(_first(text, width - 2 - len(hint)), "dim italic"), Span(hint, "dim")))
+        shown.append(
+            line(Span("↳ ", "dim"), Span(_first(text, width - 2 - len(hint)), "dim italic"), Span(hint, "dim"))
+        )
     if len(queued) > MOST_WAITING:
         shown.append(line(Span(f"  … {counted(len(queued) - MOST_WAITING, 'more message')} queued", "dim")))
     return shown

@@ -5,38 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spindle.frontends.fit import cells, cut
+from spindle.frontends.tui import key_list
 from spindle.frontends.tui.composer.keymap import Keymap
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
 from spindle.frontends.tui.view import View
-
-ACTIONS = (
-    ("submit", "send; while a turn runs, it goes in with the next request"),
-    ("queue", "while a turn runs: send after it"),
-    ("insert_newline", "new line"),
-    ("interrupt_turn", "close a list, stop the turn; twice: edit an earlier message"),
-    ("cancel", "clear the draft, stop the turn, quit (twice)"),
-    ("next_mode", "next mode: default, plan, auto-edit"),
-    ("edit_queued_message", "take the last queued message back"),
-    ("history_search_previous", "search earlier messages"),
-    ("open_transcript", "everything that was said, in full"),
-    ("open_external_editor", "write in your editor"),
-    ("paste_image", "attach an image"),
-    ("decrease_reasoning_effort", "less reasoning"),
-    ("increase_reasoning_effort", "more reasoning"),
-    ("open_models", "choose a model"),
-    ("open_warnings", "warnings"),
-    ("clear_terminal", "redraw on a clear screen"),
-    ("suspend", "suspend; fg comes back"),
-)
-SIGNS = (
-    ("/", "commands"),
-    ("@", "files"),
-    ("$", "skills"),
-    ("!", "run a command of yours"),
-    ("up, down", "earlier messages"),
-    ("ctrl-d", "quit, when nothing is written"),
-)
 
 
 class ShortcutsView(View[None]):
@@ -44,8 +17,7 @@ class ShortcutsView(View[None]):
         super().__init__()
         self._pass_on = pass_on
         """Gets a key that was pressed to write, not to close this."""
-        rows = [(", ".join(keys[:3]), told) for action, told in ACTIONS if (keys := keymap.keys_of(action))]
-        self._rows = [*SIGNS, *rows]
+        self._rows = [*key_list.SIGNS, *key_list.rows(keymap)]
 
     def lines(self, width: int, height: int) -> list[Line]:
         wide = max(cells(keys) for keys, _ in self._rows)

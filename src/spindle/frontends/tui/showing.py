@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from spindle.frontends.tui.app import App
     from spindle.frontends.tui.screen.pager import Pager
 
+ANSWER_S = 0.1
+"""How long a terminal may take to say where its cursor is."""
 FLASH_S = 2.0
 """How long a short notice stands in the place of the status line."""
 
@@ -31,6 +34,7 @@ class Showing:
         self._title = ""
         self._busy = (0.0, 0.0)
         self._flash: asyncio.TimerHandle | None = None
+        app.terminal.on_drained = app.redraw
         self.is_over = False
         """Nothing is painted any more: the terminal is no longer ours."""
 
@@ -39,6 +43,8 @@ class Showing:
     def paint(self) -> None:
         if self.is_over:
             return
+        if self._app.terminal.is_behind:
+            return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
         begun = self._loop.time()
         if self.pager is not None:
             self.pager.paint()
@@ -64,7 +70,12 @@ class Showing:
             ),
             status=self._status(facts, width),
         )
-        self._app.painter.frame(finished, picture.lines, picture.cursor, (width, height), pending=picture.pending)
+        is_painted = app.painter.frame(
+            finished, picture.lines, picture.cursor, (width, height), pending=picture.pending
+        )
+        if not is_painted:
+            # The window has changed, and the terminal was asked where the live area is; mostly it answers at once.
+            self._loop.call_later(ANSWER_S, app.redraw)
         self._show_title(facts)
         app.frames.beat(self._beat())
 
@@ -107,6 +118,12 @@ class Showing:
             return line("  ", Span(self.hint[: max(0, width - 2)], "dim"))
         return status_line(facts, width, items_from(self._app.config.tui.status_line))
 
+    def use_settings(self) -> None:
+        """Another theme: what is painted from now on has its colours."""
+        from spindle.frontends.tui.text.theme import choose  # seldom
+
+        self._app.painter.looks = choose(self._app.config.tui.theme, os.environ)
+
     def flash(self, words: str) -> None:
         """Say something for a moment."""
         self.hint = words
@@ -141,7 +158,9 @@ class Showing:
 
         if self.pager is not None:
             return
-        self.pager = Pager(self._app.terminal, title, lines)
+        app = self._app
+        inline = app.opening.is_inline
+        self.pager = Pager(app.terminal, app.painter, title, lines, inline=inline)
         try:
             self.paint()
             await self.pager.closed

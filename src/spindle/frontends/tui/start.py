@@ -16,13 +16,15 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from spindle.api.door import SessionRequest
-from spindle.config.kinds import dotted
 from spindle.config.schema import Config
-from spindle.errors import SpindleError
+from spindle.errors import ConfigError, SpindleError
 from spindle.frontends.tui.desk import Desk
+from spindle.frontends.tui.lacking import missing_credential
 from spindle.frontends.tui.views.trust import TrustView
 from spindle.workspace.git import find_root
 
+PRACTICE_PROVIDER = "practice"
+"""What the demo calls the provider that it does not have."""
 PROBE_S = 0.3
 """How long servers on this computer may take to answer before the list is shown without them."""
 
@@ -54,6 +56,21 @@ async def before_composer(
     return await ask_credentials(desk, config, reload, environ=environ, missing=missing)
 
 
+async def sign_in_again(desk: Desk, reload: Callable[[], Config]) -> Ready | None:
+    """`/login`: another way to a model; from the demo, the way to a first one. None when nothing changes."""
+    config: Config | None = desk.config
+    if is_practice(desk.config):
+        config = reload()
+        if config.trust_level is None:
+            config = await ask_trust(desk, config, reload)
+    return None if config is None else await ask_credentials(desk, config, reload)
+
+
+def is_practice(config: Config) -> bool:
+    """The session is the demo's: nothing of it is the user's."""
+    return config.provider.id == PRACTICE_PROVIDER
+
+
 # ---- trust -----------------------------------------------------------------------------------------
 
 
@@ -80,24 +97,14 @@ def trust_folder(cwd: str) -> str:
 def save_trust(home: str, folder: str, level: str) -> None:
     from spindle.config.writing import Edit, write_user_config  # only those who change the file
 
-    write_user_config(home, [Edit(key=dotted(("projects", folder, "trust_level")), value=level)])
+    try:
+        # As a table: in a dotted key not every path could be spelt.
+        write_user_config(home, [Edit(key="projects", value={folder: {"trust_level": level}}, strategy="upsert")])
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{folder!r} is no text, so trust in it cannot be saved") from error
 
 
 # ---- credentials -----------------------------------------------------------------------------------
-
-
-def missing_credential(config: Config, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Why the configured provider cannot be used, in a sentence; None when it can."""
-    from spindle.auth.credentials import sign_in  # loaded with the session anyway
-
-    try:
-        signed_in = sign_in(
-            config.provider, home=config.home, environ=environ, forced_method=config.forced_login_method
-        )
-        signed_in.credential.authorization()
-    except SpindleError as error:
-        return str(error)
-    return None
 
 
 async def ask_credentials(

@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Iterator
 
+from spindle.process import proc_files
 from spindle.process.sandbox import kernel
 
 _IS_ALIVE = 0x40082102
@@ -24,6 +25,8 @@ class Caller:
         self.id = ident
         self.number = number
         self.arguments = rest[2:]  # before them come the architecture and the place in the program
+        self.leader = 0
+        """The first process of its command, as far as somebody has looked; 0 while that is not known."""
 
     def memory(self, start: int, size: int) -> bytes:
         """A part of the caller's memory."""
@@ -96,11 +99,10 @@ class Caller:
 
     def process(self) -> int:
         """The number of the process that the calling thread belongs to."""
-        with open(f"/proc/{self.tid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"Tgid:"):
-                    return int(line.split()[1])
-        raise ProcessLookupError(errno.ESRCH, "the caller is gone")
+        _, _, rest = proc_files.read(f"/proc/{self.tid}/status").partition(b"\nTgid:")
+        if not rest:
+            raise ProcessLookupError(errno.ESRCH, "the caller is gone")
+        return int(rest.split(None, 1)[0])
 
     def require_alive(self) -> None:
         """Raise OSError unless the call still waits. Then the caller's number is still the caller's, and no other's."""

@@ -12,7 +12,7 @@ import os
 import struct
 from functools import cache
 
-from spindle.process import kill
+from spindle.process import kill, proc_files
 
 _AF_UNIX = 1
 _NETLINK_SOCK_DIAG = 4
@@ -80,12 +80,7 @@ def _own_filters() -> int | None:
 
 def _filters_of(pid: int) -> int | None:
     """How many filters of system calls a process has; None when the kernel does not tell (before Linux 5.9)."""
-    fd = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)  # every launcher waits for this, three times
-    try:
-        status = os.read(fd, 1 << 14)
-    finally:
-        os.close(fd)
-    _, _, rest = status.partition(b"\nSeccomp_filters:")
+    _, _, rest = proc_files.read(f"/proc/{pid}/status").partition(b"\nSeccomp_filters:")
     return int(rest.split(None, 1)[0]) if rest else None
 
 

@@ -161,6 +161,7 @@ _SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
 _CONNECT, _SENDTO, _SENDMSG, _SENDMMSG = (42, 203), (44, 206), (46, 211), (307, 269)
 
 
+@cache
 def machine() -> str:
     """The name of this machine's call table; "" when there is no filter for it."""
     name = os.uname().machine

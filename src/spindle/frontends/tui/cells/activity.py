@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ from spindle.protocol.events import StreamError
 
 WORKING = "Working"
 _ATTEMPT = re.compile(r"Reconnecting\W*(\d+)/(\d+)")
-_PAUSE = re.compile(r"waiting (\d+) s")
 
 
 class Activity(NamedTuple):
@@ -36,7 +36,8 @@ class Doing:
         """Questions that a person has not answered yet, by call."""
         self.agents = 0
         self.hook = ""
-        self.retry = ""
+        self._retry: tuple[StreamError, float] | None = None
+        """Why the model is asked again, and since when that is known."""
 
     @property
     def is_working(self) -> bool:
@@ -55,13 +56,13 @@ class Doing:
         self._reset()
 
     def _reset(self) -> None:
-        self._headline, self._thinking, self.retry, self.hook, self.agents = "", None, "", "", 0
+        self._headline, self._thinking, self._retry, self.hook, self.agents = "", None, None, "", 0
         self.waiting.clear()
 
     # ---- reasoning -----------------------------------------------------------------------------
 
     def think(self, delta: str) -> None:
-        self.retry = ""
+        self._retry = None
         self._thinking = self._thinking or Headline()
         self._thinking.feed(delta)
         self._headline = self._thinking.text or self._headline
@@ -77,13 +78,13 @@ class Doing:
         self._thinking = None
 
     def speak(self) -> None:
-        """The answer begins."""
-        self._headline, self._thinking, self.retry = "", None, ""
+        """The answer begins, or the next request: what was thought before is of the past."""
+        self._headline, self._thinking, self._retry = "", None, None
 
     # ---- what else goes on ---------------------------------------------------------------------
 
-    def reconnect(self, msg: StreamError) -> None:
-        self.retry = retry_words(msg)
+    def reconnect(self, msg: StreamError, now_s: float) -> None:
+        self._retry = (msg, now_s)
 
     def server(self, name: str, state: str) -> None:
         """An MCP server is being started, or that has ended."""
@@ -92,7 +93,7 @@ class Doing:
         else:
             self._starting.pop(name, None)
 
-    def now(self) -> Activity | None:
+    def now(self, now_s: float) -> Activity | None:
         """None when nothing goes on."""
         if self._begun_s is None:
             return None
@@ -108,14 +109,16 @@ class Doing:
             what = f"Starting {counted(len(self._starting), 'MCP server')}: {', '.join(map(one_line, self._starting))}"
         else:
             what = WORKING
-        return Activity(what, self._begun_s, self.retry)
+        retry = "" if self._retry is None else retry_words(self._retry[0], now_s - self._retry[1])
+        return Activity(what, self._begun_s, retry)
 
 
-def retry_words(msg: StreamError) -> str:
-    """`Reconnecting 2/5 in 3 s: connection reset`."""
-    attempt, pause = _ATTEMPT.search(msg.message), _PAUSE.search(msg.message)
+def retry_words(msg: StreamError, waited_s: float) -> str:
+    """`Reconnecting 2/5 in 3 s: connection reset`; the seconds that are left of the wait."""
+    attempt = _ATTEMPT.search(msg.message)
     if attempt is None:
         return one_line(msg.message)
-    delay = f" in {pause[1]} s" if pause else ""
+    left_s = math.ceil(msg.delay_s - waited_s) if isinstance(msg.delay_s, float) else 0
+    delay = f" in {left_s} s" if left_s > 0 else ""
     reason = one_line(msg.additional_details or "")
     return f"Reconnecting {attempt[1]}/{attempt[2]}{delay}" + (f": {reason}" if reason else "")

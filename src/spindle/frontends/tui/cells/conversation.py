@@ -61,7 +61,7 @@ class Conversation(Reducer):
     @property
     def activity(self) -> Activity | None:
         """What the status row says; None when nothing goes on."""
-        return self.doing.now()
+        return self.doing.now(self.now_s())
 
     def transcript(self, width: int) -> Transcript:
         """Everything so far, unfolded. Made into lines where it is looked at."""
@@ -97,7 +97,8 @@ class Conversation(Reducer):
         """The person has answered a request for approval."""
         self.doing.waiting.discard(_id_of(request))
         kind = decision if isinstance(decision, str) else next(iter(decision), "")
-        self.show(notes.answer(kind, self._matter(request)))
+        undone = "not applied" if isinstance(request, v1.ApplyPatchApprovalRequest) else "not run"
+        self.show(notes.answer(kind, self._matter(request), undone))
 
     def note_question(self, request: Msg, answers: dict[str, list[str]]) -> None:
         """The person has answered questions of the model (`request_user_input`), by their ids."""

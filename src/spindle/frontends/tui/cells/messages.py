@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from spindle.frontends.fit import counted
 from spindle.frontends.tui.cells.cell import INDENT, Cell, Look, Streaming, one_line
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
 from spindle.frontends.tui.text.clean import safe
+
+if TYPE_CHECKING:
+    from spindle.frontends.tui.cells.as_written import Source
+    from spindle.frontends.tui.text.markdown import Markdown
 
 USER_SIGN = Span("›", "bold user")
 ANSWER_SIGN = Span("•", "dim")
@@ -41,34 +47,39 @@ class UserMessage(Cell):
 class Answer(Streaming):
     """What the model says, in markdown. Finished blocks go to the scrollback while the rest still arrives."""
 
-    __slots__ = ("_final", "_has_begun", "_is_given", "_markdown", "_pieces", "is_abandoned", "item_id")
+    __slots__ = ("_final", "_has_begun", "_is_given", "_markdown", "is_abandoned", "item_id")
 
     sign, word, title = ANSWER_SIGN, "Agent", ""
 
     def __init__(self, item_id: str = "", text: str | None = None) -> None:
-        from spindle.frontends.tui.text.markdown import Markdown  # with the first words of the model
-
         self.item_id = item_id
         self._final = text
-        self._pieces: list[str] = []
-        self._markdown: Markdown | None = Markdown() if text is None else None
+        self._markdown: Markdown | Source | None = self._stream() if text is None else None
         self._has_begun = False
         """Some of it has been given away."""
         self._is_given = False
         self.is_abandoned = False
 
+    def _stream(self) -> Markdown | Source:
+        from spindle.frontends.tui.text.markdown import Markdown  # with the first words of the model
+
+        return Markdown()
+
+    def _render(self, text: str, width: int) -> list[Line]:
+        from spindle.frontends.tui.text.markdown import render  # with the first words of the model
+
+        return render(text, width)
+
     # ---- while it streams ----------------------------------------------------------------------
 
     def feed(self, delta: str) -> None:
         if self._markdown is not None and self._final is None:
-            self._pieces.append(delta)
             self._markdown.feed(delta)
 
     def finish(self, text: str | None = None) -> None:
         """The whole text is known; None: there is nothing but what came so far."""
         if self._final is None:
-            self._final = "".join(self._pieces) if text is None else text
-            self._pieces.clear()
+            self._final = self.text if text is None else text
 
     def abandon(self) -> None:
         """The request failed, and is made again: none of this counts."""
@@ -86,7 +97,9 @@ class Answer(Streaming):
 
     @property
     def text(self) -> str:
-        return "".join(self._pieces) if self._final is None else self._final
+        if self._final is None:
+            return "" if self._markdown is None else self._markdown.text
+        return self._final
 
     def take_finished(self, look: Look) -> list[Line]:
         if self._is_given:
@@ -126,16 +139,15 @@ class Answer(Streaming):
         return self._has_begun
 
     def _behind_sign(self, lines: list[Line], look: Look) -> list[Line]:
-        if self._has_begun:
-            return [_indented(each) for each in lines]
-        return self._whole(lines, look)
+        return self._further(lines) if self._has_begun else self._whole(lines, look)
+
+    def _further(self, lines: list[Line]) -> list[Line]:
+        return [_indented(each) for each in lines]
 
     # ---- when it is done -----------------------------------------------------------------------
 
     def lines(self, look: Look) -> list[Line]:
-        from spindle.frontends.tui.text.markdown import render  # with the first words of the model
-
-        shown = self._whole(render(self.text, look.room), look)
+        shown = self._whole(self._render(self.text, look.room), look)
         if self.is_abandoned:
             shown.append(line(Span(f"{INDENT}(abandoned: the request failed and was made again)", "dim")))
         return shown

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from spindle.errors import ErrorInfo, kind_of
+from spindle.errors import ErrorInfo, kind_of, may_pass
 from spindle.frontends.fit import counted
-from spindle.frontends.tui.cells.cell import Cell, Look, one_line, seconds_words, short
+from spindle.frontends.tui.cells.cell import UNFOLDED_LINE, Cell, Look, kept, one_line, seconds_words, short
 from spindle.frontends.tui.shown import Line, Span, line
 from spindle.frontends.tui.text.clean import safe
 from spindle.protocol.events import CacheMissed, ContextCompacted, ContextEdited
 from spindle.protocol.request import TokenUsage
 
+_LONGEST_NOTE = 4000
 LARGE_MISS = 20_000
 """A cache miss is worth a line from this many tokens on that had to be paid again."""
 _NEXT_STEPS = {
-    "context_window_exceeded": "Use /compact to make the thread shorter, or /new to begin another.",
-    "usage_limit_exceeded": "Wait until the limit is lifted, or choose another model or account (/model, /login).",
-    "unauthorized": "Use /login to sign in or to give another key.",
+    "context_window_exceeded": "/compact makes the thread shorter, /new begins another.",
+    "usage_limit_exceeded": "/model chooses another model, /login another account or key.",
+    "unauthorized": "/login signs in, or takes another key.",
 }
-"""What to do in this interface, where the message itself does not say so."""
+"""What can be done in this interface; the message itself says what can be done elsewhere."""
+_TRY_AGAIN = "Up and Enter send the message again."
 
 
 class Note(Cell):
@@ -38,7 +40,8 @@ class Note(Cell):
         self.is_shown = is_shown  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def lines(self, look: Look) -> list[Line]:
-        rows = [line(Span(row, "" if self.style in ("ok", "error") else self.style)) for row in _rows(self.text)]
+        text = kept(self.text, UNFOLDED_LINE if look.is_whole else _LONGEST_NOTE)
+        rows = [line(Span(row, "" if self.style in ("ok", "error") else self.style)) for row in _rows(text)]
         return look.block(Span(self.sign, self.style or "dim"), self.word, rows)
 
 
@@ -59,11 +62,10 @@ def _rows(text: str) -> list[str]:
 
 
 def error(message: str, info: ErrorInfo | None = None) -> Note:
-    """What failed and what to do about it. The message says both where the engine knows; else we do."""
-    advice = _NEXT_STEPS.get(kind_of(info), "")
-    if advice and advice.split()[1] not in message and "/" not in message.rpartition(". ")[2]:
-        message = f"{message.rstrip()}\n{advice}"
-    return Note(message, sign="■", word="Error", style="error")
+    """What failed and what to do about it."""
+    step = _NEXT_STEPS.get(kind_of(info)) or (_TRY_AGAIN if may_pass(info) else "")
+    is_said = not step or step.split()[0] in message
+    return Note(message if is_said else f"{message.rstrip()}\n{step}", sign="■", word="Error", style="error")
 
 
 def warning(message: str) -> Note:
@@ -140,17 +142,21 @@ def hook(run: dict[str, Any]) -> Note:
 ANSWERS = {
     "approved": "approved once",
     "approved_for_session": "approved for this session",
-    "approved_execpolicy_amendment": "approved for commands that begin so",
+    "approved_execpolicy_amendment": "approved for all commands that begin so",
     "denied": "refused",
     "abort": "refused, and the turn stopped",
+    "accept": "approved once",
+    "accept_for_session": "approved for this session",
+    "decline": "refused",
+    "cancel": "refused, and the turn stopped",
 }
 
 
-def answer(decision: str, what: str) -> Note:
+def answer(decision: str, what: str, undone: str = "not run") -> Note:
     """What the person said to a request of the model: one line."""
     words = ANSWERS.get(decision, decision.replace("_", " "))
-    is_yes = decision.startswith("approved")
-    text = f"{words}: {one_line(what)}" + ("" if is_yes else " (not run)")
+    is_yes = words.startswith("approved")
+    text = f"{words}: {one_line(what)}" + ("" if is_yes else f" ({undone})")
     return Note(text, sign="✔" if is_yes else "✗", word="Answer", style="ok" if is_yes else "error")
 
 

@@ -11,8 +11,9 @@ import msgspec
 from spindle.context.calls import arguments_of, command_of, exit_code_of, locate, output_text, tool_of
 from spindle.errors import PatchError
 from spindle.frontends.tui.cells.commands import NEVER_RAN
+from spindle.frontends.tui.cells.patches import UNNUMBERED
 from spindle.patch.heredoc import find_patch
-from spindle.patch.parse import AddFile, DeleteFile, UpdateFile, parse_patch
+from spindle.patch.parse import AddFile, Chunk, DeleteFile, UpdateFile, parse_patch
 from spindle.policy.commands import parse_command
 from spindle.protocol import events as v1
 from spindle.protocol.events import Duration, Msg
@@ -183,6 +184,12 @@ def _changes(patch: str, cwd: str) -> Iterator[tuple[str, dict[str, Any]]]:
             case DeleteFile():
                 yield path, {"type": "delete", "content": ""}
             case UpdateFile(chunks=chunks, move_to=target):
-                lines = (f"{mark}{line}\n" for chunk in chunks for mark, line in (("@", "@"), *chunk.lines))
                 moved = None if target is None else locate(target, cwd)
-                yield path, {"type": "update", "unified_diff": "".join(lines), "move_path": moved}
+                diff = "".join(map(_hunk, chunks))
+                yield path, {"type": "update", "unified_diff": diff, "move_path": moved, UNNUMBERED: True}
+
+
+def _hunk(chunk: Chunk) -> str:
+    old = sum(mark != "+" for mark, _ in chunk.lines)
+    new = sum(mark != "-" for mark, _ in chunk.lines)
+    return f"@@ -1,{old} +1,{new} @@\n" + "".join(f"{mark}{text}\n" for mark, text in chunk.lines)

@@ -102,7 +102,7 @@ class Reprinted(Cell):
         """Those that are not made into lines yet."""
         self._lines: list[list[Line]] = []
         """Of each turn, the last one first."""
-        self._rows = 0
+        self._rows = 3  # the line that says what is missing, and the empty ones around it
         self._is_cut = False
 
     def prepare(self, look: Look) -> Iterator[None]:
@@ -119,7 +119,8 @@ class Reprinted(Cell):
             self._rows += sum(height(row, width) for row in rows(lines[number], width))
             if self._rows > MOST_ROWS:
                 self._is_cut = True
-                return lines[number + 1 :]
+                kept = lines[number + 1 :]
+                return kept[1:] if kept[:1] == [BLANK] else kept
         self._rows += 1
         return lines
 
@@ -127,9 +128,9 @@ class Reprinted(Cell):
         for _ in self.prepare(look):
             pass
         shown: list[Line] = []
-        if self._turns or self._is_cut:
-            earlier = counted(len(self._turns) + self._is_cut, "earlier turn")
-            shown = [line(Span(f"… {earlier} not printed here, or not whole; Ctrl-T shows all of the thread", "dim"))]
+        if missing := len(self._turns) + self._is_cut:
+            note = f"… {counted(missing, 'earlier turn')} left out here; Ctrl-T shows the whole thread"
+            shown = [line(Span(note, "dim"))]
         for lines in reversed(self._lines):
             shown += [*([BLANK] if shown else []), *lines]
         return shown

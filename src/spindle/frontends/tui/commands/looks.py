@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from spindle.errors import SpindleError
@@ -13,7 +13,7 @@ from spindle.frontends.tui.commands.saving import save_keys
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.key_list import key_lines
 from spindle.frontends.tui.keys import Key
-from spindle.frontends.tui.shown import Line, Span, line
+from spindle.frontends.tui.shown import BLANK, Line, Span, line
 from spindle.frontends.tui.status_line import (
     DEFAULT_ITEMS,
     DEFAULT_TITLE,
@@ -89,21 +89,26 @@ async def theme(desk: Desk, argument: str) -> None:
 
 
 class Ticks(ListView[str]):
-    """Items to tick and to bring into an order; Enter takes them. The answer is the last highlighted item, or None."""
+    """Items to tick and to bring into an order; Enter takes them (`chosen`). None is the answer of who leaves it."""
 
     def __init__(
-        self, title: str, words: Mapping[str, str], chosen: list[str], sample: Callable[[list[str]], Line]
+        self, title: str, words: Mapping[str, str], chosen: Sequence[str], sample: Callable[[list[str]], Line]
     ) -> None:
-        self.chosen = chosen
+        self._order = [*chosen, *(item for item in words if item not in chosen)]
+        self._ticked = set(chosen)
         self._words = words
         self._sample = sample
-        super().__init__(title, (), hint="Space ticks · ← → move · Enter keeps · Esc leaves it as it was")
-        self.replace(self._rows_now())
+        super().__init__(title, self._made(), hint="Space ticks · ← → move · Enter keeps · Esc leaves it as it was")
 
-    def _rows_now(self) -> list[Row[str]]:
-        others = [item for item in self._words if item not in self.chosen]
-        ticked = [Row(value=item, name=f"[x] {item}", about=self._words.get(item, "")) for item in self.chosen]
-        return [*ticked, *(Row(value=item, name=f"[ ] {item}", about=self._words[item]) for item in others)]
+    @property
+    def chosen(self) -> list[str]:
+        return [item for item in self._order if item in self._ticked]
+
+    def _made(self) -> list[Row[str]]:
+        return [
+            Row(value=item, name=f"[{'x' if item in self._ticked else ' '}] {item}", about=self._words[item])
+            for item in self._order
+        ]
 
     def key(self, key: Key) -> None:
         row = self.highlighted
@@ -111,19 +116,15 @@ class Ticks(ListView[str]):
             super().key(key)
             return
         if key.name == "space":
-            self.chosen = (
-                [item for item in self.chosen if item != row.value]
-                if row.value in self.chosen
-                else [*self.chosen, row.value]
-            )
-        elif row.value in self.chosen:
-            at = self.chosen.index(row.value)
-            to = max(0, min(len(self.chosen) - 1, at + (1 if key.name == "right" else -1)))
-            self.chosen.insert(to, self.chosen.pop(at))
-        self.replace(self._rows_now())
+            self._ticked ^= {row.value}
+        else:
+            at = self._order.index(row.value)
+            to = max(0, min(len(self._order) - 1, at + (1 if key.name == "right" else -1)))
+            self._order.insert(to, self._order.pop(at))
+        self.replace(self._made())
 
     def lines(self, width: int, height: int) -> list[Line]:
-        sample = [line(Span("")), self._sample(self.chosen)] if height > 8 else []
+        sample = [BLANK, self._sample(self.chosen)] if height > 8 else []
         return [*super().lines(width, height - len(sample)), *sample]
 
 

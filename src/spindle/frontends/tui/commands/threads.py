@@ -35,7 +35,9 @@ async def new(desk: Desk, argument: str) -> None:
         return
     if argument:
         raise SpindleError("/new takes nothing, or `worktree` for a git worktree of its own")
+    before = desk.thread.id if is_recorded(desk) and desk.thread is not None else None
     await desk.switch(fresh(desk))
+    desk.say("A new thread." if before is None else f"A new thread; /resume {before} goes back to the one before.")
 
 
 async def clear(desk: Desk, argument: str) -> None:
@@ -46,12 +48,12 @@ async def clear(desk: Desk, argument: str) -> None:
 
 def fresh(desk: Desk) -> Callable[[SessionRequest], SessionRequest]:
     """The request for a new thread."""
-    settings = None if desk.thread is None else desk.thread.settings
+    config = going_on(desk.config, None if desk.thread is None else desk.thread.settings)
 
     def change(request: SessionRequest) -> SessionRequest:
         return msgspec.structs.replace(
             request,
-            config=going_on(request.config, settings),
+            config=config,
             thread=None,
             rollout_path=None,
             newest=False,
@@ -128,16 +130,22 @@ async def folder_for(desk: Desk, summary: ThreadSummary | None) -> Config | None
     chosen = await desk.ask(ListView("This thread worked in another folder. Where should it go on?", rows))
     if chosen is None:
         return None
-    return desk.config_for(summary.cwd) if chosen else desk.config
+    return elsewhere(desk, summary.cwd) if chosen else desk.config
+
+
+def elsewhere(desk: Desk, cwd: str) -> Config:
+    """The configuration for another folder; what was changed about the interface stays."""
+    return msgspec.structs.replace(desk.config_for(cwd), tui=desk.config.tui)
 
 
 async def fork(desk: Desk, argument: str) -> None:
     """Branch off: the thread so far stays as it is, a copy of it goes on."""
-    thread_id, settings = _recorded(desk), desk.thread.settings if desk.thread is not None else None
+    thread_id = _recorded(desk)
+    config = going_on(desk.config, None if desk.thread is None else desk.thread.settings)
     await desk.switch(
         lambda request: msgspec.structs.replace(
             request,
-            config=going_on(request.config, settings),
+            config=config,
             thread=thread_id,
             rollout_path=None,
             newest=False,
@@ -150,10 +158,15 @@ async def fork(desk: Desk, argument: str) -> None:
 
 def _recorded(desk: Desk) -> str:
     """The id of the present thread, if something of it is recorded."""
-    thread = desk.thread
-    if thread is None or thread.path is None or not os.path.exists(thread.path):
+    if desk.thread is None or not is_recorded(desk):
         raise SpindleError("nothing was said in this thread yet")
-    return thread.id
+    return desk.thread.id
+
+
+def is_recorded(desk: Desk) -> bool:
+    """Something of the present thread can be found again."""
+    thread = desk.thread
+    return thread is not None and thread.path is not None and os.path.exists(thread.path)
 
 
 # ---- this one ----------------------------------------------------------------------------------------

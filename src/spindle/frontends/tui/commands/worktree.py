@@ -12,7 +12,7 @@ import msgspec
 from spindle.errors import SpindleError
 from spindle.frontends.tui.commands.folders import folder_of
 from spindle.frontends.tui.commands.lines import clean
-from spindle.frontends.tui.commands.threads import going_on
+from spindle.frontends.tui.commands.threads import elsewhere, going_on
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.text.clean import name
 from spindle.policy.git_drivers import git_may_run_programs
@@ -38,7 +38,7 @@ async def new_in_worktree(desk: Desk) -> None:
     await asyncio.to_thread(os.makedirs, os.path.dirname(path), 0o700, True)
     await _add(git, root, label, path)
     settings = desk.thread.settings if desk.thread is not None else None
-    config = going_on(desk.config_for(path), settings, in_folder=False)
+    config = going_on(elsewhere(desk, path), settings, in_folder=False)
     await desk.switch(
         lambda request: msgspec.structs.replace(
             request, config=config, thread=None, rollout_path=None, newest=False, fork=False, fork_at=None

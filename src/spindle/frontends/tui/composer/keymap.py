@@ -150,6 +150,7 @@ class Keymap:
 
     def __init__(self, preset: str = "codex", tables: Mapping[str, Any] | None = None) -> None:
         self.warnings: list[str] = []
+        self.preset = preset
         self.is_vi = preset == "vim"
         bindings = {
             (context, action): keys.split()

@@ -7,7 +7,6 @@ the shell, too. What the terminal does not take at once waits here and is writte
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import os
@@ -225,7 +224,7 @@ class Terminal:
         if self._is_writing_later:
             return
         try:
-            asyncio.get_running_loop().add_writer(self._out, self._write_on)
+            self._loop().add_writer(self._out, self._write_on)
             self._is_writing_later = True
         except RuntimeError:  # no loop: nobody else has to be served meanwhile
             self._drain()
@@ -234,7 +233,14 @@ class Terminal:
         if self._is_writing_later:
             self._is_writing_later = False
             with contextlib.suppress(RuntimeError, OSError, ValueError):
-                asyncio.get_running_loop().remove_writer(self._out)
+                self._loop().remove_writer(self._out)
+
+    @staticmethod
+    def _loop() -> Any:
+        """The running loop. Raises RuntimeError when there is none, as before the first paint."""
+        import asyncio  # loaded with the loop, and not for the first paint
+
+        return asyncio.get_running_loop()
 
     def _drain(self) -> None:
         """Write what waits, as long as the terminal takes any of it within reasonable time."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-LONGEST = 16_000
+LONGEST = 8_000
 """A longer text is shown as it stands. No one writes such paragraphs, and some are made to be slow to parse."""
 Rows = list[list[Span]]
 
@@ -124,7 +124,7 @@ def _target(token: Token, name: str) -> tuple[str, str]:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # 40 ms, for the first text that has such signs
 
-    parser = MarkdownIt("zero", {"maxNesting": 20})
+    parser = MarkdownIt("zero", {"maxNesting": 10})
     parser.enable(
         ["newline", "escape", "backticks", "strikethrough", "emphasis", "link", "image", "autolink", "entity"]
     )

@@ -53,7 +53,7 @@ class Leaf:
     def copy(self) -> Leaf:
         """The same, with no more of its text than is shown of what is unfinished."""
         other = Leaf(self.kind)
-        other.lines = self.lines if len(self.lines) <= 2 and self.size <= TAIL else self._last_lines()
+        other.lines = self._last_lines()
         other.size, other.fence, other.indent = self.size, self.fence, self.indent
         other.end, other.is_flowing = self.end, self.is_flowing
         other.highlighter = self.highlighter.copy() if self.highlighter else None

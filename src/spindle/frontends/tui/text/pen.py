@@ -75,7 +75,8 @@ class Pen:
 
 
 def number(text: str) -> int:
-    return int(text) if len(text) <= 3 and text.isdecimal() else 0
+    """A parameter; nothing is 0, and what is very large is merely large."""
+    return int(text[:5]) if text.isdecimal() else 0
 
 
 def _color(values: list[int], place: int, has_colons: bool) -> tuple[int | None, int]:

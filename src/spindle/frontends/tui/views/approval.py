@@ -15,10 +15,11 @@ import msgspec
 from spindle.frontends.fit import cells, cut
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
+from spindle.frontends.tui.text.clean import has_hidden
 from spindle.frontends.tui.view import View
 from spindle.frontends.tui.views.approval_text import INDENT, Matter, Offer, about
 from spindle.frontends.tui.views.field import Field
-from spindle.frontends.tui.views.reveal import has_hidden, revealed
+from spindle.frontends.tui.views.reveal import revealed
 from spindle.frontends.tui.views.rows import prose
 
 __all__ = ["ApprovalView", "Verdict", "about"]

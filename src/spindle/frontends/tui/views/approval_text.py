@@ -12,7 +12,8 @@ import msgspec
 
 from spindle.frontends.fit import counted
 from spindle.frontends.tui.shown import BLANK, Line, Span
-from spindle.frontends.tui.views.reveal import has_hidden, mixed_scripts, revealed
+from spindle.frontends.tui.text.clean import has_hidden, mixed_scripts
+from spindle.frontends.tui.views.reveal import revealed
 from spindle.frontends.tui.views.rows import exact, prose
 from spindle.protocol.events import ApplyPatchApprovalRequest, ExecApprovalRequest
 from spindle.protocol.items import encode_payload

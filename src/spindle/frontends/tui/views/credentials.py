@@ -12,12 +12,12 @@ from spindle.config.schema import Config
 from spindle.frontends.fit import counted, cut
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
+from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.view import View
 from spindle.frontends.tui.views.field import Field
 from spindle.frontends.tui.views.list import ListView, Row
 from spindle.frontends.tui.views.rows import words
 from spindle.model.provider import Provider
-from spindle.protocol.quote import readable
 
 _SHOWN_MODELS = 4
 
@@ -66,13 +66,20 @@ def ways(
                 is_current=config.provider.id == server.provider.id,
             )
         )
-    rows.append(Row(value=KEY, name="Enter an API key", about=_about_key(config.provider)))
+    only_chatgpt = "forced_login_method is chatgpt" if config.forced_login_method == "chatgpt" else ""
+    rows.append(Row(value=KEY, name="Enter an API key", about=_about_key(key_provider(config)), why_not=only_chatgpt))
     later = "comes with a later version; a sign-in that Codex stored in auth.json is used as it is"
     rows.append(Row(value=Other("chatgpt"), name="Sign in with ChatGPT", why_not=later))
     rows.append(Row(value=DEMO, name="Try the offline demo", about="a practice model; no account, no network"))
     if can_quit:
         rows.append(Row(value=QUIT, name="Quit"))
     return rows
+
+
+def key_provider(config: Config) -> Provider:
+    """Which provider a key that is typed in is for: the configured one, unless it needs none."""
+    provider = config.provider
+    return provider if provider.env_key or provider.requires_openai_auth else config.providers["openai"]
 
 
 def takes_stored_key(provider: Provider) -> bool:
@@ -88,12 +95,10 @@ def _about_key(provider: Provider) -> str:
 
 def _variables(config: Config, environ: Mapping[str, str]) -> list[FromVariable]:
     """Which providers could be used with what is in the environment, the configured one first."""
-    openai = config.providers["openai"] if "openai" in config.providers else None
     found: list[FromVariable] = []
-    if openai is not None:
-        for variable in ("OPENAI_API_KEY", "CODEX_API_KEY"):
-            if environ.get(variable, "").strip():
-                found.append(FromVariable(provider=openai, variable=variable))
+    for variable in ("OPENAI_API_KEY", "CODEX_API_KEY") if config.forced_login_method != "chatgpt" else ():
+        if environ.get(variable, "").strip():
+            found.append(FromVariable(provider=config.providers["openai"], variable=variable))
     for provider in config.providers.values():
         if provider.env_key and environ.get(provider.env_key, "").strip():
             found.append(FromVariable(provider=provider, variable=provider.env_key))
@@ -114,7 +119,7 @@ class KeyView(View[str | None]):
     def __init__(self, provider: Provider, problem: str = "") -> None:
         """`problem` is what was wrong with the last one."""
         super().__init__()
-        self._title = f"API key for {readable(provider.name)}"
+        self._title = f"API key for {safe(provider.name)}"
         self._problem = problem
         self._field = Field(is_secret=True)
         self._cursor: tuple[int, int] | None = None
@@ -134,7 +139,7 @@ class KeyView(View[str | None]):
     def lines(self, width: int, height: int) -> list[Line]:
         head = words(self._title, width, "bold")
         if self._problem:
-            head += words(f"■ {readable(self._problem)}", width, "error", hang=2)
+            head += words(f"■ {safe(self._problem)}", width, "error", hang=2)
         count = len(self._field.text)
         field = self._field.lines(width)
         if len(field) > 2:  # a key is long; how long is all there is to see of it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spindle.frontends.fit import cells, rows_of
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import Line, Span, line
-from spindle.protocol.quote import readable
+from spindle.frontends.tui.text.clean import safe
 
 PROMPT = "> "
 
@@ -78,7 +78,7 @@ class Field:
         self.rows = len(made)
         self._cursor = where[0], where[1] + len(PROMPT)
         return [
-            line(Span(PROMPT if number == 0 else " " * len(PROMPT), "accent"), readable(row))
+            line(Span(PROMPT if number == 0 else " " * len(PROMPT), "accent"), safe(row))
             for number, row in enumerate(made)
         ]
 

@@ -15,9 +15,9 @@ import msgspec
 from spindle.frontends.fit import cells, cut
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
+from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.view import View
 from spindle.frontends.tui.views.rows import prose, words
-from spindle.protocol.quote import readable
 
 T = TypeVar("T")
 
@@ -248,9 +248,9 @@ class ListView(View[T | None]):
         return self._cursor
 
     def _head(self, width: int) -> list[Line]:
-        made = words(readable(self.title), width, "bold") if self.title else []
+        made = words(safe(self.title), width, "bold") if self.title else []
         if self.note:
-            made += words(readable(self.note), width, "dim")
+            made += words(safe(self.note), width, "dim")
         if self.search is not None:
             found = f"  {len(self._found)} of {len(self._rows)}" + (" …" if self.is_loading else "")
             shown = self._search_shown(width)
@@ -262,7 +262,7 @@ class ListView(View[T | None]):
 
     def _search_shown(self, width: int) -> str:
         """The end of what was typed: there the cursor is."""
-        shown = readable(self.search or "")
+        shown = safe(self.search or "")
         while shown and cells(_SEARCH) + cells(shown) >= width:
             shown = shown[1:]
         return shown
@@ -322,7 +322,7 @@ class ListView(View[T | None]):
     def _label(self, at: int) -> str:
         row = self._rows[self._found[at]]
         key = f" ({row.key})" if row.key else ""
-        return f"{at + 1}. {' '.join(readable(row.name).split())}{key}{' (current)' if row.is_current else ''}"
+        return f"{at + 1}. {' '.join(safe(row.name).split())}{key}{' (current)' if row.is_current else ''}"
 
     def _block(self, at: int, width: int) -> list[Line]:
         """One row of the list, in as many rows of the screen as it needs."""
@@ -330,7 +330,7 @@ class ListView(View[T | None]):
         is_highlighted = at == self._at
         style = "dim" if row.why_not else "accent bold" if is_highlighted else ""
         label, pointer = self._label(at), POINTER if is_highlighted else "  "
-        about = readable("\n".join(filter(None, (row.about, row.why_not and f"not now: {row.why_not}"))))
+        about = safe("\n".join(filter(None, (row.about, row.why_not and f"not now: {row.why_not}"))))
         names = self._names_width(width) if about else 0
         if not names:
             made = prose([Span(pointer, style), Span(label, style)], width, 5)

@@ -1,8 +1,8 @@
 """Questions that the model puts to the person (`request_user_input`), one after another.
 
-    reply = await desk.ask(QuestionView(msg))
-    desk.submit(reply.op)          # the answers, or an interrupt
-    desk.say(*reply.record)
+reply = await desk.ask(QuestionView(msg))
+desk.submit(reply.op)          # the answers, or an interrupt
+desk.say(*reply.record)
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import msgspec
 from spindle.frontends.fit import cut
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
+from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.view import View
 from spindle.frontends.tui.views.field import Field
 from spindle.frontends.tui.views.list import ListView, Row
 from spindle.frontends.tui.views.rows import words
 from spindle.protocol.ops import Interrupt, Op, UserInputAnswer
 from spindle.protocol.questions import RequestUserInput
-from spindle.protocol.quote import readable
 
 NONE_OF_THEM = "None of the above"
 NOTE = "user_note: "
@@ -61,10 +61,7 @@ class Page:
         self.is_answered = False
         self._then = then
         abouts = [str(each.get("description") or "") for each in asked.get("options") or [] if isinstance(each, dict)]
-        rows = [
-            Row(value=number, name=label, about=abouts[number])  # fmt: skip
-            for number, label in enumerate(self.labels)
-        ]
+        rows = [Row(value=at, name=label, about=abouts[at]) for at, label in enumerate(self.labels)]
         if self.labels and asked.get("isOther", True):
             self.labels.append(NONE_OF_THEM)
             rows.append(Row(value=len(rows), name=NONE_OF_THEM, about="say what instead"))
@@ -117,7 +114,7 @@ class Page:
         said = [self.labels[self.chosen]] if self.chosen is not None else []
         if note := self.notes.text.strip():
             said.append(_HIDDEN if self.is_secret else note)
-        return readable(": ".join(said)) or "no answer"
+        return safe(": ".join(said)) or "no answer"
 
 
 class QuestionView(View[Reply]):
@@ -173,7 +170,7 @@ class QuestionView(View[Reply]):
         response = {"answers": {page.id: {"answers": page.answers()} for page in self._pages}}
         record: list[Line] = []
         for page in self._pages:
-            record.append(line(Span("? ", "accent"), readable(page.question).replace("\n", " "), hang="  "))
+            record.append(line(Span("? ", "accent"), safe(page.question).replace("\n", " "), hang="  "))
             record.append(line(Span("  ✔ ", "ok"), page.record().replace("\n", " "), hang="    "))
         self.settle(Reply(op=UserInputAnswer(id=self._call_id, response=response), record=record))
 
@@ -182,14 +179,16 @@ class QuestionView(View[Reply]):
     def lines(self, width: int, height: int) -> list[Line]:
         width, height = max(8, width), max(2, height)
         page = self._page
-        field = self._field(page, width)[: max(1, height // 2)]
+        field = self._field(page, width)
+        dropped = max(0, len(field) - max(1, height // 2))
+        field = field[dropped:]
         hint = self._hint(page, width)
         room = height - len(field)
         if page.labels:
             made = page.options.lines(width, room)
             made = made[:-2] if made[-2:-1] == [BLANK] else made  # its own hint has no words
         else:
-            head = words(readable(page.question), width, "bold")
+            head = words(safe(page.question), width, "bold")
             note = words(page.options.note, width, "dim")
             made = [*head, *note][-max(1, room) :]
         if len(made) + len(field) + len(hint) <= height:
@@ -197,24 +196,17 @@ class QuestionView(View[Reply]):
         self._cursor = None
         if page.is_writing:
             row, column = page.notes.cursor()
-            self._cursor = len(made) + self._field_head + row, column
+            self._cursor = max(0, len(made) + 1 + row - dropped), column
         return [*made, *field]
 
     def cursor(self) -> tuple[int, int] | None:
         return self._cursor
 
-    _field_head = 0
-    """How many rows stand above the text of the field."""
-
     def _field(self, page: Page, width: int) -> list[Line]:
+        """One row above the field, and its text."""
         if not page.is_writing and not page.notes.text:
-            self._field_head = 0
             return []
-        if not page.labels:
-            self._field_head = 1
-            return [BLANK, *page.notes.lines(width)]
-        self._field_head = 1
-        return [line(Span("Notes:", "dim")), *page.notes.lines(width)]
+        return [line(Span("Notes:", "dim")) if page.labels else BLANK, *page.notes.lines(width)]
 
     def _hint(self, page: Page, width: int) -> list[Line]:
         others = " · ←→ other questions" if len(self._pages) > 1 and not page.is_writing else ""

@@ -8,9 +8,9 @@ import msgspec
 
 from spindle.frontends.fit import counted, cut
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
+from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.views.list import ListView, Row
 from spindle.frontends.tui.views.rows import words
-from spindle.protocol.quote import readable
 
 _NAME_CHARS = 200
 _PREVIEW_ROWS = 8
@@ -50,7 +50,7 @@ class RewindView(ListView[Earlier]):
         if row is None or most < 3 or "\n" not in row.value.text.strip():
             return []
         text = row.value.text.strip()[: 4 * width * most]
-        made = words(readable(text), width, "dim", indent=2)
+        made = words(safe(text), width, "dim", indent=2)
         if len(made) > most - 1:
             more = counted(row.value.text.strip().count("\n") + 1, "line")
             made = [*made[: most - 2], line(Span(cut(f"  … {more} in all", width), "dim"))]

@@ -1,0 +1,150 @@
+"""The files of the working folder, for the list behind `@`: all but those that are ignored.
+
+In a repository these are what git tracks, and what it would track. Listing runs in a thread and searching in small
+steps, so that neither is felt while typing, with 100,000 files. No program or setting of the repository acts: git gets
+settings that keep it from starting anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from heapq import merge, nsmallest
+from itertools import islice
+
+from spindle.frontends.tui.composer.fuzzy import Rank, rank_path
+from spindle.policy.safe import safe_environment
+from spindle.protocol.clock import Clock
+from spindle.tools.grep_files import ripgrep
+from spindle.workspace.git import find_repository
+
+MOST_FILES = 500_000
+_PATIENCE_S = 30.0
+_FRESH_S = 15.0
+_SHOWN = 50
+_STEP = 1_000
+"""How many files are looked at before other work gets its turn: about a millisecond's."""
+_SKIPPED_FOLDERS = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "target"))
+
+
+class FileSearch:
+    """Files that fit a query, the best first. `found` is called on the loop whenever there is more to show."""
+
+    def __init__(self, cwd: str, clock: Clock, found: Callable[[], None]) -> None:
+        self._cwd = cwd
+        self._clock = clock
+        self._found = found
+        self._files: list[tuple[str, str]] = []
+        self._listed_at: float | None = None
+        self._listing: asyncio.Task[None] | None = None
+        self._search: asyncio.Task[None] | None = None
+        self._query = ""
+        self.results: list[str] = []
+        self.is_busy = False
+
+    def look(self, query: str) -> None:
+        """Search for something else. What was found and still fits stays to be seen until the search is through."""
+        if self._listed_at is None or (not query and self._clock.monotonic() - self._listed_at > _FRESH_S):
+            self._list()
+        self._query = query.lower()
+        fitting = (rank_path(name, name.lower(), self._query) for name in self.results)
+        self.results = [rank.name for rank in sorted(rank for rank in fitting if rank is not None)]
+        if self._search is not None:
+            self._search.cancel()
+        self.is_busy = True
+        self._search = asyncio.get_running_loop().create_task(self._run(self._query))
+
+    def close(self) -> None:
+        for task in (self._search, self._listing):
+            if task is not None:
+                task.cancel()
+        self._search = None
+
+    def _list(self) -> None:
+        if self._listing is None or self._listing.done():
+            self._listing = asyncio.get_running_loop().create_task(self._read())
+
+    async def _read(self) -> None:
+        names = await asyncio.to_thread(list_files, self._cwd)
+        files: list[tuple[str, str]] = []
+        for start in range(0, len(names), 10 * _STEP):
+            files += [(name, name.lower()) for name in names[start : start + 10 * _STEP]]
+            await asyncio.sleep(0)
+        self._files = files
+        self._listed_at = self._clock.monotonic()
+        self.look(self._query)
+
+    async def _run(self, query: str) -> None:
+        best: list[Rank] = []
+        files = self._files
+        for start in range(0, len(files), _STEP):
+            step = (rank_path(name, low, query) for name, low in files[start : start + _STEP])
+            ranked = nsmallest(_SHOWN, [rank for rank in step if rank is not None])
+            best = list(islice(merge(best, ranked), _SHOWN))
+            await asyncio.sleep(0)
+        # What git tracks may have been deleted.
+        self.results = [rank.name for rank in best if os.path.lexists(f"{self._cwd}/{rank.name}")]
+        self.is_busy = self._listed_at is None
+        self._found()
+
+
+def list_files(cwd: str) -> list[str]:
+    """Paths below `cwd`, relative to it. Names that are no text are left out: they could not be sent."""
+    return [name for name in islice(_names(cwd), MOST_FILES) if name.isascii() or _is_text(name)]
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+def _names(cwd: str) -> Iterator[str]:
+    if find_repository(cwd) is not None and (git := _program("git")):
+        words = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+        names = list(_output_of(words, cwd))
+        if names:
+            yield from names
+            return
+    if rg := ripgrep():
+        words = [rg, "--no-config", "--files", "--null", "--no-messages", "--hidden", "--glob=!.git", "--color=never"]
+        yield from _output_of([*words, "--one-file-system"], cwd)
+        return
+    yield from _walk(cwd)
+
+
+def _program(name: str) -> str:
+    """A program from the folders of PATH that are named in full: `.` in it would be the repository's own."""
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        path = f"{folder}/{name}"
+        if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return ""
+
+
+def _output_of(words: list[str], cwd: str) -> Iterator[str]:
+    """What a program lists, each name ended by a NUL. It is ended when it takes too long."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= safe_environment(("git", "status"), environment)
+    environment["GIT_WORK_TREE"] = find_repository(cwd) or cwd  # a setting of the repository may name another folder
+    try:
+        process = subprocess.Popen(
+            words, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return
+    try:
+        output, _ = process.communicate(timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return
+    finally:
+        process.kill()
+        process.wait()
+    yield from (os.fsdecode(name) for name in output.split(b"\0") if name)
+
+
+def _walk(cwd: str) -> Iterator[str]:
+    for folder, folders, names in os.walk(cwd):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
+        within = os.path.relpath(folder, cwd)
+        yield from (name if within == "." else f"{within}/{name}" for name in sorted(names))
