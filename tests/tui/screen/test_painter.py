@@ -158,6 +158,15 @@ def test_styles_are_switched_off_again() -> None:
     assert b"\x1b[31mred\x1b[0m plain" in frame
 
 
+def test_a_new_theme_is_seen_at_once() -> None:
+    desk = Desk()
+    live: list[str | Line] = [Line((Span("> ", "accent"), Span("draft"))), "status"]
+    desk.show(["one"], live, (1, 0))
+    desk.painter.looks = theme("monochrome")
+    assert b"\x1b[1m> \x1b[0mdraft" in desk.show([], live, (1, 0))
+    assert desk.everything == ["one", "> draft", "status"] and desk.show([], live, (1, 0)) == b""
+
+
 # ---- little is written ---------------------------------------------------------------------------
 
 
