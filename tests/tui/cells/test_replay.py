@@ -159,6 +159,32 @@ def test_of_a_very_long_thread_the_end_is_printed_and_a_line_says_so() -> None:
     assert "  Answer 0, paragraph 4." in texts(told.transcript(80)), "the transcript has it all"
 
 
+def test_a_change_of_mode_is_told_where_it_happened() -> None:
+    modes = ("plan", "plan", "default")
+    records = [
+        record("event_msg", payload)
+        for number, mode in enumerate(modes)
+        for payload in (
+            {"type": "task_started", "turn_id": f"t{number}", "collaboration_mode_kind": mode},
+            {"type": "user_message", "message": f"question {number}"},
+            {"type": "task_complete", "turn_id": f"t{number}"},
+        )
+    ]
+    told = conversation()
+    told.replay(records)
+    assert [row for row in shown(told) if "Worked" not in row] == [
+        *("• Plan mode from here on", "› question 0", "› question 1"),
+        *("• Default mode from here on", "› question 2"),
+    ]
+
+
+def test_answers_of_before_are_shown_as_they_were_written_too() -> None:
+    told = conversation()
+    told.is_raw = True
+    told.replay([record("event_msg", {"type": "agent_message", "message": "# Title\n\n**bold**"})])
+    assert shown(told) == ["# Title", "**bold**"]
+
+
 def test_a_last_turn_that_is_too_long_alone_is_printed_from_its_end() -> None:
     told = conversation()
     told.replay(long_thread(1, 6000))
