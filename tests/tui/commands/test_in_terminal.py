@@ -11,7 +11,7 @@ from tui.terminals import OpenTui
 
 
 def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace: Path, home: Path) -> None:
-    server.script(turn(message("the **answer**")), turn(message("SUMMARY")), turn(message("later")))
+    server.script(turn(message("the **answer**")), turn(message("SUMMARY")), turn(message("as **written**")))
     (workspace / "new.txt").write_text("fresh line\n")
     with tui() as t:
         t.ready().submit("hello")
@@ -34,6 +34,8 @@ def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace
         t.submit("/undo").wait_for("/undo is not built yet")
         t.submit("/compact").until(lambda: len(server.requests) == 2, "the compaction")
         t.wait_for(re.compile("compacted", re.I))
+        t.submit("/raw").wait_for("as they were written from now on")
+        t.submit("once more").wait_for("as **written**")
         t.submit("/rename my thread").wait_for("This thread is now called my thread")
         t.submit("/export talk.md").wait_for("Exported as markdown")
         assert "hello" in (workspace / "talk.md").read_text()
@@ -78,3 +80,17 @@ def test_threads_in_the_picker(tui: OpenTui, server: FakeServer, workspace: Path
         t.key("ctrl-c", "ctrl-c", "ctrl-c")
         assert t.wait_exit() == 0
     assert subprocess.run(["git", "status", "--porcelain"], cwd=workspace, capture_output=True).stdout == b""
+
+
+def test_another_sign_in_goes_on_with_the_same_thread(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("first answer")), turn(message("second answer")))
+    with tui() as t:
+        t.ready().submit("first question").wait_for("first answer")
+        t.submit("/login").wait_for("How shall Spindle reach a model?")
+        t.key("enter").wait_for("from now on.")
+        t.ready().submit("second question").wait_for("second answer")
+        bodies = [request.json for request in server.requests]
+        assert bodies[1]["prompt_cache_key"] == bodies[0]["prompt_cache_key"]
+        assert "first answer" in str(bodies[1]["input"]) and t.flat.count("first answer") == 1
+        t.key("ctrl-d")
+        assert t.wait_exit() == 0

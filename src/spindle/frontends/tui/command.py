@@ -6,6 +6,8 @@ meanwhile wait in the terminal: none is lost.
 
 from __future__ import annotations
 
+import sys
+
 from spindle.config.schema import Config
 from spindle.errors import SpindleError
 from spindle.frontends.launch import config_from, use_local_server, warn_of_bypass
@@ -39,11 +41,15 @@ def run_practice(parsed: Parsed) -> int:
 
 
 def _open(launch: Launch) -> int:
-    if launch.is_plain:
-        from spindle.frontends.tui import plain  # one or the other
+    try:
+        if launch.is_plain:
+            from spindle.frontends.tui import plain  # one or the other
 
-        return plain.run(launch)
-    return _draw(launch)
+            return plain.run(launch)
+        return _draw(launch)
+    finally:
+        if (practice := sys.modules.get("spindle.frontends.tui.practice")) is not None:
+            practice.remove_scratch()  # the demo was played
 
 
 def _config(parsed: Parsed) -> Config:

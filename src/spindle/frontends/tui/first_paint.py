@@ -5,6 +5,7 @@ Leaving it gives the terminal back as it was, whatever happened in between, and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from types import FrameType, TracebackType
@@ -55,8 +56,9 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.terminal.leave()
-        for words in self.last_words:
-            os.write(1 if not words.startswith("error:") else 2, f"{visible(words)}\n".encode("utf-8", "replace"))
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            for words in self.last_words:
+                os.write(2 if words.startswith("error:") else 1, f"{visible(words)}\n".encode("utf-8", "replace"))
 
     def _end_at_once(self, number: int, frame: FrameType | None) -> None:
         """A signal before the event loop takes care of signals: nothing was said yet, so nothing is lost."""

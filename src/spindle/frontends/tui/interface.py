@@ -276,6 +276,7 @@ class Interface:
         tui = msgspec.structs.replace(self.config.tui, **{name: given})
         self.config = msgspec.structs.replace(self.config, tui=tui)
         self.attention.settings = tui
+        self.conversation.is_raw = tui.raw_output_mode
         self.settings_changed()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -39,7 +39,7 @@ class Opening:
         self._launch = launch
         self._reader: asyncio.Task[None] | None = None
         self._catalog: Catalog | None = None
-        self.request = SessionRequest(config=launch.config, **launch.session())
+        self.request = SessionRequest(config=launch.config, **launch.asked_for())
         """With what the present thread was opened, or is being opened."""
         self.is_asking_first = launch.asks_first
         """Something is asked, or chosen, before there is a composer."""
@@ -101,12 +101,13 @@ class Opening:
         self.request = request
         await self._use(await open_thread(request))
 
-    async def _use(self, thread: OpenThread) -> None:
-        """Everything is about this thread from now on; what was said in it before is printed first."""
+    async def _use(self, thread: OpenThread, *, is_shown: bool = False) -> None:
+        """Everything is about this thread from now on; what was said in it before is printed first, if it is not
+        shown already."""
         app = self._app
         hearing = Hearing(thread)
         thread.begin()
-        if thread.records:
+        if thread.records and not is_shown:
             app.conversation.replay(thread.records)
             begun = app.clock.monotonic()
             for _ in app.conversation.prepare(app.size[0]):
@@ -140,30 +141,32 @@ class Opening:
         app, old = self._app, self._app.thread
         request = change(self.request)
         if old is not None and request.thread == old.id and not (request.fork or request.ephemeral):
-            thread = await self._opened_anew(old, request)
-        else:
-            thread = await open_thread(request)
-            if old is not None:
-                app.closed()
-                await leaving.close(old)
+            await self._open_anew(old, request)
+            return
+        thread = await open_thread(request)
+        if old is not None:
+            app.closed()
+            await leaving.close(old)
         self.request, app.config = request, request.config
         app.conversation = self.new_conversation()
         await self._use(thread)
 
-    async def _opened_anew(self, old: OpenThread, request: SessionRequest) -> OpenThread:
+    async def _open_anew(self, old: OpenThread, request: SessionRequest) -> None:
         """The same thread with other settings. Its record has one writer, so the old one is closed first."""
         self._app.closed()
         await leaving.close(old)
         try:
-            return await open_thread(request)
+            thread = await open_thread(request)
         except SpindleError:
             before = msgspec.structs.replace(self.request, thread=old.id, rollout_path=None, newest=False, fork=False)
-            self._use(await open_thread(before), before)
+            await self._use(await open_thread(before), is_shown=True)
             raise
+        self.request, self._app.config = request, request.config
+        await self._use(thread, is_shown=True)
 
     def new_conversation(self) -> Conversation:
         config = self._app.config
-        return Conversation(
+        conversation = Conversation(
             Options(
                 clock=self._app.clock,
                 cwd=config.cwd,
@@ -173,6 +176,8 @@ class Opening:
                 cost=self._cost,
             )
         )
+        conversation.is_raw = config.tui.raw_output_mode
+        return conversation
 
     def _cost(self, usage: TokenUsage) -> float | None:
         """What tokens cost with the model in use, in dollars."""

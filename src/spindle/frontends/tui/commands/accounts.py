@@ -30,7 +30,8 @@ async def login(desk: Desk, argument: str) -> None:
         await desk.switch(lambda _: request)
         return
     thread = desk.thread
-    thread_id = thread.id if thread is not None and is_recorded(desk) and not was_practice else None
+    is_kept = thread is not None and is_recorded(desk) and not was_practice
+    thread_id = thread.id if thread is not None and is_kept else None
     await desk.switch(
         lambda request: msgspec.structs.replace(
             request,
