@@ -52,7 +52,8 @@ _SPECIAL = {
     "ctrl-^": Keys.ControlCircumflex,
     "ctrl-\\": Keys.ControlBackslash,
 }
-_ALT_WORDS = {"alt-left": "b", "alt-right": "f", "alt-delete": "d"}
+_ALT_COMMANDS = frozenset("cltuw\\")
+"""With Alt: change case, transpose, copy, tidy blanks. Other letters with Alt write nothing."""
 
 
 class _BoundedBuffer(Buffer):
@@ -195,7 +196,7 @@ class Editor:
             for press in presses:
                 processor.feed(press)
             processor.process_keys()
-            if key.name == "esc" or "alt-" in key.name:
+            if processor.key_buffer and key.name == "esc":
                 processor.feed(_Flush)
                 processor.process_keys()
         self._buffer.is_within_word = False
@@ -217,6 +218,10 @@ class Editor:
                 self.cursor = _line_start(text, place)
             case "move_line_end":
                 self.cursor = _line_end(text, place)
+            case "move_text_start":
+                self.cursor = 0
+            case "move_text_end":
+                self.cursor = len(text)
             case "delete_backward":
                 self._delete(start_before(text, place), place)
             case "delete_forward":
@@ -284,9 +289,8 @@ class _OneChange:
 def _presses(key: Key) -> list[KeyPress]:
     """A key in prompt_toolkit's words; Alt is an Esc before it, as terminals send it."""
     name = key.name
-    if name.startswith("alt-") and name not in _SPECIAL:
-        rest = _ALT_WORDS.get(name) or name.removeprefix("alt-")
-        return [KeyPress(Keys.Escape, ""), *_presses(Key(rest, rest if len(rest) == 1 else ""))]
+    if name.startswith("alt-"):
+        return [KeyPress(Keys.Escape, ""), KeyPress(name[4:])] if name[4:] in _ALT_COMMANDS else []
     if name in _SPECIAL:
         return [KeyPress(_SPECIAL[name])]
     if name.startswith("ctrl-") and len(name) == 6 and name[5].isalpha():
