@@ -124,6 +124,10 @@ class KeyView(View[str | None]):
         self._field = Field(is_secret=True)
         self._cursor: tuple[int, int] | None = None
 
+    @property
+    def is_secret(self) -> bool:
+        return True
+
     def key(self, key: Key) -> None:
         if key.name in ("esc", "ctrl-c"):
             self.settle(None)
