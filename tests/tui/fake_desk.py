@@ -197,7 +197,7 @@ class FakeDesk:
         self.has_quit = True
 
 
-def _request(home: Path, cwd: Path, **fields: Any) -> SessionRequest:
-    config = load_config(cwd=str(cwd), env={"CODEX_HOME": str(home), "HOME": str(home)})
+def _request(home: Path, cwd: Path, *, environment: Mapping[str, str] | None = None, **fields: Any) -> SessionRequest:
+    config = load_config(cwd=str(cwd), env={"CODEX_HOME": str(home), "HOME": str(home), **(environment or {})})
     given: dict[str, Any] = {"source": "cli", "originator": "spindle_test", "clock": FixedClock(), **fields}
     return SessionRequest(config=config, **given)

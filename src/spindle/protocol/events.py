@@ -83,8 +83,7 @@ class TurnAborted(Msg, frozen=True, kw_only=True, tag="turn_aborted"):
 
     outside = NOTHING
     turn_id: str
-    reason: str
-    """"interrupted" or "replaced"."""
+    reason: str  # "interrupted" or "replaced"
 
 
 class Error(Msg, frozen=True, kw_only=True, tag="error"):
@@ -110,8 +109,7 @@ class StreamError(Msg, frozen=True, kw_only=True, tag="stream_error"):
     message: str
     codex_error_info: ErrorInfo | None = None
     additional_details: str | None = None
-    delay_s: float | msgspec.UnsetType = msgspec.UNSET
-    """How long the session waits before it asks again."""
+    delay_s: float | msgspec.UnsetType = msgspec.UNSET  # how long the session waits before it asks again
 
 
 class TokenCount(Msg, frozen=True, kw_only=True, tag="token_count"):

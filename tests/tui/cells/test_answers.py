@@ -7,7 +7,7 @@ import pytest
 from spindle.frontends.tui.shown import texts
 from spindle.protocol import events as v1
 from spindle.protocol.questions import PlanDelta
-from tui.cells.told import Told, begin, delta, done, end, item, said
+from tui.cells.told import Told, begin, delta, done, end, item, said, tokens
 
 
 def user(text: str, *pictures: str) -> v1.UserMessage:
@@ -140,6 +140,20 @@ def test_text_of_the_model_cannot_drive_the_terminal() -> None:
     assert "a" in shown and "b" in shown and "c" in shown
 
 
+def test_answers_can_be_shown_as_they_were_written() -> None:
+    told = Told()
+    told.conversation.is_raw = True
+    text = "# Title\n\n- **one**\n\n```py\n  x = 1\n```\nend"
+    given = told.take(delta("# Title\n\n- **o"))
+    assert given == ["# Title"]
+    assert told.live() == ["- **o"]
+    given += told.take(delta(text[len("# Title\n\n- **o") :]), said(text))
+    assert given == [row for row in text.split("\n") if row]
+    assert told.whole() == given
+    told.take(delta("One.\nTw", "m2"))
+    assert told.take(said("Zwei.", "m2"))[-1] == "Zwei.", "printed again under a line that says so"
+
+
 # ---- plans ---------------------------------------------------------------------------------------
 
 
@@ -200,6 +214,15 @@ def test_a_summary_that_comes_whole_has_a_headline_too() -> None:
     assert told.take(item("Reasoning", "r1", summary_text=["**Pondering the matter** more"], raw_content=[])) == []
     assert told.doing() == "Pondering the matter"
     assert told.whole() == ["• Pondering the matter more"]
+
+
+def test_a_headline_lasts_through_the_calls_of_its_response_and_no_longer() -> None:
+    told = Told()
+    told.begin_turn()
+    told.take(reasoning("**Looking at the tests**"), begin("make"))
+    assert told.doing() == "Looking at the tests"
+    told.take(end("make"), tokens(10))
+    assert told.doing() == "Working"
 
 
 def test_a_summary_without_bold_words_shows_its_last_line() -> None:

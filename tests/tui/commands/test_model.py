@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fake_server import FakeServer, refuses
 from spindle.frontends.tui.commands import model, running
 from tui.commands.conftest import OpenDesk
 from tui.fake_desk import FakeDesk
@@ -76,3 +77,13 @@ async def test_personality_is_chosen_and_kept(desk: FakeDesk) -> None:
     await running.run(desk, "/personality")
     assert desk.thread is not None and desk.thread.settings.personality == "friendly"
     assert 'personality = "friendly"' in saved(desk)
+
+
+async def test_a_server_on_this_computer_lists_its_own_models(open_desk: OpenDesk, server: FakeServer) -> None:
+    server.otherwise(refuses(200, {"data": [{"id": "small-8b"}, {"id": "other\x1b[2J"}]}))
+    environment = {"CODEX_OSS_BASE_URL": server.base_url}
+    desk = await open_desk('model_provider = "ollama"\nmodel = "small-8b"\n', environment=environment)
+    desk.hands = [("esc",)]
+    await running.run(desk, "/model")
+    assert any("1. small-8b (current)" in row for row in desk.views[0])
+    assert not any("gpt" in row for row in desk.views[0]) and all(row.isprintable() for row in desk.views[0])

@@ -56,7 +56,14 @@ class Records:
 
 
 async def picker(records: Records, **more: Any) -> ThreadPicker:
-    given: dict[str, Any] = {"now": NOW, "home": "/home/me", "verb": "Resume", "is_everywhere": False, **more}
+    given: dict[str, Any] = {
+        "now": NOW,
+        "home": "/home/me",
+        "verb": "Resume",
+        "is_everywhere": False,
+        "leaves": "Esc",
+        **more,
+    }
     view = ThreadPicker(records.read, redraw=lambda: None, **given)
     await settled()
     return view

@@ -75,10 +75,10 @@ def test_context_draws_the_window_by_source() -> None:
         "Context",
         "  " + "█" * 24 + "░" * 36,
         "  400 of 1k tokens, 60% left",
-        "  instructions  20.0%       200  ██████",
-        "  tools         10.0%       100  ███",
-        "  user          10.0%       100  ███",
-        "  free          60.0%       600  ░░░░░░░░░░░░░░░░░",
+        "  instructions  20.0%       200  " + "█" * 29,
+        "  tools         10.0%       100  " + "█" * 14,
+        "  user          10.0%       100  " + "█" * 14,
+        "  free          60.0%       600",
     ]
     assert "  the thread is compacted at 900 tokens; /compact does it now" in texts(lines)
     assert "  25% of all input so far came from the provider's cache" in texts(lines)

@@ -20,12 +20,18 @@ class Facts:
         self._git: GitFacts | None = None
         self._project = ""
         self._home = os.path.expanduser("~")
+        self._weakness = ""
+        """How commands are confined less than they should be."""
 
     def look(self) -> None:
         """Read the branch; after a turn it may be another one."""
         cwd = self._interface.cwd
         self._git = git_facts(cwd)
         self._project = find_repository(cwd) or ""
+        from spindle.process.sandbox import found_problem  # not before the first thread is open
+
+        if found_problem(self._interface.config.spindle.fence) is not None:
+            self._weakness = "no sandbox here"
 
     def now(self) -> StatusFacts:
         interface = self._interface
@@ -50,6 +56,8 @@ class Facts:
             branch=self._git.branch if self._git is not None else None,
             mode=interface.modes.mode,
             permissions=f"{sandbox.mode}, {approval}",
+            sandbox=sandbox.permissions.name if sandbox.permissions is not None else sandbox.mode,
+            weakness="" if sandbox.is_full_access else self._weakness,
             has_network=sandbox.network_access and not sandbox.is_full_access,
             thread_id=thread.id if thread is not None else "",
             thread_name=thread.name if thread is not None else None,
@@ -63,6 +71,9 @@ class Facts:
             queued=len(interface.turns.queued),
             background=len(seen.commands.background),
             warnings=len(seen.warnings),
+            agents=seen.agents_running,
+            plan=seen.plan_progress,
+            is_raw=config.tui.raw_output_mode,
             rate_limits=spent.rate_limits,
             home=self._home,
         )

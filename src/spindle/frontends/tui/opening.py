@@ -99,15 +99,21 @@ class Opening:
 
     async def _open(self, request: SessionRequest) -> None:
         self.request = request
-        self._use(await open_thread(request), request)
+        await self._use(await open_thread(request))
 
-    def _use(self, thread: OpenThread, request: SessionRequest) -> None:
-        """Everything is about this thread from now on; what was said in it before is printed first."""
+    async def _use(self, thread: OpenThread, *, is_shown: bool = False) -> None:
+        """Everything is about this thread from now on; what was said in it before is printed first, if it is not
+        shown already."""
         app = self._app
         hearing = Hearing(thread)
         thread.begin()
-        if thread.records:
+        if thread.records and not is_shown:
             app.conversation.replay(thread.records)
+            begun = app.clock.monotonic()
+            for _ in app.conversation.prepare(app.size[0]):
+                if app.clock.monotonic() - begun > AT_A_TIME_S:
+                    await asyncio.sleep(0)
+                    begun = app.clock.monotonic()
         app.opened(thread, hearing)
         self._reader = asyncio.ensure_future(self._read(thread, hearing))
 
@@ -134,17 +140,33 @@ class Opening:
         """Open another thread; when that fails, this one stays open. Raises SpindleError then."""
         app, old = self._app, self._app.thread
         request = change(self.request)
+        if old is not None and request.thread == old.id and not (request.fork or request.ephemeral):
+            await self._open_anew(old, request)
+            return
         thread = await open_thread(request)
         if old is not None:
             app.closed()
             await leaving.close(old)
         self.request, app.config = request, request.config
         app.conversation = self.new_conversation()
-        self._use(thread, request)
+        await self._use(thread)
+
+    async def _open_anew(self, old: OpenThread, request: SessionRequest) -> None:
+        """The same thread with other settings. Its record has one writer, so the old one is closed first."""
+        self._app.closed()
+        await leaving.close(old)
+        try:
+            thread = await open_thread(request)
+        except SpindleError:
+            before = msgspec.structs.replace(self.request, thread=old.id, rollout_path=None, newest=False, fork=False)
+            await self._use(await open_thread(before), is_shown=True)
+            raise
+        self.request, self._app.config = request, request.config
+        await self._use(thread, is_shown=True)
 
     def new_conversation(self) -> Conversation:
         config = self._app.config
-        return Conversation(
+        conversation = Conversation(
             Options(
                 clock=self._app.clock,
                 cwd=config.cwd,
@@ -154,6 +176,8 @@ class Opening:
                 cost=self._cost,
             )
         )
+        conversation.is_raw = config.tui.raw_output_mode
+        return conversation
 
     def _cost(self, usage: TokenUsage) -> float | None:
         """What tokens cost with the model in use, in dollars."""

@@ -39,6 +39,8 @@ class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
     """"default", "plan" or "auto-edit"."""
     permissions: str = ""
     """The sandbox mode or permission profile, and when a person is asked."""
+    sandbox: str = ""
+    """The sandbox mode, or the name of the permission profile."""
     weakness: str = ""
     """In which way commands are confined less than was asked for; empty = they are not."""
     has_network: bool = False
@@ -60,8 +62,8 @@ class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
     agents: int = 0
     """Sub-agents that run."""
     rate_limits: dict[str, Any] | None = None
-    plan_done: int = 0
-    plan_steps: int = 0
+    plan: tuple[int, int] = (0, 0)
+    """Steps of the checklist: those that are done, and all."""
     is_raw: bool = False
     home: str = ""
     """The person's home folder, shown as `~`."""
@@ -114,6 +116,12 @@ def _cached(facts: StatusFacts) -> str:
     return f"{100 * min(facts.cached_tokens, facts.input_tokens) // facts.input_tokens}% cached"
 
 
+def _sandbox(facts: StatusFacts) -> str:
+    if facts.weakness:
+        return f"⚠ {clean.name(facts.weakness)}"
+    return "⚠ full access" if facts.sandbox == "danger-full-access" else clean.name(facts.sandbox)
+
+
 def _limit(name: str) -> Callable[[StatusFacts], str]:
     def words(facts: StatusFacts) -> str:
         found = (facts.rate_limits or {}).get(name)
@@ -153,7 +161,7 @@ ITEMS: dict[str, Callable[[StatusFacts], str]] = {
     "thread-id": lambda facts: clean.name(facts.thread_id),
     "thread-name": lambda facts: clean.name(facts.thread_name or ""),
     "thread-title": lambda facts: clean.name(facts.thread_name or facts.thread_id),
-    "task-progress": lambda facts: f"{facts.plan_done}/{facts.plan_steps} steps" if facts.plan_steps else "",
+    "task-progress": lambda facts: f"{facts.plan[0]}/{facts.plan[1]} steps" if facts.plan[1] else "",
     "raw-output": lambda facts: "raw" if facts.is_raw else "",
     # our own
     "mode": lambda facts: MODE_WORDS.get(facts.mode, ""),
@@ -164,8 +172,8 @@ ITEMS: dict[str, Callable[[StatusFacts], str]] = {
     "warnings": lambda facts: f"⚠ {counted(facts.warnings, 'warning')}" if facts.warnings else "",
     "spent": _spent,
     "tokens": _tokens,
-    "network": lambda facts: "network on" if facts.has_network else "",
-    "sandbox": lambda facts: f"⚠ {clean.name(facts.weakness)}" if facts.weakness else "",
+    "network": lambda facts: "network" if facts.has_network else "",
+    "sandbox": _sandbox,
 }
 """The items `[tui] status_line` can name. Each gives its words, or nothing when there is nothing to tell."""
 
@@ -204,17 +212,16 @@ ITEM_WORDS: dict[str, str] = {
     "spent": "money of the thread, or its tokens",
     "tokens": "tokens of the thread",
     "network": "whether confined commands reach the network",
-    "sandbox": "a sandbox that is weaker than asked for",
+    "sandbox": "the sandbox, and a warning when it is weaker than asked for",
 }
 """What a person is told about an item when they choose; the others are older names for the same."""
 
 DEFAULT_ITEMS = (
-    *("model-with-reasoning", "current-dir", "git-branch", "mode", "sandbox", "context-remaining", "queue"),
-    *("background", "agents", "warnings", "cached", "spent", "network"),
+    *("model-with-reasoning", "current-dir", "git-branch", "mode", "sandbox", "network", "context-remaining"),
+    *("queue", "background", "agents", "warnings", "cached", "spent"),
 )
 ALWAYS = ("mode", "sandbox")
 """A person must not miss these, so they stand at the end of a row whose items were chosen without them."""
-_LOOKS = {"mode": "accent", "warnings": "warning", "sandbox": "warning"}
 
 
 def items_from(chosen: Any) -> tuple[str, ...]:
@@ -238,11 +245,15 @@ def status_line(
         shown = cut(words, room - cells(separator))
         if separator:
             spans.append(Span(separator, "dim"))
-        spans.append(Span(shown, _LOOKS.get(name, "dim") if has_colors else "dim"))
+        spans.append(Span(shown, _look(name, shown) if has_colors else "dim"))
         room -= cells(separator) + cells(shown)
         if shown != words:
             break
     return Line(tuple(spans)) if len(spans) > 1 else Line()
+
+
+def _look(name: str, words: str) -> str:
+    return "warning" if words.startswith("⚠") else "accent" if name == "mode" else "dim"
 
 
 def _told(facts: StatusFacts, items: Iterable[str]) -> Iterable[tuple[str, str]]:

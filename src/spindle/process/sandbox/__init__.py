@@ -15,7 +15,7 @@ from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
 from spindle.process.sandbox.launch import Backend, Launch, Wanted
 
-__all__ = ["Launch", "backend_of", "plan", "plan_now", "problem", "problem_now"]
+__all__ = ["Launch", "backend_of", "found_problem", "plan", "plan_now", "problem", "problem_now"]
 
 _tried: dict[str, str | None] = {}
 """What `problem` found, by the back end that the user chose."""
@@ -88,6 +88,11 @@ def _hide_this_process() -> None:
 def backend_of(fence: Fence, system: str = sys.platform) -> str:
     """The one back end that is used where it works: a module of this package, or "none"."""
     return _LADDER.get((fence.backend, system), "none")
+
+
+def found_problem(fence: Fence) -> str | None:
+    """What `problem` found; None also as long as nothing was tried. Runs nothing."""
+    return _tried.get(fence.backend)
 
 
 async def problem(fence: Fence | None = None) -> str | None:

@@ -78,7 +78,7 @@ class Doing:
         self._thinking = None
 
     def speak(self) -> None:
-        """The answer begins."""
+        """The answer begins, or the next request: what was thought before is of the past."""
         self._headline, self._thinking, self._retry = "", None, None
 
     # ---- what else goes on ---------------------------------------------------------------------

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from spindle.frontends.fit import counted
 from spindle.frontends.tui.cells.cell import INDENT, Cell, Look, Streaming, one_line
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
 from spindle.frontends.tui.text.clean import safe
+
+if TYPE_CHECKING:
+    from spindle.frontends.tui.cells.as_written import Source
+    from spindle.frontends.tui.text.markdown import Markdown
 
 USER_SIGN = Span("›", "bold user")
 ANSWER_SIGN = Span("•", "dim")
@@ -46,15 +52,23 @@ class Answer(Streaming):
     sign, word, title = ANSWER_SIGN, "Agent", ""
 
     def __init__(self, item_id: str = "", text: str | None = None) -> None:
-        from spindle.frontends.tui.text.markdown import Markdown  # with the first words of the model
-
         self.item_id = item_id
         self._final = text
-        self._markdown: Markdown | None = Markdown() if text is None else None
+        self._markdown: Markdown | Source | None = self._stream() if text is None else None
         self._has_begun = False
         """Some of it has been given away."""
         self._is_given = False
         self.is_abandoned = False
+
+    def _stream(self) -> Markdown | Source:
+        from spindle.frontends.tui.text.markdown import Markdown  # with the first words of the model
+
+        return Markdown()
+
+    def _render(self, text: str, width: int) -> list[Line]:
+        from spindle.frontends.tui.text.markdown import render  # with the first words of the model
+
+        return render(text, width)
 
     # ---- while it streams ----------------------------------------------------------------------
 
@@ -125,16 +139,15 @@ class Answer(Streaming):
         return self._has_begun
 
     def _behind_sign(self, lines: list[Line], look: Look) -> list[Line]:
-        if self._has_begun:
-            return [_indented(each) for each in lines]
-        return self._whole(lines, look)
+        return self._further(lines) if self._has_begun else self._whole(lines, look)
+
+    def _further(self, lines: list[Line]) -> list[Line]:
+        return [_indented(each) for each in lines]
 
     # ---- when it is done -----------------------------------------------------------------------
 
     def lines(self, look: Look) -> list[Line]:
-        from spindle.frontends.tui.text.markdown import render  # with the first words of the model
-
-        shown = self._whole(render(self.text, look.room), look)
+        shown = self._whole(self._render(self.text, look.room), look)
         if self.is_abandoned:
             shown.append(line(Span(f"{INDENT}(abandoned: the request failed and was made again)", "dim")))
         return shown

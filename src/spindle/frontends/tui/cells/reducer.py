@@ -51,6 +51,8 @@ class Reducer:
         self.doing = Doing()
         self.spending = Spending(options.cost)
         self.commands = RunningCommands(self.stage, self.show, self.now_s)
+        self.is_raw = False
+        """Answers are shown as the model wrote them; holds for those that begin after it was set."""
         self.last_answer = ""
         """The last whole answer, as the model wrote it: what `/copy` copies."""
         self.last_plan = ""
@@ -76,7 +78,7 @@ class Reducer:
     def take_msg(self, msg: Msg, *, is_of_turn: bool = True) -> None:
         match msg:
             case v1.AgentMessageContentDelta(item_id=item_id, delta=delta):
-                self._stream(item_id, delta, Answer)
+                self._stream(item_id, delta, self._answer_kind())
             case v1.ExecCommandOutputDelta(call_id=call_id, chunk=chunk):
                 self.commands.output(call_id, chunk)
             case v1.ReasoningContentDelta(delta=delta) | v1.ReasoningRawContentDelta(delta=delta):
@@ -105,6 +107,7 @@ class Reducer:
                 self.spending.count(info, limits)
                 if is_of_turn:  # a response is over, and with it its calls
                     self.commands.let_run()
+                    self.doing.speak()
             case v1.TaskStarted(model_context_window=window):
                 self._turn_begin(window)
             case v1.TaskComplete():
@@ -183,12 +186,19 @@ class Reducer:
             self.show(answer)
         answer.feed(delta)
 
+    def _answer_kind(self) -> type[Answer]:
+        if not self.is_raw:
+            return Answer
+        from spindle.frontends.tui.cells.as_written import AnswerAsWritten  # only who wants it
+
+        return AnswerAsWritten
+
     def _item(self, item: dict[str, Any]) -> None:
         match item:
             case {"type": "AgentMessage", "content": [*parts]}:
                 text = "".join(str(part.get("text") or "") for part in parts)
                 self.last_answer = text or self.last_answer
-                self._said(str(item.get("id") or ""), text, Answer)
+                self._said(str(item.get("id") or ""), text, self._answer_kind())
             case {"type": "Plan", "text": str(text)}:
                 self.last_plan = text
                 self._said(str(item.get("id") or ""), text, ProposedPlan)
@@ -227,6 +237,16 @@ class Reducer:
         self._answers.clear()
 
     # ---- other calls ---------------------------------------------------------------------------
+
+    @property
+    def agents_running(self) -> int:
+        return 0 if self._agents is None else self._agents.running
+
+    @property
+    def plan_progress(self) -> tuple[int, int]:
+        """How many steps of the checklist are done, and how many there are; (0, 0) without one."""
+        steps = self._plan.steps if self._plan is not None else []
+        return sum(status == "completed" for status, _ in steps), len(steps)
 
     def _plan_update(self, plan: list[dict[str, str]], explanation: str | None) -> None:
         from spindle.frontends.tui.cells.plans import Checklist  # with the first plan

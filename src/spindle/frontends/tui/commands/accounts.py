@@ -11,6 +11,7 @@ import msgspec
 from spindle.auth.login import logout as forget_login
 from spindle.errors import SpindleError, reason_of
 from spindle.frontends.tui.commands.lines import clean
+from spindle.frontends.tui.commands.threads import is_recorded
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.views.list import ListView, Row
 
@@ -29,8 +30,8 @@ async def login(desk: Desk, argument: str) -> None:
         await desk.switch(lambda _: request)
         return
     thread = desk.thread
-    is_recorded = thread is not None and thread.path is not None and os.path.exists(thread.path) and not was_practice
-    thread_id = thread.id if thread is not None and is_recorded else None
+    is_kept = thread is not None and is_recorded(desk) and not was_practice
+    thread_id = thread.id if thread is not None and is_kept else None
     await desk.switch(
         lambda request: msgspec.structs.replace(
             request,

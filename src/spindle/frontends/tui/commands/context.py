@@ -50,9 +50,12 @@ def drawn(usage: ContextUsage, width: int) -> list[Line]:
     sizes = [(source, round(tokens * scale)) for source, tokens in parts]
     room = max(8, min(_WIDEST, width - 2 * len(INDENT)))
     lines = [_window_bar(sizes, whole, room), _sum(usage)]
-    lines += [_row(place, source, tokens, whole, room) for place, (source, tokens) in enumerate(sizes)]
+    most = max((tokens for _, tokens in sizes), default=1) or 1
+    for place, (source, tokens) in enumerate(sizes):
+        bar = FULL * max(1, round(_bar_room(room) * tokens / most))
+        lines.append(_row(source_words(source), tokens, whole, Span(bar, _look(place))))
     if usage.window:
-        lines.append(_free(max(0, usage.window - usage.used), whole, room))
+        lines.append(_row("free", max(0, usage.window - usage.used), whole, Span("")))
     lines += [note(text) for text in _notes(usage)]
     return block("Context", lines)
 
@@ -82,15 +85,10 @@ def _sum(usage: ContextUsage) -> Line:
     return note(f"{usage.used:,} of {tokens_words(usage.window)} tokens, {usage.percent_left}% left")
 
 
-def _row(place: int, source: str, tokens: int, whole: int, room: int) -> Line:
-    bar = FULL * max(1, round(_bar_room(room) * tokens / whole)) if tokens else ""
-    numbers = f"{source_words(source):<{_NAMES}}{100 * tokens / whole:>5.1f}% {tokens:>9,}  "
-    return Line((Span(INDENT + numbers), Span(bar, _look(place))))
-
-
-def _free(tokens: int, whole: int, room: int) -> Line:
-    numbers = f"{'free':<{_NAMES}}{100 * tokens / whole:>5.1f}% {tokens:>9,}  "
-    return Line((Span(INDENT + numbers), Span(FREE * round(_bar_room(room) * tokens / whole), "dim")))
+def _row(name: str, tokens: int, whole: int, bar: Span) -> Line:
+    """Per cent of the window; bars are long beside each other, or nothing could be told of a window that is empty."""
+    numbers = f"{name:<{_NAMES}}{100 * tokens / whole:>5.1f}% {tokens:>9,}  "
+    return Line((Span(INDENT + numbers), bar) if bar.text else (Span((INDENT + numbers).rstrip()),))
 
 
 def _bar_room(room: int) -> int:

@@ -18,6 +18,7 @@ from spindle.frontends.tui.commands.lines import clean
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
 from spindle.frontends.tui.text.clean import name, safe
+from spindle.frontends.tui.text.diffs import unified
 from spindle.frontends.tui.views.list import ListView, Row
 from spindle.policy.git_drivers import git_may_run_programs
 from spindle.policy.safe import safe_environment
@@ -41,7 +42,7 @@ async def show(desk: Desk, argument: str) -> None:
         return
     git = Git(root)
     changed, untracked = await git.changes(), await git.untracked()
-    lines = [*coloured(changed), *await asyncio.to_thread(lambda: list(_added(root, untracked)))]
+    lines = await asyncio.to_thread(lambda: [*unified(changed.decode("utf-8", "replace")), *_added(root, untracked)])
     if not lines:
         desk.say("Nothing has changed since the last commit.")
         return
@@ -106,20 +107,6 @@ async def _read(stream: asyncio.StreamReader) -> bytes:
         parts.append(part)
         size += len(part)
     return b"".join(parts)
-
-
-def coloured(diff: bytes) -> list[Line]:
-    """A diff of git as lines for the pager."""
-    return [_line(text) for text in diff.decode("utf-8", "replace").split("\n")[:-1]] if diff else []
-
-
-_LOOKS = {"+": "added", "-": "removed", "@": "hunk"}
-
-
-def _line(text: str) -> Line:
-    if text.startswith(("diff --git ", "index ", "new file", "deleted file", "--- ", "+++ ", "rename ", "similarity ")):
-        return Line((Span(safe(text), "bold" if text.startswith("diff ") else "dim"),), (), True)
-    return Line((Span(safe(text.removesuffix(CR)), _LOOKS.get(text[:1], "")),), (), True)
 
 
 def _added(root: str, paths: list[str]) -> Iterator[Line]:

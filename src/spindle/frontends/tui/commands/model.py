@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from spindle.config.providers import OSS_PORTS
 from spindle.errors import SpindleError
 from spindle.frontends.options import nearest
 from spindle.frontends.tui.commands.lines import clean
@@ -14,6 +15,7 @@ from spindle.model.catalog import Catalog, ModelInfo
 from spindle.protocol.ops import OverrideTurnContext
 from spindle.protocol.settings import EFFORTS, PERSONALITIES
 
+_PATIENCE_S = 2.0
 _TONES = {
     "pragmatic": "short and matter-of-fact",
     "friendly": "warm and encouraging",
@@ -28,13 +30,10 @@ async def choose(desk: Desk, argument: str) -> None:
         await _set_by_name(desk, catalog, argument.split())
         return
     current = model_of(desk)
-    models = [model for model in catalog.listed if model.slug != current]
-    rows = [Row(value=info, name=info.slug, about=clean(info.description or "")) for info in models]
-    if current:
-        info = catalog.find(current)
-        about = clean(info.description or "") if info.known else "not in the catalogue; general defaults are used"
-        place = next((at for at, model in enumerate(catalog.listed) if model.slug == current), 0)
-        rows.insert(place, Row(value=info, name=current, about=about, is_current=True))
+    models = await _listed(desk, catalog)
+    rows = [_row(info, current) for info in models]
+    if current and all(info.slug != current for info in models):
+        rows.insert(0, _row(catalog.find(current), current))
     note = f"of {clean(desk.config.provider.name or desk.config.provider.id)}; /model NAME takes one that is not listed"
     chosen = await desk.ask(ListView("Model", rows, note=note))
     if chosen is None:
@@ -42,6 +41,23 @@ async def choose(desk: Desk, argument: str) -> None:
     effort = await _choose_effort(desk, chosen, is_current=chosen.slug == current)
     if effort is not _LEFT:
         await _apply(desk, chosen.slug, effort)
+
+
+def _row(info: ModelInfo, current: str) -> Row[ModelInfo]:
+    about = clean(info.description or "") if info.known else "not in the catalogue; general defaults are used"
+    return Row(value=info, name=clean(info.slug), about=about, is_current=info.slug == current)
+
+
+async def _listed(desk: Desk, catalog: Catalog) -> list[ModelInfo]:
+    """The models of the provider: those that a server on this computer has, else those of the catalogue."""
+    provider = desk.config.provider
+    if provider.id not in OSS_PORTS:
+        return catalog.listed
+    from spindle.config.oss import find_local_servers  # loads a client, for those who have such a server
+
+    servers = await find_local_servers(desk.config.providers, _PATIENCE_S)
+    names = next((server.models for server in servers if server.provider.base_url == provider.base_url), ())
+    return [catalog.find(name) for name in names]
 
 
 def model_of(desk: Desk) -> str:

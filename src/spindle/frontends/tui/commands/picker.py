@@ -54,7 +54,15 @@ class ThreadPicker(View[Picked]):
     """The list as a view. Threads are read beside; what is there already can be chosen at any time."""
 
     def __init__(
-        self, read: Read, *, now: float, home: str, verb: str, is_everywhere: bool, redraw: Callable[[], None]
+        self,
+        read: Read,
+        *,
+        now: float,
+        home: str,
+        verb: str,
+        leaves: str,
+        is_everywhere: bool,
+        redraw: Callable[[], None],
     ) -> None:
         super().__init__()
         self._read = read
@@ -62,6 +70,7 @@ class ThreadPicker(View[Picked]):
         self._home = home
         self._verb = verb
         self._redraw = redraw
+        self._hint = f"Enter opens · Tab other folders · {leaves}"
         self._is_everywhere = is_everywhere
         self._search = ""
         self._threads: Sequence[ThreadSummary] | None = None
@@ -169,8 +178,7 @@ class ThreadPicker(View[Picked]):
     def lines(self, width: int, height: int) -> list[Line]:
         head = self._head(width)
         preview = self._preview(width) if height >= len(head) + 5 + _PREVIEW_ROWS else []
-        hint = "Enter opens · Tab other folders · Esc new thread · Ctrl-C quits"
-        tail = [BLANK, line(Span(cut(hint, width), "dim"))] if height >= len(head) + 5 else []
+        tail = [BLANK, line(Span(cut(self._hint, width), "dim"))] if height >= len(head) + 5 else []
         room = max(1, height - len(head) - len(preview) - len(tail))
         return [*head, *self._rows(width, room), *preview, *tail][:height]
 
@@ -253,5 +261,6 @@ async def pick_thread(desk: Desk, *, is_everywhere: bool = False, verb: str = "R
         verb=verb,
         is_everywhere=is_everywhere,
         redraw=desk.redraw,
+        leaves="Esc new thread · Ctrl-C quits" if desk.thread is None else "Esc stays here",
     )
     return await desk.ask(picker)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 import msgspec
 
@@ -11,7 +10,7 @@ from spindle.api.door import open_thread
 from spindle.api.hearing import Hearing
 from spindle.errors import SpindleError
 from spindle.frontends.tui.commands.lines import block, clean
-from spindle.frontends.tui.commands.threads import going_on
+from spindle.frontends.tui.commands.threads import going_on, is_recorded
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.shown import Line, Span
 from spindle.frontends.tui.text.clean import safe_lines
@@ -38,7 +37,6 @@ async def _answer(desk: Desk, question: str) -> str:
     thread = desk.thread
     if thread is None:
         raise SpindleError("the session is still being opened; try again in a moment")
-    is_recorded = thread.path is not None and os.path.exists(thread.path)
     config = msgspec.structs.replace(
         going_on(desk.config, thread.settings),
         approval_policy="never",
@@ -50,7 +48,7 @@ async def _answer(desk: Desk, question: str) -> str:
     request = msgspec.structs.replace(
         desk.request,
         config=config,
-        thread=thread.id if is_recorded else None,
+        thread=thread.id if is_recorded(desk) else None,
         rollout_path=None,
         newest=False,
         fork=False,

@@ -35,7 +35,9 @@ async def new(desk: Desk, argument: str) -> None:
         return
     if argument:
         raise SpindleError("/new takes nothing, or `worktree` for a git worktree of its own")
+    before = desk.thread.id if is_recorded(desk) and desk.thread is not None else None
     await desk.switch(fresh(desk))
+    desk.say("A new thread." if before is None else f"A new thread; /resume {before} goes back to the one before.")
 
 
 async def clear(desk: Desk, argument: str) -> None:
@@ -156,10 +158,15 @@ async def fork(desk: Desk, argument: str) -> None:
 
 def _recorded(desk: Desk) -> str:
     """The id of the present thread, if something of it is recorded."""
-    thread = desk.thread
-    if thread is None or thread.path is None or not os.path.exists(thread.path):
+    if desk.thread is None or not is_recorded(desk):
         raise SpindleError("nothing was said in this thread yet")
-    return thread.id
+    return desk.thread.id
+
+
+def is_recorded(desk: Desk) -> bool:
+    """Something of the present thread can be found again."""
+    thread = desk.thread
+    return thread is not None and thread.path is not None and os.path.exists(thread.path)
 
 
 # ---- this one ----------------------------------------------------------------------------------------
