@@ -106,7 +106,7 @@ def stream(bench: Bench, program: Program, into: Readings) -> None:
 
 
 def interrupt(bench: Bench, program: Program, into: Readings) -> None:
-    bench.load([{"items": [says("begun ", 2)], "gap_s": 0.3, "hang_s": 30}, [says("done")]])
+    bench.load([{"items": [says("begun")], "gap_s": 0.3, "hang_s": 30}, [says("done")]])
     with Session(bench, program) as session:
         session.settle()
         session.enter("go")

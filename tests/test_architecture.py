@@ -452,6 +452,7 @@ HEAVY = {
     *("multiprocessing", "pathlib", "pickle", "random", "secrets", "shlex", "shutil", "sqlite3", "statistics"),
     *("tempfile", "typing_extensions", "unittest", "urllib", "uuid", "xml", "zipfile", "difflib", "ctypes", "curses"),
     *("PIL", "anyio", "h11", "httpx", "httpx2", "mcp", "openai", "prompt_toolkit", "pydantic", "requests", "rich"),
+    *("markdown_it", "pygments"),
     *("textual", "tomlkit", "tree_sitter", "websockets", "yaml", "pkg_resources", "setuptools"),
 }
 

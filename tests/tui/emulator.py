@@ -121,19 +121,21 @@ class Grid(pyte.Screen):
         made: list[Row] = []
         cells: list[Any] = []
         place = (0, 0)
+        cursor: int | None = None
         for number, row in enumerate(old[: last + 1]):
             if number == cursor_row:
-                place = (len(made), len(cells) + self.cursor.x)
+                cursor = len(cells) + self.cursor.x
             is_wrapped = row.get(_WRAPPED) is True
             end = self.columns if is_wrapped else self._end(row)
             cells += [row.get(x, self.default_char) for x in range(end)]
-            if not is_wrapped:
-                made += self._broken(cells, columns)
-                cells = []
-        made += self._broken(cells, columns) if cells else []
-        y, x = place[0] + place[1] // columns, place[1] % columns
-        while len(made) <= y:
-            made.append(self._fresh())
+            if is_wrapped and number < last:
+                continue
+            broken = self._broken(cells, columns)
+            if cursor is not None:
+                place, cursor = self._place(broken, cursor, len(made)), None
+            made += broken
+            cells = []
+        y, x = place
         start = max(0, len(made) - rows)
         start = min(start, y)
         self.above = made[:start]
@@ -142,6 +144,15 @@ class Grid(pyte.Screen):
         for number, row in enumerate(made[start : start + rows]):
             self.buffer[number].update(row)
         self.cursor.x, self.cursor.y = x, y - start
+
+    def _place(self, broken: list[Row], cursor: int, above: int) -> tuple[int, int]:
+        """Where the cursor is in a line that was broken anew. Behind its end it stays there, as in tmux."""
+        for number, row in enumerate(broken):
+            taken = max((x + 1 for x in row if x >= 0), default=0)
+            if cursor < taken or number + 1 == len(broken):
+                return above + number, min(cursor, taken)
+            cursor -= taken
+        raise AssertionError("a line has at least one row")
 
     def _end(self, row: Row) -> int:
         return max((x + 1 for x, cell in row.items() if x >= 0 and cell.data != " "), default=0)
@@ -311,6 +322,8 @@ class Emulator:
                 self._mode(int(number), final == "h")
         elif final == "n" and given == "6":
             self._reply(f"\x1b[{self.cursor[0] + 1};{self.cursor[1] + 1}R".encode())
+        elif final == "t" and given == "18" and self._reflows:  # the others play those that do not tell
+            self._reply(f"\x1b[8;{self.grid.lines};{self.grid.columns}t".encode())
         elif final == "c" and given in ("", "0"):
             self._reply(b"\x1b[?62;22c")
         elif final == "c" and given[:1] == ">":

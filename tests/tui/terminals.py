@@ -150,6 +150,10 @@ class Tui:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        self.close_terminal()
+
+    def close_terminal(self) -> None:
+        """The window is closed: the program loses its terminal."""
         self._is_over = True
         self._reader.join()
         os.close(self._outer)

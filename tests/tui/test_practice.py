@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spindle.api.door import OpenThread, open_thread
-from spindle.frontends.tui.practice import MODEL, PRACTICE_NOTES, PROMPT, practice_request
+from spindle.frontends.tui.practice import MODEL, PRACTICE_NOTES, PROMPT, practice_request, remove_scratch
 from spindle.protocol.events import (
     Error,
     ExecApprovalRequest,
@@ -25,6 +24,7 @@ from spindle.protocol.events import (
 )
 from spindle.protocol.ops import ExecApproval, UserInputAnswer, UserTurn
 from spindle.protocol.questions import RequestUserInput
+from tui.terminals import OpenTui
 
 
 @pytest.fixture
@@ -115,12 +115,28 @@ async def test_it_says_what_it_is(thread: OpenThread) -> None:
 
 
 def test_nothing_of_the_users_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    removed: list[Callable[[], None]] = []
-    monkeypatch.setattr("atexit.register", lambda what, *args, **more: removed.append(lambda: what(*args, **more)))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     request = practice_request({"HOME": "/nonexistent", "PATH": os.environ["PATH"], "CODEX_HOME": "/nonexistent"})
     assert request.config.home.startswith(str(tmp_path)) and request.config.cwd.startswith(str(tmp_path))
     assert request.config.trust_level == "trusted" and request.config.approval_policy == "on-request"
-    for each in removed:
-        each()
+    remove_scratch()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_is_played_in_the_real_interface_and_leaves_nothing_behind(
+    tui: OpenTui, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    fresh, scratch = tmp_path / "fresh", tmp_path / "scratch"
+    fresh.mkdir()
+    scratch.mkdir()
+    nothing = dict.fromkeys(("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"), "")
+    env = {**nothing, "HOME": str(fresh), "CODEX_HOME": str(fresh / ".codex"), "TMPDIR": str(scratch)}
+    with tui("demo", "--tui", env=env, rows=40) as t:
+        t.wait_for("no real model is asked").wait_for(PROMPT, where="screen")
+        t.key("enter").wait_for("cp textstats.py ../textstats.before.py", where="screen").wait_for("Yes, once (y)")
+        t.idle(0.6).key("y").wait_for("The tests pass now.").wait_for("Worked for")
+        t.submit("/quit")
+        assert t.wait_exit() == 0
+        t.assert_sane()
+        assert "spindle resume" not in t.scrollback
+    assert list(scratch.iterdir()) == [] and not (fresh / ".codex").exists()

@@ -216,7 +216,8 @@ async def test_a_local_server_is_found_and_taken_with_its_model(place: Place) ->
     assert (place.saved()["model_provider"], place.saved()["model"]) == ("ollama", "qwen3:8b")
 
 
-async def test_a_server_that_does_not_answer_holds_nothing_up(place: Place) -> None:
+async def test_a_server_that_does_not_answer_holds_nothing_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spindle.config.oss._PROBE_TIMEOUT_S", 1000.0)
     asked: list[bytes] = []
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -233,12 +234,19 @@ async def test_a_server_that_does_not_answer_holds_nothing_up(place: Place) -> N
     assert not any("Ollama" in text for text in desk.seen[0])
 
 
-async def test_only_this_computer_is_asked_before_a_choice(place: Place) -> None:
+async def test_only_this_computers_own_address_is_asked_before_a_choice(place: Place) -> None:
+    asked: list[bytes] = []
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        writer.close()
+
+    server = await asyncio.start_server(hear, "0.0.0.0", 0)
+    place.environ["CODEX_OSS_BASE_URL"] = f"http://0.0.0.0:{server.sockets[0].getsockname()[1]}/v1"
     place.trust()
-    with FakeServer() as server:
-        place.environ["CODEX_OSS_BASE_URL"] = server.base_url.replace("127.0.0.1", "127.0.0.1.nip.example")
+    async with server:
         await place.start(keys("esc"))
-        assert server.requests == []
+    assert asked == []
 
 
 async def test_a_typed_key_is_checked_by_one_request_and_stored_for_the_owner_alone(place: Place) -> None:

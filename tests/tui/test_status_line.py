@@ -49,8 +49,8 @@ def row(facts: StatusFacts, width: int = 300, chosen: object = None) -> str:
 
 def test_the_usual_row_says_all_there_is_in_a_fixed_order() -> None:
     assert row(FACTS) == (
-        "  gpt-5.2-codex high · ~/src/thing · main · Plan mode · workspace-write · 87% context left · 2 queued · 1 in background"
-        " · ⚠ 1 warning · 48% cached · $0.123"
+        "  gpt-5.2-codex high · ~/src/thing · main · Plan mode · workspace-write · 87% context left · 2 queued"
+        " · 1 in background · ⚠ 1 warning · 48% cached · $0.123"
     )
 
 

@@ -34,7 +34,10 @@ class LocalServer(msgspec.Struct, frozen=True, kw_only=True):
 async def find_local_servers(providers: Mapping[str, Provider], within_s: float) -> list[LocalServer]:
     """The servers that answer on this computer's own address within that time. Nothing else is asked, no proxy used."""
     # With a port of the user's own, all of them are at the same address; the first is meant.
-    candidates = {found.base_url: found for id in reversed(OSS_PORTS) if _is_here(found := providers[id])}
+    here = [providers[id] for id in OSS_PORTS if _is_here(providers[id])]
+    candidates: dict[str, Provider] = {}
+    for provider in here:
+        candidates.setdefault(provider.base_url, provider)
     tasks = [asyncio.ensure_future(_get(f"{base_url}/models", {})) for base_url in candidates]
     if not tasks:
         return []

@@ -102,10 +102,11 @@ def cut_middle(text: str, width: int, *, mark: str = f" {ELLIPSIS} ") -> str:
 def rows_of(text: str, width: int) -> list[str]:
     """A line as the rows it takes when it is simply broken at the width."""
     rows: list[str] = []
-    while text:
-        end = max(1, reach(text[: 4 * width + 64], width))
-        rows.append(text[:end])
-        text = text[end:]
+    start = 0
+    while start < len(text):
+        end = start + max(1, reach(text[start : start + 4 * width + 64], width))
+        rows.append(text[start:end])
+        start = end
     return rows or [""]
 
 

@@ -260,14 +260,19 @@ def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
     found = next((one for one in candidates if os.access(one, os.X_OK) and not os.path.isdir(one)), None)
     if found is None:
         return False
+    # Resolved once for all questions below.
+    folder = os.path.realpath(os.path.dirname(found))
+    real = f"{folder.rstrip('/')}/{os.path.basename(found)}"
+    if os.path.islink(real):
+        real = os.path.realpath(real)
     # Without a fence everything could have been written; what the project brought along is another matter.
     fenced = not boundary.is_full_access
-    if fenced and (boundary.may_write(found) or boundary.may_write(os.path.dirname(found))):
+    if fenced and (boundary.may_write_at(real) or boundary.may_write_at(folder)):
         return True
-    if is_installed(found):
+    if is_installed(found, real):
         return False
     here = os.path.realpath(boundary.cwd)
-    return any(is_below(path, here) for path in (found, os.path.realpath(found)))
+    return is_below(found, here) or is_below(real, here)
 
 
 def prefix_for_retry(argv: Sequence[str], is_planted: Callable[[str], bool]) -> tuple[str, ...] | None:

@@ -77,14 +77,17 @@ def _parts(argv: Sequence[str], *, is_shell_checked: bool = True) -> list[Part] 
     return None if os.path.basename(argv[0]) in SHELLS else [Part("", list(argv))]
 
 
-def is_installed(program: str) -> bool:
+def is_installed(program: str, real: str | None = None) -> bool:
     """A bare name, or a path in a folder of the system that also leads into the system.
 
-    A link elsewhere proves nothing: it may have any name, and lead somewhere else a moment later.
+    A link elsewhere proves nothing: it may have any name, and lead somewhere else a moment later. `real` is where the
+    path leads, for those who know.
     """
     if "/" not in program:
         return True
-    return os.path.dirname(program) in _SYSTEM_FOLDERS and os.path.realpath(program).startswith(_SYSTEM_ROOTS)
+    if os.path.dirname(program) not in _SYSTEM_FOLDERS:
+        return False
+    return (os.path.realpath(program) if real is None else real).startswith(_SYSTEM_ROOTS)
 
 
 def _is_safe_part(part: Part) -> bool:

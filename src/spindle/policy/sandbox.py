@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -81,9 +81,12 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
 
     def may_write(self, path: str) -> bool:
         """May a tool write `path`? One that does not exist yet is judged by its deepest existing ancestor."""
+        return self.is_full_access or self.may_write_at(os.path.realpath(absolute(path, self.cwd)))
+
+    def may_write_at(self, real: str) -> bool:
+        """The same for a path that is resolved."""
         if self.is_full_access:
             return True
-        real = os.path.realpath(absolute(path, self.cwd))
         own = (*self.homes, *self.programs)
         if not any(is_below(real, root) for root in self.roots) or any(is_below(real, path) for path in own):
             return False
@@ -118,11 +121,7 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
         paths.update(dict.fromkeys((*self.homes, *self.programs)))
         if self.rules is not None:
             paths.update(dict.fromkeys(self.rules.plain("read")))
-        return tuple(
-            path
-            for path in paths
-            if path not in self.granted and any(is_below(path, root) and path != root for root in self.roots)
-        )
+        return tuple(path for path in paths if path not in self.granted and is_inside(path, self.roots))
 
     @property
     def granted(self) -> tuple[str, ...]:
@@ -343,6 +342,14 @@ def is_below(path: str, folder: str) -> bool:
         return bool(folder) and (path == folder or path.startswith(folder.rstrip("/") + "/"))
     # The common case, without making a text for each comparison: a sandbox is planned with a hundred of them.
     return path.startswith(folder) and path[len(folder) : len(folder) + 1] in ("", "/")
+
+
+def is_inside(path: str, folders: Iterable[str]) -> bool:
+    """`path` is below one of the folders, and not that folder itself."""
+    for folder in folders:  # noqa: SIM110  planning a sandbox asks this often, and a generator costs more than the rest
+        if path != folder and is_below(path, folder):
+            return True
+    return False
 
 
 def _git_pointer(path: str) -> str | None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import msgspec
 
+from spindle import process
 from spindle.errors import SandboxUnavailable
 from spindle.policy.secrets import Secrets
 from spindle.process.command import Command, ShellLike
@@ -78,6 +81,11 @@ def sandbox_failure(output: OutputRing) -> SandboxUnavailable:
     return SandboxUnavailable(f"the sandbox could not be set up ({reason}), so nothing was run")
 
 
+_open_tables: WeakSet[ProcessTable] = WeakSet()
+"""The tables of this process that commands may be started from."""
+_BUBBLEWRAP = "spindle.process.sandbox.bubblewrap"
+
+
 class ProcessTable:
     """All commands of one thread. `environment` holds no secrets; `home` is the agent's own folder."""
 
@@ -105,6 +113,7 @@ class ProcessTable:
         self.told_about_sandbox = False
         """The person knows that commands cannot be confined here; once is enough."""
         _tidy_up_after_a_crash(home)
+        _open_tables.add(self)
 
     # ---- for tools ---------------------------------------------------------------------------------
 
@@ -229,6 +238,10 @@ class ProcessTable:
         self._live.clear()
         if self._launcher is not None:
             await self._launcher.aclose()
+        _open_tables.discard(self)
+        # A program that embeds us expects nothing of ours to be left. Our own command ends, or has a next thread soon.
+        if not process.is_ours and not _open_tables and (bubblewrap := sys.modules.get(_BUBBLEWRAP)) is not None:
+            bubblewrap.end_threads(is_in_use=lambda: bool(_open_tables))
 
     def kill_all(self) -> None:
         """Kill everything without waiting for anything. For a process that must end this instant."""

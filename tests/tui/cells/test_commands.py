@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spindle.frontends.tui.cells.commands import TAIL_BYTES
+from spindle.frontends.tui.cells import running_commands
+from spindle.frontends.tui.cells.commands import TAIL_BYTES, Command
 from spindle.protocol import events as v1
 from tui.cells.told import CWD, Told, begin, done, end, printed, tokens
 
@@ -110,9 +111,35 @@ def test_output_cannot_drive_the_terminal() -> None:
 
 
 def test_an_endless_line_is_cut() -> None:
-    (_, row) = Told().take(end("x", "y" * 500_000))
-    assert len(row) < 1100
+    (_, row, *_) = shown = Told().take(end("x", "y" * 500_000))
+    assert max(map(len, shown)) < 1100
     assert row.endswith("…")
+
+
+def test_an_endless_command_is_cut() -> None:
+    (head, _) = Told().take(end("echo " + "y" * 500_000))
+    assert len(head) < 1100
+
+
+def test_of_a_huge_output_the_ends_are_kept() -> None:
+    told = Told()
+    told.take(end("x", "".join(f"line {number}\n" for number in range(100_000))))
+    whole = told.whole()
+    assert whole[1] == "  └ line 0"
+    assert whole[-1] == "    line 99999"
+    assert any("characters not kept" in row for row in whole)
+    assert sum(map(len, whole)) < 500_000
+
+
+def test_all_outputs_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_commands, "KEPT_OUTPUTS", 50_000)
+    told = Told()
+    for number in range(20):
+        told.take(end("x", f"begin {number}\n" + "y\n" * 4000 + f"end {number}", call_id=str(number)))
+    sizes = [len(cell.output) for cell in told.conversation.stage.cells if isinstance(cell, Command)]
+    assert max(sizes[:10]) < 3000
+    assert min(sizes[-5:]) > 8000
+    assert "    end 0" in told.whole()
 
 
 def test_commands_that_only_look_are_one_cell() -> None:

@@ -21,6 +21,10 @@ class Terminal:
         self.log.append("resume")
 
 
+async def edit_in(terminal: Terminal, text: str) -> str:
+    return await edit(text, terminal.suspend, terminal.resume)
+
+
 def set_editor(folder: Path, patch: pytest.MonkeyPatch, script: str, variable: str = "EDITOR") -> None:
     program = folder / "my editor"
     program.write_text(f"#!/bin/sh\n{script}\n")
@@ -40,7 +44,7 @@ async def test_the_text_goes_to_the_editor_and_comes_back(
     )
     set_editor(tmp_path, monkeypatch, script, variable)
     terminal = Terminal()
-    assert await edit("日本\ttext", terminal.suspend, terminal.resume) == "日本\ttext more"
+    assert await edit_in(terminal, "日本\ttext") == "日本\ttext more"
     assert terminal.log == ["suspend", "resume"]
     assert (tmp_path / "mode").read_text() == "600\n"
     name = Path((tmp_path / "name").read_text().strip())
@@ -48,9 +52,9 @@ async def test_the_text_goes_to_the_editor_and_comes_back(
 
 
 @pytest.mark.parametrize("text", ["kept\n", "", "a\n\n"])
-async def test_what_was_not_changed_comes_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str):
+async def test_what_was_not_changed_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str):
     set_editor(tmp_path, monkeypatch, "true")
-    assert await edit(text, Terminal().suspend, Terminal().resume) == text
+    assert await edit_in(Terminal(), text) == text
 
 
 async def test_an_editor_that_fails_is_told_and_the_terminal_comes_back(
@@ -59,11 +63,11 @@ async def test_an_editor_that_fails_is_told_and_the_terminal_comes_back(
     set_editor(tmp_path, monkeypatch, "exit 3")
     terminal = Terminal()
     with pytest.raises(SpindleError, match="exit code 3; the draft is as it was"):
-        await edit("text", terminal.suspend, terminal.resume)
+        await edit_in(terminal, "text")
     assert terminal.log == ["suspend", "resume"]
     monkeypatch.setenv("EDITOR", "/no/such/editor")
     with pytest.raises(SpindleError, match="'/no/such/editor' cannot be started: No such file"):
-        await edit("text", terminal.suspend, terminal.resume)
+        await edit_in(terminal, "text")
     assert terminal.log == ["suspend", "resume"] * 2
 
 
@@ -72,5 +76,5 @@ async def test_without_an_editor_it_says_how_to_set_one(monkeypatch: pytest.Monk
     monkeypatch.delenv("EDITOR", raising=False)
     terminal = Terminal()
     with pytest.raises(SpindleError, match="set VISUAL or EDITOR"):
-        await edit("text", terminal.suspend, terminal.resume)
+        await edit_in(terminal, "text")
     assert terminal.log == []

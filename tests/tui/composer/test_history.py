@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spindle.frontends.tui.composer.composer import Composer
-from spindle.frontends.tui.composer.history import History
+from spindle.frontends.tui.composer.past_messages import PastMessages
 from spindle.protocol.clock import FixedClock
 from tui.composer.hosts import Host
 from tui.composer.writing import marked, press, rows, write
@@ -22,7 +22,9 @@ def entry(text: str, session: str = "other") -> str:
 
 
 def composer_in(home: Path, host: Host | None = None, **options: object) -> Composer:
-    return Composer(host=host, history=History(str(home), FixedClock(), **options))  # type: ignore[arg-type]
+    composer = Composer()
+    composer.furnish(host, past=PastMessages(str(home), FixedClock(), **options))  # type: ignore[arg-type]
+    return composer
 
 
 # ---- the file ---------------------------------------------------------------------------------
@@ -31,7 +33,7 @@ def composer_in(home: Path, host: Host | None = None, **options: object) -> Comp
 def test_a_message_is_a_line_in_codex_format_that_only_its_owner_reads(tmp_path: Path):
     (tmp_path / "history.jsonl").write_text(entry("old"))
     (tmp_path / "history.jsonl").chmod(0o644)
-    History(str(tmp_path), FixedClock(100.5)).add("new\nmessage", "the-session")
+    PastMessages(str(tmp_path), FixedClock(100.5)).add("new\nmessage", "the-session")
     lines = (tmp_path / "history.jsonl").read_text().splitlines()
     assert json.loads(lines[1]) == {"session_id": "the-session", "ts": 100, "text": "new\nmessage"}
     assert (tmp_path / "history.jsonl").stat().st_mode & 0o777 == 0o600
@@ -77,7 +79,7 @@ async def test_a_history_that_cannot_be_written_is_told_once_and_loses_nothing(t
 
 
 def test_the_oldest_lines_go_when_the_file_is_too_large(tmp_path: Path):
-    history = History(str(tmp_path), FixedClock(), max_bytes=400)
+    history = PastMessages(str(tmp_path), FixedClock(), max_bytes=400)
     for number in range(20):
         history.add(f"message {number}", "s")
     path = tmp_path / "history.jsonl"
@@ -90,8 +92,8 @@ def test_the_oldest_lines_go_when_the_file_is_too_large(tmp_path: Path):
 
 def test_a_torn_last_line_swallows_nothing(tmp_path: Path):
     (tmp_path / "history.jsonl").write_text(entry("one") + '{"text": "cut o')
-    History(str(tmp_path), FixedClock()).add("two", "s")
-    history = History(str(tmp_path), FixedClock())
+    PastMessages(str(tmp_path), FixedClock()).add("two", "s")
+    history = PastMessages(str(tmp_path), FixedClock())
     assert [history.entry(0), history.entry(1), history.entry(2)] == ["two", "one", None]
 
 
@@ -100,7 +102,7 @@ def test_two_writers_wait_for_each_other(tmp_path: Path):
     path.touch()
     fd = os.open(path, os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    writer = threading.Thread(target=History(str(tmp_path), FixedClock()).add, args=("late", "s"))
+    writer = threading.Thread(target=PastMessages(str(tmp_path), FixedClock()).add, args=("late", "s"))
     writer.start()
     os.write(fd, entry("first").encode())
     os.close(fd)
@@ -114,7 +116,7 @@ def test_lines_that_cannot_be_read_are_skipped(tmp_path: Path):
         entry("first") + "\n".join(bad) + "\n" + entry("日本 " + "x" * 100_000) + '{"text": "\xff"}\n' + entry("last")
     )
     (tmp_path / "history.jsonl").write_bytes(text.encode("utf-8", "surrogateescape").replace("ÿ".encode(), b"\xff"))
-    history = History(str(tmp_path), FixedClock())
+    history = PastMessages(str(tmp_path), FixedClock())
     assert history.entry(0) == "last"
     assert history.entry(1) == "日本 " + "x" * 100_000
     assert (history.entry(2), history.entry(3)) == ("first", None)
@@ -124,7 +126,7 @@ def test_a_line_without_end_is_passed_over(tmp_path: Path):
     (tmp_path / "history.jsonl").write_bytes(
         entry("first").encode() + b'{"text": "' + b"x" * (5 << 20) + b'"}\n' + entry("last").encode()
     )
-    history = History(str(tmp_path), FixedClock())
+    history = PastMessages(str(tmp_path), FixedClock())
     assert [history.entry(0), history.entry(1), history.entry(2)] == ["last", "first", None]
 
 
@@ -134,7 +136,7 @@ def test_of_a_large_file_only_the_end_is_read(tmp_path: Path):
         file.truncate(100 << 20)
         file.seek(0, 2)
         file.write(("\n" + entry("near") + entry("last")).encode())
-    history = History(str(tmp_path), FixedClock())
+    history = PastMessages(str(tmp_path), FixedClock())
     assert history._source is None
     assert (history.entry(0), history.entry(1)) == ("last", "near")
 
@@ -205,6 +207,15 @@ def test_up_within_a_draft_moves_first():
     assert composer.text == "old"
 
 
+def test_a_message_that_is_too_long_to_edit_comes_folded(tmp_path: Path):
+    text = "x" * 300_000
+    (tmp_path / "history.jsonl").write_text(entry(text))
+    composer = composer_in(tmp_path)
+    press(composer, "up")
+    assert rows(composer) == ["› [Pasted #1: 300,000 characters]"]
+    assert composer.take().text == text
+
+
 def test_ctrl_c_puts_the_draft_into_the_history():
     composer = Composer()
     write(composer, "half a thought ")
@@ -218,7 +229,8 @@ def test_ctrl_c_puts_the_draft_into_the_history():
 
 def test_a_recalled_command_opens_no_list(tmp_path: Path):
     (tmp_path / "history.jsonl").write_text(entry("one") + entry("/model") + entry("@file"))
-    composer = Composer(history=History(str(tmp_path), FixedClock()), commands=lambda: [Listed])
+    composer = Composer()
+    composer.furnish(past=PastMessages(str(tmp_path), FixedClock()), commands=lambda: [Listed])
     press(composer, "up", "up", "up")
     assert composer.text == "one"
 

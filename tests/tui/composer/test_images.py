@@ -53,7 +53,8 @@ def test_other_text_is_text(folder: Path, text: str):
 
 
 def test_images_stand_in_the_draft_as_one_piece_each_and_are_counted_as_they_stand(folder: Path):
-    composer = Composer(cwd=str(folder))
+    composer = Composer()
+    composer.furnish(cwd=str(folder))
     write(composer, "compare ")
     composer.paste("b.JPG")
     composer.paste(f"{folder}/my\\ picture\\'s.png")
@@ -64,7 +65,8 @@ def test_images_stand_in_the_draft_as_one_piece_each_and_are_counted_as_they_sta
 
 
 def test_an_image_survives_the_external_editor(folder: Path):
-    composer = Composer(cwd=str(folder))
+    composer = Composer()
+    composer.furnish(cwd=str(folder))
     composer.paste("b.JPG")
     write(composer, "what is it")
     composer.set_edited("Tell me: " + composer.text + "?\n[Image #7]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spindle.frontends.tui.composer.composer import Composer
+from spindle.frontends.tui.composer.draft import Draft
 from tui.composer.writing import press, rows, write
 
 
@@ -83,3 +84,21 @@ def test_a_label_that_does_not_fit_is_cut():
     composer = Composer()
     composer.paste("a\n" * 30)
     assert rows(composer, width=12) == ["› [Pasted…"]
+
+
+def test_a_draft_that_comes_back_is_put_before_what_was_written_since():
+    composer = Composer()
+    composer.paste("a\n" * 30)
+    taken = composer.take()
+    write(composer, "since")
+    composer.put_back(Draft(text="[Image #1] and text", images=("/x.png",)))
+    composer.put_back(taken)
+    assert rows(composer) == ["› [Pasted #1: 30 lines]", "  [Image #1] and text", "  since"]
+    draft = composer.take()
+    assert draft.text == "a\n" * 30 + "\n[Image #1] and text\nsince" and draft.images == ("/x.png",)
+
+
+def test_blank_drafts_are_not_taken():
+    composer = Composer()
+    write(composer, "  ")
+    assert composer.take().is_blank and composer.text == "  "

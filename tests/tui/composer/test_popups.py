@@ -36,7 +36,9 @@ SKILLS = (Listed("review-code", description="Look at\nit \x1b[31m closely"), Lis
 
 
 def composer_with_lists() -> Composer:
-    return Composer(commands=lambda: COMMANDS, skills=lambda: SKILLS)
+    composer = Composer()
+    composer.furnish(commands=lambda: COMMANDS, skills=lambda: SKILLS)
+    return composer
 
 
 # ---- commands ---------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ def test_in_a_low_window_the_list_is_shorter():
 def test_a_dollar_opens_the_list_of_skills():
     composer = composer_with_lists()
     write(composer, "use $")
-    assert rows(composer)[1:] == ["› $review-code  Look at it \\u{1B}[31m closely", "  $write-tests"]
+    assert rows(composer)[1:] == ["› $review-code  Look at it ⟨U+001B⟩[31m closely", "  $write-tests"]
     write(composer, "wt")
     press(composer, "tab")
     assert composer.text == "use $write-tests "
@@ -179,7 +181,9 @@ async def find(composer: Composer, host: Host) -> list[str]:
 
 
 def composer_in(folder: Path, host: Host) -> Composer:
-    return Composer(host=host, files=lambda found: FileSearch(str(folder), FixedClock(), found))
+    composer = Composer()
+    composer.furnish(host, files=lambda found: FileSearch(str(folder), FixedClock(), found))
+    return composer
 
 
 async def test_an_at_lists_the_files_that_are_not_ignored(folder: Path):
@@ -226,6 +230,18 @@ async def test_a_path_with_blanks_is_put_in_quotes_and_the_rest_of_the_draft_sta
     assert composer.text == 'a "docs/two words.md" xb'
 
 
+async def test_what_no_longer_fits_cannot_be_chosen_while_the_search_goes_on(folder: Path):
+    host = Host()
+    composer = composer_in(folder, host)
+    write(composer, "@main")
+    await find(composer, host)
+    write(composer, "f")
+    assert rows(composer)[1:] == ["› src/mainframe/x.py"]
+    write(composer, "zz")
+    assert rows(composer)[1:] == ["  looking for files …"]
+    assert press(composer, "tab") and composer.text == "@mainfzz"
+
+
 async def test_an_address_is_no_file(folder: Path):
     composer = composer_in(folder, Host())
     write(composer, "me@example.org")
@@ -245,7 +261,7 @@ async def test_hostile_names_are_shown_escaped_and_hostile_settings_run_nothing(
     host = Host()
     composer = composer_in(folder, host)
     write(composer, "@evil")
-    assert await find(composer, host) == ["› evil\\u{1B}[2J\\u{A}name\\u{202E}.txt"]
+    assert await find(composer, host) == ["› evil⟨U+001B⟩[2J⟨U+000A⟩name⟨U+202E⟩.txt"]
     assert not marker.exists()
     names = list_files(str(folder))
     assert "README.md" in names and not any("\udcff" in name or name.startswith("passwd") for name in names)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from spindle.frontends.fit import cells
 from spindle.frontends.tui.composer.composer import Composer
+from spindle.frontends.tui.keys import Key
 from tui.composer.writing import press, rows, write
 
 
@@ -50,20 +51,36 @@ def test_up_and_down_move_between_rows_and_keep_the_column():
     assert composer.cursor() == (2, 17)
 
 
+def test_keys_that_come_faster_than_the_pictures_move_in_the_text_as_it_is():
+    composer = Composer()
+    write(composer, "one")
+    rows(composer)
+    composer.key(Key("ctrl-j"))
+    write(composer, "two")
+    composer.key(Key("up"))
+    write(composer, "X")
+    assert composer.text == "oneX\ntwo"
+
+
 def test_the_shell_mark():
     composer = Composer()
     write(composer, "!ls")
     assert rows(composer) == ["! !ls"]
 
 
-@settings(max_examples=200, deadline=None)
+_composer = Composer()
+"""One for all examples: to make one takes longer than to try it."""
+
+
+@settings(max_examples=100, deadline=None)
 @given(
     st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from(" \n\tab日é\u0301\u202e\x1b🇩"))),
     st.integers(1, 30),
     st.integers(1, 12),
 )
 def test_whatever_the_draft_the_rows_fit_and_the_text_is_whole(text: str, width: int, height: int):
-    composer = Composer()
+    composer = _composer
+    composer.discard()
     composer.set_text(text)
     shown = rows(composer, width, height)
     assert len(shown) <= max(1, height // 3)

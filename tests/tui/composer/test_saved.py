@@ -27,7 +27,8 @@ from spindle.frontends.tui.keys import Key
 from spindle.protocol.clock import SystemClock
 
 async def main():
-    composer = Composer(draft_file=DraftFile(sys.argv[1], sys.argv[2], SystemClock()))
+    composer = Composer()
+    composer.furnish(draft_file=DraftFile(sys.argv[1], sys.argv[2], SystemClock()))
     for char in "half a sentence ":
         composer.key(Key(char, char))
     composer.paste("p\\n" * 30)
@@ -45,7 +46,9 @@ def files(home: Path) -> list[Path]:
 
 
 def composer_in(home: Path, cwd: Path) -> Composer:
-    return Composer(draft_file=DraftFile(str(home), str(cwd), SystemClock()))
+    composer = Composer()
+    composer.furnish(draft_file=DraftFile(str(home), str(cwd), SystemClock()))
+    return composer
 
 
 async def written(home: Path) -> Path:
@@ -144,7 +147,8 @@ def test_damaged_files_are_left_alone(tmp_path: Path):
 
 
 def test_a_cleared_draft_is_no_draft(tmp_path: Path):
-    composer = Composer(draft_file=DraftFile(str(tmp_path), str(tmp_path), FixedClock()))
+    composer = Composer()
+    composer.furnish(draft_file=DraftFile(str(tmp_path), str(tmp_path), FixedClock()))
     write(composer, "x")
     assert len(files(tmp_path)) == 1
     press(composer, "ctrl-c")

@@ -23,13 +23,16 @@ class Sitting:
         self.terminal = Terminal(os.environ)
         self.painter = Painter(self.terminal.write, theme("default"))
         self.terminal.on_leave = self.painter.farewell
-        self.decoder = Decoder()
+        self.decoder = Decoder(paste_burst=False)
         self.at_bang = at_bang
         self.text = ""
         self.done = asyncio.get_running_loop().create_future()
 
-    def paint(self, *finished: Line) -> None:
+    def resized(self) -> None:
         self.terminal.measure()
+        self.paint()
+
+    def paint(self, *finished: Line) -> None:
         live = [line(f"> {self.text}"), line("below the composer")]
         if not self.painter.frame(finished, live, (0, 2 + len(self.text)), self.terminal.size):
             asyncio.get_running_loop().call_later(0.05, self.paint)
@@ -39,7 +42,7 @@ class Sitting:
         early = self.terminal.enter()
         self.terminal.set_title("sitting\x1b]0;bad\x07")
         loop.add_reader(0, self.read)
-        loop.add_signal_handler(signal.SIGWINCH, self.paint)
+        loop.add_signal_handler(signal.SIGWINCH, self.resized)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             loop.add_signal_handler(number, self.end, 128 + number)
         self.paint(line(f"typed before: {early}"))

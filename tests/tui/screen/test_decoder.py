@@ -86,6 +86,7 @@ ANSWERS: dict[bytes, Input] = {
     b"\x1b[O": Focus(is_gained=False),
     b"\x1b[12;40R": Reply("cursor", (12, 40)),
     b"\x1b[1;5R": Reply("cursor", (1, 5)),
+    b"\x1b[8;24;80t": Reply("size", (24, 80)),
     b"\x1b[?5u": Reply("kitty", (5,)),
     b"\x1b[?62;22c": Reply("attributes", (62, 22)),
     b"\x1b[>41;367;0c": Reply("terminal", (41, 367, 0)),

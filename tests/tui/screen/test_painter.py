@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spindle.frontends.tui.keys import Reply
+from spindle.frontends.tui.screen.decoder import Decoder
 from spindle.frontends.tui.screen.painter import Painter
 from spindle.frontends.tui.shown import BLANK, Line, Span, line
 from spindle.frontends.tui.text.theme import theme
 from tui.emulator import Emulator
 
-ALLOWED = re.compile(r"\?(2026|25|7)[hl]|[0-9]*[ABGJKLM]|[0-9;]*m|6n|H")
+ALLOWED = re.compile(r"\?(2026|25|7)[hl]|[0-9]*[ABGJKLM]|[0-9;]*m|6n|18t|c|H")
 """What may be written besides text."""
 
 
@@ -25,17 +26,15 @@ class Desk:
     def __init__(
         self, columns: int = 40, rows: int = 10, *, reflows: bool = False, answers: bool = True, before: str = ""
     ) -> None:
-        self.asked: list[int] = []
-        """Where the cursor was whenever the painter asked."""
-        self.emulator = Emulator(columns, rows, reflows=reflows, reply=self._reply if answers else lambda _: None)
+        self.asked: list[bytes] = []
+        """Answers that the painter has not got yet."""
+        self.decoder = Decoder()
+        self.emulator = Emulator(columns, rows, reflows=reflows, reply=self.asked.append if answers else lambda _: None)
         self.emulator.feed(before.replace("\n", "\r\n").encode())
         self.frames: list[bytes] = []
         self.painter = Painter(self._write, theme("default"))
-        self.painter.reflows = reflows
+        self.painter.take_reply(Reply("terminal", (84 if reflows else 41, 0, 0)))
         self.size = (columns, rows)
-
-    def _reply(self, _: bytes) -> None:
-        self.asked.append(self.emulator.cursor[0])
 
     def _write(self, data: bytes) -> None:
         self.frames.append(data)
@@ -52,17 +51,19 @@ class Desk:
         self.answer()
         count = len(self.frames)
         lines = [_line(each) for each in live]
-        if not self.painter.frame([_line(each) for each in finished], lines, cursor, self.size, pending=pending):
+        given = [_line(each) for each in finished]
+        while not self.painter.frame(given, lines, cursor, self.size, pending=pending):
             self.answer()
-            assert self.painter.frame([], lines, cursor, self.size, pending=pending)
-            count += 1
+            given, count = [], len(self.frames)
         assert len(self.frames) - count <= 1
         return b"".join(self.frames[count:])
 
     def answer(self) -> None:
         """Hand over what the terminal has answered, if it answers at all."""
-        for row in self.asked:
-            self.painter.take_reply(Reply("cursor", (row + 1, 1)))
+        for data in self.asked:
+            for reply in self.decoder.feed(data, 0.0):
+                assert isinstance(reply, Reply)
+                self.painter.take_reply(reply)
         self.asked.clear()
 
     def resize(self, columns: int, rows: int) -> None:
@@ -78,7 +79,7 @@ class Desk:
         for kind, body in self.emulator.events:
             assert kind == "csi" and ALLOWED.fullmatch(body) and body not in ("2J", "3J"), (kind, body)
         for frame in self.frames:
-            if frame != b"\x1b[6n":
+            if frame != b"\x1b[18t\x1b[6n":
                 assert frame.startswith(b"\x1b[?2026h") and frame.endswith(b"\x1b[?2026l"), frame
 
 

@@ -91,6 +91,12 @@ def test_text_and_names_of_a_patch_cannot_drive_the_terminal() -> None:
     ]
 
 
+def test_what_is_outside_of_the_hunks_is_no_change() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- a\n+++ b\n+not counted by the hunk\n"
+    change = {"type": "update", "unified_diff": diff}
+    assert texts(file_change("x", change)) == ["1 - -- a", "1 + ++ b"] and counts(change) == Counts(1, 1)
+
+
 def test_line_ends_of_windows_are_shown_only_where_they_are_mixed() -> None:
     assert texts(file_change("a", {"type": "add", "content": "a\r\nb\r\n"})) == ["1 + a", "2 + b"]
     mixed = unified_diff("a\r\n", "a\n")

@@ -73,6 +73,13 @@ def test_code_that_is_made_to_be_slow_is_not(text: str) -> None:
         assert code(text, language)
 
 
+def test_the_state_that_is_carried_does_not_grow_without_end() -> None:
+    highlighter = Highlighter("bash")
+    for _ in range(50):
+        assert "".join(span.text for span in highlighter.line("$(" * 100)) == "$(" * 100
+    assert len(highlighter._stack) <= 300
+
+
 def test_a_file_is_known_by_its_name() -> None:
     named = {
         "a/b.py": "Python",

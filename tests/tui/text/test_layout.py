@@ -90,6 +90,25 @@ def test_no_word_is_lost_or_too_wide(words: list[str], width: int, hang: str) ->
     assert all(cells(row) <= width or len(row.split()) <= (2 if hang.strip() else 1) for row in found)
 
 
+@given(
+    st.text(st.sampled_from("aab  -"), max_size=60),
+    st.integers(1, 20),
+    st.sampled_from(["", "  ", "- "]),
+    st.integers(0, 60),
+)
+def test_letters_beyond_ascii_change_nothing_in_the_layout(text: str, width: int, hang: str, place: int) -> None:
+    """Plain text goes a quicker way, to the same result."""
+
+    def laid_out(letter: str) -> list[tuple[Span, ...]]:
+        changed = text.replace("a", letter)
+        return rows(Line((Span(changed[:place]), Span(changed[place:], "bold")), (Span(hang),) if hang else ()), width)
+
+    quick = [tuple(span for span in row if span.text) for row in laid_out("a")]
+    assert [
+        tuple(Span(span.text.replace("é", "a"), span.style) for span in row if span.text) for row in laid_out("é")
+    ] == quick
+
+
 @given(st.text(st.sampled_from("ab 漢👍e\u0301"), max_size=40), st.integers(0, 30))
 def test_a_cut_row_is_never_too_wide(text: str, width: int) -> None:
     assert row_width(cut((Span(text[:7]), Span(text[7:], "bold")), width)) <= width

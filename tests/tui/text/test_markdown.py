@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -64,9 +65,10 @@ def test_links_and_images_show_their_address() -> None:
     assert shown("<https://auto.link> <a@b.org> [https://a.b](https://a.b)") == [
         "https://auto.link a@b.org https://a.b"
     ]
-    assert shown("[日本](https://ja.example/日本?a=b c) [js](javascript:x)") == [
-        "[日本](https://ja.example/日本?a=b c) js (javascript:x)"
+    assert shown("[日本](https://ja.example/日本?a=b%20c) [js](javascript:x)") == [
+        "日本 (https://ja.example/日本?a=b%20c) js (javascript:x)"
     ]
+    assert shown("[no link](a b)") == ["[no link](a b)"]
     (line,) = render("see https://example.org/a_b_c*d/__init__.py.", WIDTH)
     assert line.spans == (Span("see "), Span("https://example.org/a_b_c*d/__init__.py", "link"), Span("."))
     assert shown("src/__init__.py and x.__name__ and __main__()") == ["src/__init__.py and x.__name__ and __main__()"]
@@ -191,6 +193,7 @@ def test_a_table_never_breaks_an_address() -> None:
 
 def test_what_looks_like_a_table_and_is_none() -> None:
     assert shown("a | b\nc | d") == ["a | b", "c | d"]
+    assert shown("| a\tb | c |\n|---|---|") == ["a b │ c", "────┼──"]
     assert shown("a | b\n--") == ["a | b"]
     assert shown("intro\n| a |\n|---|\n| b |\ntext") == ["intro", "", "a", "─", "b", "", "text"]
 
@@ -200,6 +203,11 @@ def test_hostile_text_is_marked_wherever_it_stands() -> None:
     text += "| \x07 |\n|--|\n| \x00 |\n\n<b \x1b>\n\n- \x1b\n\n[x]: \x1b"
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", "".join(shown(text)))
     assert "⟨U+001B⟩[2J" in shown(text)[0] and "⟨U+202E⟩" in shown(text)[0]
+
+
+def test_what_is_nested_very_deep_is_text() -> None:
+    assert shown("> " * 20 + "x") == ["│ " * 16 + "> > > > x"]
+    assert shown("- " * 20 + "x") == ["• ◦ ▪ " * 5 + "• " + "- - - - x"]
 
 
 # ---- while it arrives ----
@@ -267,6 +275,7 @@ def cut_up(draw: st.DrawFn) -> list[str]:
 
 @settings(max_examples=400, deadline=None)
 @given(cut_up(), st.integers(1, 40))
+@example(["```py\nx = '''", "a\nb = 1\n```"], 20)
 @example(["a\r", "\nb\r"], 20)
 @example(["- a\n", "\n  b"], 20)
 @example(["[r]: u\n\n[x][r]\n\n"], 20)
@@ -328,7 +337,7 @@ def test_the_tail_is_the_unfinished_rest() -> None:
     answer.feed("** here\n-")
     assert answer.take_finished(WIDTH) == []
     # One dash may become an underline or a bullet: it is not shown before that is clear.
-    assert texts(answer.tail(WIDTH)) == ["", "not yet here"]
+    assert answer.tail(WIDTH) == [Line(), Line((Span("not "), Span("yet", "bold"), Span(" here")))]
     answer.feed(" item")
     assert texts(answer.tail(WIDTH)) == ["", "not yet here", "• item"]
     assert answer.tail(WIDTH) is answer.tail(WIDTH)
@@ -350,6 +359,23 @@ def test_a_final_text_that_contradicts_what_was_taken_is_a_correction() -> None:
     shorter.feed("one\n\n")
     shorter.take_finished(WIDTH)
     assert shorter.finish("", WIDTH) == Correction([])
+
+
+def test_libraries_are_loaded_with_the_first_text_that_needs_them() -> None:
+    program = """
+import sys
+from spindle.frontends.tui.text.markdown import render
+from spindle.frontends.tui.text.clean import safe
+loaded = lambda: sorted({"markdown_it", "pygments", "unicodedata"} & sys.modules.keys())
+render("# Head\\n\\nPlain words.\\n\\n- a\\n- b\\n\\n```\\ncode\\n```", 80)
+first = loaded()
+render("*emphasis*", 80)
+second = loaded()
+render("```python\\nx = 1", 80)
+print(first, second, loaded())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] ['markdown_it', 'unicodedata'] ['markdown_it', 'pygments', 'unicodedata']\n"
 
 
 # ---- how long it takes: quadratic work on these would outlast the time limit of the test ----

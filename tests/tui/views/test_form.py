@@ -35,7 +35,7 @@ async def test_a_form_is_filled_in_field_by_field_and_looked_at_before_it_is_sen
     )
     assert view.guards_typing
     seen = shown(view)
-    assert seen[:3] == ["The MCP server shop asks:", "Your order, please.", "Your name"]
+    assert seen[:4] == ["The MCP server shop asks:", "Your order, please.", "", "Your name"]
     assert "as on the letter box" in seen and "1 of 4 · needed" in seen
     press(view, "enter")
     assert "■ this is needed" in shown(view)

@@ -16,7 +16,7 @@ from spindle.api.hearing import Hearing
 from spindle.frontends.tui.commands.table import COMMANDS
 from spindle.frontends.tui.composer.composer import Composer
 from spindle.frontends.tui.composer.draft import Draft
-from spindle.frontends.tui.composer.making import make_composer
+from spindle.frontends.tui.composer.making import furnish
 from spindle.frontends.tui.composer.popup import Skill
 from spindle.frontends.tui.composer.saved import left_behind
 from spindle.frontends.tui.deeds import Deeds
@@ -39,14 +39,8 @@ class App(Interface):
         self.painter = stage.painter
         super().__init__(launch, self._notify)
         self._skills: list[Skill] = []
-        self.composer: Composer = make_composer(
-            self.config,
-            self,
-            self.clock,
-            keymap=stage.keymap,
-            commands=lambda: COMMANDS,
-            skills=lambda: self._skills,
-        )
+        self.composer: Composer = stage.composer
+        furnish(self.composer, self.config, self, self.clock, commands=lambda: COMMANDS, skills=lambda: self._skills)
         self.showing = Showing(self)
         self.frames = Frames(self.showing.paint)
         self.deeds = Deeds(self)
@@ -106,6 +100,8 @@ class App(Interface):
     def ready(self) -> None:
         """Time for what was put off: the editor, a draft that was left behind, the skills."""
         self.composer.load()
+        for sentence in self.composer.keymap.warnings:
+            self.warn(sentence)
         self._take_up_draft()
         self.spawn(self._list_skills())
 
@@ -114,7 +110,7 @@ class App(Interface):
         if not self.composer.is_empty:
             return
         for saved in left_behind(self.config.home, self.config.cwd)[:1]:
-            self.composer.restore(saved)
+            self.composer.take_over(saved)
             self.say("The draft of a session that was cut short is in the composer again; Ctrl-C clears it.")
 
     async def _list_skills(self) -> None:
@@ -142,8 +138,7 @@ class App(Interface):
 
     def give_back(self, drafts: list[Draft]) -> None:
         """Before what stands in the composer."""
-        for draft in reversed(drafts):
-            self.composer.put_back(draft)
+        self.composer.restore(drafts)
         self.redraw()
 
     # ---- the terminal ----------------------------------------------------------------------------

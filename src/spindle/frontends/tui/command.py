@@ -6,8 +6,11 @@ meanwhile wait in the terminal: none is lost.
 
 from __future__ import annotations
 
+import sys
+
+from spindle.config.schema import Config
 from spindle.errors import SpindleError
-from spindle.frontends.launch import config_from
+from spindle.frontends.launch import config_from, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.frontends.terminal import STDIN, STDOUT, is_terminal
 from spindle.frontends.tui.launching import Launch
@@ -16,7 +19,14 @@ from spindle.frontends.tui.launching import Launch
 def run(parsed: Parsed, words: list[str]) -> int:
     """Open the interface; gives the exit code."""
     _check_terminal(parsed)
-    return _open(Launch(parsed, words, config_from(parsed)))
+    launch = Launch(parsed, words, _config(parsed))
+    if launch.thread is not None:
+        from spindle.protocol.clock import SystemClock  # only to go on with a thread
+        from spindle.thread.store import ThreadStore  # likewise
+
+        launch.thread = ThreadStore(launch.config.home, SystemClock()).choose(launch.thread).id
+    warn_of_bypass(parsed)
+    return _open(launch)
 
 
 def run_practice(parsed: Parsed) -> int:
@@ -31,11 +41,24 @@ def run_practice(parsed: Parsed) -> int:
 
 
 def _open(launch: Launch) -> int:
-    if launch.is_plain:
-        from spindle.frontends.tui import plain  # one or the other
+    try:
+        if launch.is_plain:
+            from spindle.frontends.tui import plain  # one or the other
 
-        return plain.run(launch)
-    return _draw(launch)
+            return plain.run(launch)
+        return _draw(launch)
+    finally:
+        if (practice := sys.modules.get("spindle.frontends.tui.practice")) is not None:
+            practice.remove_scratch()  # the demo was played
+
+
+def _config(parsed: Parsed) -> Config:
+    config = config_from(parsed)
+    if not parsed.flag("oss") and parsed.value("local_provider") is None:
+        return config
+    import asyncio  # only --oss asks servers before the first paint
+
+    return asyncio.run(use_local_server(config, parsed))
 
 
 def _draw(launch: Launch) -> int:
@@ -64,13 +87,11 @@ def _check_terminal(parsed: Parsed) -> None:
     if not (is_terminal(STDIN) and is_terminal(STDOUT)):
         verb = parsed.command[0] if parsed.command else ""
         instead = "spindle demo" if verb == "demo" else f"spindle exec {verb}".rstrip()
-        raise SpindleError(
-            f"the interface needs a terminal, and {_what_is_none()} is none; `{instead}` works without one"
-        )
+        raise SpindleError(f"the interface needs a terminal, and {_what_is_none()}; `{instead}` works without")
 
 
 def _what_is_none() -> str:
-    names = [
-        name for name, number in (("standard input", STDIN), ("standard output", STDOUT)) if not is_terminal(number)
-    ]
-    return " and ".join(names) if len(names) == 1 else "neither standard input nor standard output"
+    is_read, is_written = is_terminal(STDIN), is_terminal(STDOUT)
+    if not is_read and not is_written:
+        return "neither standard input nor standard output is one"
+    return f"standard {'output' if is_read else 'input'} is none"

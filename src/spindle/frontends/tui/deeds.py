@@ -60,9 +60,8 @@ class Deeds:
         app = self._app
         if app.turns.interrupt():
             self.forget()
-        elif app.composer.is_empty and not app.is_working:
-            if self._is_second(REWIND_HINT):
-                app.run_slash("/rewind")
+        elif app.composer.is_empty and not app.is_working and self._is_second(REWIND_HINT):
+            app.run_slash("/rewind")
 
     def cancel(self) -> None:
         """Ctrl-C, when there is no draft for the composer to clear: the turn, else the interface."""

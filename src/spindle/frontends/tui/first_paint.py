@@ -5,15 +5,15 @@ Leaving it gives the terminal back as it was, whatever happened in between, and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from types import FrameType, TracebackType
 from typing import Self
 
 from spindle import __version__
-from spindle.frontends.tui.composer.draft import Folds
+from spindle.frontends.tui.composer.composer import Composer
 from spindle.frontends.tui.composer.keymap import Keymap
-from spindle.frontends.tui.composer.picture import Picture
 from spindle.frontends.tui.launching import Launch
 from spindle.frontends.tui.screen.decoder import Decoder
 from spindle.frontends.tui.screen.painter import Painter
@@ -28,7 +28,7 @@ ROOMY = 12
 
 
 class Stage:
-    """What every picture needs: the terminal, what paints on it, what reads it, and its keys."""
+    """What every picture needs: the terminal, what paints on it, what reads it, and the composer."""
 
     def __init__(self, launch: Launch) -> None:
         config = launch.config
@@ -37,8 +37,9 @@ class Stage:
         self.painter = Painter(self.terminal.write, choose(config.tui.theme, os.environ))
         self.terminal.on_leave = self.painter.farewell
         self.decoder = Decoder(paste_burst=not config.disable_paste_burst)
-        self.keymap = Keymap(config.tui.keys, config.tui.keymap)
-        self.keymap.is_vi = self.keymap.is_vi or config.tui.vim_mode_default
+        keymap = Keymap(config.tui.keys, config.tui.keymap)
+        keymap.is_vi = keymap.is_vi or config.tui.vim_mode_default
+        self.composer = Composer(keymap)
         self.early = 0
         """How many bytes were typed before the terminal was ours."""
         self.last_words: list[str] = []
@@ -55,8 +56,9 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.terminal.leave()
-        for words in self.last_words:
-            os.write(1 if not words.startswith("error:") else 2, f"{visible(words)}\n".encode("utf-8", "replace"))
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            for words in self.last_words:
+                os.write(2 if words.startswith("error:") else 1, f"{visible(words)}\n".encode("utf-8", "replace"))
 
     def _end_at_once(self, number: int, frame: FrameType | None) -> None:
         """A signal before the event loop takes care of signals: nothing was said yet, so nothing is lost."""
@@ -70,9 +72,9 @@ class Stage:
         cursor = None
         if not self._launch.asks_first:
             gap = [BLANK] if height >= ROOMY else []
-            composer = Picture(Folds())
-            pane = composer.lines("", 0, None, (width, height))
-            cursor = (len(gap) + composer.cursor[0], composer.cursor[1])
+            pane = self.composer.lines(width, height)
+            row, column = self.composer.cursor() or (0, 0)
+            cursor = (len(gap) + row, column)
             config = self._launch.config
             facts = StatusFacts(
                 model=config.model or "", effort=config.model_reasoning_effort, cwd=config.cwd, home=_home()

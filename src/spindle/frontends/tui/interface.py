@@ -1,7 +1,7 @@
 """What the drawn and the plain interface share: the thread, what is on its way to it, what it tells and asks.
 
-Events of the thread go to `turns.py`, the conversation (`cells/`) and `asking.py`. How things are shown and how a person
-answers is up to `app.py` (drawn) and `plain.py` (line by line); both are the `Desk` that all other parts use.
+Events of the thread go to `turns.py`, the conversation (`cells/`) and `asking.py`. How things are shown and how a
+person answers is up to `app.py` (drawn) and `plain.py` (line by line); both are the `Desk` that all other parts use.
 """
 
 from __future__ import annotations

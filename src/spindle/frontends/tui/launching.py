@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spindle.config.schema import Config
 from spindle.errors import UsageError
 from spindle.frontends.options import Parsed
+from spindle.frontends.tui.lacking import missing_credential
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ class Launch:
     @property
     def asks_first(self) -> bool:
         """A question, or a list to choose from, comes before the composer."""
-        return self.picks or self.config.trust_level is None
+        return self.picks or self.config.trust_level is None or missing_credential(self.config) is not None
 
     @property
     def is_plain(self) -> bool:

@@ -1,8 +1,8 @@
 """The modes that Shift-Tab goes round: default, plan, auto-edit.
 
 Plan is the thread's collaboration mode. Auto-edit is default with other permissions: patches and commands inside the
-workspace run, what leaves it is asked for. It is left out where it would change nothing, or would loosen what the person
-or an administrator has fixed.
+workspace run, what leaves it is asked for. It is left out where it would change nothing, or would loosen what the
+person or an administrator has fixed.
 """
 
 from __future__ import annotations

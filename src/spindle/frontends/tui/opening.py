@@ -99,9 +99,9 @@ class Opening:
 
     async def _open(self, request: SessionRequest) -> None:
         self.request = request
-        self._use(await open_thread(request), request)
+        await self._use(await open_thread(request))
 
-    def _use(self, thread: OpenThread, request: SessionRequest, *, is_shown: bool = False) -> None:
+    async def _use(self, thread: OpenThread, *, is_shown: bool = False) -> None:
         """Everything is about this thread from now on; what was said in it before is printed first, if it is not
         shown already."""
         app = self._app
@@ -109,6 +109,11 @@ class Opening:
         thread.begin()
         if thread.records and not is_shown:
             app.conversation.replay(thread.records)
+            begun = app.clock.monotonic()
+            for _ in app.conversation.prepare(app.size[0]):
+                if app.clock.monotonic() - begun > AT_A_TIME_S:
+                    await asyncio.sleep(0)
+                    begun = app.clock.monotonic()
         app.opened(thread, hearing)
         self._reader = asyncio.ensure_future(self._read(thread, hearing))
 
@@ -144,7 +149,7 @@ class Opening:
             await leaving.close(old)
         self.request, app.config = request, request.config
         app.conversation = self.new_conversation()
-        self._use(thread, request)
+        await self._use(thread)
 
     async def _open_anew(self, old: OpenThread, request: SessionRequest) -> None:
         """The same thread with other settings. Its record has one writer, so the old one is closed first."""
@@ -154,10 +159,10 @@ class Opening:
             thread = await open_thread(request)
         except SpindleError:
             before = msgspec.structs.replace(self.request, thread=old.id, rollout_path=None, newest=False, fork=False)
-            self._use(await open_thread(before), before, is_shown=True)
+            await self._use(await open_thread(before), is_shown=True)
             raise
         self.request, self._app.config = request, request.config
-        self._use(thread, request, is_shown=True)
+        await self._use(thread, is_shown=True)
 
     def new_conversation(self) -> Conversation:
         config = self._app.config

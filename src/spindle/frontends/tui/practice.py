@@ -9,7 +9,6 @@ Nothing is asked over the network, and nothing of the user's is read or written.
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from spindle.frontends.practice_scene import PROMPT, set_scene
 from spindle.frontends.tui.practice_model import PracticeModel
 from spindle.frontends.tui.start import PRACTICE_PROVIDER
 
-__all__ = ["MODEL", "PRACTICE_NOTES", "PROMPT", "practice_request"]
+__all__ = ["MODEL", "PRACTICE_NOTES", "PROMPT", "practice_request", "remove_scratch"]
 
 MODEL = "practice-script"
 PRACTICE_NOTES = (
@@ -44,6 +43,7 @@ sandbox_mode = "workspace-write"
 name = "a practice script; no server is asked"
 base_url = "http://127.0.0.1:9/v1"
 """
+_scratch: list[str] = []
 _CATALOG = {
     "models": [
         {
@@ -64,13 +64,11 @@ _CATALOG = {
 
 
 def practice_request(environ: Mapping[str, str] = os.environ, *, pace_s: float = PACE_S) -> SessionRequest:
-    """A session with the practice model. Its folders are removed when the program ends."""
-    import shutil  # only the demo makes a scratch folder
-    import tempfile  # the same
+    """A session with the practice model, in folders that `remove_scratch` removes."""
+    import tempfile  # only the demo makes a scratch folder
 
     scratch = os.path.realpath(tempfile.mkdtemp(prefix="spindle-demo-"))
-    # Not with the thread: another one of the demo may follow in the same folders.
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    _scratch.append(scratch)
     project, home = f"{scratch}/textstats", f"{scratch}/home"
     set_scene(project, home)
     catalog, trusted = (msgspec.json.encode(path).decode() for path in (f"{home}/catalog.json", project))
@@ -80,6 +78,14 @@ def practice_request(environ: Mapping[str, str] = os.environ, *, pace_s: float =
     config = load_config(cwd=project, env={**environ, "CODEX_HOME": home}, options=LoadOptions())
     model = PracticeModel(sys.executable, pace_s)
     return SessionRequest(config=config, source="cli", originator="codex_cli_rs", client=model)
+
+
+def remove_scratch() -> None:
+    """At the end of the program, not of a thread: another thread of the demo may follow in the same folders."""
+    import shutil  # the same
+
+    while _scratch:
+        shutil.rmtree(_scratch.pop(), ignore_errors=True)
 
 
 def _write(path: str, content: bytes) -> None:

@@ -28,7 +28,10 @@ _COPY = {
 }
 _FUNCTIONS = {
     "longest": ("The longest word", "return max(words(text), key=len, default=None)"),
-    "average_length": ("The average length of a word", "return sum(map(len, words(text))) / max(1, len(words(text)))"),
+    "average_length": (
+        "The average length of the words",
+        "return sum(map(len, words(text))) / max(1, len(words(text)))",
+    ),
 }
 _QUESTION = {
     "id": "function",

@@ -19,6 +19,7 @@ from spindle.api.door import SessionRequest
 from spindle.config.schema import Config
 from spindle.errors import ConfigError, SpindleError
 from spindle.frontends.tui.desk import Desk
+from spindle.frontends.tui.lacking import missing_credential
 from spindle.frontends.tui.views.trust import TrustView
 from spindle.workspace.git import find_root
 
@@ -104,20 +105,6 @@ def save_trust(home: str, folder: str, level: str) -> None:
 
 
 # ---- credentials -----------------------------------------------------------------------------------
-
-
-def missing_credential(config: Config, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Why the configured provider cannot be used, in a sentence; None when it can."""
-    from spindle.auth.credentials import sign_in  # loaded with the session anyway
-
-    try:
-        signed_in = sign_in(
-            config.provider, home=config.home, environ=environ, forced_method=config.forced_login_method
-        )
-        signed_in.credential.authorization()
-    except SpindleError as error:
-        return str(error)
-    return None
 
 
 async def ask_credentials(

@@ -1,7 +1,7 @@
 """Messages on their way into the thread: sent, steered into the running turn, queued for after it, given back.
 
-Nothing that was typed is lost. A message is ours until the thread has recorded it; when the turn that should take it in is
-stopped or fails, it goes back to the composer, together with what was queued behind it.
+Nothing that was typed is lost. A message is ours until the thread has recorded it; when the turn that should take it
+in is stopped or fails, it goes back to the composer, together with what was queued behind it.
 """
 
 from __future__ import annotations

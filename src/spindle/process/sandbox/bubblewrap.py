@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -34,6 +34,7 @@ _NO_NESTING = "--disable-userns"
 _ENV_PROGRAMS = ("/usr/bin/env", "/bin/env")
 _PROBE = ("--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--unshare-net", "--")
 _PROBE_LIMIT_S = 20.0
+_END_S = 1.0
 _PROBE_MARK = kill.Mark(1)
 
 
@@ -49,6 +50,8 @@ class _Backend:
     unshares: tuple[str, ...] | None = None
     """The words that make mounts private; none where that does not work."""
     placeholders: dict[str, Placeholders] = {}
+    starting = threading.Lock()
+    """Held while the starter is made or taken away."""
     starter: _Starter | None = None
 
 
@@ -62,6 +65,13 @@ class _Starter:
         if self._listener >= 0:
             # Not in the spawner's thread: a thread made there would have to answer for itself.
             self.watch = SocketWatch(self._listener, seccomp.watched(seccomp.machine()))
+
+    def close(self) -> None:
+        """End the threads, when every command is over."""
+        ending = self.spawner.call(self.watch.close) if self.watch is not None else []
+        self.spawner.close()
+        for thread in ending:
+            thread.join(_END_S)
 
     def _prepare(self) -> None:
         kernel.forbid_new_privileges()
@@ -277,9 +287,21 @@ def _socket_rules(boundary: Boundary) -> SocketRules:
 
 
 def _starter() -> _Starter:
-    if _Backend.starter is None:
-        _Backend.starter = _Starter()
-    return _Backend.starter
+    with _Backend.starting:
+        if _Backend.starter is None:
+            _Backend.starter = _Starter()
+        return _Backend.starter
+
+
+def end_threads(is_in_use: Callable[[], bool]) -> None:
+    """End the threads that serve commands, unless somebody could start one; the next command gets new ones."""
+    # Whoever is in use says so before it asks for the starter. So it is seen here, or gets a new one.
+    with _Backend.starting:
+        if is_in_use():
+            return
+        starter, _Backend.starter = _Backend.starter, None
+    if starter is not None:
+        starter.close()
 
 
 def _file(name: str, content: bytes) -> int:

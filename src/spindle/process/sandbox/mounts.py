@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 
 from spindle.errors import SandboxUnavailable
-from spindle.policy.sandbox import PROTECTED_NAMES, Boundary, is_below
+from spindle.policy.sandbox import PROTECTED_NAMES, Boundary, is_below, is_inside
 from spindle.process.sandbox.placeholders import Placeholders, is_placeholder
 
 SYSTEM_MOUNTS = (
@@ -121,7 +121,7 @@ def _protected(boundary: Boundary, roots: Sequence[str], launcher: str) -> list[
     found: dict[str, None] = {}
     # A link can only be covered where it leads; the link itself could be replaced, and with it what is protected.
     for path in paths:
-        if not any(is_below(path, root) and path != root for root in roots):
+        if not is_inside(path, roots):
             continue
         link = _link_on_the_way(path, roots)
         if link is None:
@@ -167,28 +167,31 @@ def _with_names_elsewhere(path: str) -> Iterator[tuple[tuple[int, int], int]]:
     """What is run or obeyed later, as device and inode, and how many names it has beside the protected one."""
     statuses: list[os.stat_result] = []
     try:
-        statuses += _files_in(path) if os.path.isdir(path) else [os.lstat(path)]
+        if os.path.isdir(path):
+            _add_files(path, statuses)
+        else:
+            statuses.append(os.lstat(path))
     except OSError:
         pass  # it cannot be seen, or is not there
     for status in statuses:
-        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
             yield (status.st_dev, status.st_ino), status.st_nlink - 1
 
 
-def _files_in(folder: str) -> Iterator[os.stat_result]:
-    """The files of a protected folder, of its hooks and of its rules. For most commands there are none."""
+def _add_files(folder: str, statuses: list[os.stat_result]) -> None:
+    """Look at the files of a protected folder, of its hooks and of its rules. For most commands there are none."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
-                yield entry.stat(follow_symlinks=False)
+                statuses.append(entry.stat(follow_symlinks=False))
             elif entry.name in ("hooks", "rules") and entry.is_dir(follow_symlinks=False):
-                yield from _files_in(entry.path)
+                _add_files(entry.path, statuses)
 
 
 def _link_on_the_way(path: str, roots: Sequence[str]) -> str | None:
     """The first link between a root and a path below it, or the path itself if it is one."""
     links: list[str] = []
-    while path not in roots and any(is_below(path, root) for root in roots):
+    while path not in roots and is_inside(path, roots):
         if os.path.islink(path):
             links.append(path)
         path = os.path.dirname(path)
@@ -333,7 +336,7 @@ def _on_the_way(roots: Sequence[str], protected: Sequence[str]) -> set[str]:
     found: set[str] = set()
     for path in protected:
         parent = os.path.dirname(path)
-        while any(is_below(parent, root) and parent != root for root in roots):
+        while is_inside(parent, roots):
             found.add(parent)
             parent = os.path.dirname(parent)
     return {

@@ -66,7 +66,7 @@ class SocketRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SocketWatch:
-    """Answers for one listener, as long as this process lives."""
+    """Answers for one listener until it is closed."""
 
     def __init__(self, listener: int, calls: Watched) -> None:
         self._listener = listener
@@ -81,7 +81,12 @@ class SocketWatch:
         self._lock = threading.Lock()
         """Protects the counts below, and makes one step of two: to see that a command has no datagram socket, and to
         let one of its threads send by itself. A socket that came in between would be sent from unwatched."""
-        self._threads = self._idle = 0
+        self._threads: set[threading.Thread] = set()
+        self._idle: set[threading.Thread] = set()
+        """Those that wait for a call."""
+        self._made = 0
+        self._closer = 0
+        """The thread that ends the others; 0 until then."""
         self._busy: dict[int, int] = {}
         """How many calls are being answered, by the leader of their command."""
         self._queues: dict[int, deque[Caller]] = {}
@@ -129,11 +134,46 @@ class SocketWatch:
         return 0
 
     def _add_thread(self) -> None:
-        self._threads += 1
-        self._idle += 1
-        threading.Thread(target=self._answer_all, name=f"sockets-{self._threads}", daemon=True).start()
+        self._made += 1
+        thread = threading.Thread(target=self._answer_all, name=f"sockets-{self._made}", daemon=True)
+        self._threads.add(thread)
+        self._idle.add(thread)
+        thread.start()
+
+    def close(self) -> list[threading.Thread]:
+        """End the threads, when every command is over. Those that are returned are about to end; any other ends with
+        the call that it is making for a caller who is gone.
+
+        To be called by the thread whose calls are watched: the others sleep in the kernel until such a call is made.
+        """
+        import socket  # asyncio has loaded it
+
+        with self._lock:
+            self._closer = threading.get_native_id()
+            idle = list(self._idle)
+        for _ in idle:  # each call ends one
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
+                asking.connect("/")
+        return idle
 
     def _answer_all(self) -> None:
+        while (caller := self._next_caller()) is not None:
+            is_message = caller.number in (self._calls.sendmsg, self._calls.sendmmsg)
+            if is_message and not self._with_datagrams and not self._asks_all:
+                self._reply(caller)  # which takes no time
+            elif not self._is_setting_up(caller):
+                self._reply_in_turn(caller)
+            with self._lock:
+                if self._closer:
+                    break
+                self._idle.add(threading.current_thread())
+        with self._lock:
+            self._threads.discard(threading.current_thread())
+            if not self._threads:
+                os.close(self._listener)
+
+    def _next_caller(self) -> Caller | None:
+        """Wait for a call; None when there will be none."""
         while True:
             buffer = bytearray(_QUESTION.size)  # a new one each time: the kernel takes none that is not all zeros
             try:
@@ -141,19 +181,20 @@ class SocketWatch:
             except OSError as error:
                 if error.errno in (errno.EINTR, errno.ENOENT):  # a signal, or the caller is gone
                     continue
-                return
-            with self._lock:  # a connection may take minutes, so somebody must be free for the next caller
-                self._idle -= 1
-                if not self._idle:
-                    self._add_thread()
+                with self._lock:
+                    self._idle.discard(threading.current_thread())
+                return None
             caller = Caller(self._listener, *_QUESTION.unpack(buffer))
-            is_message = caller.number in (self._calls.sendmsg, self._calls.sendmmsg)
-            if is_message and not self._with_datagrams and not self._asks_all:
-                self._reply(caller)  # which takes no time
-            elif not self._is_setting_up(caller):
-                self._reply_in_turn(caller)
-            with self._lock:
-                self._idle += 1
+            with self._lock:  # a connection may take minutes, so somebody must be free for the next caller
+                if not self._closer:
+                    self._idle.discard(threading.current_thread())
+                    if not self._idle:
+                        self._add_thread()
+                    return caller
+            # Every command is over: whatever still asks gets no answer but this one.
+            self._answer(_REPLY.pack(caller.id, 0, -errno.EPERM, 0))
+            if caller.tid == self._closer:
+                return None
 
     def _is_setting_up(self, caller: Caller) -> bool:
         """Let a launcher go on: it asks for the name of the loopback interface, and sends two messages to set it up."""

@@ -2,7 +2,7 @@
 
 `no_new_privs`, call filters, Landlock rules and the session keyring belong to a thread and are inherited by what it
 starts. So nothing need be done between fork and exec, where Python is not safe to run, and no program need be put in
-front of each command. The thread lives as long as the process: what it started dies with it.
+front of each command. What the thread started dies with it, so it lives until nothing of that can be running.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+_Work = tuple[Callable[[], Any], "SimpleQueue[tuple[Any, BaseException | None]]"]
+_END_S = 1.0
 
 
 class Spawner:
     """Runs functions in its own thread, one after the other. `prepare` runs there first; what it raises is raised."""
 
     def __init__(self, prepare: Callable[[], None], name: str = "spawner") -> None:
-        self._work: SimpleQueue[tuple[Callable[[], Any], SimpleQueue[tuple[Any, BaseException | None]]]] = SimpleQueue()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._work: SimpleQueue[_Work | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
         self.call(prepare)
 
     def call(self, function: Callable[[], Result]) -> Result:
@@ -32,14 +35,19 @@ class Spawner:
             raise error
         return result
 
+    def close(self) -> None:
+        """End the thread, when everything that it started is over."""
+        self._work.put(None)
+        self._thread.join(_END_S)
+
     def _run(self) -> None:
-        # Never ends. Launchers ask the kernel to be killed with their parent, and for that the kernel watches the
-        # thread that forked, not its process: if this thread ended, every running command would be killed.
-        while True:
-            function, answer = self._work.get()
+        # Until it is closed. Launchers ask the kernel to be killed with their parent, and for that the kernel watches
+        # the thread that forked, not its process: if this thread ended, every running command would be killed.
+        while (work := self._work.get()) is not None:
+            function, answer = work
             try:
                 answer.put((function(), None))
             except BaseException as error:  # for the caller; here it would leave all later callers waiting for ever
                 answer.put((None, error))
             # Else what they hold of the last command, descriptors among it, would stay open until the next command.
-            del function, answer
+            del function, answer, work

@@ -18,6 +18,8 @@ LONGEST_LINE = 1000
 """Cells that one line of output may take in the scrollback; an address is whole, a minified file is not."""
 UNFOLDED_LINE = 20_000
 """The same in the transcript, which shows everything that a person can read."""
+KEPT_OUTPUT = 200_000
+"""Characters of one output that are kept for the transcript: the beginning and the end of more."""
 
 
 class Look(NamedTuple):
@@ -118,6 +120,15 @@ def one_line(text: str) -> str:
 def short(text: str, most: int = 200) -> str:
     """The same, cut."""
     return cut_text(one_line(text[: 8 * most]), most)
+
+
+def kept(text: str, most: int = KEPT_OUTPUT) -> str:
+    """The text, or its beginning and its end, with a line between them that says what is missing."""
+    if len(text) <= most:
+        return text
+    head, tail = text[: most // 2].rpartition("\n"), text[-most // 2 :].partition("\n")
+    before, after = head[0] or head[2], tail[2] or tail[0]
+    return f"{before}\n… {len(text) - len(before) - len(after):,} characters not kept …\n{after}"
 
 
 def clipped(shown: Line, most: int) -> Line:

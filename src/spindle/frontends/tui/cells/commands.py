@@ -16,6 +16,7 @@ from spindle.frontends.tui.cells.cell import (
     clipped,
     elapsed,
     folded,
+    kept,
     more_lines,
     one_line,
     seconds_words,
@@ -129,7 +130,7 @@ class Command(Running):
 
     def end(self, msg: ExecCommandEnd) -> None:
         self.exit_code = msg.exit_code
-        self.output = msg.aggregated_output
+        self.output = kept(msg.aggregated_output)
         self.duration_s = msg.duration.secs + msg.duration.nanos / 1e9
         self.tail = None
 
@@ -182,13 +183,13 @@ class Command(Running):
 
     def _script_lines(self, look: Look, sign: Span, word: str, said: str) -> list[Line]:
         rows = safe(self.script).split("\n")
-        kept = rows if look.is_whole else rows[:COMMAND_LINES]
-        first = look.head(sign, word, Span(said, "bold"), kept[0])
+        shown_rows = rows if look.is_whole else rows[:COMMAND_LINES]
+        first = look.head(sign, word, Span(said, "bold"), shown_rows[0])
         bar = Span("  │ ", "dim") if not look.words else Span("    ")
-        shown = [Line(first.spans, (bar,)), *(Line((bar, Span(row)), (bar,)) for row in kept[1:])]
-        if len(kept) < len(rows):
-            shown.append(Line((bar, *more_lines(len(rows) - len(kept)).spans)))
-        return shown
+        shown = [Line(first.spans, (bar,)), *(Line((bar, Span(row)), (bar,)) for row in shown_rows[1:])]
+        if len(shown_rows) < len(rows):
+            shown.append(Line((bar, *more_lines(len(rows) - len(shown_rows)).spans)))
+        return [clipped(each, UNFOLDED_LINE if look.is_whole else LONGEST_LINE) for each in shown]
 
     def _output_lines(self, look: Look) -> list[Line]:
         if not self.output.strip():

@@ -6,12 +6,13 @@ from typing import Any
 
 from spindle.errors import ErrorInfo, kind_of, may_pass
 from spindle.frontends.fit import counted
-from spindle.frontends.tui.cells.cell import Cell, Look, one_line, seconds_words, short
+from spindle.frontends.tui.cells.cell import UNFOLDED_LINE, Cell, Look, kept, one_line, seconds_words, short
 from spindle.frontends.tui.shown import Line, Span, line
 from spindle.frontends.tui.text.clean import safe
 from spindle.protocol.events import CacheMissed, ContextCompacted, ContextEdited
 from spindle.protocol.request import TokenUsage
 
+_LONGEST_NOTE = 4000
 LARGE_MISS = 20_000
 """A cache miss is worth a line from this many tokens on that had to be paid again."""
 _NEXT_STEPS = {
@@ -39,7 +40,8 @@ class Note(Cell):
         self.is_shown = is_shown  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def lines(self, look: Look) -> list[Line]:
-        rows = [line(Span(row, "" if self.style in ("ok", "error") else self.style)) for row in _rows(self.text)]
+        text = kept(self.text, UNFOLDED_LINE if look.is_whole else _LONGEST_NOTE)
+        rows = [line(Span(row, "" if self.style in ("ok", "error") else self.style)) for row in _rows(text)]
         return look.block(Span(self.sign, self.style or "dim"), self.word, rows)
 
 

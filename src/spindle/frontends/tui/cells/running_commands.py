@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
-from spindle.frontends.tui.cells.cell import Cell, Look, short
+from spindle.frontends.tui.cells.cell import Cell, Look, kept, short
 from spindle.frontends.tui.cells.commands import NEVER_RAN, Command, Explored
 from spindle.frontends.tui.cells.notes import Note
 from spindle.frontends.tui.cells.stage import Stage
 from spindle.frontends.tui.shown import Line
 from spindle.protocol.events import ExecCommandBegin, ExecCommandEnd
 
+KEPT_OUTPUTS = 32_000_000
+"""Characters of output that all commands of a thread keep together: of the oldest only the ends remain."""
+SHRUNK_OUTPUT = 2000
 MOST_BACKGROUND = 3
 """How many commands in the background the live area shows while a turn runs."""
 
@@ -26,6 +30,9 @@ class RunningCommands:
         """By call: the model goes on when they are over."""
         self.background: dict[str, Command] = {}
         """By call: the model goes on while they run."""
+        self._kept: deque[Command] = deque()
+        """Those whose output is kept as it was, the oldest first."""
+        self._kept_size = 0
         self._open_group: Explored | None = None
         """The group that the next command which only looks will join."""
 
@@ -52,6 +59,7 @@ class RunningCommands:
             command = Command(msg, self._now_s())
         else:
             command.end(msg)
+        self._keep(command)
         group = self._group_of(command)
         if group is None:
             self._stage.withdraw(command)
@@ -61,6 +69,15 @@ class RunningCommands:
             self._show(command)
         elif group is not self._open_group and group.is_over:
             self._stage.finish(group)
+
+    def _keep(self, command: Command) -> None:
+        """A day of work must not fill the memory."""
+        self._kept.append(command)
+        self._kept_size += len(command.output)
+        while self._kept_size > KEPT_OUTPUTS:
+            oldest = self._kept.popleft()
+            self._kept_size -= len(oldest.output)
+            oldest.output = kept(oldest.output, SHRUNK_OUTPUT)
 
     def typed(self, call_id: str, text: str) -> None:
         """The model typed something into a command."""

@@ -27,7 +27,7 @@ def take_server_event(reducer: Reducer, msg: Msg) -> None:
             if state == "failed":
                 _failed(reducer, server, status.get("error", ""))
             else:
-                reducer.servers[server] = state
+                reducer.servers[server] = one_line(state)
         case McpStartupComplete(failed=failed):
             for each in failed:
                 _failed(reducer, each.get("server", ""), each.get("error", ""))

@@ -14,13 +14,14 @@ from spindle.frontends.tui.cells.cell import (
     clipped,
     elapsed,
     folded,
+    kept,
     one_line,
     seconds_words,
     short,
 )
 from spindle.frontends.tui.shown import Line, Span, line
 from spindle.frontends.tui.text.clean import safe
-from spindle.protocol.items import encode_json
+from spindle.protocol.items import encode_payload
 from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
 
 _ARGUMENTS = 300
@@ -36,7 +37,7 @@ class ToolCall(Running):
         self.call_id = msg.call_id
         self.name = one_line(f"{msg.invocation.get('server')}.{msg.invocation.get('tool')}")
         arguments = msg.invocation.get("arguments")
-        self.arguments = "" if arguments in (None, {}) else encode_json(arguments).decode("utf-8", "replace")
+        self.arguments = "" if arguments in (None, {}) else encode_payload(arguments).decode("utf-8", "replace")
         self.begun_s = begun_s
         self.is_over = False
         self.error = self.result = ""
@@ -92,8 +93,8 @@ def _text_of(answer: dict[str, Any]) -> str:
         else:
             parts.append(f"[{part.get('type', 'content')}]")
     if not parts and answer.get("structuredContent") is not None:
-        parts.append(encode_json(answer["structuredContent"]).decode("utf-8", "replace"))
-    return "\n".join(parts)
+        parts.append(encode_payload(answer["structuredContent"]).decode("utf-8", "replace"))
+    return kept("\n".join(parts))
 
 
 class WebSearch(Running):

@@ -6,24 +6,22 @@ names the action of the keymap (`submit`, `queue`, `interrupt_turn`, …).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spindle.errors import SpindleError
 from spindle.frontends.tui.composer.draft import DRAFT_CHARACTERS, MARKS, Draft, Folds, is_long, unix_lines
-from spindle.frontends.tui.composer.history import History, Recall
 from spindle.frontends.tui.composer.keymap import EDITOR_ACTIONS, Keymap
 from spindle.frontends.tui.composer.picture import Picture
-from spindle.frontends.tui.composer.popup import Command, Popup, Skill
-from spindle.frontends.tui.composer.saved import DraftFile, Saved, parts_of
-from spindle.frontends.tui.composer.search import Search
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import Line
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.composer.editing import Editor
     from spindle.frontends.tui.composer.files import FileSearch
+    from spindle.frontends.tui.composer.past_messages import PastMessages, Recall
+    from spindle.frontends.tui.composer.popup import Command, Popup, Skill
+    from spindle.frontends.tui.composer.saved import DraftFile, Saved
+    from spindle.frontends.tui.composer.search import Search
 
 _WRITING = frozenset(EDITOR_ACTIONS) - {"move_up", "move_down"}
 """What the editor does by itself."""
@@ -38,38 +36,61 @@ class Host(Protocol):
 
 
 class Composer:
-    """One for each interface. `session_id` is written into the history, once a thread is open."""
+    """One for each interface. It can be painted and written in at once; `furnish` gives it what is around it."""
 
-    def __init__(
+    def __init__(self, keymap: Keymap | None = None) -> None:
+        self.keymap = keymap or Keymap()
+        self.wanted = ""
+        """What the last key meant, where `key` said False; empty if nothing."""
+        self.session_id = ""
+        """Written into the history with each message; set when a thread is open."""
+        self._host: Host | None = None
+        self._cwd = "."
+        self._past: PastMessages | None = None
+        self._draft_file: DraftFile | None = None
+        self._commands: Callable[[], Sequence[Command]] = tuple
+        self._skills: Callable[[], Sequence[Skill]] = tuple
+        self._make_files: Callable[[Callable[[], None]], FileSearch] | None = None
+        self._folds = Folds()
+        self._picture = Picture(self._folds)
+        self._editor: Editor | None = None
+        self._recall: Recall | None = None
+        self._popup: Popup | None = None
+        self._search: Search | None = None
+        self._is_vi = self.keymap.is_vi
+        self._chord = ""
+        self._wanted_column: int | None = None
+        self._cursor_cell: tuple[int, int] = self._picture.cursor
+
+    def furnish(
         self,
-        keymap: Keymap | None = None,
-        *,
         host: Host | None = None,
+        *,
         cwd: str = ".",
-        history: History | None = None,
+        past: PastMessages | None = None,
         draft_file: DraftFile | None = None,
         commands: Callable[[], Sequence[Command]] = tuple,
         skills: Callable[[], Sequence[Skill]] = tuple,
         files: Callable[[Callable[[], None]], FileSearch] | None = None,
     ) -> None:
-        self.keymap = keymap or Keymap()
-        self.wanted = ""
-        """What the last key meant, where `key` said False; empty if nothing."""
-        self.session_id = ""
-        self._host = host
-        self._cwd = cwd
-        self._history = history
-        self._draft_file = draft_file
-        self._folds = Folds()
-        self._recall = Recall(history, self._fitted)
-        self._search: Search | None = None
-        self._popup = Popup(commands, skills, lambda: files(self._files_found) if files is not None else None)
-        self._picture = Picture(self._folds)
-        self._editor: Editor | None = None
-        self._is_vi = self.keymap.is_vi
-        self._chord = ""
-        self._wanted_column: int | None = None
-        self._cursor_cell: tuple[int, int] | None = self._picture.cursor
+        """What is around the composer. What was typed before stays; `commands` and `skills` are asked as needed."""
+        self._host, self._cwd, self._past, self._draft_file = host, cwd, past, draft_file
+        self._commands, self._skills, self._make_files = commands, skills, files
+        if self._raw:
+            self._text_changed()
+
+    def load(self) -> Editor:
+        """The editor; its library is loaded with the first key, or beforehand when there is time."""
+        if self._editor is None:
+            # Heavy, and not needed for the first paint.
+            from spindle.frontends.tui.composer.editing import Editor  # see above
+            from spindle.frontends.tui.composer.past_messages import Recall  # see above
+            from spindle.frontends.tui.composer.popup import Popup  # see above
+
+            self._recall = Recall(lambda: self._past, self._fitted)
+            self._popup = Popup(lambda: self._commands(), lambda: self._skills(), self._files)
+            self._editor = Editor(is_vi=self._is_vi, changed=self._text_changed)
+        return self._editor
 
     # ---- what there is -------------------------------------------------------------------------
 
@@ -94,7 +115,7 @@ class Composer:
     @property
     def is_busy(self) -> bool:
         """A list or a search is open: Esc closes it first."""
-        return self._popup.is_open or self._search is not None
+        return self._is_listing or self._search is not None
 
     @property
     def vi_mode(self) -> str:
@@ -106,16 +127,12 @@ class Composer:
         return self._editor.text if self._editor is not None else ""
 
     @property
+    def _is_listing(self) -> bool:
+        return self._popup is not None and self._popup.is_open
+
+    @property
     def _is_normal(self) -> bool:
         return self.vi_mode in ("normal", "visual")
-
-    def load(self) -> Editor:
-        """The editor; its library is loaded with the first key, or beforehand when there is time."""
-        if self._editor is None:
-            from spindle.frontends.tui.composer.editing import Editor  # heavy: not before the first paint
-
-            self._editor = Editor(is_vi=self._is_vi, changed=self._text_changed)
-        return self._editor
 
     def toggle_vi(self) -> bool:
         """Switch the keys of vi on or off; says whether they are on now."""
@@ -139,7 +156,7 @@ class Composer:
         action = self._action_now(key, action)
         if self._search is not None and self._search_key(key, action):
             return True
-        if self._popup.is_open and self._popup_key(key, action):
+        if self._popup is not None and self._popup.is_open and self._popup_key(self._popup, key, action):
             return not self.wanted
         is_taken = self._act(action, key)
         if not is_taken:
@@ -174,13 +191,13 @@ class Composer:
             case "interrupt_turn" if key.name == "esc" and self.vi_mode not in ("", "normal"):
                 self.load().key(key)
             case "cancel":
-                return self._clear()
+                return self.discard()
             case "expand_paste":
                 self._expand()
             case "history_search_previous" | "history_search_next":
-                self._search = Search(self._recall, self._folds.exact)
+                self._begin_search()
             case "paste_image":
-                self._spawn(self._paste_image())
+                self._paste_image()
             case _:
                 return self.load().act(action) if action in _WRITING else False
         return True
@@ -207,9 +224,9 @@ class Composer:
             return True
         return False
 
-    def _clear(self) -> bool:
-        """Ctrl-C on a draft: it goes into the history, from where Up brings it back."""
-        if self.is_empty:
+    def discard(self) -> bool:
+        """Clear the draft; it goes into the history, from where Up brings it back. False if there is none."""
+        if self._recall is None or self.is_empty:
             return False
         self._recall.remember(self._raw)
         self._start_over()
@@ -247,15 +264,9 @@ class Composer:
     def _expand(self) -> None:
         """Unfold the paste before the cursor, else the first one; images stay."""
         editor = self.load()
-        text, cursor = editor.text, editor.cursor
-        places = [
-            place
-            for place, char in enumerate(text)
-            if (fold := self._folds.get(char)) and fold.is_paste and not MARKS.search(fold.text)
-        ]
-        if places:
-            place = max((place for place in places if place < cursor), default=places[0])
-            editor.replace(place, place + 1, self._folds[text[place]].text)
+        place = self._folds.nearest_paste(editor.text, editor.cursor)
+        if place is not None:
+            editor.replace(place, place + 1, self._folds[editor.text[place]].text)
 
     # ---- images --------------------------------------------------------------------------------
 
@@ -263,26 +274,24 @@ class Composer:
         """Put images into the draft, each as `[Image #1]` (also those of `-i`)."""
         self.load().insert("".join(f"{self._folds.image(path)} " for path in paths))
 
-    async def _paste_image(self) -> None:
-        from spindle.frontends.tui.composer.images import clipboard_image  # only when it is asked for
+    def _paste_image(self) -> None:
+        from spindle.frontends.tui.composer.beside import paste_image  # only when it is asked for
 
-        try:
-            self.attach_images([await clipboard_image()])
-        except SpindleError as error:
-            if self._host is not None:
-                self._host.warn(str(error))
-        self._redraw()
+        if self._host is not None:
+            self._host.spawn(paste_image(self, self._host))
 
     # ---- moving between rows, and into the history ---------------------------------------------
 
     def _move_row(self, step: int) -> bool:
         editor = self.load()
+        assert self._recall is not None
         is_within = not (self._recall.is_at(editor.text) and editor.cursor in (0, len(editor.text)))
-        row = self._picture.layout.find(editor.cursor)
-        if is_within and 0 <= row + step < len(self._picture.layout.rows) and editor.text:
+        layout = self._picture.layout_of(editor.text)
+        row = layout.find(editor.cursor)
+        if is_within and 0 <= row + step < len(layout.rows):
             if self._wanted_column is None:
-                self._wanted_column = self._picture.layout.column(editor.cursor)
-            editor.cursor = self._picture.layout.place(row + step, self._wanted_column)
+                self._wanted_column = layout.column(editor.cursor)
+            editor.cursor = layout.place(row + step, self._wanted_column)
             return True
         self._go_back(-step)
         return True
@@ -290,6 +299,7 @@ class Composer:
     def _go_back(self, step: int) -> None:
         """Bring an earlier message (1) or a later one (-1); without one, go to the end of the text."""
         editor = self.load()
+        assert self._recall is not None
         if not self._recall.is_at(editor.text):
             if step < 0:
                 editor.cursor = len(editor.text)
@@ -306,10 +316,21 @@ class Composer:
         editor = self.load()
         editor.set(text)
         self._picture.scroll_up()
-        self._popup.follow(text, editor.cursor)
-        self._popup.dismiss()
+        self._close_list()
+
+    def _close_list(self) -> None:
+        """No list for the word at the cursor, until it is another one."""
+        if self._popup is not None:
+            self._popup.close_for(self.load())
 
     # ---- searching the history -----------------------------------------------------------------
+
+    def _begin_search(self) -> None:
+        from spindle.frontends.tui.composer.search import Search  # seldom
+
+        self.load()
+        assert self._recall is not None
+        self._search = Search(self._recall, self._folds.exact)
 
     def _search_key(self, key: Key, action: str) -> bool:
         """A key during a search; False when it ends the search and means something beyond it."""
@@ -326,54 +347,33 @@ class Composer:
 
     def _keep_looking(self, search: Search) -> None:
         """A long history is looked through in slices, so that no key has to wait for it."""
-        if not search.is_looking or self._host is None:
-            return
+        if search.is_looking and self._host is not None:
+            from spindle.frontends.tui.composer.beside import keep_looking  # only in a long history
 
-        async def look() -> None:
-            query = search.query
-            while self._search is search and search.is_looking and search.query == query:
-                await asyncio.sleep(0)
-                search.look()
-            self._redraw()
-
-        self._host.spawn(look())
+            self._host.spawn(keep_looking(search, self._host, lambda: self._search is search))
 
     # ---- lists ---------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        if self._editor is not None and not self._is_normal and self._search is None:
+        if self._editor is None or self._popup is None:
+            return
+        if not self._is_normal and self._search is None:
             self._popup.follow(self._editor.text, self._editor.cursor)
 
-    def _popup_key(self, key: Key, action: str) -> bool:
+    def _popup_key(self, popup: Popup, key: Key, action: str) -> bool:
         """A key while a list is open; False when the list does not take it."""
-        if action in ("move_up", "move_down"):
-            self._popup.move(-1 if action == "move_up" else 1)
-        elif key.name == "esc":
-            self._popup.dismiss()
-        elif action in ("submit", "queue") and self._popup.choice is not None:
-            self._choose(action)
-        else:
-            return False
-        return True
+        if action in ("submit", "queue") and popup.choice is not None:
+            if popup.choose(self.load(), is_run=action == "submit"):
+                self.wanted = "submit"
+            return True
+        return popup.key(key, action)
 
-    def _choose(self, action: str) -> None:
-        """Take what is chosen in the list. Enter on a command also runs it."""
-        choice, token = self._popup.choice, self._popup.token
-        assert choice is not None and token is not None
-        editor = self.load()
-        is_run = token.kind == "command" and action == "submit"
-        rest = editor.text[token.end :]
-        gap = "" if is_run or rest[:1] in (" ", "\n") else " "
-        editor.replace(token.start, token.end, choice.inserted + gap)
-        if not gap and not is_run:
-            editor.act("move_right")
-        self._popup.follow(editor.text, editor.cursor)
-        self._popup.dismiss()
-        if is_run:
-            self.wanted = "submit"
+    def _files(self) -> FileSearch | None:
+        return self._make_files(self._files_found) if self._make_files is not None else None
 
     def _files_found(self) -> None:
-        self._popup.files_found()
+        if self._popup is not None:
+            self._popup.files_found()
         self._redraw()
 
     # ---- the draft -----------------------------------------------------------------------------
@@ -381,7 +381,7 @@ class Composer:
     def _fitted(self, text: str) -> str:
         """Text of a message as it stands in the editor."""
         text = unix_lines(text)
-        return self._folds.paste(text) if len(text) > DRAFT_CHARACTERS else self._folds.fit(text)
+        return self._folds.whole(text) if len(text) > DRAFT_CHARACTERS else self._folds.fit(text)
 
     def set_text(self, text: str) -> None:
         """Put a text into the composer in place of the draft."""
@@ -392,39 +392,36 @@ class Composer:
     def set_edited(self, text: str) -> None:
         """Put in what an external editor made of `text`; images that are still named in it stay images."""
         text = unix_lines(text)
-        if len(text) > DRAFT_CHARACTERS:
-            self.set_text(text)
-        else:
-            self.load().set(self._folds.put_images_back(text, self._raw))
+        is_huge = len(text) > DRAFT_CHARACTERS
+        self.load().set(self._folds.whole(text) if is_huge else self._folds.put_images_back(text, self._raw))
+        self._close_list()
 
     def put_back(self, draft: Draft) -> None:
-        """A draft that was taken is in the composer again, above what has been written since."""
-        self.load().set(f"{draft.raw}\n{self._raw}" if self._raw else draft.raw)
+        """A draft that was taken is in the composer again, before what has been written since."""
+        self._put_before(draft.raw or self._folds.rebuilt(draft))
 
     def restore(self, saved: Saved) -> None:
         """Put in a draft that an earlier interface left behind; from now on it is ours to keep."""
-        self.load().set(saved.raw(self._folds))
-        if self._draft_file is not None:
-            self._draft_file.save_now()
+        self._put_before(saved.raw(self._folds))
+        self.save_now()
         saved.forget()
+
+    def _put_before(self, raw: str) -> None:
+        self.load().set("\n".join(text for text in (raw, self._raw) if text))
+        self._close_list()
 
     def take(self, *, is_message: bool = True) -> Draft:
         """The draft, as it is sent; the composer is empty then. `is_message`: write it into the history file too."""
         draft = self.draft
-        if draft.is_blank:
+        if draft.is_blank or self._recall is None:
             return draft
         self._recall.remember(draft.raw)
-        if is_message and self._history is not None:
-            self._spawn(self._record(self._history, draft.text))
+        if is_message and self._past is not None and self._host is not None:
+            from spindle.frontends.tui.composer.beside import record  # not before there is something to send
+
+            self._host.spawn(record(self._past, draft.text, self.session_id, self._host))
         self._start_over()
         return draft
-
-    async def _record(self, history: History, text: str) -> None:
-        try:
-            await asyncio.to_thread(history.add, text, self.session_id)
-        except OSError as error:
-            if self._host is not None:
-                self._host.warn(f"The message could not be added to history.jsonl: {error.strerror}.")
 
     def _start_over(self) -> None:
         if self._editor is not None:
@@ -433,7 +430,7 @@ class Composer:
         self._folds.start_over()
         self._picture.scroll_up()
         self._wanted_column = None
-        self._popup.follow("", 0)
+        self._follow()
 
     def save_now(self) -> None:
         """Write the draft to disk at once: the interface is interrupted, or about to end."""
@@ -447,17 +444,11 @@ class Composer:
 
     def _text_changed(self) -> None:
         if self._draft_file is not None:
-            self._draft_file.changed(lambda: parts_of(self._raw, self._folds))
+            self._draft_file.changed(lambda: self._folds.parts(self._raw))
 
     def _redraw(self) -> None:
         if self._host is not None:
             self._host.redraw()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._host is not None:
-            self._host.spawn(work)
-        else:
-            work.close()
 
     # ---- what is seen --------------------------------------------------------------------------
 
@@ -475,7 +466,7 @@ class Composer:
             line, column = self._search.line(width)
             self._cursor_cell = (len(shown), column)
             shown.append(line)
-        return shown + self._popup.lines(width, height - len(shown) - 2)
+        return shown + (self._popup.lines(width, height - len(shown) - 2) if self._popup is not None else [])
 
     def cursor(self) -> tuple[int, int] | None:
         """Row and column of the cursor within what `lines` gave last."""

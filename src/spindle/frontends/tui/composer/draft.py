@@ -60,6 +60,7 @@ class Folds:
     def __init__(self) -> None:
         self._folds: dict[str, Fold] = {}
         self._singles: dict[str, str] = {}
+        self._wholes: dict[str, str] = {}
         self._pastes = 0
         self._images = 0
 
@@ -75,6 +76,12 @@ class Folds:
         lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         return self._add(Fold(f"[Pasted #{self._pastes}: {size}]", text, is_paste=True))
+
+    def whole(self, text: str) -> str:
+        """The mark for a message that is too long to be edited; the same one whenever it comes up."""
+        if text not in self._wholes:
+            self._wholes[text] = self.paste(text)
+        return self._wholes[text]
 
     def image(self, path: str) -> str:
         """The mark for an image file."""
@@ -112,6 +119,36 @@ class Folds:
         if len(own) > _MOST_SINGLES:
             return self.paste(text)
         return MARKS.sub(lambda found: self._single(found[0]), text)
+
+    def nearest_paste(self, text: str, cursor: int) -> int | None:
+        """Where the paste before the cursor is, else the first one; None if none can be unfolded."""
+        places = [
+            found.start()
+            for found in MARKS.finditer(text)
+            if (fold := self._folds[found[0]]).is_paste and not MARKS.search(fold.text)
+        ]
+        return max((place for place in places if place < cursor), default=places[0]) if places else None
+
+    def rebuilt(self, draft: Draft) -> str:
+        """A draft that was not made here, as text for the editor."""
+        text = self.fit(draft.text)
+        for number, path in enumerate(draft.images, 1):
+            mark = self.image(path)
+            label = f"[Image #{number}]"
+            text = text.replace(label, mark, 1) if label in text else f"{mark} {text}"
+        return text
+
+    def parts(self, text: str) -> list[dict[str, str]]:
+        """A draft in pieces: text, pastes, images."""
+        parts: list[dict[str, str]] = []
+        place = 0
+        for found in MARKS.finditer(text):
+            fold = self._folds[found[0]]
+            parts.append({"text": text[place : found.start()]})
+            parts.append({"image": fold.image} if fold.image else {"paste" if fold.is_paste else "text": fold.text})
+            place = found.end()
+        parts.append({"text": text[place:]})
+        return [part for part in parts if any(part.values())]
 
     def put_images_back(self, text: str, before: str) -> str:
         """Text that was edited elsewhere: what are labels of images in it are those images again."""

@@ -17,10 +17,6 @@ from prompt_toolkit.clipboard import InMemoryClipboard
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import DummyInput
-from prompt_toolkit.key_binding import merge_key_bindings
-from prompt_toolkit.key_binding.bindings.basic import load_basic_bindings
-from prompt_toolkit.key_binding.bindings.emacs import load_emacs_bindings
-from prompt_toolkit.key_binding.bindings.vi import load_vi_bindings
 from prompt_toolkit.key_binding.key_processor import KeyPress, _Flush  # pyright: ignore[reportPrivateUsage]
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
@@ -110,9 +106,6 @@ class Editor:
             self._buffer.on_text_changed.add_handler(lambda _: changed())
         self._app: Application[None] = Application(
             layout=Layout(Window(BufferControl(self._buffer))),
-            key_bindings=merge_key_bindings(
-                [load_basic_bindings(), load_emacs_bindings(), load_vi_bindings()],
-            ),
             editing_mode=EditingMode.VI if is_vi else EditingMode.EMACS,
             clipboard=self._ring,
             input=DummyInput(),

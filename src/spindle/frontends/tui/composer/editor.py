@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 
 from spindle.errors import SpindleError
+from spindle.thread.private_files import unlink_if_possible
 
 
 def chosen_editor(environment: Mapping[str, str]) -> list[str]:
@@ -29,27 +30,35 @@ async def edit(text: str, suspend: Callable[[], None], resume: Callable[[], None
     SpindleError when there is no editor, or it fails; the text is then to stay as it is.
     """
     words = chosen_editor(os.environ)
-    fd, path = tempfile.mkstemp(prefix="spindle-draft-", suffix=".md")
+    try:
+        fd, path = tempfile.mkstemp(prefix="spindle-draft-", suffix=".md")
+    except OSError as error:
+        raise _not_handed(error) from error
     try:
         with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
         suspend()
         try:
-            process = await asyncio.create_subprocess_exec(*words, path)
-            code = await process.wait()
-        except OSError as error:
-            raise SpindleError(f"The editor {words[0]!r} cannot be started: {error.strerror}.") from error
+            await _run([*words, path])
         finally:
             resume()
-        if code != 0:
-            raise SpindleError(f"The editor {words[0]!r} ended with exit code {code}; the draft is as it was.")
         with open(path, encoding="utf-8", errors="replace", newline="") as file:
             edited = file.read()
     except OSError as error:
-        raise SpindleError(f"The draft cannot be handed to the editor: {error.strerror}.") from error
+        raise _not_handed(error) from error
     finally:
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
-    return edited if edited == text else edited.removesuffix("\n").removesuffix("\r")
+        unlink_if_possible(path)
+    return text if edited == text else edited.removesuffix("\n").removesuffix("\r")
+
+
+async def _run(words: list[str]) -> None:
+    try:
+        process = await asyncio.create_subprocess_exec(*words)
+    except OSError as error:
+        raise SpindleError(f"The editor {words[0]!r} cannot be started: {error.strerror}.") from error
+    if code := await process.wait():
+        raise SpindleError(f"The editor {words[0]!r} ended with exit code {code}; the draft is as it was.")
+
+
+def _not_handed(error: OSError) -> SpindleError:
+    return SpindleError(f"The draft cannot be handed to the editor: {error.strerror}.")

@@ -45,10 +45,12 @@ class FileSearch:
         self.is_busy = False
 
     def look(self, query: str) -> None:
-        """Search for something else. What was found stays to be seen until there is something better."""
+        """Search for something else. What was found and still fits stays to be seen until the search is through."""
         if self._listed_at is None or (not query and self._clock.monotonic() - self._listed_at > _FRESH_S):
             self._list()
         self._query = query.lower()
+        fitting = (rank_path(name, name.lower(), self._query) for name in self.results)
+        self.results = [rank.name for rank in sorted(rank for rank in fitting if rank is not None)]
         if self._search is not None:
             self._search.cancel()
         self.is_busy = True

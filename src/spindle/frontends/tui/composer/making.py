@@ -1,4 +1,4 @@
-"""The composer of an interface, made from the configuration."""
+"""What the configuration says about the composer: its keys, and what is around it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from spindle.config.schema import Config
 from spindle.frontends.tui.composer.composer import Composer, Host
-from spindle.frontends.tui.composer.history import History
 from spindle.frontends.tui.composer.keymap import Keymap
+from spindle.frontends.tui.composer.past_messages import PastMessages
 from spindle.frontends.tui.composer.popup import Command, Skill
 from spindle.frontends.tui.composer.saved import DraftFile
 from spindle.protocol.clock import Clock
@@ -24,16 +24,16 @@ def make_keymap(config: Config) -> Keymap:
     return keymap
 
 
-def make_composer(
+def furnish(
+    composer: Composer,
     config: Config,
     host: Host,
     clock: Clock,
     *,
-    keymap: Keymap | None = None,
     commands: Callable[[], Sequence[Command]] = tuple,
     skills: Callable[[], Sequence[Skill]] = tuple,
-) -> Composer:
-    """A composer for the configuration's folder. `commands` and `skills` are asked whenever their list opens."""
+) -> None:
+    """Give a composer what the configuration puts around it. `commands` and `skills` are asked when a list opens."""
 
     def files(found: Callable[[], None]) -> FileSearch:
         from spindle.frontends.tui.composer.files import FileSearch  # only with the first @
@@ -41,11 +41,10 @@ def make_composer(
         return FileSearch(config.cwd, clock, found)
 
     is_kept = config.history_persistence == "save-all"
-    return Composer(
-        keymap or make_keymap(config),
-        host=host,
+    composer.furnish(
+        host,
         cwd=config.cwd,
-        history=History(config.home, clock, is_kept=is_kept, max_bytes=config.history_max_bytes),
+        past=PastMessages(config.home, clock, is_kept=is_kept, max_bytes=config.history_max_bytes),
         draft_file=DraftFile(config.home, config.cwd, clock),
         commands=commands,
         skills=skills,

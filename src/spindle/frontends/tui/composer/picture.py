@@ -18,6 +18,12 @@ class Picture:
         self.layout = Layout(folds)
         self.cursor = (0, len(MARK))
         self._top = 0
+        self._room = 80
+
+    def layout_of(self, raw: str) -> Layout:
+        """The rows of a text at the width of the last picture; several keys may come before the next one."""
+        self.layout.update(raw, self._room)
+        return self.layout
 
     def scroll_up(self) -> None:
         """Another text: begin with its first row."""
@@ -31,7 +37,8 @@ class Picture:
             hint = cut(PLACEHOLDER, max(1, width - len(MARK) - 1))
             return [Line((Span(MARK, "bold"), Span(hint, "dim")), is_verbatim=True)]
         # One cell is left free at the right, for the cursor behind a full row.
-        self.layout.update(raw, max(1, width - len(MARK) - 1))
+        self._room = max(1, width - len(MARK) - 1)
+        self.layout.update(raw, self._room)
         rows = self.layout.rows
         room = max(1, height // 3)
         row = self.layout.find(place)

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from spindle.frontends.fit import cells, cut
 from spindle.frontends.tui.composer.fuzzy import matched_places, rank_name
+from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import Line, Span
-from spindle.protocol.quote import visible
+from spindle.frontends.tui.text import clean
 
 if TYPE_CHECKING:
+    from spindle.frontends.tui.composer.editing import Editor
     from spindle.frontends.tui.composer.files import FileSearch
 
 MOST_ROWS = 8
+_LONGEST_WORD = 1_024
 Kind = Literal["command", "file", "skill"]
 _SKILL = re.compile(r"\$[A-Za-z0-9_-]*\Z")
 
@@ -57,8 +60,10 @@ def find_token(text: str, cursor: int) -> Token | None:
     start = cursor
     while start > 0 and not text[start - 1].isspace():
         start -= 1
+        if cursor - start > _LONGEST_WORD:
+            return None
     end = cursor
-    while end < len(text) and not text[end].isspace():
+    while end < len(text) and not text[end].isspace() and end - cursor <= _LONGEST_WORD:
         end += 1
     word = text[start:cursor]
     if start == 0 and word.startswith("/"):
@@ -69,6 +74,11 @@ def find_token(text: str, cursor: int) -> Token | None:
     if _SKILL.match(word):
         return Token("skill", start, end, word[1:])
     return None
+
+
+def _question(token: Token) -> tuple[Kind, int, str]:
+    """What a list was opened for; what stands behind the cursor does not matter."""
+    return token.kind, token.start, token.query
 
 
 def quoted_path(path: str) -> str:
@@ -120,16 +130,14 @@ class Popup:
     def follow(self, text: str, cursor: int) -> None:
         """The text or the cursor has changed."""
         token = find_token(text, cursor)
-        if token is not None and self._dismissed == (token.kind, token.start, token.query):
+        if token is not None and self._dismissed == _question(token):
             token = None
         elif token is None or self._dismissed is None or self._dismissed[:2] != (token.kind, token.start):
             self._dismissed = None
         if token == self._token:
             return
-        is_same_query = token is not None and self._token is not None and token[:2] == self._token[:2]
-        is_same_query = is_same_query and token is not None and self._token is not None and token[3] == self._token[3]
-        self._token = token
-        if is_same_query:
+        before, self._token = self._token, token
+        if token is not None and before is not None and _question(token) == _question(before):
             return
         self._chosen = self._top = 0
         self._choices = []
@@ -148,7 +156,7 @@ class Popup:
         if self._token is None or self._token.kind != "file" or self._files is None:
             return
         chosen = self.choice
-        self._choices = [Choice(visible(path), "", quoted_path(path)) for path in self._files.results]
+        self._choices = [Choice(clean.name(path), "", quoted_path(path)) for path in self._files.results]
         is_still_there = chosen is not None and chosen in self._choices and self._chosen > 0
         self._chosen = self._choices.index(chosen) if is_still_there and chosen is not None else 0
 
@@ -162,20 +170,48 @@ class Popup:
                     aliases = (
                         f" (also {', '.join('/' + alias for alias in command.aliases)})" if command.aliases else ""
                     )
-                    choice = Choice(f"/{command.name}", visible(command.summary) + aliases, f"/{command.name}")
+                    choice = Choice(f"/{command.name}", clean.name(command.summary) + aliases, f"/{command.name}")
                     ranked.append((rank, number, choice))
         else:
             for number, skill in enumerate(self._skills()):
                 rank = rank_name((skill.name,), query) if query else 0
                 if rank is not None:
-                    detail = visible(" ".join(skill.description.split()))
-                    ranked.append((rank, number, Choice(f"${visible(skill.name)}", detail, f"${skill.name}")))
+                    detail = clean.name(" ".join(skill.description.split()))
+                    ranked.append((rank, number, Choice(f"${clean.name(skill.name)}", detail, f"${skill.name}")))
         return [choice for *_, choice in sorted(ranked)]
 
     def dismiss(self) -> None:
         if self._token is not None:
-            self._dismissed = (self._token.kind, self._token.start, self._token.query)
+            self._dismissed = _question(self._token)
         self._token = None
+
+    def close_for(self, editor: Editor) -> None:
+        """No list for the word at the cursor, until it is another one."""
+        self.follow(editor.text, editor.cursor)
+        self.dismiss()
+
+    def key(self, key: Key, action: str) -> bool:
+        """Take a key of the composer's keymap; False if it is none for the list."""
+        if action in ("move_up", "move_down"):
+            self.move(-1 if action == "move_up" else 1)
+        elif key.name == "esc":
+            self.dismiss()
+        else:
+            return action == "queue"  # Tab completes; as long as there is nothing to complete with, it does nothing
+        return True
+
+    def choose(self, editor: Editor, *, is_run: bool) -> bool:
+        """Put what is chosen into the text. Says whether it is to be run at once: a command, with Enter."""
+        choice, token = self.choice, self._token
+        if choice is None or token is None:
+            return False
+        is_run = is_run and token.kind == "command"
+        is_followed = editor.text[token.end : token.end + 1].isspace()
+        editor.replace(token.start, token.end, choice.inserted + ("" if is_run or is_followed else " "))
+        if is_followed and not is_run:
+            editor.act("move_right")
+        self.close_for(editor)
+        return is_run
 
     def move(self, step: int) -> None:
         """Go up or down in the list; from its end to its beginning."""

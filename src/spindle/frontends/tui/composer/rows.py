@@ -9,24 +9,26 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import pairwise
 
-from spindle.frontends.fit import cells, cut
+from spindle.frontends.fit import EMOJI_STYLE, cells, cut
 from spindle.frontends.tui.composer.draft import MARKS, Folds
-from spindle.frontends.tui.shown import Span
+from spindle.frontends.tui.shown import Line, Span, plain
 
 _TAB = "    "
+_JOINERS = frozenset("\u200c\u200d\ufe0e\ufe0f")
+"""Parts of a spelling or of an emoji, which do no harm in a draft."""
 
 
 @lru_cache(maxsize=4096)
 def shown_char(char: str) -> tuple[str, int]:
     """How a character that is not plain is shown, and in how many cells. Nothing of it can drive the terminal."""
-    import unicodedata  # only where there is more than plain letters
-
     if char == "\t":
         return _TAB, len(_TAB)
-    if char != "\u200d" and unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-        mark = f"⟨U+{ord(char):04X}⟩"
-        return mark, len(mark)
-    return char, cells(char)
+    if char in _JOINERS:
+        return char, int(char == EMOJI_STYLE)  # it can make the sign before it wider
+    from spindle.frontends.tui.text.clean import safe  # only where there is more than plain letters
+
+    text = safe(char)
+    return text, cells(text)
 
 
 def shown_text(text: str) -> str:
@@ -113,7 +115,9 @@ class Layout:
         """How many cells stand before a place in its row."""
         start = self.rows[self.find(place)][0]
         piece = (self._text or "")[start:place]
-        return len(piece) if piece.isascii() and piece.isprintable() else sum(map(self.size, piece))
+        return (
+            len(piece) if piece.isascii() and piece.isprintable() else cells(plain(Line(tuple(self._spans(piece, "")))))
+        )
 
     def place(self, row: int, column: int) -> int:
         """The place in a row nearest to a column."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from spindle.frontends.tui.composer.draft import MARKS, Folds
+from spindle.frontends.tui.composer.draft import Folds
 from spindle.protocol.clock import Clock
 from spindle.protocol.items import encode_json, json_reader
 from spindle.thread.private_files import make_private_folders, open_private, try_lock, unlink_if_possible, write_all
@@ -49,19 +49,6 @@ class Saved(msgspec.Struct):
 
 
 _read_saved = json_reader(Saved)
-
-
-def parts_of(raw: str, folds: Folds) -> list[dict[str, str]]:
-    """A draft in pieces: text, pastes, images."""
-    parts: list[dict[str, str]] = []
-    place = 0
-    for found in MARKS.finditer(raw):
-        fold = folds[found[0]]
-        parts.append({"text": raw[place : found.start()]})
-        parts.append({"image": fold.image} if fold.image else {"paste" if fold.is_paste else "text": fold.text})
-        place = found.end()
-    parts.append({"text": raw[place:]})
-    return [part for part in parts if any(part.values())]
 
 
 class DraftFile:

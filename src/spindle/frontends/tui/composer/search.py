@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from spindle.frontends.fit import cells, cut
-from spindle.frontends.tui.composer.history import Recall
+from spindle.frontends.tui.composer.past_messages import Recall
 from spindle.frontends.tui.composer.rows import shown_text
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.shown import Line, Span

@@ -63,9 +63,10 @@ class Decoder:
     def early(self, data: bytes) -> list[Input]:
         """What was typed before the terminal was ours: it made line feeds of Enter then, and nobody timed the keys."""
         out: list[Input] = []
-        for line in data.replace(b"\r", b"\n").splitlines(keepends=True):
-            out += keys_of(line.rstrip(b"\n").decode("utf-8", "replace").translate(_NO_CONTROLS))
-            out += [Key("enter")] if line.endswith(b"\n") else []
+        for number, line in enumerate(data.replace(b"\r", b"\n").split(b"\n")):
+            out += [Key("enter")] if number else []
+            untimed = Decoder(paste_burst=False)
+            out += untimed.feed(line, 0.0) + untimed.flush(_PASTE_S)
         return out
 
     def feed(self, data: bytes, now_s: float, waited_s: float = 0.0) -> list[Input]:
@@ -226,6 +227,3 @@ def _pasted_text(data: bytes) -> str:
 
 def _utf8_length(first: int) -> int:
     return 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-
-
-_NO_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127))

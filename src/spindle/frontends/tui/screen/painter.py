@@ -8,7 +8,7 @@ then is finished mostly costs no byte: it stands where it belongs.
 
 Two things are not certain, and nothing relies on them. One is how many cells some characters take (`inking.is_sure`):
 rows with such characters are erased before they are written, and the cursor is put behind them by writing them again.
-The other is what a terminal does with its rows when the window changes, see `_find_top`.
+The other is what a terminal does with its rows when the window changes (`whereabouts`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,16 @@ from spindle.frontends.tui.keys import Reply
 from spindle.frontends.tui.screen import inking
 from spindle.frontends.tui.screen.inking import Looks, ink, is_sure, tidy
 from spindle.frontends.tui.screen.stranded import Stranded
+from spindle.frontends.tui.screen.whereabouts import Whereabouts
 from spindle.frontends.tui.shown import Line
 from spindle.frontends.tui.text.layout import Row, cut, height, row_width, rows
 
-_WHERE = "\x1b[6n"
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 WRAP, NO_WRAP = "\x1b[?7h", "\x1b[?7l"
 """Only finished rows may be broken by the terminal. Live rows are cut, also when the window has become narrower and we
 do not know it yet: each of them takes exactly one row."""
 _NOTHING: Row = ()
-_MOST_QUESTIONS = 50
-"""Without an answer: this terminal does not answer."""
-_CUTS = (41, 83)
-"""What xterm and screen call themselves: a narrower window cuts their rows. Most others break them anew."""
-_CUTS_TOO = ((0, 136, 0), (1, 10, 0))
-"""PuTTY and mosh."""
 _FARTHEST, _WORTH_IT = 8, 4
 """How far rows may have moved, and how many of them must have, for the terminal to move them."""
 
@@ -44,8 +38,6 @@ class Painter:
 
     def __init__(self, write: Callable[[bytes], None], looks: Looks) -> None:
         self.looks = looks
-        self.reflows = False
-        """Whether the terminal breaks its rows anew when the window becomes narrower."""
         self.bytes_written = 0
         self._write = write
         self._size = (0, 0)
@@ -54,17 +46,11 @@ class Painter:
         self._row, self._column = 0, 0
         """Where the cursor is, counted from the top of the live area."""
         self._is_shown = True
-        self._top: int | None = None
-        """The row of the window where the live area begins, if we know it."""
         self._begins = True
         """Nothing was written yet: the cursor is where some other program left it."""
-        self._questions: list[_Question] = []
-        """Those without an answer yet, in their order."""
-        self._found: int | None = None
-        """The row of the window in which the cursor is, as the terminal has just told."""
+        self._where = Whereabouts()
         self._held: list[Line] = []
         """Finished lines that wait for the answer to a question."""
-        self._is_waiting = False
         self._stranded = Stranded()
 
     # ---- painting ------------------------------------------------------------------------------
@@ -90,8 +76,10 @@ class Painter:
         not printed again.
         """
         size = (max(1, size[0]), max(1, size[1]))
-        if self._must_wait(size):
+        question = None if self._begins else self._where.before_frame(size, self._size, self._row)
+        if question is not None:
             self._held += finished
+            self._send(question)
             return False
         if self._held:
             finished = [*self._held, *finished]
@@ -137,10 +125,11 @@ class Painter:
     def _finish(self, sheet: _Sheet, shown: list[Row], place: tuple[int, int] | None, *, asks: bool) -> None:
         """Put the cursor where it belongs, and write the frame if there is anything to write."""
         has_moved = place is not None and (place[0] + sheet.top, place[1]) != (self._row, self._column)
+        has_other_rows = bool(sheet.printed) or len(shown) != len(self._rows)
         self._rows = shown
-        self._has_printed(sheet.printed)
         if not sheet.parts and not has_moved and (place is not None) == self._is_shown:
             return
+        self._where.painted(sheet.printed, len(shown), self._size[1])
         if place is not None:
             sheet.put_cursor(*place, shown[place[0]])
             self._row, self._column = place
@@ -149,58 +138,20 @@ class Painter:
             sheet.parts.append("\r" if sheet.parts else "")
         before = BEGIN + (HIDE if self._is_shown else "")
         self._is_shown = place is not None
-        behind = (SHOW if self._is_shown else "") + (_WHERE if asks else "") + END
-        self._send(before + "".join(sheet.parts) + behind)
-        if asks:
-            self._ask()
+        question = self._where.ask(self._row) if asks else self._where.confirm(self._size) if has_other_rows else ""
+        self._send(before + "".join(sheet.parts) + (SHOW if self._is_shown else "") + question + END)
 
     def _send(self, text: str) -> None:
-        data = text.encode("utf-8", "replace")
-        self.bytes_written += len(data)
-        self._found = None
-        self._write(data)
+        if text:
+            data = text.encode("utf-8", "replace")
+            self.bytes_written += len(data)
+            self._write(data)
 
     # ---- where the live area is ----------------------------------------------------------------
 
     def take_reply(self, reply: Reply) -> None:
-        """What the terminal has told about itself (`terminal`) or its cursor."""
-        if reply.kind == "terminal" and reply.values:
-            self.reflows = reply.values[0] not in _CUTS and reply.values not in _CUTS_TOO
-        elif reply.kind == "cursor" and reply.values and self._questions:
-            asked = self._questions.pop(0)
-            if asked.is_outdated:
-                return
-            row = reply.values[0] - 1
-            self._found = None if asked.since else row
-            self._top = max(0, row - asked.row)
-            for printed, live, height in asked.since:
-                self._top = max(0, min(self._top + printed, height - live))
-
-    def _ask(self) -> None:
-        self._outdate()
-        self._questions = [*self._questions[-_MOST_QUESTIONS:], _Question(self._row)]
-
-    def _outdate(self) -> None:
-        """Answers that are still to come will tell where the cursor was before."""
-        for question in self._questions:
-            question.is_outdated = True
-
-    def _has_printed(self, count: int) -> None:
-        if self._top is not None:
-            self._top = max(0, min(self._top + count, self._size[1] - len(self._rows)))
-        for question in self._questions:
-            question.since.append((count, len(self._rows), self._size[1]))
-
-    def _must_wait(self, size: tuple[int, int]) -> bool:
-        """Whether the terminal has to be asked first. Never twice in a row: some do not answer, and while a person
-        drags the edge of the window there is a new size all the time."""
-        if self._begins or size == self._size or self._is_waiting:
-            self._is_waiting = False
-            return False
-        self._is_waiting = True
-        self._send(_WHERE)
-        self._ask()
-        return True
+        """What the terminal has told about itself, its window or its cursor."""
+        self._where.take(reply)
 
     def begins_in_column(self, column: int) -> None:
         """Where some other program left the cursor, counted from 1; known before the first frame, or never."""
@@ -218,13 +169,9 @@ class Painter:
     def _lay_anew(self, sheet: _Sheet, size: tuple[int, int]) -> None:
         """After a change of the window: erase the live area, wherever it is now, and begin at its top."""
         up = self._rows_above_cursor(size[0])
-        self._outdate()
-        # A lower window drops the rows below the cursor first, and then pushes rows out at its top.
-        guess = size[1] - 1 if self._top is None else min(self._top + up, size[1] - 1)
-        at = guess if self._found is None else self._found
+        at = self._where.moved(up, size[1])
         if up > at:
-            self._stranded.strand(up - at, self._size[0], size[0] if self.reflows else self._size[0])
-        self._top = None if self._top is None and self._found is None else max(0, at - up)
+            self._stranded.strand(up - at, self._size[0], size[0] if self._where.reflows else self._size[0])
         sheet.restart((f"\x1b[{min(up, at)}A" if min(up, at) else "") + "\r\x1b[J")
         self._row = 0
 
@@ -232,48 +179,45 @@ class Painter:
         """How many rows of the terminal now stand between the top of the live area and the cursor.
 
         Some terminals cut rows that are too long for a narrower window, others break them in two; in these the cursor
-        stays with its character. To go up too far would erase what belongs to the terminal.
+        stays with its character. To go up too far would erase what belongs to the terminal, so where it is not
+        certain which rows were broken, none is taken to be: some of the live area may stay behind then.
         """
-        if not self.reflows or width >= self._size[0]:
+        if not self._where.reflows or width >= self._size[0] or not self._where.is_certain:
             return self._row
-        return sum(height(row, width) for row in self._rows[: self._row]) + self._column // width
+        above = sum(height(row, width) for row in self._rows[: self._row])
+        before = inking.head(self._rows[self._row], self._column)
+        is_behind = self._column >= row_width(self._rows[self._row])
+        within = row_width(before) if is_behind else self._column + 1
+        return above + height(inking.head(self._rows[self._row], within), width) - 1
 
     # ---- all of it -----------------------------------------------------------------------------
 
     def push_up(self, size: tuple[int, int]) -> None:
         """Make room: everything on the screen goes up into the scrollback. Nothing is erased but the live area."""
-        above = size[1] - 1 if self._top is None else self._top
+        above = size[1] - 1 if self._where.top is None else self._where.top
         self._send(self.farewell() + f"\x1b[{size[1]}B" + "\n" * above + "\x1b[H" + NO_WRAP)
         self._forget()
-        self._top = 0
+        self._where.forget(0)
 
     def clear_live(self) -> None:
         """Take the live area away; the cursor is where it began. Another program may write there now."""
         self._send(self.farewell())
         self._forget()
-        self._begins, self._column, self._top = True, 1, None
+        self._begins, self._column = True, 1
+        self._where.forget(None)
 
     def farewell(self) -> str:
-        """What takes the live area away and leaves the terminal as other programs expect it, from any state."""
+        """What takes the live area away and leaves the terminal as other programs expect it, from any state.
+
+        With a question that every terminal answers, if others are open: so one knows when no answer is to come.
+        """
         if self._begins:
             return WRAP + SHOW  # nothing here is ours
         up = f"\x1b[{self._row}A" if self._row else ""
-        return f"{END}\x1b[0m{up}\r\x1b[J{WRAP}{SHOW}"
+        return f"{END}\x1b[0m{up}\r\x1b[J{WRAP}{SHOW}" + ("\x1b[c" if self._where.is_asking else "")
 
     def _forget(self) -> None:
-        self._outdate()
         self._rows, self._row, self._column, self._is_shown = [_NOTHING], 0, 0, True
-
-
-class _Question:
-    """We have asked the terminal where the cursor is."""
-
-    def __init__(self, row: int) -> None:
-        self.row = row
-        """The row of the live area where it was then."""
-        self.is_outdated = False
-        self.since: list[tuple[int, int, int]] = []
-        """What was painted since: rows that were printed, rows of the live area, rows of the window."""
 
 
 class _Sheet:

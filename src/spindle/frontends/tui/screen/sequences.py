@@ -160,6 +160,8 @@ def csi(given: str, final: str, *, alt: bool = False) -> Input | None:
         return None
     if final == "R" and len(parts) == 2:  # an old xterm sends F3 with a modifier like this, too
         return Reply("cursor", (first, _number(parts[1][0], 1)))
+    if final == "t" and first == 8 and len(parts) == 3:
+        return Reply("size", (_number(parts[1][0], 0), _number(parts[2][0], 0)))
     if final == "u":
         return _kitty(parts, held)
     if final == "~":

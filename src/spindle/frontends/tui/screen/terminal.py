@@ -7,7 +7,6 @@ the shell, too. What the terminal does not take at once waits here and is writte
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import os
@@ -28,6 +27,7 @@ _KITTY = 1 | 4
 _WHO = "\x1b[?u\x1b[>c\x1b[c"
 """Do you know the new keyboard protocol? Who are you? The answers come among the keys. Every terminal answers the last
 question: when that answer is there, the others will not come any more."""
+_LAST_QUESTION = b"\x1b[c"
 _LAST_ANSWER = re.compile(rb"\x1b\[\?[0-9;]*c")
 _PATIENCE_S = 0.5
 """How long leaving waits for a terminal that takes nothing."""
@@ -58,6 +58,8 @@ class Terminal:
         self._has_asked = False
         self._unanswered = 0
         self._title = ""
+        self._swaps_size: bool | None = None
+        """Whether the terminal tells its size the wrong way round; None as long as we do not know."""
 
     # ---- taking and giving back ------------------------------------------------------------------
 
@@ -82,13 +84,11 @@ class Terminal:
         if not self._has_asked:
             self._has_asked = True
             atexit.register(self.leave)
-            self._unanswered += 1
             self._write_text(_WHO)
         return early
 
     def ask_background(self) -> None:
         """Which colours has the window? `foreground` and `background` are the answers, if any."""
-        self._unanswered += 1
         self._write_text("\x1b]10;?\x1b\\\x1b]11;?\x1b\\\x1b[c")
 
     def take_reply(self, reply: Reply) -> None:
@@ -97,10 +97,20 @@ class Terminal:
             case "kitty" if self.is_ours and not self._is_kitty_on:
                 self._has_kitty = self._is_kitty_on = True
                 self._write_text(f"\x1b[>{_KITTY}u")
+            case "size" if len(reply.values) == 2:
+                self._take_size(reply.values[1], reply.values[0])
             case "attributes":
                 self._unanswered = max(0, self._unanswered - 1)
             case _:
                 pass
+
+    def _take_size(self, columns: int, rows: int) -> None:
+        """What the terminal itself says of its window is newer than what the system says: tmux tells it late."""
+        known = terminal_size(self._write_to)
+        if known in ((columns, rows), (rows, columns)):
+            self._swaps_size = known != (columns, rows)  # as some versions of tmux do
+        if columns and rows and self._swaps_size is not None:
+            self.size = (rows, columns) if self._swaps_size else (columns, rows)
 
     def leave(self) -> None:
         """Give the terminal back as it was. Safe at any time, in any state; from a signal handler or at exit, too."""
@@ -137,6 +147,7 @@ class Terminal:
         if self.on_leave is not None:
             with contextlib.suppress(Exception):  # whatever state it is in, the rest must be done
                 live = self.on_leave()
+                self._unanswered += live.encode().count(_LAST_QUESTION)
         parts.append(live)
         parts.append("\x1b[<u" if self._is_kitty_on else "")
         self._is_kitty_on = False
@@ -183,6 +194,7 @@ class Terminal:
         if not self.is_ours:
             return
         self.bytes_written += len(data)
+        self._unanswered += data.count(_LAST_QUESTION)
         self._waiting += data
         if not self._is_writing_later:
             self._write_on()
@@ -212,7 +224,7 @@ class Terminal:
         if self._is_writing_later:
             return
         try:
-            asyncio.get_running_loop().add_writer(self._out, self._write_on)
+            self._loop().add_writer(self._out, self._write_on)
             self._is_writing_later = True
         except RuntimeError:  # no loop: nobody else has to be served meanwhile
             self._drain()
@@ -221,7 +233,14 @@ class Terminal:
         if self._is_writing_later:
             self._is_writing_later = False
             with contextlib.suppress(RuntimeError, OSError, ValueError):
-                asyncio.get_running_loop().remove_writer(self._out)
+                self._loop().remove_writer(self._out)
+
+    @staticmethod
+    def _loop() -> Any:
+        """The running loop. Raises RuntimeError when there is none, as before the first paint."""
+        import asyncio  # loaded with the loop, and not for the first paint
+
+        return asyncio.get_running_loop()
 
     def _drain(self) -> None:
         """Write what waits, as long as the terminal takes any of it within reasonable time."""

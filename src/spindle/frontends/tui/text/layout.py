@@ -27,6 +27,8 @@ def rows(line: Line, width: int) -> list[Row]:
     if line.is_verbatim or _fits(spans, width):
         return [spans]
     hang = _fitting_hang(line.hang, width)
+    if all(span.text.isascii() for span in spans):
+        return _broken_ascii(spans, hang, width)
     return _broken(spans, hang, width)
 
 
@@ -52,11 +54,10 @@ def height(row: Row, width: int) -> int:
     text = "".join(span.text for span in row)
     if text.isascii():
         return -(-wide // width)
-    count = 0
+    count = place = 0
     # A character of two cells never begins in the last column, so it is counted row by row.
-    while text:
-        end = max(1, reach(text[: 2 * width + 64], width))
-        text = text[end:]
+    while place < len(text):
+        place += max(1, reach(text[place : place + 2 * width + 64], width))
         count += 1
     return count
 
@@ -142,6 +143,48 @@ def _broken(spans: Row, hang: Row, width: int) -> list[Row]:
             taken += sum(len(blank.text) for blank in blanks)
     done.append(_trimmed(row))
     return done
+
+
+def _broken_ascii(spans: Row, hang: Row, width: int) -> list[Row]:
+    """The same for text in which every character is a cell: most text, so it is done without a look at each word."""
+    text = "".join(span.text for span in spans).rstrip(" ")
+    hang_width = row_width(hang)
+    # Not before the first word, nor before what the hang is as wide as.
+    earliest = max(hang_width, len(text) - len(text.lstrip(" ")) + 1)
+    start, room = 0, width
+    pieces: list[tuple[int, int]] = []
+    while len(text) - start > room:
+        end = text.rfind(" ", earliest, start + room + 1)
+        if end < 0:
+            end = text.find(" ", max(earliest, start + room + 1))
+            if end < 0:
+                break
+        pieces.append((start, start + len(text[start:end].rstrip(" "))))
+        start = end
+        while text[start] == " ":
+            start += 1
+        earliest, room = start + 1, width - hang_width
+    pieces.append((start, len(text)))
+    if len(spans) == 1:
+        style = spans[0].style
+        return [_joined([*(hang if number else ()), Span(text[a:b], style)]) for number, (a, b) in enumerate(pieces)]
+    return [_joined([*(hang if number else ()), *part]) for number, part in enumerate(_slices(spans, pieces))]
+
+
+def _slices(spans: Row, pieces: list[tuple[int, int]]) -> Iterator[list[Span]]:
+    """The spans of each piece of a text; pieces are from left to right."""
+    offset = number = 0
+    for start, end in pieces:
+        part: list[Span] = []
+        while number < len(spans) and offset < end:
+            text, style = spans[number]
+            if offset + len(text) > start:
+                part.append(Span(text[max(0, start - offset) : end - offset], style))
+            if offset + len(text) > end:
+                break
+            offset += len(text)
+            number += 1
+        yield part
 
 
 def _words(spans: Row) -> Iterator[tuple[list[Span], list[Span]]]:

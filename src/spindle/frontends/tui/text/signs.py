@@ -113,7 +113,7 @@ def cells_of(line: str) -> list[str]:
     parts = re.split(r"(?<!\\)\|", line)
     if len(parts) > 1 and not parts[-1].strip():
         parts.pop()
-    return [part.strip(" \t").replace("\\|", "|") for part in parts]
+    return [part.strip(" \t").replace("\\|", "|").replace("\t", " ") for part in parts]
 
 
 def trimmed(spans: tuple[Span, ...]) -> tuple[Span, ...]:

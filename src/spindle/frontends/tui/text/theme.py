@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
-from spindle.frontends.tui.text.palettes import PALETTES, Palette
+if TYPE_CHECKING:
+    from spindle.frontends.tui.text.palettes import Palette
 
 RESET = "\x1b[0m"
 
@@ -74,6 +76,8 @@ class Theme:
 
 def names() -> dict[str, str]:
     """Every theme there is, with a few words on it."""
+    from spindle.frontends.tui.text.palettes import PALETTES  # only needed to list them
+
     listed = {name: words for name, (words, _) in _BY_CODES.items()}
     return listed | {name: f"colours of its own, for a {kind.background} background" for name, kind in PALETTES.items()}
 
@@ -101,6 +105,8 @@ def theme(name: str, depth: int = 24) -> Theme:
     """A theme by its name; `depth` is 24 where a colour may be any, 8 where there are 256 of them."""
     if name in _BY_CODES:
         return Theme(name, _BY_CODES[name][1])
+    from spindle.frontends.tui.text.palettes import PALETTES  # only for a theme with colours of its own
+
     if name in PALETTES:
         return Theme(name, _of_palette(PALETTES[name], depth))
     is_light = any(word in name for word in _LIGHT_NAMES)

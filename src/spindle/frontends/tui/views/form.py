@@ -212,7 +212,7 @@ class FormView(View[ResolveElicitation]):
         width, height = max(8, width), max(2, height)
         head = [*words(self._asked(), width, "bold"), *words(safe(self._msg.message), width)] if self._entries else []
         problem = words(f"■ {safe(self._problem)}", width, "error", hang=2) if self._problem else []
-        head = head[: max(0, height // 3)]
+        head = [*head, BLANK] if head and len(head) < height // 3 else head[: height // 3]
         room = height - len(head) - len(problem)
         self._cursor = None
         if self._choice is not None:

@@ -33,7 +33,7 @@ class _Entry(msgspec.Struct):
 _read_entry = json_reader(_Entry)
 
 
-class History:
+class PastMessages:
     """The messages of earlier sessions, newest first, and the file that this session adds to."""
 
     def __init__(self, home: str, clock: Clock, *, is_kept: bool = True, max_bytes: int | None = None) -> None:
@@ -145,8 +145,8 @@ class Recall:
     An entry is what stands in the editor, so what was folded in a message of this session is still folded.
     """
 
-    def __init__(self, history: History | None, fold: Callable[[str], str]) -> None:
-        self._history = history
+    def __init__(self, past: Callable[[], PastMessages | None], fold: Callable[[str], str]) -> None:
+        self._past = past
         self._fold = fold
         self._own: list[str] = []
         self._number = -1
@@ -167,7 +167,8 @@ class Recall:
         """The entry so many steps back, 0 = the newest: first those of this session, then those of the file."""
         if number < len(self._own):
             return self._own[-1 - number]
-        text = self._history.entry(number - len(self._own)) if self._history is not None else None
+        past = self._past()
+        text = past.entry(number - len(self._own)) if past is not None else None
         return None if text is None else self._fold(text)
 
     def step(self, step: int, raw: str) -> str | None:

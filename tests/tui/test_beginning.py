@@ -1,0 +1,100 @@
+"""The way in: keys before the composer is there, what is asked first, and lines that cannot be used."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from fake_server import FakeServer, message, turn
+from tui.terminals import OpenTui, Tui
+
+
+def said(server: FakeServer) -> list[str]:
+    """What the person said last, per request."""
+    return [request.json["input"][-1]["content"][-1]["text"] for request in server.turns_asked]
+
+
+def told(server: FakeServer) -> str:
+    """Everything the model was told with the last request, beside the person's words."""
+    return "\n".join(
+        part.get("text", "") for item in server.turns_asked[-1].json["input"] for part in item.get("content", [])
+    )
+
+
+def asked(t: Tui, server: FakeServer, count: int) -> None:
+    t.until(lambda: len(server.turns_asked) >= count, f"request {count}")
+
+
+def test_keys_typed_before_the_first_paint_are_not_lost_enter_and_shift_tab_included(
+    tui: OpenTui, server: FakeServer
+) -> None:
+    server.script(turn(message("planned")), turn(message("second answer")))
+    t = tui()
+    t.send("\x1b[Z" + "early words\n" + "a draft")  # the terminal is in its own mode still: Enter is a line feed
+    asked(t, server, 1)
+    t.wait_for("planned").wait_for("Plan mode", where="screen").wait_for("a draft", where="screen")
+    assert said(server) == ["early words"] and "lan mode" in told(server)
+    t.key("enter")
+    asked(t, server, 2)
+    assert said(server)[1] == "a draft"
+
+
+def test_a_prompt_is_sent_exactly_as_given_even_one_that_looks_like_a_command(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("fine")))
+    t = tui("  /status  of 'this'  ")
+    asked(t, server, 1)
+    assert said(server) == ["  /status  of 'this'  "]
+
+
+def test_a_single_word_is_a_prompt_for_a_person(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("fine")))
+    asked(tui("hello"), server, 1)
+    assert said(server) == ["hello"]
+
+
+def test_what_cannot_begin_is_one_sentence_and_leaves_the_terminal_as_it_was(tui: OpenTui, home: Path) -> None:
+    unknown = "019a8c2e-0000-7000-8000-000000000000"
+    t = tui("resume", unknown)
+    assert t.wait_exit() == 1 and unknown in t.flat and "Traceback" not in t.flat
+    t.assert_sane()
+    (home / "config.toml").write_text("model = [")
+    t = tui()
+    assert t.wait_exit() == 1 and "config.toml" in t.flat and "Traceback" not in t.flat
+    t.assert_sane()
+
+
+def trust_of(home: Path, folder: Path) -> Any:
+    config = tomllib.loads((home / "config.toml").read_text())
+    return config["projects"].get(str(folder), {}).get("trust_level")
+
+
+def test_an_unknown_folder_is_asked_about_before_there_is_a_composer(tui: OpenTui, home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "unknown folder"
+    folder.mkdir()
+    t = tui(cwd=folder)
+    t.wait_for(str(folder), where="screen").wait_for("trust", where="screen")
+    assert "Ask for anything" not in t.screen
+    t.key("esc")
+    assert t.wait_exit() == 0 and trust_of(home, folder) is None
+    t.assert_sane()
+    t = tui(cwd=folder)
+    t.wait_for(str(folder), where="screen").idle(0.5).key("enter").ready()
+    assert trust_of(home, folder) == "untrusted"
+    t.key("ctrl-d")
+    assert t.wait_exit() == 0
+    tui(cwd=folder).ready()  # and now nothing is asked
+
+
+def test_without_credentials_there_is_a_choice_and_nothing_is_sent(
+    tui: OpenTui, home: Path, server: FakeServer
+) -> None:
+    config = (home / "config.toml").read_text()
+    lines = [line for line in config.splitlines() if not line.startswith("model_provider =")]
+    (home / "config.toml").write_text("\n".join(['model_provider = "openai"', *lines]))
+    t = tui(env={"OPENAI_API_KEY": ""})
+    t.wait_for("API key", where="screen")
+    assert "Ask for anything" not in t.screen and server.requests == []
+    t.key("ctrl-c")
+    assert t.wait_exit() == 0
+    t.assert_sane()
