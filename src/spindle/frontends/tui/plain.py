@@ -147,17 +147,19 @@ class PlainApp(Interface):
     def _answer(self, view: View[Any], text: str) -> None:
         """A number or a letter chooses, other words are written into the field that there is; Enter ends it."""
         said = text.strip()
-        if len(said) == 1:
-            view.key(Key(said, said))
-        elif said.isascii() and said.isdigit():
-            for char in said:
-                view.key(Key(char, char))
-        elif said:
-            view.paste(said)
-        if not view.answer.done() and (not said or len(said) > 1):
-            view.key(Key("enter"))
+        is_number = said.isascii() and said.isdigit() and len(said) < 6
+        if not is_number or not view.choose_number(int(said)):
+            self._write_into(view, said)
         if not view.answer.done():
             self._print_view(view)
+
+    def _write_into(self, view: View[Any], said: str) -> None:
+        if len(said) == 1:
+            view.key(Key(said, said))
+        elif said:
+            view.paste(said)
+        if not view.answer.done() and len(said) != 1:
+            view.key(Key("enter"))
 
     # ---- printing ------------------------------------------------------------------------------
 

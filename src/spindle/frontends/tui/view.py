@@ -47,6 +47,10 @@ class View(Generic[T]):
     def key(self, key: Key) -> None:
         raise NotImplementedError
 
+    def choose_number(self, number: int) -> bool:
+        """The person named a row by its number, in one piece (plain mode); False when there are no such rows."""
+        return False
+
     def paste(self, text: str) -> None:
         """Pasted text; nothing for views without a field to write in."""
 
