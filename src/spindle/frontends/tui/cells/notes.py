@@ -93,6 +93,8 @@ class TurnEnd(Cell):
             parts.append(tokens_words(self.usage))
         if self.cost is not None:
             parts.append(money(self.cost))
+        while len(parts) > 1 and not look.words and 2 + len(" · ".join(parts)) > look.width:
+            parts.pop()  # it is one row: in a small window the rows are for the answer
         text = " · ".join(parts)
         return [line(Span(f"Turn: {text}" if look.words else f"  {text}", "dim"), hang="  ")] if parts else []
 

@@ -53,6 +53,7 @@ class ApprovalView(View[Verdict]):
     """One question about permission. `waiting` more stand behind it; whoever shows it keeps that number true."""
 
     guards_typing = True
+    is_shown_whole = True
 
     def __init__(self, matter: Matter, *, show_all: Callable[[str, list[Line]], None] | None = None) -> None:
         super().__init__()
@@ -98,7 +99,7 @@ class ApprovalView(View[Verdict]):
                 self._offset = 1 << 30
             case "ctrl-a":
                 if self._show_all is not None:
-                    self._show_all(self.matter.question, self._text(100))
+                    self._show_all(self.matter.question, self._text(self._laid_out[0] or 100))
             case name:
                 self._letter(name)
 

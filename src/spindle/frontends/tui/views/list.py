@@ -198,6 +198,12 @@ class ListView(View[T | None]):
         elif name.isascii() and name.isdigit() and 1 <= int(name) <= len(self._found):
             self._choose(self._rows[self._found[int(name) - 1]])
 
+    def choose_number(self, number: int) -> bool:
+        if 1 <= number <= len(self._found):
+            self._at = number - 1
+            self._choose(self._rows[self._found[self._at]])
+        return True
+
     def _row_with_key(self, name: str) -> Row[T] | None:
         return next((row for row in self._rows if row.key and row.key == name), None)
 
