@@ -241,6 +241,7 @@ async def test_in_little_room_every_choice_keeps_a_row_and_the_text_says_what_it
         "  6. No, stop here; I will say what… (n)",
         "  7. No, I edit it and run it myself (e)",
     ]
+    assert [text[-2] for text in shown(view, 40, 10) if text[2:3].isdigit()] == [*"yapdtn"]
     press(view, "end")
     text = " ".join(" ".join(shown(view, 40, 20)).split())
     assert "(p) Yes, always: commands that begin with `npm install`, outside the sandbox" in text

@@ -185,7 +185,7 @@ class ApprovalView(View[Verdict]):
         head = head if height > 8 else head[:1] if height > 3 else []
         text = [*text, *self._coverage(width)]
         fewest = _FEWEST_ROWS  # of the text; where not even they leave room for all choices, half of the room
-        if len(head) + fewest + len(self._choices) > height:
+        if len(head) + fewest + len(self._most_wanted()) > height:
             fewest = max(1, height // 2 - len(head))
         tail = self._short_tail(width, max(1, height - len(head) - fewest))
         return self._placed([*head, *self._window(text, height - len(head) - len(tail), width)], tail, [])
@@ -252,10 +252,15 @@ class ApprovalView(View[Verdict]):
         """The choices in a row each, where there is little room; else the highlighted one and the keys of all."""
         if self._why is not None:
             return self._tail(width)[-room:]
-        if len(self._choices) <= room:
-            return [row for at in range(len(self._choices)) for row in self._choice(at, width, is_short=True)]
+        for places in (range(len(self._choices)), self._most_wanted()):
+            if len(places) <= room:
+                return [row for at in places for row in self._choice(at, width, is_short=True)]
         keys = line(Span(cut("  keys: " + " ".join(choice.key for choice in self._choices), width), "dim"))
         return [*self._choice(self._at, width, is_short=True), *([keys] if room > 1 else [])]
+
+    def _most_wanted(self) -> list[int]:
+        """The choices that must be seen: editing the command can do without a row."""
+        return [at for at, choice in enumerate(self._choices) if choice.word != "edit" or at == self._at]
 
     def _coverage(self, width: int) -> list[Line]:
         """What the choices cover, where their rows are too short to say it."""
