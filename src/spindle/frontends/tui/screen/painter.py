@@ -152,7 +152,8 @@ class Painter:
             sheet.parts.append("\r" if sheet.parts else "")
         before = BEGIN + (HIDE if self._is_shown else "")
         self._is_shown = place is not None
-        question = self._where.ask(self._row) if asks else self._where.confirm(self._size) if sheet.has_moved_rows else ""
+        question = self._where.confirm(self._size) if sheet.has_moved_rows and not asks else ""
+        question += self._where.ask(self._row) if asks else ""
         self._send(before + "".join(sheet.parts) + (SHOW if self._is_shown else "") + question + END)
 
     def _send(self, text: str) -> None:
