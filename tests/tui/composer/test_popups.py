@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from spindle.frontends.tui.composer.composer import Composer
-from spindle.frontends.tui.composer.files import FileSearch, list_files
+from spindle.frontends.tui.composer.files import FileSearch, Lister
 from spindle.frontends.tui.composer.fuzzy import rank_path
 from spindle.protocol.clock import FixedClock
 from tui.composer.hosts import Host
@@ -300,15 +300,31 @@ async def test_hostile_names_are_shown_escaped_and_hostile_settings_run_nothing(
     write(composer, "@evil")
     assert await find(composer, host) == ["› evil⟨U+001B⟩[2J⟨U+000A⟩name⟨U+202E⟩.txt"]
     assert not marker.exists()
-    names = list_files(str(folder))
+    names = Lister(str(folder)).names()
     assert "README.md" in names and not any("\udcff" in name or name.startswith("passwd") for name in names)
+
+
+async def test_leaving_does_not_wait_for_a_listing_that_takes_long(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    tools = folder.parent / "tools"
+    tools.mkdir()
+    started = tools / "started"
+    os.mkfifo(started)
+    (tools / "git").write_text(f"#!/bin/sh\necho > {started}\nexec sleep 1000\n")
+    (tools / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f".:{tools}:/usr/bin:/bin")
+    host = Host()
+    composer = composer_in(folder, host)
+    write(composer, "@x")
+    assert await asyncio.to_thread(started.read_text) == "\n"
+    composer.close()
+    await asyncio.get_running_loop().shutdown_default_executor()
 
 
 async def test_outside_a_repository_ignore_files_count_too(tmp_path: Path):
     (tmp_path / ".ignore").write_text("secret\n")
     (tmp_path / "secret").write_text("")
     (tmp_path / "open.txt").write_text("")
-    assert sorted(list_files(str(tmp_path))) == [".ignore", "open.txt"]
+    assert sorted(Lister(str(tmp_path)).names()) == [".ignore", "open.txt"]
 
 
 async def test_a_search_among_many_files_lets_other_work_in_between(tmp_path: Path):

@@ -34,6 +34,7 @@ class FileSearch:
 
     def __init__(self, cwd: str, clock: Clock, found: Callable[[], None]) -> None:
         self._cwd = cwd
+        self._lister = Lister(cwd)
         self._clock = clock
         self._found = found
         self._files: list[tuple[str, str]] = []
@@ -57,17 +58,18 @@ class FileSearch:
         self._search = asyncio.get_running_loop().create_task(self._run(self._query))
 
     def close(self) -> None:
+        """Nobody looks any more; a listing that still runs is ended, or the program would wait for it."""
         for task in (self._search, self._listing):
             if task is not None:
                 task.cancel()
-        self._search = None
+        self._lister.stop()
 
     def _list(self) -> None:
         if self._listing is None or self._listing.done():
             self._listing = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
-        names = await asyncio.to_thread(list_files, self._cwd)
+        names = await asyncio.to_thread(self._lister.names)
         files: list[tuple[str, str]] = []
         for start in range(0, len(names), 10 * _STEP):
             files += [(name, name.lower()) for name in names[start : start + 10 * _STEP]]
@@ -90,27 +92,75 @@ class FileSearch:
         self._found()
 
 
-def list_files(cwd: str) -> list[str]:
-    """Paths below `cwd`, relative to it. Names that are no text are left out: they could not be sent."""
-    return [name for name in islice(_names(cwd), MOST_FILES) if name.isascii() or _is_text(name)]
+class Lister:
+    """Lists the files of a folder, in a thread; can be stopped from another."""
+
+    def __init__(self, cwd: str) -> None:
+        self._cwd = cwd
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+
+    def names(self) -> list[str]:
+        """Paths below the folder, relative to it. Names that are no text are left out: they could not be sent."""
+        return [name for name in islice(self._all(), MOST_FILES) if name.isascii() or _is_text(name)]
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._process is not None:
+            self._process.kill()
+
+    def _all(self) -> Iterator[str]:
+        if find_repository(self._cwd) is not None and (git := _program("git")):
+            words = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+            names = list(self._output_of(words))
+            if names or self._is_stopped:
+                yield from names
+                return
+        if rg := ripgrep():
+            words = [rg, "--no-config", "--files", "--null", "--no-messages", "--hidden", "--glob=!.git"]
+            yield from self._output_of([*words, "--color=never", "--one-file-system"])
+            return
+        yield from self._walk()
+
+    def _output_of(self, words: list[str]) -> Iterator[str]:
+        """What a program lists, each name ended by a NUL. It is ended when it takes too long."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environment |= safe_environment(("git", "status"), environment)
+        # A setting of the repository may name another folder.
+        environment["GIT_WORK_TREE"] = find_repository(self._cwd) or self._cwd
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=self._cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            return
+        self._process = process
+        if self._is_stopped:
+            process.kill()
+        try:
+            output, _ = process.communicate(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+        self._process = None
+        yield from (os.fsdecode(name) for name in output.split(b"\0") if name)
+
+    def _walk(self) -> Iterator[str]:
+        for folder, folders, names in os.walk(self._cwd):
+            if self._is_stopped:
+                return
+            folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
+            within = os.path.relpath(folder, self._cwd)
+            yield from (name if within == "." else f"{within}/{name}" for name in sorted(names))
 
 
 def _is_text(name: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in name)
-
-
-def _names(cwd: str) -> Iterator[str]:
-    if find_repository(cwd) is not None and (git := _program("git")):
-        words = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
-        names = list(_output_of(words, cwd))
-        if names:
-            yield from names
-            return
-    if rg := ripgrep():
-        words = [rg, "--no-config", "--files", "--null", "--no-messages", "--hidden", "--glob=!.git", "--color=never"]
-        yield from _output_of([*words, "--one-file-system"], cwd)
-        return
-    yield from _walk(cwd)
 
 
 def _program(name: str) -> str:
@@ -120,31 +170,3 @@ def _program(name: str) -> str:
         if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return ""
-
-
-def _output_of(words: list[str], cwd: str) -> Iterator[str]:
-    """What a program lists, each name ended by a NUL. It is ended when it takes too long."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= safe_environment(("git", "status"), environment)
-    environment["GIT_WORK_TREE"] = find_repository(cwd) or cwd  # a setting of the repository may name another folder
-    try:
-        process = subprocess.Popen(
-            words, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-    except OSError:
-        return
-    try:
-        output, _ = process.communicate(timeout=_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        return
-    finally:
-        process.kill()
-        process.wait()
-    yield from (os.fsdecode(name) for name in output.split(b"\0") if name)
-
-
-def _walk(cwd: str) -> Iterator[str]:
-    for folder, folders, names in os.walk(cwd):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
-        within = os.path.relpath(folder, cwd)
-        yield from (name if within == "." else f"{within}/{name}" for name in sorted(names))
