@@ -229,7 +229,7 @@ def test_the_order_of_files():
         "n/u_t_i_l.py",
         "other.py",
     ]
-    ranks = [rank for name in names if (rank := rank_path(name, name, "util"))]
+    ranks = [rank for name in names if (rank := rank_path(name, "util"))]
     assert [rank.name for rank in sorted(ranks)] == [
         "util.py",
         "src/util.py",
@@ -239,7 +239,7 @@ def test_the_order_of_files():
         "n/u_t_i_l.py",
         "u/t/i/l.py",
     ]
-    exact = [rank_path(name, name, "util.py") for name in ("utilpy/util.py", "util.pyi", "a/b/c/d/util.py")]
+    exact = [rank_path(name, "util.py") for name in ("utilpy/util.py", "util.pyi", "a/b/c/d/util.py")]
     assert [rank.name for rank in sorted(rank for rank in exact if rank)] == [
         "utilpy/util.py",
         "a/b/c/d/util.py",
@@ -330,7 +330,8 @@ async def test_outside_a_repository_ignore_files_count_too(tmp_path: Path):
 async def test_a_search_among_many_files_lets_other_work_in_between(tmp_path: Path):
     found = asyncio.Event()
     search = FileSearch(str(tmp_path), FixedClock(), found.set)
-    search._files = [(name, name) for name in (f"folder{number % 100}/file{number}.py" for number in range(100_000))]
+    names = [f"folder{number % 100}/file{number}.py" for number in range(100_000)]
+    search._files = (names, names)
     search._listed_at = FixedClock().monotonic()
     search.look("fl99999")
     turns = 0

@@ -11,10 +11,10 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from heapq import merge, nsmallest
+from heapq import nsmallest
 from itertools import islice
 
-from spindle.frontends.tui.composer.fuzzy import Rank, rank_path
+from spindle.frontends.tui.composer.fuzzy import Rank, path_kind, rank_path
 from spindle.policy.safe import safe_environment
 from spindle.protocol.clock import Clock
 from spindle.tools.grep_files import ripgrep
@@ -24,9 +24,13 @@ MOST_FILES = 500_000
 _PATIENCE_S = 30.0
 _FRESH_S = 15.0
 _SHOWN = 50
-_STEP = 1_000
-"""How many files are looked at before other work gets its turn: about a millisecond's."""
+_STEP = 500
+"""How many files are looked at before other work gets its turn: about half a millisecond's."""
 _SKIPPED_FOLDERS = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "target"))
+
+
+_Files = tuple[list[str], list[str]]
+"""Names, and the same in small letters."""
 
 
 class FileSearch:
@@ -37,7 +41,9 @@ class FileSearch:
         self._lister = Lister(cwd)
         self._clock = clock
         self._found = found
-        self._files: list[tuple[str, str]] = []
+        self._files: _Files = ([], [])
+        self._matching: tuple[str, _Files] | None = None
+        """The query that was searched last, and what fits it: when more letters are typed, nothing else can."""
         self._listed_at: float | None = None
         self._listing: asyncio.Task[None] | None = None
         self._search: asyncio.Task[None] | None = None
@@ -50,7 +56,7 @@ class FileSearch:
         if self._listed_at is None or (not query and self._clock.monotonic() - self._listed_at > _FRESH_S):
             self._list()
         self._query = query.lower()
-        fitting = (rank_path(name, name.lower(), self._query) for name in self.results)
+        fitting = (rank_path(name, self._query) for name in self.results)
         self.results = [rank.name for rank in sorted(rank for rank in fitting if rank is not None)]
         if self._search is not None:
             self._search.cancel()
@@ -70,22 +76,35 @@ class FileSearch:
 
     async def _read(self) -> None:
         names = await asyncio.to_thread(self._lister.names)
-        files: list[tuple[str, str]] = []
-        for start in range(0, len(names), 10 * _STEP):
-            files += [(name, name.lower()) for name in names[start : start + 10 * _STEP]]
+        lowered: list[str] = []
+        for start in range(0, len(names), _STEP):
+            lowered += [name.lower() for name in names[start : start + _STEP]]
             await asyncio.sleep(0)
-        self._files = files
+        self._files = (names, lowered)
+        self._matching = None
         self._listed_at = self._clock.monotonic()
         self.look(self._query)
 
     async def _run(self, query: str) -> None:
         best: list[Rank] = []
-        files = self._files
-        for start in range(0, len(files), _STEP):
-            step = (rank_path(name, low, query) for name, low in files[start : start + _STEP])
-            ranked = nsmallest(_SHOWN, [rank for rank in step if rank is not None])
-            best = list(islice(merge(best, ranked), _SHOWN))
+        names, lowered = self._files
+        if self._matching is not None and query.startswith(self._matching[0]):
+            names, lowered = self._matching[1]
+        matching: _Files = ([], [])
+        for start in range(0, len(names), _STEP):
+            worst = best[-1].kind if len(best) == _SHOWN else 99
+            ranked: list[Rank] = []
+            for place in range(start, min(start + _STEP, len(names))):
+                kind = path_kind(lowered[place], query)
+                if kind is None:
+                    continue
+                matching[0].append(names[place])
+                matching[1].append(lowered[place])
+                if kind <= worst:
+                    ranked.append(Rank(kind, len(names[place]), names[place]))
+            best = nsmallest(_SHOWN, best + ranked)
             await asyncio.sleep(0)
+        self._matching = (query, matching)
         # What git tracks may have been deleted.
         self.results = [rank.name for rank in best if os.path.lexists(f"{self._cwd}/{rank.name}")]
         self.is_busy = self._listed_at is None
