@@ -36,10 +36,12 @@ def mode(text: str) -> str:
     return "plan" if "Plan mode" in text else "auto-edit" if "Auto-edit" in text else "default"
 
 
-def test_shift_tab_stops_at_auto_edit_where_that_changes_something(tui: OpenTui, server: FakeServer, home: Path) -> None:
+def test_shift_tab_stops_at_auto_edit_where_that_changes_something(
+    tui: OpenTui, server: FakeServer, home: Path
+) -> None:
     server.script(turn(message("one")), turn(message("two")), turn(message("three")))
     config = (home / "config.toml").read_text()
-    (home / "config.toml").write_text(re.sub(r'(?m)^(sandbox_mode|approval_policy) = .*\n', "", config))
+    (home / "config.toml").write_text(re.sub(r"(?m)^(sandbox_mode|approval_policy) = .*\n", "", config))
     t = tui("-a", "on-request").ready()  # trusted: workspace-write already
     t.key("shift-tab").wait_for("Plan mode", where="screen").key("shift-tab").wait_gone("Plan mode")
     assert mode(t.screen) == "default"

@@ -113,3 +113,19 @@ def test_in_plain_mode_rows_are_chosen_by_their_number(tui: OpenTui, server: Fak
         t.send("2\r").until(lambda: t.scrollback.count("apple answer") == 2, "the old thread")
         t.idle().send("/quit\r")
         assert t.wait_exit() == 0
+
+
+def test_a_background_command_is_seen_and_ended(tui: OpenTui, server: FakeServer, workspace: Path) -> None:
+    script = "echo $$ > pid; exec sleep 300"
+    server.script(turn(call("exec_command", {"cmd": script, "yield_time_ms": 250}, "c1")), turn(message("it runs on")))
+    with tui("--dangerously-bypass-approvals-and-sandbox") as t:
+        t.ready().submit("go").wait_for("it runs on")
+        t.wait_for("1 in background", where="screen")
+        assert "⚠ full access" in t.screen
+        t.submit("/ps").wait_for("1 command in the background")
+        t.submit("/stop").wait_for("Ended 1 background command: ")
+        assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
+        t.wait_gone("1 in background")
+        t.submit("/ps").wait_for("No command runs in the background.")
+        t.key("ctrl-d")
+        assert t.wait_exit() == 0
