@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spindle.frontends.tui.keys import Focus, Input, Key, Paste, Reply
+from spindle.frontends.tui.polling import waited_s
 from spindle.frontends.tui.view import View
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Keyboard:
             self._early -= len(typed)
             inputs = self._decoder.early(typed)
         if data:
-            inputs += self._decoder.feed(data, now, self._app.showing.was_busy_s(now))
+            inputs += self._decoder.feed(data, now, waited_s(self._loop))
         self._take_all(inputs)
         self._wait_for_rest()
 
