@@ -13,6 +13,7 @@ import pytest
 
 from spindle.frontends.tui.composer.composer import Composer
 from spindle.frontends.tui.composer.files import FileSearch, list_files
+from spindle.frontends.tui.composer.fuzzy import rank_path
 from spindle.protocol.clock import FixedClock
 from tui.composer.hosts import Host
 from tui.composer.writing import press, rows, write
@@ -124,6 +125,13 @@ def test_what_is_no_command_opens_no_list(text: str):
     assert not press(composer, "enter") and composer.wanted == "submit" and composer.text == text
 
 
+def test_a_cursor_in_a_path_opens_no_list():
+    composer = composer_with_lists()
+    composer.set_text("/mo/de")
+    press(composer, "home", "right", "right", "right")
+    assert not composer.is_busy
+
+
 def test_in_a_low_window_the_list_is_shorter():
     composer = composer_with_lists()
     write(composer, "/")
@@ -208,6 +216,35 @@ async def test_names_of_files_count_more_than_those_of_folders(folder: Path):
     press(composer, "down")
     assert press(composer, "enter")
     assert composer.text == "src/mainframe/x.py " and not composer.is_busy
+
+
+def test_the_order_of_files():
+    names = [
+        "x/a_util.py",
+        "util/deep/x.py",
+        "utilities.py",
+        "util.py",
+        "src/util.py",
+        "u/t/i/l.py",
+        "n/u_t_i_l.py",
+        "other.py",
+    ]
+    ranks = [rank for name in names if (rank := rank_path(name, name, "util"))]
+    assert [rank.name for rank in sorted(ranks)] == [
+        "util.py",
+        "src/util.py",
+        "utilities.py",
+        "x/a_util.py",
+        "util/deep/x.py",
+        "n/u_t_i_l.py",
+        "u/t/i/l.py",
+    ]
+    exact = [rank_path(name, name, "util.py") for name in ("utilpy/util.py", "util.pyi", "a/b/c/d/util.py")]
+    assert [rank.name for rank in sorted(rank for rank in exact if rank)] == [
+        "utilpy/util.py",
+        "a/b/c/d/util.py",
+        "util.pyi",
+    ]
 
 
 async def test_letters_may_be_left_out(folder: Path):

@@ -158,6 +158,15 @@ def test_styles_are_switched_off_again() -> None:
     assert b"\x1b[31mred\x1b[0m plain" in frame
 
 
+def test_a_new_theme_is_seen_at_once() -> None:
+    desk = Desk()
+    live: list[str | Line] = [Line((Span("> ", "accent"), Span("draft"))), "status"]
+    desk.show(["one"], live, (1, 0))
+    desk.painter.looks = theme("monochrome")
+    assert b"\x1b[1m> \x1b[0mdraft" in desk.show([], live, (1, 0))
+    assert desk.everything == ["one", "> draft", "status"] and desk.show([], live, (1, 0)) == b""
+
+
 # ---- little is written ---------------------------------------------------------------------------
 
 
@@ -344,3 +353,28 @@ def test_whatever_happens_every_finished_line_stands_there_once(reflows: bool, s
         whole = re.sub(r"\s", "", "".join(desk.everything))
         assert whole.startswith(re.sub(r"\s", "", "before" + "".join(printed)))
     desk.assert_decent()
+
+
+@pytest.mark.parametrize("reflows", [False, True], ids=["cuts", "reflows"])
+@settings(max_examples=150, deadline=None)
+@given(steps=st.lists(st.one_of(FRAMES, FRAMES, SIZES), min_size=2, max_size=12))
+def test_a_frame_that_a_new_window_overtakes_costs_no_line(reflows: bool, steps: list[tuple[object, ...]]) -> None:
+    """The terminal has its new size already, and we paint for the old one."""
+    desk = Desk(40, 10, reflows=reflows)
+    desk.show(["begin"], ["> "])
+    count = 0
+    for step in steps:
+        if len(step) == 2:
+            desk.emulator.resize(*step)  # nobody tells the painter yet
+            desk.show([f"{count}: late"], ["live", "> "], (1, 2))
+            count += 1
+            desk.size = step
+            continue
+        texts, live, row, column = step
+        finished = [f"{count + n}: {text}" for n, text in enumerate(texts)]
+        count += len(finished)
+        live = [f"live {text}" for text in live] or ["> "]
+        desk.show(finished, live, (min(row, len(live) - 1), column))
+    seen = "\n".join(desk.everything)
+    numbers = [int(found) for found in re.findall(r"^(\d+):", seen, re.MULTILINE)]
+    assert numbers == list(range(count))

@@ -110,7 +110,7 @@ class App(Interface):
         if not self.composer.is_empty:
             return
         for saved in left_behind(self.config.home, self.config.cwd)[:1]:
-            self.composer.take_over(saved)
+            self.composer.restore(saved)
             self.say("The draft of a session that was cut short is in the composer again; Ctrl-C clears it.")
 
     async def _list_skills(self) -> None:
@@ -138,7 +138,8 @@ class App(Interface):
 
     def give_back(self, drafts: list[Draft]) -> None:
         """Before what stands in the composer."""
-        self.composer.restore(drafts)
+        for draft in reversed(drafts):
+            self.composer.put_back(draft)
         self.redraw()
 
     # ---- the terminal ----------------------------------------------------------------------------

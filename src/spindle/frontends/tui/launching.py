@@ -60,7 +60,7 @@ class Launch:
         wanted = self.parsed.flag("plain") or self.config.tui.plain or bool(os.environ.get("SPINDLE_A11Y", "0") != "0")
         return wanted or is_dumb(os.environ)
 
-    def asked_for(self) -> dict[str, Any]:
+    def request_fields(self) -> dict[str, Any]:
         """The fields of the SessionRequest beside the configuration."""
         return {
             "source": "cli",

@@ -39,7 +39,7 @@ class Opening:
         self._launch = launch
         self._reader: asyncio.Task[None] | None = None
         self._catalog: Catalog | None = None
-        self.request = SessionRequest(config=launch.config, **launch.asked_for())
+        self.request = SessionRequest(config=launch.config, **launch.request_fields())
         """With what the present thread was opened, or is being opened."""
         self.is_asking_first = launch.asks_first
         """Something is asked, or chosen, before there is a composer."""

@@ -21,6 +21,14 @@ class View(Generic[T]):
     """It appeared by itself, maybe while a person types: letters and Enter count only after the person
     has paused (`app.py` sees to it)."""
 
+    is_shown_whole = False
+    """Where nothing scrolls (plain mode), all of it is printed, however long: a person decides on it."""
+
+    @property
+    def is_secret(self) -> bool:
+        """What is typed now must not be seen."""
+        return False
+
     def __init__(self) -> None:
         self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 

@@ -54,6 +54,8 @@ _CONVERSATION: dict[str, dict[str, str]] = {
         "move_word_right": "alt-f alt-right ctrl-right",
         "move_line_start": "home ctrl-a",
         "move_line_end": "end ctrl-e",
+        "move_text_start": "alt-< ctrl-home",
+        "move_text_end": "alt-> ctrl-end",
         "delete_backward": "backspace shift-backspace ctrl-h",
         "delete_forward": "delete shift-delete ctrl-d",
         "delete_backward_word": "alt-backspace ctrl-backspace ctrl-w",

@@ -37,7 +37,9 @@ class Painter:
     """`write` gets each frame in one piece; it must take all of it, in order (`Terminal.write`)."""
 
     def __init__(self, write: Callable[[bytes], None], looks: Looks) -> None:
-        self.looks = looks
+        self._looks = looks
+        self._is_outdated = False
+        """The rows look different now, although they say the same."""
         self.bytes_written = 0
         self._write = write
         self._size = (0, 0)
@@ -52,6 +54,15 @@ class Painter:
         self._held: list[Line] = []
         """Finished lines that wait for the answer to a question."""
         self._stranded = Stranded()
+
+    @property
+    def looks(self) -> Looks:
+        return self._looks
+
+    @looks.setter
+    def looks(self, looks: Looks) -> None:
+        self._is_outdated = self._is_outdated or looks is not self._looks
+        self._looks = looks
 
     # ---- painting ------------------------------------------------------------------------------
 
@@ -89,6 +100,10 @@ class Painter:
             sheet.parts.append(self._fresh_line(size[0]))
         elif size != self._size:
             self._lay_anew(sheet, size)
+        elif self._is_outdated:
+            sheet.restart(self._to_top() + "\r\x1b[J")
+            self._row = 0
+        self._is_outdated = False
         finished, live, pending = self._stranded.leave_out(finished, live, pending)
         self._size = size
         asks, self._begins = self._begins, False
@@ -213,8 +228,10 @@ class Painter:
         """
         if self._begins:
             return WRAP + SHOW  # nothing here is ours
-        up = f"\x1b[{self._row}A" if self._row else ""
-        return f"{END}\x1b[0m{up}\r\x1b[J{WRAP}{SHOW}" + ("\x1b[c" if self._where.is_asking else "")
+        return f"{END}\x1b[0m{self._to_top()}\r\x1b[J{WRAP}{SHOW}" + ("\x1b[c" if self._where.is_asking else "")
+
+    def _to_top(self) -> str:
+        return f"\x1b[{self._row}A" if self._row else ""
 
     def _forget(self) -> None:
         self._rows, self._row, self._column, self._is_shown = [_NOTHING], 0, 0, True
@@ -313,9 +330,9 @@ class _Sheet:
         if row < self.row:
             self.parts.append(f"\x1b[{self.row - row}A")
         elif row > self.row:
-            inside = max(0, min(row, self._there - 1) - self.row)
-            beyond = row - self.row - inside
-            self.parts.append((f"\x1b[{inside}B" if inside else "") + "\r\n" * beyond)
+            # By line feeds, even where the rows are there: should the window have become lower meanwhile, they make
+            # it scroll, where a movement would end in its last row, on what was just printed.
+            self.parts.append("\n" * (row - self.row))
             self._there = max(self._there, row + 1)
         self.row = row
 

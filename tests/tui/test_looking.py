@@ -1,0 +1,68 @@
+"""Looking around without sending anything: keys, transcript, history, modes, windows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fake_server import FakeServer, call, message, turn
+from tui.terminals import OpenTui
+
+FREE = ("-s", "danger-full-access", "-a", "never")
+
+
+def test_the_keys_that_look_around(tui: OpenTui, server: FakeServer) -> None:
+    numbers = "; ".join(["for i in 1 2 3 4 5 6 7 8 9; do echo row-$i", "done"])
+    server.script(turn(call("exec_command", {"cmd": numbers}, "c1")), turn(message("the answer")))
+    t = tui(*FREE).ready().submit("first question").wait_for("Worked for")
+    assert "row-1" in t.scrollback and "row-5" not in t.scrollback.replace("echo row-$i", "")
+    t.key("ctrl-t").wait_for("row-5", where="screen").key("/").type("row-7").key("enter")
+    t.wait_for("row-7", where="screen").key("q").wait_gone("row-5").ready()
+    t.key("?").wait_for("shift-tab", where="screen").wait_for("ctrl-r", where="screen").key("esc").wait_gone("ctrl-r")
+    t.key("?").wait_for("ctrl-r", where="screen").type("x").wait_for(re.compile("^› x$", re.MULTILINE), where="screen")
+    t.key("ctrl-c").wait_gone(re.compile("^› x$", re.MULTILINE))
+    t.key("ctrl-r").type("first").wait_for("first question", where="screen").key("enter")
+    t.wait_for(re.compile("^› first question$", re.MULTILINE), where="screen")
+    above = t.scrollback
+    t.key("ctrl-l").wait_gone("the answer").wait_for("› first question", where="screen")
+    assert "the answer" in t.scrollback and above.count("the answer") == t.scrollback.count("the answer")
+    assert not {"2J", "3J"} & {*t.events("csi")} and len(server.turns_asked) == 2
+    t.key("ctrl-c", "ctrl-d")
+    assert t.wait_exit() == 0
+    t.assert_sane()
+
+
+def mode(text: str) -> str:
+    return "plan" if "Plan mode" in text else "auto-edit" if "Auto-edit" in text else "default"
+
+
+def test_shift_tab_stops_at_auto_edit_where_that_changes_something(
+    tui: OpenTui, server: FakeServer, home: Path
+) -> None:
+    server.script(turn(message("one")), turn(message("two")), turn(message("three")))
+    config = (home / "config.toml").read_text()
+    (home / "config.toml").write_text(re.sub(r"(?m)^(sandbox_mode|approval_policy) = .*\n", "", config))
+    t = tui("-a", "on-request").ready()  # trusted: workspace-write already
+    t.key("shift-tab").wait_for("Plan mode", where="screen").key("shift-tab").wait_gone("Plan mode")
+    assert mode(t.screen) == "default"
+    t.submit("/permissions read-only").idle()
+    t.key("shift-tab").wait_for("Plan mode", where="screen").key("shift-tab").wait_for("Auto-edit", where="screen")
+    t.submit("go").wait_for("one")
+    t.key("shift-tab").wait_gone("Auto-edit").submit("again").wait_for("two")
+    texts = [str(request.json["input"]) for request in server.turns_asked]
+    assert texts[0].count("workspace-write") > 0 and texts[1].count("read-only") > texts[0].count("read-only")
+
+
+def test_the_person_s_own_sandbox_is_never_loosened_by_shift_tab(tui: OpenTui) -> None:
+    t = tui("-s", "read-only").ready()
+    t.key("shift-tab").wait_for("Plan mode", where="screen").key("shift-tab").wait_gone("Plan mode").idle()
+    assert mode(t.screen) == "default"
+
+
+def test_the_smallest_window_still_shows_the_answer_and_the_draft(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("small answer")))
+    t = tui(columns=20, rows=5).ready().submit("hi").wait_for("small answer", where="screen")
+    t.type("my draft").wait_for("my draft", where="screen").idle()
+    assert "answer" in t.screen
+    t.resize(100, 30).wait_for("my draft", where="screen")
+    assert t.flat.count("small answer") == 1
