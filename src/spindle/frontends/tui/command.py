@@ -65,6 +65,7 @@ def _draw(launch: Launch) -> int:
         import asyncio  # after the first paint: it takes longer than all before
 
         from spindle.frontends.tui.app import App  # likewise
+        from spindle.frontends.tui.polling import make_loop  # likewise
 
         async def interface() -> int:
             app = App(launch, stage)
@@ -74,7 +75,8 @@ def _draw(launch: Launch) -> int:
                 stage.last_words = app.last_words
 
         try:
-            return asyncio.run(interface())
+            with asyncio.Runner(loop_factory=make_loop) as runner:
+                return runner.run(interface())
         except Exception as error:  # our bug: the terminal is given back, and the person is told
             stage.last_words.append(f"error: internal error: {type(error).__name__}: {error}")
             return 1

@@ -6,8 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from spindle.frontends.tui.commands import running
-from spindle.protocol.ops import OverrideTurnContext
-from spindle.protocol.settings import EFFORTS
+from spindle.frontends.tui.commands.model import step_effort
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.app import App
@@ -101,20 +100,12 @@ class Deeds:
         self._app.set_mode(self._app.modes.next())
 
     def change_effort(self, step: int) -> None:
-        """Less or more reasoning, among those that the model has."""
-        app = self._app
-        thread = app.thread
-        if thread is None:
-            return
-        levels = app.efforts() or [*EFFORTS]
-        now = app.effort or thread.effort
-        at = levels.index(now) if now in levels else len(levels) // 2
-        wanted = levels[max(0, min(len(levels) - 1, at + step))]
-        if wanted == now:
-            return
-        app.effort = wanted
-        app.submit(OverrideTurnContext(effort=wanted))
-        app.showing.flash(f"reasoning: {wanted}")
+        """Less or more reasoning, among those levels that the model has."""
+        self._app.spawn(self._change_effort(step))
+
+    async def _change_effort(self, step: int) -> None:
+        if (effort := await step_effort(self._app, step)) is not None:
+            self._app.showing.flash(f"reasoning: {effort}")
 
     def open_transcript(self) -> None:
         app = self._app

@@ -102,7 +102,7 @@ class Interface:
 
     def give_up(self, sentence: str) -> None:
         """It cannot go on: leave, and say why."""
-        self._last_words.append(f"error: {sentence}")
+        self.last_words.append(f"error: {sentence}")
         self._finish(1)
 
     def _finish(self, code: int) -> None:
@@ -211,7 +211,7 @@ class Interface:
     def submit(self, op: Op) -> None:
         if isinstance(op, OverrideTurnContext):
             self.modes.notice(op)
-            self.effort = op.effort if isinstance(op.effort, str) else self.effort
+            self.effort = self.effort if op.effort is msgspec.UNSET else op.effort
         self._hand_in(op)
 
     def _hand_in(self, op: Op) -> None:

@@ -32,7 +32,6 @@ class Showing:
         """What a person should know for a moment; in the place of the status line."""
         self._loop = asyncio.get_running_loop()
         self._title = ""
-        self._busy = (0.0, 0.0)
         self._flash: asyncio.TimerHandle | None = None
         app.terminal.on_drained = app.redraw
         self.is_over = False
@@ -45,12 +44,10 @@ class Showing:
             return
         if self._app.terminal.is_behind:
             return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
-        begun = self._loop.time()
         if self.pager is not None:
             self.pager.paint()
         else:
             self._paint_live()
-        self._busy = (begun, self._loop.time())
 
     def _paint_live(self) -> None:
         app = self._app
@@ -137,11 +134,6 @@ class Showing:
         if self.hint == words:
             self.hint = ""
             self._app.redraw()
-
-    def was_busy_s(self, now: float) -> float:
-        """How long a key may have waited for us, because we were painting."""
-        begun, ended = self._busy
-        return ended - begun if now - ended < 0.002 else 0.0
 
     def _show_title(self, facts: StatusFacts) -> None:
         items = title_items_from(self._app.config.tui.terminal_title)
