@@ -151,9 +151,9 @@ def test_a_turn_in_another_mode_says_so_once() -> None:
 
     told = Told()
     assert told.take(started("default")) == []
-    assert told.take(started("plan")) == ["• Mode from here on: plan"]
+    assert told.take(started("plan")) == ["• Mode changed to plan"]
     assert told.take(started("plan")) == []
-    assert told.take(started("default")) == ["• Mode from here on: default"]
+    assert told.take(started("default")) == ["• Mode changed to default"]
 
 
 def test_lines_of_other_parts_never_stand_in_the_middle_of_an_answer() -> None:

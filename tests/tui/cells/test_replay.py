@@ -91,7 +91,7 @@ async def test_plan_mode_and_questions_look_as_they_did(start: Start, workspace:
     await driver.end_of(sub_id)
     live, again = await both(driver, workspace)
     assert [row for row in again if not row.startswith(("?", "  ✔"))] == live
-    assert again[:4] == ["• Mode from here on: plan", "› plan it", "? Which colour then?", "  ✔ Red: dark"]
+    assert again[:4] == ["• Mode changed to plan", "› plan it", "? Which colour then?", "  ✔ Red: dark"]
     assert again[4:7] == ["• Here:", "• Proposed plan", "  Paint"]
 
 
@@ -173,8 +173,8 @@ def test_a_change_of_mode_is_told_where_it_happened() -> None:
     told = conversation()
     told.replay(records)
     assert [row for row in shown(told) if "Worked" not in row] == [
-        *("• Mode from here on: plan", "› question 0", "› question 1"),
-        *("• Mode from here on: default", "› question 2"),
+        *("• Mode changed to plan", "› question 0", "› question 1"),
+        *("• Mode changed to default", "› question 2"),
     ]
 
 

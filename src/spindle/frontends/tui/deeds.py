@@ -110,7 +110,10 @@ class Deeds:
         """Less or more reasoning, among those that the model has."""
         from spindle.frontends.tui.commands.model import step_effort  # seldom
 
-        self._app.spawn(step_effort(self._app, step))
+        async def change() -> None:
+            await step_effort(self._app, step)
+
+        self._app.spawn(change())
 
     def open_transcript(self) -> None:
         app = self._app

@@ -111,8 +111,8 @@ class Keyboard:
 
     def _key(self, key: Key) -> None:
         app = self._app
-        if app.showing.pager is not None:
-            app.showing.pager.key(key)
+        if (pager := app.showing.pager) is not None:
+            pager.key(key if pager.is_typing else app.composer.keymap.translated(key, "pager"))
         elif (view := app.view) is not None:
             self._key_for_view(view, key)
         elif app.composer.key(key):
@@ -126,7 +126,8 @@ class Keyboard:
         elif key.name == "ctrl-l":
             self._app.clear_screen()
         elif not self._is_meant_for_draft(view, key):
-            view.key(key)
+            is_written = bool(key.text) and view.cursor() is not None
+            view.key(key if is_written else self._app.composer.keymap.translated(key, *view.key_contexts))
         elif key.name not in ("enter", "tab"):
             self._app.composer.key(key)
 

@@ -21,6 +21,9 @@ class View(Generic[T]):
     """It appeared by itself, maybe while a person types: letters and Enter count only after the person
     has paused (`app.py` sees to it)."""
 
+    key_contexts: tuple[str, ...] = ("list",)
+    """The tables of `[tui.keymap]` whose keys count here."""
+
     is_shown_whole = False
     """Where nothing scrolls (plain mode), all of it is printed, however long: a person decides on it."""
 

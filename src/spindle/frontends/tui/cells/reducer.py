@@ -290,7 +290,7 @@ class Reducer:
         self.last_plan = ""
         if mode != self.mode:
             self.mode = mode
-            self.show(Note(f"Mode from here on: {one_line(mode)}", word="Mode"))
+            self.show(Note(f"Mode changed to {one_line(mode)}", word="Mode"))
 
     def _turn_end(self) -> None:
         begun_s, spent = self.doing.begun_s, self.spending.of_turn

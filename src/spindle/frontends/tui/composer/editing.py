@@ -1,7 +1,7 @@
 """The text under the person's hands. Editing is prompt_toolkit's: its buffer, its emacs and vi keys, its undo.
 
 The application made here is never run and never paints; it only gives the key bindings the surroundings they expect. It
-has no timers: whether an Esc stands alone is known before it comes here, so a pending one is settled at once.
+has no timers: whether an Esc stands alone is known before it comes here, and an Alt comes with its letter.
 
 This module is the one that imports prompt_toolkit. It is loaded with the first key, after the first paint.
 """
@@ -17,7 +17,7 @@ from prompt_toolkit.clipboard import InMemoryClipboard
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import DummyInput
-from prompt_toolkit.key_binding.key_processor import KeyPress, _Flush  # pyright: ignore[reportPrivateUsage]
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Layout, Window
@@ -196,9 +196,6 @@ class Editor:
             for press in presses:
                 processor.feed(press)
             processor.process_keys()
-            if processor.key_buffer and key.name == "esc":
-                processor.feed(_Flush)
-                processor.process_keys()
         self._buffer.is_within_word = False
 
     def act(self, action: str) -> bool:
