@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,10 @@ def test_the_demo_is_played_in_the_real_interface_and_leaves_nothing_behind(
         assert t.wait_exit() == 0
         t.assert_sane()
         assert "spindle resume" not in t.scrollback
+    with tui("demo", "--tui", env=env) as t:
+        t.until(lambda: t.raw, "first output")
+        t.process.send_signal(signal.SIGTERM)
+        assert t.wait_exit() == 143
     assert list(scratch.iterdir()) == [] and not (fresh / ".codex").exists()
 
 

@@ -6,14 +6,12 @@ meanwhile wait in the terminal: none is lost.
 
 from __future__ import annotations
 
-import sys
-
 from spindle.config.schema import Config
 from spindle.errors import SpindleError
 from spindle.frontends.launch import config_from, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.frontends.terminal import STDIN, STDOUT, is_terminal
-from spindle.frontends.tui.launching import Launch
+from spindle.frontends.tui.launching import Launch, clean_up
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
@@ -48,8 +46,7 @@ def _open(launch: Launch) -> int:
             return plain.run(launch)
         return _draw(launch)
     finally:
-        if (practice := sys.modules.get("spindle.frontends.tui.practice")) is not None:
-            practice.remove_scratch()  # the demo was played
+        clean_up()
 
 
 def _config(parsed: Parsed) -> Config:
