@@ -159,7 +159,7 @@ def _actions(app: App) -> dict[str, Callable[[], None]]:
         "queue": app.deeds.queue_draft,
         "interrupt_turn": app.deeds.escape,
         "cancel": app.deeds.cancel,
-        "quit": app.quit,
+        "quit": app.deeds.quit,
         "suspend": app.suspend,
         "clear_terminal": app.clear_screen,
         "next_mode": app.deeds.next_mode,
