@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 ANSWER_S = 0.1
 """How long a terminal may take to say where its cursor is."""
-FLASH_S = 2.0
-"""How long a short notice stands in the place of the status line."""
 
 
 class Showing:
@@ -32,8 +30,6 @@ class Showing:
         """What a person should know for a moment; in the place of the status line."""
         self._loop = asyncio.get_running_loop()
         self._title = ""
-        self._busy = (0.0, 0.0)
-        self._flash: asyncio.TimerHandle | None = None
         app.terminal.on_drained = app.redraw
         self.is_over = False
         """Nothing is painted any more: the terminal is no longer ours."""
@@ -45,12 +41,10 @@ class Showing:
             return
         if self._app.terminal.is_behind:
             return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
-        begun = self._loop.time()
         if self.pager is not None:
             self.pager.paint()
         else:
             self._paint_live()
-        self._busy = (begun, self._loop.time())
 
     def _paint_live(self) -> None:
         app = self._app
@@ -123,25 +117,6 @@ class Showing:
         from spindle.frontends.tui.text.theme import choose  # seldom
 
         self._app.painter.looks = choose(self._app.config.tui.theme, os.environ)
-
-    def flash(self, words: str) -> None:
-        """Say something for a moment."""
-        self.hint = words
-        if self._flash is not None:
-            self._flash.cancel()
-        self._flash = self._loop.call_later(FLASH_S, self._unflash, words)
-        self._app.redraw()
-
-    def _unflash(self, words: str) -> None:
-        self._flash = None
-        if self.hint == words:
-            self.hint = ""
-            self._app.redraw()
-
-    def was_busy_s(self, now: float) -> float:
-        """How long a key may have waited for us, because we were painting."""
-        begun, ended = self._busy
-        return ended - begun if now - ended < 0.002 else 0.0
 
     def _show_title(self, facts: StatusFacts) -> None:
         items = title_items_from(self._app.config.tui.terminal_title)
