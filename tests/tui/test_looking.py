@@ -12,12 +12,13 @@ FREE = ("-s", "danger-full-access", "-a", "never")
 
 
 def test_the_keys_that_look_around(tui: OpenTui, server: FakeServer) -> None:
-    numbers = "; ".join(["for i in 1 2 3 4 5 6 7 8 9; do echo row-$i", "done"])
+    numbers = "for i in $(seq 40); do echo row-$i; done"
     server.script(turn(call("exec_command", {"cmd": numbers}, "c1")), turn(message("the answer")))
     t = tui(*FREE).ready().submit("first question").wait_for("Worked for")
     assert "row-1" in t.scrollback and "row-5" not in t.scrollback.replace("echo row-$i", "")
-    t.key("ctrl-t").wait_for("row-5", where="screen").key("/").type("row-7").key("enter")
-    t.wait_for("row-7", where="screen").key("q").wait_gone("row-5").ready()
+    t.key("ctrl-t").wait_for("row-35", where="screen").wait_for("the answer", where="screen")
+    assert "row-7" not in t.screen, "the transcript opens at its end"
+    t.key("/").type("row-7").key("enter").wait_for("row-7", where="screen").key("q").wait_gone("row-5").ready()
     t.key("?").wait_for("shift-tab", where="screen").wait_for("ctrl-r", where="screen").key("esc").wait_gone("ctrl-r")
     t.key("?").wait_for("ctrl-r", where="screen").type("x").wait_for(re.compile("^› x$", re.MULTILINE), where="screen")
     t.key("ctrl-c").wait_gone(re.compile("^› x$", re.MULTILINE))
