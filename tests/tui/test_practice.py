@@ -156,7 +156,7 @@ def test_the_demo_can_be_started_any_time_and_the_own_thread_is_kept(
     with tui(env={"TMPDIR": str(tmp_path)}, rows=40) as t:
         t.ready().submit("mine").wait_for("my own answer").wait_for("Worked for")
         t.submit("/demo").wait_for("no real model is asked").wait_for("Your own thread is kept")
-        t.wait_for(PROMPT, where="screen").key("ctrl-u").type("who are you?").key("enter")
+        t.wait_for(PROMPT, where="screen").key("ctrl-u").submit("who are you?")
         t.wait_for("I am a practice model").wait_for("/login connects a real model")
         assert len(server.turns_asked) == 1
         t.idle().submit("/quit")
