@@ -67,3 +67,42 @@ def test_the_smallest_window_still_shows_the_answer_and_the_draft(tui: OpenTui, 
     assert "answer" in t.screen
     t.resize(100, 30).wait_for("my draft", where="screen")
     assert t.flat.count("small answer") == 1
+
+
+def test_the_editor_and_an_earlier_message(tui: OpenTui, server: FakeServer, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "in the editor\\n"; printf " and more" >> "$1"\n')
+    editor.chmod(0o755)
+    server.script(turn(message("first answer")), turn(message("second answer")), turn(message("third answer")))
+    t = tui(env={"VISUAL": str(editor)}).ready().type("some words").key("ctrl-g")
+    t.wait_for(re.compile("^› some words and more$", re.MULTILINE), where="screen").wait_for("in the editor")
+    t.key("enter").wait_for("first answer").submit("second words").wait_for("second answer").idle()
+    t.key("esc").wait_for("esc again", where="screen").key("esc").wait_for("some words and more", where="screen")
+    t.wait_for(re.compile(r"^› 1\. ", re.MULTILINE), where="screen").key("enter")
+    t.wait_for(re.compile("^› second words$", re.MULTILINE), where="screen")
+    t.type(", better").key("enter").wait_for("third answer")
+    asked = server.turns_asked[2].json["input"]
+    assert asked[-1]["content"][-1]["text"] == "second words, better" and "second answer" not in str(asked)
+
+
+def test_leaving_with_queued_messages_is_asked_about(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("never"), delay_s=60))
+    t = tui().ready().submit("go").type("for later").key("tab").wait_for("↳ for later", where="screen")
+    t.key("ctrl-d").wait_for("would be lost", where="screen").key("esc").wait_gone("would be lost")
+    assert t.process.poll() is None
+    t.key("ctrl-d").wait_for("would be lost", where="screen").key("2")
+    assert t.wait_exit() == 0
+
+
+def test_choosing_a_thread_can_end_in_a_new_one_or_nowhere(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("old answer")), turn(message("new answer")))
+    t = tui("old question").wait_for("Worked for")
+    t.key("ctrl-d")
+    assert t.wait_exit() == 0
+    t = tui("resume").wait_for("old question", where="screen")
+    assert b"Ask for anything" not in t.raw
+    t.key("esc").ready().submit("new question").wait_for("new answer")
+    assert "old question" not in str(server.turns_asked[1].json["input"])
+    t = tui("fork").wait_for("new question", where="screen").key("ctrl-c")
+    assert t.wait_exit() == 0
+    t.assert_sane()

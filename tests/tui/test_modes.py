@@ -89,3 +89,16 @@ def test_permissions_that_were_chosen_meanwhile_are_not_taken_back(tmp_path: Pat
     assert modes.mode == "default" and stops(modes) == STRICT
     op = modes.change("plan")
     assert op.sandbox_policy is None and op.approval_policy is None
+
+
+def test_a_new_thread_in_auto_edit_can_still_leave_it(tmp_path: Path) -> None:
+    chosen = config(tmp_path)
+    modes = Modes(chosen)
+    modes.change("auto-edit")
+    modes.opened("on-request", chosen.workspace_write, "default")  # `/new` goes on with the settings in force
+    assert modes.mode == "auto-edit"
+    op = modes.change(modes.next())
+    assert op.sandbox_policy == {"type": "read-only"}
+    modes.change("auto-edit")
+    modes.opened("never", chosen.sandbox, "plan")  # a thread with settings of its own
+    assert modes.mode == "plan" and modes.change("default").sandbox_policy is None

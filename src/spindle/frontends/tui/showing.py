@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ANSWER_S = 0.1
 """How long a terminal may take to say where its cursor is."""
+FLASH_S = 2.0
 
 
 class Showing:
@@ -30,6 +31,7 @@ class Showing:
         """What a person should know for a moment; in the place of the status line."""
         self._loop = asyncio.get_running_loop()
         self._title = ""
+        self._flash: asyncio.TimerHandle | None = None
         app.terminal.on_drained = app.redraw
         self.is_over = False
         """Nothing is painted any more: the terminal is no longer ours."""
@@ -117,6 +119,20 @@ class Showing:
         from spindle.frontends.tui.text.theme import choose  # seldom
 
         self._app.painter.looks = choose(self._app.config.tui.theme, os.environ)
+
+    def flash(self, words: str) -> None:
+        """Say something for a moment, in the place of the status line."""
+        self.hint = words
+        if self._flash is not None:
+            self._flash.cancel()
+        self._flash = self._loop.call_later(FLASH_S, self._end_flash, words)
+        self._app.redraw()
+
+    def _end_flash(self, words: str) -> None:
+        self._flash = None
+        if self.hint == words:
+            self.hint = ""
+            self._app.redraw()
 
     def _show_title(self, facts: StatusFacts) -> None:
         items = title_items_from(self._app.config.tui.terminal_title)
