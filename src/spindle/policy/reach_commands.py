@@ -181,7 +181,7 @@ class Judge:
         if name in _PROJECT_RUNNERS or (name == "docker" and "compose" in words[:3]):
             return self._by_folder(argv) or self._rest(words, depth)
         if name in _TEXT_TOOLS:
-            return self._any_of([path for at in range(len(words)) for path in _program_files(words, at)])
+            return self._any_of([path for at in range(len(words)) for path in _program_files(name, words, at)])
         for pattern, interpreter in _INTERPRETERS:
             if re.fullmatch(pattern, name):
                 return self._interpreted(name, interpreter, words, depth)
@@ -364,12 +364,13 @@ def _glued(word: str, options: Sequence[str]) -> tuple[str, str]:
     return "", ""
 
 
-def _program_files(words: list[str], at: int) -> list[str]:
+def _program_files(name: str, words: list[str], at: int) -> list[str]:
     """`-f FILE`, `-fFILE`, `--file=FILE`: the file if such an option stands there."""
+    options = ("-f", "--file", "--from-file", *(("-i", "-l", "-E") if name.endswith("awk") else ()))
     option, equals, value = words[at].partition("=")
-    if option in ("-f", "--file", "--from-file", "-L", "-i", "--include", "--load", "-E", "--exec"):
+    if option in options:
         return [value] if equals else words[at + 1 : at + 2]
-    return [words[at][2:]] if words[at].startswith(("-f", "-L")) and len(words[at]) > 2 else []
+    return [words[at][2:]] if words[at].startswith("-f") else []
 
 
 def _with_home(text: str, home: str) -> str:
