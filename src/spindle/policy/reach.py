@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 
 import msgspec
@@ -85,10 +86,17 @@ class Reach:
         more = tuple(os.path.realpath(folder) for folder in also) if policy.permissions is None else ()
         roots = tuple(dict.fromkeys((*roots, *more)))
         self._boundary = msgspec.structs.replace(boundary, policy=policy, roots=roots)
+        self._apart: tuple[str, ...] = ()
 
     @property
     def roots(self) -> tuple[str, ...]:
         return self._boundary.roots
+
+    def apart_from(self, folders: tuple[str, ...]) -> Reach:
+        """The same, but for what lies in these folders: somebody else sees to it."""
+        other = copy(self)
+        other._apart = folders
+        return other
 
     # ---- paths -----------------------------------------------------------------------------------
 
@@ -100,6 +108,8 @@ class Reach:
             *_, real = steps = list(_way(absolute(path, cwd or self._boundary.cwd)))
         except (OSError, ValueError):
             return True  # a way without end, or a name that is none
+        if any(is_below(real, folder) for folder in self._apart):
+            return False
         return any(self._may_write(step) for step in steps) or self._has_other_name(real)
 
     def holds_open(self, fd: int) -> bool:
