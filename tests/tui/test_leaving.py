@@ -89,7 +89,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_brings_everything_back(sh
         t.wait_exit()
 
 
-def test_a_draft_survives_kill_9(tui: OpenTui, home: Path) -> None:
+def test_a_draft_survives_signals_kill_9_too(tui: OpenTui, home: Path) -> None:
     t = tui().ready().type("half a thought").wait_for("half a thought", where="screen")
     drafts = home / "spindle" / "drafts"
     file = t.until(lambda: next(iter(drafts.glob("*.json")), None) if drafts.exists() else None, "the file")
@@ -97,6 +97,10 @@ def test_a_draft_survives_kill_9(tui: OpenTui, home: Path) -> None:
     t.until(lambda: "half a thought" in file.read_text(), "the draft in the file")
     t.process.kill()
     t.process.wait()
+    again = tui()
+    again.wait_for(re.compile(r"^› half a thought", re.MULTILINE), where="screen")
+    again.process.terminate()
+    assert again.wait_exit() == 143 and list(drafts.glob("*.json"))
     again = tui()
     again.wait_for(re.compile(r"^› half a thought", re.MULTILINE), where="screen")
     again.key("ctrl-c").wait_gone(re.compile(r"^› half a thought", re.MULTILINE)).key("ctrl-d")

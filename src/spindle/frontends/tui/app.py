@@ -55,7 +55,10 @@ class App(Interface):
         self.keyboard.listen()
 
     def stop_listening(self) -> None:
-        self.composer.close()
+        if self.was_left:
+            self.composer.close()
+        else:
+            self.composer.save_now()  # cut short: the draft is taken up again at the next start
         self.keyboard.stop()
         self.frames.stop()
 

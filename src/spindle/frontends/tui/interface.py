@@ -104,6 +104,11 @@ class Interface:
             self.last_words.append(f"error: {sentence}")
             self._finish(1)
 
+    @property
+    def was_left(self) -> bool:
+        """The person has ended it, no signal and no error."""
+        return self._end.done() and not self._end.cancelled() and self._end.result() == 0
+
     def _finish(self, code: int) -> None:
         if not self._end.done():
             self._end.set_result(code)

@@ -45,6 +45,7 @@ class Showing:
             return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
         if self.pager is not None:
             self.pager.paint()
+            self._show_title(self._app.folder.now())  # it tells that a question waits
         else:
             self._paint_live()
 
