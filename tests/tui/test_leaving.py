@@ -118,3 +118,13 @@ def test_the_title_is_the_folder_and_is_put_back(tui: OpenTui, workspace: Path, 
     t.key("ctrl-d")
     assert t.wait_exit() == 0 and os.path.basename(t.title) != workspace.name
     t.assert_sane()
+
+
+def test_messages_that_were_queued_when_a_signal_came_are_in_the_composer_again(
+    tui: OpenTui, server: FakeServer
+) -> None:
+    server.script(turn(message("never"), delay_s=60))
+    t = tui().ready().submit("go").type("for later").key("tab").wait_for("↳ for later", where="screen")
+    t.type("half a thought").wait_for("half a thought", where="screen").process.terminate()
+    assert t.wait_exit() == 143
+    tui().wait_for("› for later half a thought", where="screen")

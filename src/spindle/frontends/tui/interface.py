@@ -81,6 +81,8 @@ class Interface:
             await self._leave()
 
     async def _leave(self) -> None:
+        if not self.was_left:
+            self.turns.closed()  # what was entered and never got into the thread is kept with the draft
         self.stop_listening()
         self.asking.withdraw()
         if (thread := self.thread) is not None:
