@@ -92,6 +92,12 @@ class Interface:
             self.last_words = [*words, *self.last_words, *([f"error: {problem}"] if problem else [])]
         for task in self._tasks:
             task.cancel()
+        if self._tasks:  # an editor is ended, a file for a moment is removed
+            await asyncio.wait(self._tasks, timeout=leaving.TASKS_S)
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._end.done()
 
     def end_by(self, number: int) -> None:
         """A signal ends it."""
