@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fake_server import FakeServer, message
+from fake_server import turn as turn_of
 from spindle.api.door import OpenThread, open_thread
 from spindle.frontends.tui.practice import MODEL, PRACTICE_NOTES, PROMPT, practice_request, remove_scratch
 from spindle.protocol.events import (
@@ -139,4 +142,24 @@ def test_the_demo_is_played_in_the_real_interface_and_leaves_nothing_behind(
         assert t.wait_exit() == 0
         t.assert_sane()
         assert "spindle resume" not in t.scrollback
+    with tui("demo", "--tui", env=env) as t:
+        t.until(lambda: t.raw, "first output")
+        t.process.send_signal(signal.SIGTERM)
+        assert t.wait_exit() == 143
     assert list(scratch.iterdir()) == [] and not (fresh / ".codex").exists()
+
+
+def test_the_demo_can_be_started_any_time_and_the_own_thread_is_kept(
+    tui: OpenTui, server: FakeServer, tmp_path: Path
+) -> None:
+    server.script(turn_of(message("my own answer")))
+    with tui(env={"TMPDIR": str(tmp_path)}, rows=40) as t:
+        t.ready().submit("mine").wait_for("my own answer").wait_for("Worked for")
+        t.submit("/demo").wait_for("no real model is asked").wait_for("Your own thread is kept")
+        t.wait_for(PROMPT, where="screen").key("ctrl-u").submit("who are you?")
+        t.wait_for("I am a practice model").wait_for("/login connects a real model")
+        assert len(server.turns_asked) == 1
+        t.idle().submit("/quit")
+        assert t.wait_exit() == 0
+        t.assert_sane()
+    assert [path for path in tmp_path.iterdir() if path.name.startswith("spindle-demo-")] == []

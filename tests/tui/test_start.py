@@ -28,10 +28,12 @@ class AtTheDesk:
         self.config = config
         self.seen: list[list[str]] = []
         self.said: list[str] = []
+        self.guarded: list[bool] = []
         self._answers = list(answers)
 
     async def ask(self, view: Any) -> Any:
         self.seen.append(shown(view, 110, 40))
+        self.guarded.append(view.guards_typing)
         assert self._answers, self.seen[-1]
         self._answers.pop(0)(view)
         return await view.answer
@@ -174,6 +176,13 @@ async def test_without_credentials_trust_comes_first_and_then_the_list_of_what_i
     ]
     assert "the key in CODEX_API_KEY" in text and "comes with a later version" in text
     assert next(text for text in ways if text.startswith("›")).startswith("› 1. Use OpenAI")
+
+
+async def test_only_a_list_that_comes_up_by_itself_leaves_the_typist_alone(place: Place) -> None:
+    _, desk = await place.start(keys("1"), keys("esc"))
+    assert desk.guarded == [False, False]
+    _, desk = await place.start(keys("esc"))
+    assert desk.guarded == [True]
 
 
 async def test_a_stored_chatgpt_sign_in_is_used_without_asking(place: Place) -> None:

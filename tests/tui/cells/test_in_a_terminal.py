@@ -13,8 +13,8 @@ ANSWER = "# Title\n\nSome **bold** text.\n\n- item one\n- item two\n\n```python\
 
 
 def talk(scrollback: str) -> list[str]:
-    """The talk without the header, the composer and the status line; and without times, which a record rounds."""
-    rows = [re.sub(r"\b[\d.]+(ms|s)\b", "T", row).rstrip() for row in scrollback.split("\n")]
+    """The talk without the header, the composer and the status line; and without times and money, of the day only."""
+    rows = [re.sub(r"\b[\d.]+(ms|s)\b", "T", row).partition(" · $")[0].rstrip() for row in scrollback.split("\n")]
     begin = next(number for number, row in enumerate(rows) if row.startswith("› go"))
     end = next(number for number, row in enumerate(rows) if "Worked for" in row)
     return [row for row in rows[begin : end + 1] if row]

@@ -136,15 +136,24 @@ def test_answers_about_patches_and_tools_name_them() -> None:
     ]
 
 
-def test_a_question_is_shown_with_the_answer() -> None:
+def test_a_question_waits_for_the_person() -> None:
     told = Told()
-    questions = [{"id": "q1", "question": "Which colour then?"}, {"id": "q2", "question": "Key?", "isSecret": True}]
-    request = RequestUserInput(call_id="c1", turn_id="t1", questions=questions)
     told.begin_turn()
-    told.take(request)
+    told.take(RequestUserInput(call_id="c1", turn_id="t1", questions=[{"id": "q1", "question": "Which colour then?"}]))
     assert told.doing() == "Waiting for your answer"
-    told.conversation.note_question(request, {"q1": ["Red", "user_note: dark please"], "q2": ["hunter2"]})
-    assert told.finished() == ["? Which colour then? → Red, dark please", "? Key? → (not shown)"]
+    told.take(done())
+    assert told.conversation.activity is None
+
+
+def test_a_turn_in_another_mode_says_so_once() -> None:
+    def started(mode: str) -> v1.TaskStarted:
+        return v1.TaskStarted(turn_id="t1", model_context_window=None, collaboration_mode_kind=mode)
+
+    told = Told()
+    assert told.take(started("default")) == []
+    assert told.take(started("plan")) == ["• Mode changed to plan"]
+    assert told.take(started("plan")) == []
+    assert told.take(started("default")) == ["• Mode changed to default"]
 
 
 def test_lines_of_other_parts_never_stand_in_the_middle_of_an_answer() -> None:
@@ -202,8 +211,6 @@ def test_pictures_searches_and_changes_are_a_line_each() -> None:
     opened = {"type": "open_page", "url": "https://example.org/a"}
     assert told.take(v1.WebSearchEnd(call_id="w2", query="", action=opened)) == ["• Opened https://example.org/a"]
     assert told.take(v1.ViewImageToolCall(call_id="i", path=f"{CWD}/a.png")) == ["• Viewed image a.png"]
-    told.conversation.note_change("Model: gpt-5.2-codex, high")
-    assert told.finished() == ["• Model: gpt-5.2-codex, high"]
     assert told.take(v1.ThreadRolledBack(num_turns=1)) == ["• Went back by 1 turn"]
 
 

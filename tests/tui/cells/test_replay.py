@@ -15,7 +15,8 @@ from spindle.model.scripted import calls, drops, fails, patches, says, thinks
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Event, ExecCommandBegin, TurnAborted
 from spindle.protocol.items import encode_json
-from spindle.protocol.ops import Interrupt, RunUserShellCommand
+from spindle.protocol.ops import Interrupt, RunUserShellCommand, UserInputAnswer
+from spindle.protocol.questions import RequestUserInput
 from spindle.thread.rollout import Record
 from tui.cells.told import said
 
@@ -77,6 +78,21 @@ async def test_an_interrupted_and_a_failed_turn_look_as_they_did(start: Start, w
     live, again = await both(driver, workspace)
     assert [row for row in again if row.startswith(("›", "■"))] == [row for row in live if row.startswith(("›", "■"))]
     assert any("interrupted" in row for row in live)
+
+
+async def test_plan_mode_and_questions_look_as_they_did(start: Start, workspace: Path) -> None:
+    asked = {"questions": [{"id": "q1", "header": "Colour", "question": "Which colour then?", "options": []}]}
+    plan = says("Here:\n<proposed_plan>\n# Paint\n</proposed_plan>\n")
+    driver = await start(calls("request_user_input", asked, "c1"), plan, source="cli")
+    sub_id = driver.begin("plan it", collaboration_mode={"mode": "plan", "settings": {"model": "gpt-5.2-codex"}})
+    await driver.until(RequestUserInput)
+    answers = {"answers": {"q1": {"answers": ["Red", "user_note: dark"]}}}
+    driver.submit(UserInputAnswer(id=sub_id, response=answers))
+    await driver.end_of(sub_id)
+    live, again = await both(driver, workspace)
+    assert [row for row in again if not row.startswith(("?", "  ✔"))] == live
+    assert again[:4] == ["• Mode changed to plan", "› plan it", "? Which colour then?", "  ✔ Red: dark"]
+    assert again[4:7] == ["• Here:", "• Proposed plan", "  Paint"]
 
 
 async def test_lines_of_a_recorded_patch_have_no_numbers_because_nobody_knows_them(
@@ -141,6 +157,32 @@ def test_of_a_very_long_thread_the_end_is_printed_and_a_line_says_so() -> None:
     assert "earlier turns" in rows[0]
     assert "  Answer 999, paragraph 4." in rows
     assert "  Answer 0, paragraph 4." in texts(told.transcript(80)), "the transcript has it all"
+
+
+def test_a_change_of_mode_is_told_where_it_happened() -> None:
+    modes = ("plan", "plan", "default")
+    records = [
+        record("event_msg", payload)
+        for number, mode in enumerate(modes)
+        for payload in (
+            {"type": "task_started", "turn_id": f"t{number}", "collaboration_mode_kind": mode},
+            {"type": "user_message", "message": f"question {number}"},
+            {"type": "task_complete", "turn_id": f"t{number}"},
+        )
+    ]
+    told = conversation()
+    told.replay(records)
+    assert [row for row in shown(told) if "Worked" not in row] == [
+        *("• Mode changed to plan", "› question 0", "› question 1"),
+        *("• Mode changed to default", "› question 2"),
+    ]
+
+
+def test_answers_of_before_are_shown_as_they_were_written_too() -> None:
+    told = conversation()
+    told.is_raw = True
+    told.replay([record("event_msg", {"type": "agent_message", "message": "# Title\n\n**bold**"})])
+    assert shown(told) == ["# Title", "**bold**"]
 
 
 def test_a_last_turn_that_is_too_long_alone_is_printed_from_its_end() -> None:

@@ -31,6 +31,8 @@ def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace
         t.submit("/copy").wait_for("Copied the last answer")
         assert any(event.startswith("52;c;") for event in t.events("osc"))
         t.submit("/pin the port is 8080").wait_for("Pinned: the port is 8080")
+        t.key("alt-.").wait_for("gpt-5.2-codex medium ·", where="screen")
+        t.key("alt-.", "alt-.", gap_s=0).wait_for("gpt-5.2-codex xhigh ·", where="screen")
         t.submit("/undo").wait_for("/undo is not built yet")
         t.submit("/compact").until(lambda: len(server.requests) == 2, "the compaction")
         t.wait_for(re.compile("compacted", re.I))
@@ -47,7 +49,7 @@ def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace
 
 def test_while_a_turn_runs(tui: OpenTui, server: FakeServer) -> None:
     server.script(turn(call("exec_command", {"cmd": "sleep 300 & echo started; wait"}, "c1")), turn(message("late")))
-    with tui("--dangerously-bypass-approvals-and-sandbox") as t:
+    with tui("-s", "danger-full-access", "-a", "never") as t:
         t.ready().submit("go")
         t.wait_for("started")
         t.submit("/new").wait_for("/new cannot be used while a turn runs")
@@ -92,5 +94,40 @@ def test_another_sign_in_goes_on_with_the_same_thread(tui: OpenTui, server: Fake
         bodies = [request.json for request in server.requests]
         assert bodies[1]["prompt_cache_key"] == bodies[0]["prompt_cache_key"]
         assert "first answer" in str(bodies[1]["input"]) and t.flat.count("first answer") == 1
+        t.key("ctrl-d")
+        assert t.wait_exit() == 0
+
+
+def test_in_plain_mode_rows_are_chosen_by_their_number(tui: OpenTui, server: FakeServer, home: Path) -> None:
+    server.script(turn(message("apple answer")), turn(message("berry answer")))
+    with tui("--plain", rows=60) as t:
+        t.wait_for("> ").send("apple question\r").wait_for("apple answer")
+        t.idle().send("/new\r").wait_for("A new thread")
+        t.idle().send("berry question\r").wait_for("berry answer")
+        t.idle().send("/model\r").wait_for("10. ")
+        t.send("10\r").wait_for("How hard should gpt-5.5 think?")
+        t.send("1\r").wait_for("Model gpt-5.5, effort")
+        t.idle().send("/statusline\r").wait_for("[x] current-dir")
+        t.send("2\r").wait_for("[ ] current-dir")
+        t.send("\r").wait_for("The status line shows")
+        assert "current-dir" not in (home / "config.toml").read_text()
+        t.idle().send("/resume\r").wait_for(re.compile(r"2\. .*apple question"))
+        t.send("2\r").until(lambda: t.scrollback.count("apple answer") == 2, "the old thread")
+        t.idle().send("/quit\r")
+        assert t.wait_exit() == 0
+
+
+def test_a_background_command_is_seen_and_ended(tui: OpenTui, server: FakeServer, workspace: Path) -> None:
+    script = "echo $$ > pid; exec sleep 300"
+    server.script(turn(call("exec_command", {"cmd": script, "yield_time_ms": 250}, "c1")), turn(message("it runs on")))
+    with tui("-s", "danger-full-access", "-a", "never") as t:
+        t.ready().submit("go").wait_for("it runs on")
+        t.wait_for("1 in background", where="screen")
+        assert "⚠ full access" in t.screen
+        t.submit("/ps").wait_for("1 command in the background")
+        t.submit("/stop").wait_for("Ended 1 background command: ")
+        assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
+        t.wait_gone("1 in background")
+        t.submit("/ps").wait_for("No command runs in the background.")
         t.key("ctrl-d")
         assert t.wait_exit() == 0

@@ -64,8 +64,11 @@ async def test_a_thread_is_resumed_by_its_id_and_by_choosing_it(desk: FakeDesk) 
     await running.run(desk, "/resume nothing-like-that")
     assert desk.failed == ["no rollout found for thread id nothing-like-that"]
     desk.is_working = True
+    desk.hands = [("enter",), ("2",)]
     await running.run(desk, f"/resume {second}")
-    assert id_of(desk) == first and "when the turn has ended" in desk.failed[-1]
+    assert id_of(desk) == first and "› 1. No, stay here" in desk.views[0]
+    await running.run(desk, f"/resume {second}")
+    assert id_of(desk) == second
 
 
 async def test_a_thread_of_another_folder_asks_where_to_go_on(desk: FakeDesk, tmp_path: Path) -> None:

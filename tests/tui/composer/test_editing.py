@@ -55,12 +55,16 @@ def test_an_empty_composer_is_painted_without_the_editor():
         (["shift-enter"], "one two\n|"),
         (["alt-enter"], "one two\n|"),
         (["ctrl-x", "q"], "one two|"),
+        (["alt-q", "alt-x", "ctrl-alt-k", "f7"], "one two|"),
+        (["alt-b", "alt-u"], "one TWO|"),
+        (["alt-<"], "|one two"),
+        (["ctrl-home", "alt->"], "one two|"),
     ],
 )
 def test_the_keys_of_every_shell_edit_the_draft(keys: list[str], expected: str):
     composer = Composer()
     write(composer, "one two")
-    assert press(composer, *keys)
+    press(composer, *keys)
     assert marked(composer) in (expected, "|Ask for anything, / for commands, @ for files" if expected == "|" else "")
 
 
@@ -144,6 +148,10 @@ def test_the_keys_of_vi():
     write(composer, "0dwx")
     assert composer.text == "wo"
     write(composer, "u")
+    assert composer.text == "two"
+    write(composer, "d")
+    assert press(composer, "esc") and composer.vi_mode == "normal"
+    write(composer, "w")
     assert composer.text == "two"
     assert not press(composer, "esc") and composer.wanted == "interrupt_turn"
     write(composer, "?")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
-import threading
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from spindle.frontends.tui.composer import past_messages
 from spindle.frontends.tui.composer.composer import Composer
 from spindle.frontends.tui.composer.past_messages import PastMessages
 from spindle.protocol.clock import FixedClock
+from spindle.thread.private_files import wait_for_lock
 from tui.composer.hosts import Host
 from tui.composer.writing import marked, press, rows, write
 
@@ -97,16 +98,17 @@ def test_a_torn_last_line_swallows_nothing(tmp_path: Path):
     assert [history.entry(0), history.entry(1), history.entry(2)] == ["two", "one", None]
 
 
-def test_two_writers_wait_for_each_other(tmp_path: Path):
+def test_the_file_is_written_under_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "history.jsonl"
-    path.touch()
-    fd = os.open(path, os.O_RDWR)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    writer = threading.Thread(target=PastMessages(str(tmp_path), FixedClock()).add, args=("late", "s"))
-    writer.start()
-    os.write(fd, entry("first").encode())
-    os.close(fd)
-    writer.join()
+
+    def other_writer_is_done(fd: int) -> None:
+        wait_for_lock(fd)
+        with pytest.raises(BlockingIOError), path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.write_text(entry("first"))
+
+    monkeypatch.setattr(past_messages, "wait_for_lock", other_writer_is_done)
+    PastMessages(str(tmp_path), FixedClock()).add("late", "s")
     assert [json.loads(line)["text"] for line in path.read_text().splitlines()] == ["first", "late"]
 
 
@@ -133,12 +135,13 @@ def test_a_line_without_end_is_passed_over(tmp_path: Path):
 def test_of_a_large_file_only_the_end_is_read(tmp_path: Path):
     path = tmp_path / "history.jsonl"
     with path.open("wb") as file:
+        file.write(entry("far away").encode())
         file.truncate(100 << 20)
         file.seek(0, 2)
         file.write(("\n" + entry("near") + entry("last")).encode())
     history = PastMessages(str(tmp_path), FixedClock())
     assert history._source is None
-    assert (history.entry(0), history.entry(1)) == ("last", "near")
+    assert (history.entry(0), history.entry(1), history.entry(2)) == ("last", "near", None)
 
 
 def test_what_others_add_later_does_not_move_the_way_back(tmp_path: Path):
@@ -230,13 +233,15 @@ def test_ctrl_c_puts_the_draft_into_the_history():
 def test_a_recalled_command_opens_no_list(tmp_path: Path):
     (tmp_path / "history.jsonl").write_text(entry("one") + entry("/model") + entry("@file"))
     composer = Composer()
-    composer.furnish(past=PastMessages(str(tmp_path), FixedClock()), commands=lambda: [Listed])
+    composer.furnish(past=PastMessages(str(tmp_path), FixedClock()), commands=lambda: [Listed()])
     press(composer, "up", "up", "up")
     assert composer.text == "one"
 
 
-class Listed:
-    name, aliases, summary = "model", (), "choose"
+class Listed(NamedTuple):
+    name: str = "model"
+    aliases: tuple[str, ...] = ()
+    summary: str = "choose"
 
 
 # ---- searching --------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ async def test_a_command_is_shown_exactly_with_all_that_a_yes_means() -> None:
     assert choices == [
         "1. Yes, once (y)",
         "2. Yes, for this session: this very command in this folder, outside the sandbox (a)",
-        "3. Yes, always for commands that begin with `npm install`, outside the sandbox (p)",
+        "3. Yes, always: commands that begin with `npm install`, outside the sandbox (p)",
         "4. No, go on without it (d)",
         "5. No, and tell the model why (t)",
         "6. No, stop here; I will say what to do instead (n)",
@@ -227,6 +227,25 @@ async def test_some_of_the_text_and_the_highlighted_choice_are_seen_in_every_roo
                 assert any(text.startswith("›") for text in seen), (width, height, seen)
                 assert any("echo one"[: width - 3] in text for text in seen), (width, height, seen)
                 press(view, "down")
+
+
+async def test_in_little_room_every_choice_keeps_a_row_and_the_text_says_what_it_covers() -> None:
+    view = view_of(command("\n".join(f"echo {number}" for number in range(30))))
+    seen = shown(view, 40, 11)
+    assert [text for text in seen if text[2:3].isdigit()] == [
+        "  1. Yes, once (y)",
+        "  2. Yes, for this session (a)",
+        "  3. Yes, always (p)",
+        "› 4. No, go on without it (d)",
+        "  5. No, and tell the model why (t)",
+        "  6. No, stop here; I will say what… (n)",
+        "  7. No, I edit it and run it myself (e)",
+    ]
+    assert [text[-2] for text in shown(view, 40, 10) if text[2:3].isdigit()] == [*"yapdtn"]
+    press(view, "end")
+    text = " ".join(" ".join(shown(view, 40, 20)).split())
+    assert "(p) Yes, always: commands that begin with `npm install`, outside the sandbox" in text
+    assert shown(view, 20, 4)[-2:] == ["› 4. No, go on… (d)", "  keys: y a p d t n…"]
 
 
 async def test_what_waits_behind_it_and_who_asks_are_named() -> None:

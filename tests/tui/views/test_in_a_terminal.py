@@ -47,6 +47,31 @@ def test_the_first_start_asks_for_trust_then_for_a_key_and_then_works(
     assert json.loads(auth.read_text())["OPENAI_API_KEY"] == "sk-typed-in" and auth.stat().st_mode & 0o777 == 0o600
 
 
+def test_plain_mode_asks_the_same_and_shows_no_key(tui: OpenTui, server: FakeServer, tmp_path: Path) -> None:
+    home, folder = tmp_path / "fresh", tmp_path / "unknown"
+    home.mkdir()
+    folder.mkdir()
+    server.pages = {"/v1/models": refuses(200, {"data": []})}
+    long = "\n".join([*(f"echo line-{number}" for number in range(1100)), "touch made-it"])
+    arguments = {"cmd": long, "sandbox_permissions": "require_escalated", "justification": "it is long"}
+    server.script(turn(call("exec_command", arguments, "c1")), turn(message("after-it")))
+    env = {"CODEX_HOME": str(home), "OPENAI_API_KEY": "", "OPENAI_BASE_URL": server.base_url, "CODEX_OSS_PORT": "9"}
+    with tui("--plain", "-a", "on-request", env=env, cwd=folder) as t:
+        t.wait_for("Do you trust the files").wait_for("3. Quit").idle().send("1\n")
+        t.wait_for("How shall Spindle reach a model?").wait_for("Quit").idle().send("1\n")
+        t.wait_for("API key for OpenAI").wait_for("Esc goes back").idle().send("sk-typed-in\n")
+        t.wait_for("stored in auth.json").idle().send("visible words\n").wait_for("Yes, once (y)")
+        assert (
+            "echo line-0\n" in t.scrollback and "echo line-1099\n" in t.scrollback and "touch made-it" in t.scrollback
+        )
+        t.idle().send("y\n").wait_for("after-it")
+        t.send("\x04")
+        assert t.wait_exit() == 0
+        t.assert_sane()
+        assert b"sk-typed-in" not in t.raw and b"visible words" in t.raw
+    assert (folder / "made-it").exists()
+
+
 def test_quitting_at_the_first_question_leaves_nothing(tui: OpenTui, tmp_path: Path) -> None:
     home, folder = tmp_path / "fresh", tmp_path / "unknown"
     home.mkdir()
@@ -81,7 +106,8 @@ def test_a_refusal_with_a_reason_reaches_the_model(tui: OpenTui, server: FakeSer
     server.script(turn(call("exec_command", arguments, "c1")), turn(message("understood")))
     with tui("-a", "on-request", "-s", "workspace-write") as t:
         t.ready().submit("go").wait_for("No, and tell the model why (t)", where="screen").idle(0.6)
-        t.key("t").wait_for("Tell the model why", where="screen").type("use the other tool").key("enter")
+        t.key("t").wait_for("Tell the model why", where="screen").type("use the other tool")
+        t.wait_for("> use the other tool", where="screen").key("enter")
         t.wait_for("understood").wait_for("✗ refused: touch made-it")
     outputs = [
         item["output"]
@@ -102,6 +128,7 @@ def test_a_tool_of_a_server_is_asked_about_and_its_form_filled_in(tui: OpenTui, 
         t.ready().submit("go").wait_for("Use this MCP tool?", where="screen").wait_for("Yes, once (y)", where="screen")
         assert "server  tiny" in t.screen and "tool    paint" in t.screen and 'wall = "north"' in t.screen
         t.idle(0.6).key("y").wait_for("The MCP server tiny asks:", where="screen").wait_for("Which colour?")
-        t.idle(0.6).type("blue").key("enter").wait_for("colour: blue", where="screen").key("1").wait_for("painted")
+        t.idle(0.6).type("blue").wait_for("> blue", where="screen").key("enter")
+        t.wait_for("colour: blue", where="screen").key("1").wait_for("painted")
     outputs = [item for item in server.turns_asked[1].json["input"] if item.get("call_id") == "c1"]
     assert "blue" in str(outputs)

@@ -79,6 +79,13 @@ async def test_none_of_the_above_asks_for_words_and_may_go_without() -> None:
     assert answers(view) == {"q1": {"answers": ["None of the above"]}}
 
 
+async def test_words_of_ones_own_are_an_answer_beside_those_that_are_offered() -> None:
+    view = ask(COLOUR)
+    view.paste("green, please")
+    press(view, "enter")
+    assert answers(view) == {"q1": {"answers": ["None of the above", "user_note: green, please"]}}
+
+
 async def test_esc_leaves_the_notes_first_and_then_stops_the_turn() -> None:
     view = ask(COLOUR)
     press(view, "tab", "x", "esc")

@@ -64,3 +64,15 @@ async def test_trust_is_about_a_folder_and_highlights_no() -> None:
         view = TrustView("/x")
         press(view, key)
         assert answer(view) == choice
+
+
+async def test_every_answer_about_trust_is_seen_in_a_small_window() -> None:
+    seen = shown(TrustView("/work/project"), 40, 10)
+    assert seen[:2] == ["Do you trust the files in this folder?", "/work/project"]
+    assert [row for row in seen if row[2:3].isdigit()] == [
+        "  1. Yes, trust it",
+        "› 2. No, go on without trust",
+        "  3. Quit",
+    ]
+    seen = shown(TrustView("/work/project"), 20, 5)
+    assert any(row.startswith("› 2.") for row in seen) and seen[0] == "Do you trust the"

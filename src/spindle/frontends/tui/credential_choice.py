@@ -42,11 +42,13 @@ class CredentialChoice:
         self._reload = reload
         self._environ = environ
 
-    async def ask(self, missing: str = "") -> Ready | None:
+    async def ask(self, missing: str = "", *, comes_up: bool = False) -> Ready | None:
         while True:
             servers = await find_local_servers(self._config.providers, PROBE_S)
             rows = ways(self._config, self._environ, servers, can_quit=bool(missing))
-            match await self._desk.ask(CredentialsView(rows, missing)):
+            view = CredentialsView(rows, missing, comes_up=comes_up)
+            comes_up = False
+            match await self._desk.ask(view):
                 case FromVariable(provider=provider, variable=variable):
                     ready = self._use(msgspec.structs.replace(provider, env_key=variable), provider.id)
                 case FromServer(server=server):

@@ -14,7 +14,7 @@ from typing import Self
 from spindle import __version__
 from spindle.frontends.tui.composer.composer import Composer
 from spindle.frontends.tui.composer.keymap import Keymap
-from spindle.frontends.tui.launching import Launch
+from spindle.frontends.tui.launching import Launch, clean_up
 from spindle.frontends.tui.screen.decoder import Decoder
 from spindle.frontends.tui.screen.painter import Painter
 from spindle.frontends.tui.screen.terminal import Terminal
@@ -23,7 +23,8 @@ from spindle.frontends.tui.status_line import StatusFacts, folder_words, items_f
 from spindle.frontends.tui.text.theme import choose
 from spindle.protocol.quote import visible
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+"""The signals that end the interface."""
 ROOMY = 12
 
 
@@ -45,7 +46,7 @@ class Stage:
         self.last_words: list[str] = []
 
     def __enter__(self) -> Self:
-        for number in _ENDING:
+        for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._end_at_once)
         self.early = self.terminal.enter()
@@ -63,6 +64,7 @@ class Stage:
     def _end_at_once(self, number: int, frame: FrameType | None) -> None:
         """A signal before the event loop takes care of signals: nothing was said yet, so nothing is lost."""
         self.terminal.leave()
+        clean_up()
         os._exit(128 + number)
 
     def _paint(self) -> None:

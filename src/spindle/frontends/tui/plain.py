@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import termios
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ T = TypeVar("T")
 PROMPT = "> "
 AGAIN_S = 2.0
 LONGEST_LINE = 1 << 20
-VIEW_ROWS = 1000
+VIEW_ROWS, ALL_ROWS = 1000, 1 << 30
 
 
 def run(launch: Launch) -> int:
@@ -51,6 +52,8 @@ class PlainApp(Interface):
         """The prompt is the last thing on the screen."""
         self._views: list[View[Any]] = []
         self._printing: asyncio.Handle | None = None
+        self._before_secret: list[Any] | None = None
+        """How the terminal was set before it was told to hide what is typed."""
         self._interrupted_at = float("-inf")
 
     # ---- reading -------------------------------------------------------------------------------
@@ -62,6 +65,7 @@ class PlainApp(Interface):
 
     def stop_listening(self) -> None:
         self._loop.remove_reader(STDIN)
+        self._set_echo(True)
         if self._printing is not None:
             self._printing.cancel()
         self._print_finished()
@@ -137,22 +141,25 @@ class PlainApp(Interface):
 
     def _print_view(self, view: View[Any]) -> None:
         self._print_finished()
-        self._print(texts(view.lines(self.size[0], VIEW_ROWS)))
+        rows = ALL_ROWS if view.is_shown_whole else VIEW_ROWS
+        self._print(texts(view.lines(self.size[0], rows)))
 
     def _answer(self, view: View[Any], text: str) -> None:
         """A number or a letter chooses, other words are written into the field that there is; Enter ends it."""
         said = text.strip()
-        if len(said) == 1:
-            view.key(Key(said, said))
-        elif said.isascii() and said.isdigit():
-            for char in said:
-                view.key(Key(char, char))
-        elif said:
-            view.paste(said)
-        if not view.answer.done() and (not said or len(said) > 1):
-            view.key(Key("enter"))
+        is_number = said.isascii() and said.isdigit() and len(said) < 6
+        if not is_number or not view.choose_number(int(said)):
+            self._write_into(view, said)
         if not view.answer.done():
             self._print_view(view)
+
+    def _write_into(self, view: View[Any], said: str) -> None:
+        if len(said) == 1:
+            view.key(Key(said, said))
+        elif said:
+            view.paste(said)
+        if not view.answer.done() and len(said) != 1:
+            view.key(Key("enter"))
 
     # ---- printing ------------------------------------------------------------------------------
 
@@ -169,8 +176,22 @@ class PlainApp(Interface):
         self._print_finished()
         is_free = self.view is not None or (self.thread is not None and not self.is_working)
         if is_free and not self._is_prompted and not self._end.done():
+            self._set_echo(self.view is None or not self.view.is_secret)
             self._write(PROMPT)
             self._is_prompted = True
+
+    def _set_echo(self, is_on: bool) -> None:
+        """Whether the terminal shows what is typed; of a secret it shows the end of the line only."""
+        if is_on == (self._before_secret is None):
+            return
+        try:
+            attributes = self._before_secret or termios.tcgetattr(STDIN)
+            self._before_secret = None if is_on else [*attributes]
+            if not is_on:
+                attributes[3] = attributes[3] & ~termios.ECHO | termios.ECHONL
+            termios.tcsetattr(STDIN, termios.TCSADRAIN, attributes)
+        except termios.error:
+            pass  # it is no terminal any more
 
     def _print_finished(self) -> None:
         self._print(texts(self.conversation.take_finished(self.size[0])))

@@ -45,7 +45,8 @@ async def before_composer(
 ) -> Ready | None:
     """Trust, then credentials; each only where the answer is not known. None when the person quits."""
     config = desk.config
-    if config.trust_level is None:
+    was_asked = config.trust_level is None
+    if was_asked:
         trusted = await ask_trust(desk, config, reload)
         if trusted is None:
             return None
@@ -53,7 +54,7 @@ async def before_composer(
     missing = missing_credential(config, environ)
     if missing is None:
         return Ready(config=config)
-    return await ask_credentials(desk, config, reload, environ=environ, missing=missing)
+    return await ask_credentials(desk, config, reload, environ=environ, missing=missing, comes_up=not was_asked)
 
 
 async def sign_in_again(desk: Desk, reload: Callable[[], Config]) -> Ready | None:
@@ -114,8 +115,12 @@ async def ask_credentials(
     *,
     environ: Mapping[str, str] = os.environ,
     missing: str = "",
+    comes_up: bool = False,
 ) -> Ready | None:
-    """Ask until there is a way to a model. None when the person quits, or leaves `/login` as it was."""
+    """Ask until there is a way to a model. None when the person quits, or leaves `/login` as it was.
+
+    `missing` is why it is asked; it `comes_up` when nobody asked for it, while a person may be typing already.
+    """
     from spindle.frontends.tui.credential_choice import CredentialChoice  # most sessions have a credential
 
-    return await CredentialChoice(desk, config, reload, environ).ask(missing)
+    return await CredentialChoice(desk, config, reload, environ).ask(missing, comes_up=comes_up)

@@ -23,7 +23,7 @@ from spindle.frontends.tui.cells import notes
 from spindle.frontends.tui.cells.activity import Activity
 from spindle.frontends.tui.cells.cell import short
 from spindle.frontends.tui.cells.commands import script_of
-from spindle.frontends.tui.cells.notes import Note, Printed, Question
+from spindle.frontends.tui.cells.notes import Printed
 from spindle.frontends.tui.cells.reducer import Options, Reducer
 from spindle.frontends.tui.cells.transcript import Transcript
 from spindle.frontends.tui.shown import Line
@@ -74,7 +74,10 @@ class Conversation(Reducer):
         from spindle.frontends.tui.cells.replay import Reprinted, turns_of  # only threads that are taken up again
 
         def begin(clock: FixedClock) -> Conversation:
-            return Conversation(msgspec.structs.replace(self.options, clock=clock, cwd=self.cwd))
+            # No money: what was paid then is not what the model in use costs today.
+            turn = Conversation(msgspec.structs.replace(self.options, clock=clock, cwd=self.cwd, cost=None))
+            turn.is_raw = self.is_raw
+            return turn
 
         turns = turns_of(records, begin)
         self.stage.cells += turns
@@ -82,6 +85,7 @@ class Conversation(Reducer):
         self.stage.queue(self._reprinted)
         if turns:
             self.spending.count(turns[-1].last_info, None)
+            self.mode = turns[-1].mode
         self.last_answer = next((answer for turn in reversed(turns) if (answer := turn.last_answer)), "")
 
     def prepare(self, width: int) -> Iterator[None]:
@@ -99,16 +103,6 @@ class Conversation(Reducer):
         kind = decision if isinstance(decision, str) else next(iter(decision), "")
         undone = "not applied" if isinstance(request, v1.ApplyPatchApprovalRequest) else "not run"
         self.show(notes.answer(kind, self._matter(request), undone))
-
-    def note_question(self, request: Msg, answers: dict[str, list[str]]) -> None:
-        """The person has answered questions of the model (`request_user_input`), by their ids."""
-        self.doing.waiting.discard(_id_of(request))
-        asked = getattr(request, "questions", [])
-        self.show(Question([(str(each.get("question") or ""), _not_secret(each, answers)) for each in asked]))
-
-    def note_change(self, text: str) -> None:
-        """The model, the mode or the like was changed: one line."""
-        self.show(Note(text, word="Settings"))
 
     def say(self, lines: Iterable[Line]) -> None:
         """Lines of another part of the interface, in order with everything else."""
@@ -151,8 +145,3 @@ class Conversation(Reducer):
 
 def _id_of(request: Msg) -> str:
     return str(getattr(request, "call_id", "") or getattr(request, "id", ""))
-
-
-def _not_secret(question: dict[str, Any], answers: dict[str, list[str]]) -> list[str]:
-    given = answers.get(str(question.get("id") or ""), [])
-    return ["(not shown)"] if question.get("isSecret") and given else given

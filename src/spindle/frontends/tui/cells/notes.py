@@ -93,6 +93,8 @@ class TurnEnd(Cell):
             parts.append(tokens_words(self.usage))
         if self.cost is not None:
             parts.append(money(self.cost))
+        while len(parts) > 1 and not look.words and 2 + len(" · ".join(parts)) > look.width:
+            parts.pop()  # it is one row: in a small window the rows are for the answer
         text = " · ".join(parts)
         return [line(Span(f"Turn: {text}" if look.words else f"  {text}", "dim"), hang="  ")] if parts else []
 
@@ -161,17 +163,15 @@ def answer(decision: str, what: str, undone: str = "not run") -> Note:
 
 
 class Question(Cell):
-    """A question of the model, and what the person answered."""
+    """A question of the model, and what the person answered; looks as the view of questions records it."""
 
-    __slots__ = ("answers",)
+    __slots__ = ("answers", "question")
 
-    def __init__(self, answers: list[tuple[str, list[str]]]) -> None:
+    def __init__(self, question: str, answers: list[str]) -> None:
+        self.question = question
         self.answers = answers
 
     def lines(self, look: Look) -> list[Line]:
-        shown: list[Line] = []
-        for question, chosen in self.answers:
-            said = ", ".join(one_line(each.removeprefix("user_note: ")) for each in chosen if each.strip())
-            head = look.head(Span("?", "accent"), "Question", f"{one_line(question)} ", Span("→ ", "dim"))
-            shown.append(Line((*head.spans, Span(said or "no answer", "bold" if said else "dim")), head.hang))
-        return shown
+        said = ": ".join(one_line(each.removeprefix("user_note: ")) for each in self.answers if each.strip())
+        head = look.head(Span("?", "accent"), "Question", one_line(self.question))
+        return [head, line("  ", Span("✔", "ok"), " ", said or "no answer", hang="    ")]

@@ -10,13 +10,16 @@ import msgspec
 
 from spindle.context.calls import arguments_of, command_of, exit_code_of, locate, output_text, tool_of
 from spindle.errors import PatchError
+from spindle.frontends.tui.cells.cell import Cell
 from spindle.frontends.tui.cells.commands import NEVER_RAN
+from spindle.frontends.tui.cells.notes import Question
 from spindle.frontends.tui.cells.patches import UNNUMBERED
 from spindle.patch.heredoc import find_patch
 from spindle.patch.parse import AddFile, Chunk, DeleteFile, UpdateFile, parse_patch
 from spindle.policy.commands import parse_command
 from spindle.protocol import events as v1
 from spindle.protocol.events import Duration, Msg
+from spindle.protocol.items import decode_json
 
 _KNOWN: dict[str, type[Msg]] = {
     str(kind.__struct_config__.tag): kind
@@ -30,8 +33,8 @@ _SESSION = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
 _USERS = re.compile(r"<command>\n(.*?)\n</command>\n<result>\n(.*)\n</result>", re.DOTALL)
 
 
-def heard(events: list[dict[str, Any]], item: dict[str, Any] | None, cwd: str) -> Iterator[Msg]:
-    """The events for one moment of a record; nothing for what cannot be read."""
+def heard(events: list[dict[str, Any]], item: dict[str, Any] | None, cwd: str) -> Iterator[Msg | Cell]:
+    """The events for one moment of a record; nothing for what cannot be read. A cell where no event would tell it."""
     match events[0]:
         case {"type": "call"} if item is not None:
             yield from _of_call(item["call"], item["output"], cwd)
@@ -47,6 +50,7 @@ def heard(events: list[dict[str, Any]], item: dict[str, Any] | None, cwd: str) -
             yield v1.TaskStarted(
                 turn_id=str(event.get("turn_id") or ""),
                 model_context_window=window if isinstance(window, int) else None,
+                collaboration_mode_kind=str(event.get("collaboration_mode_kind") or "default"),
             )
         case {"type": str(kind)} as event:
             if kind == "task_complete" and isinstance(failed := event.get("error"), dict):
@@ -75,7 +79,7 @@ def _completed(item: dict[str, Any]) -> Msg:
 # ---- calls ---------------------------------------------------------------------------------------
 
 
-def _of_call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> Iterator[Msg]:
+def _of_call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> Iterator[Msg | Cell]:
     text = "" if output is None else output_text(output)
     name, arguments = tool_of(call), arguments_of(call)
     if (patch := _patch_of(call, arguments)) is not None:
@@ -88,6 +92,8 @@ def _of_call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> I
         yield v1.PlanUpdate(plan=steps, explanation=why if isinstance(why, str) else None)
     elif name == "view_image":
         yield v1.ViewImageToolCall(call_id="", path=locate(str(arguments.get("path") or ""), cwd))
+    elif name == "request_user_input":
+        yield from _of_questions(arguments, text)
     elif name.startswith("mcp__"):
         from spindle.protocol.tool_servers import McpToolCallEnd  # only threads with MCP servers
 
@@ -95,6 +101,22 @@ def _of_call(call: dict[str, Any], output: dict[str, Any] | None, cwd: str) -> I
         called = {"server": server, "tool": tool, "arguments": arguments}
         answer = {"content": [{"type": "text", "text": _body(text)}]}
         yield McpToolCallEnd(call_id="", invocation=called, duration=_duration(text), result={"Ok": answer})
+
+
+def _of_questions(arguments: dict[str, Any], text: str) -> Iterator[Cell]:
+    try:
+        answers = decode_json(text)["answers"]
+    except (msgspec.DecodeError, UnicodeEncodeError, KeyError, TypeError):
+        return  # they were not answered
+    asked = arguments.get("questions")
+    for each in asked if isinstance(asked, list) else ():
+        if isinstance(each, dict):
+            match answers:
+                case dict() if isinstance(given := answers.get(str(each.get("id"))), dict):
+                    said = [str(word) for word in given.get("answers") or ()]
+                case _:
+                    said = []
+            yield Question(str(each.get("question") or ""), said)
 
 
 def _of_command(script: str, folder: str, text: str, *, is_over: bool, cwd: str) -> Iterator[Msg]:

@@ -53,6 +53,8 @@ class Reducer:
         self.commands = RunningCommands(self.stage, self.show, self.now_s)
         self.is_raw = False
         """Answers are shown as the model wrote them; holds for those that begin after it was set."""
+        self.mode = "default"
+        """Of the last turn."""
         self.last_answer = ""
         """The last whole answer, as the model wrote it: what `/copy` copies."""
         self.last_plan = ""
@@ -108,8 +110,8 @@ class Reducer:
                 if is_of_turn:  # a response is over, and with it its calls
                     self.commands.let_run()
                     self.doing.speak()
-            case v1.TaskStarted(model_context_window=window):
-                self._turn_begin(window)
+            case v1.TaskStarted(model_context_window=window, collaboration_mode_kind=mode):
+                self._turn_begin(window, mode)
             case v1.TaskComplete():
                 self._turn_end()
             case v1.TurnAborted(reason=reason):
@@ -281,11 +283,14 @@ class Reducer:
 
     # ---- turns ---------------------------------------------------------------------------------
 
-    def _turn_begin(self, window: int | None) -> None:
+    def _turn_begin(self, window: int | None, mode: str) -> None:
         self.doing.begin(self.now_s())
         self.spending.begin_turn(window)
         self._is_persons_turn = False
         self.last_plan = ""
+        if mode != self.mode:
+            self.mode = mode
+            self.show(Note(f"Mode changed to {one_line(mode)}", word="Mode"))
 
     def _turn_end(self) -> None:
         begun_s, spent = self.doing.begun_s, self.spending.of_turn

@@ -30,13 +30,14 @@ Moment = tuple[list[dict[str, Any]], dict[str, Any] | None, str]
 class RecordedTurn(Cell):
     """A turn of a record. Its cells are made anew each time they are wanted: a long thread has thousands."""
 
-    __slots__ = ("_begin", "_moments", "usage_before")
+    __slots__ = ("_begin", "_moments", "mode_before", "usage_before")
 
     def __init__(self, moments: list[Moment], begin: Callable[[FixedClock], Conversation]) -> None:
         self._moments = moments
         self._begin = begin
         self.usage_before: dict[str, Any] | None = None
         """The `info` of the last token count before it."""
+        self.mode_before = "default"
 
     def conversation(self) -> Conversation:
         """The turn as a conversation of its own, told from its beginning to its end."""
@@ -46,10 +47,14 @@ class RecordedTurn(Cell):
         told = self._begin(clock)
         told.spending.count(self.usage_before, None)
         told.spending.begin_turn(None)
+        told.mode = self.mode_before
         for events, item, timestamp in self._moments:
             clock.time = max(clock.time, _seconds(timestamp) or 0.0)
-            for msg in heard(events, item, told.cwd):
-                told.take_msg(msg)
+            for each in heard(events, item, told.cwd):
+                if isinstance(each, Cell):
+                    told.show(each)
+                else:
+                    told.take_msg(each)
         told.settle()
         return told
 
@@ -66,6 +71,12 @@ class RecordedTurn(Cell):
             if events[0].get("type") == "token_count" and isinstance(info := events[0].get("info"), dict):
                 return info
         return self.usage_before
+
+    @property
+    def mode(self) -> str:
+        """The mode it ran in."""
+        begun = next((events[0] for events, _, _ in self._moments if events[0].get("type") == "task_started"), None)
+        return self.mode_before if begun is None else str(begun.get("collaboration_mode_kind") or "default")
 
     @property
     def last_answer(self) -> str:
@@ -85,11 +96,19 @@ def turns_of(records: Iterable[Record], begin: Callable[[FixedClock], Conversati
         if kind == "task_started" or not groups or (kind == "user_message" and not is_open):
             groups.append([])
         is_open = kind == "task_started" or (is_open and kind not in ("task_complete", "turn_aborted"))
-        groups[-1].append(moment)
+        if kind == "agent_message" and _is_plan(groups[-1]):
+            groups[-1].insert(-1, moment)  # the plan was a part of this message, and is shown after it
+        else:
+            groups[-1].append(moment)
     turns = [RecordedTurn(group, begin) for group in groups]
     for before, turn in pairwise(turns):
-        turn.usage_before = before.last_info
+        turn.usage_before, turn.mode_before = before.last_info, before.mode
     return turns
+
+
+def _is_plan(group: list[Moment]) -> bool:
+    item = group[-1][1] if group else None
+    return item is not None and item.get("type") == "Plan"
 
 
 class Reprinted(Cell):

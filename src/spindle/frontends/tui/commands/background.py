@@ -42,7 +42,8 @@ async def stop(desk: Desk, argument: str) -> None:
         wanted = [command for place, command in enumerate(running, 1) if argument in (str(place), command.process_id)]
         if not wanted:
             raise SpindleError(f"there is no background command {argument!r}; /ps lists them")
-    answer = await desk.call(CleanBackgroundTerminals(process_ids=[c.process_id for c in wanted] if argument else None))
+    # By their numbers: a command that the running turn waits for is not one of them.
+    answer = await desk.call(CleanBackgroundTerminals(process_ids=[command.process_id for command in wanted]))
     ended = answer.process_ids if isinstance(answer, BackgroundStopped) else []
     if not ended:
         desk.say("No command runs in the background.")

@@ -123,6 +123,13 @@ class Ticks(ListView[str]):
             self._order.insert(to, self._order.pop(at))
         self.replace(self._made())
 
+    def choose_number(self, number: int) -> bool:
+        """Tick that row; Enter alone keeps what is ticked."""
+        if 1 <= number <= len(self._order):
+            self._ticked ^= {self._order[number - 1]}
+            self.replace(self._made())
+        return True
+
     def lines(self, width: int, height: int) -> list[Line]:
         sample = [BLANK, self._sample(self.chosen)] if height > 8 else []
         return [*super().lines(width, height - len(sample)), *sample]

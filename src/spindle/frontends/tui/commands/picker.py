@@ -22,6 +22,7 @@ from spindle.thread.store import ThreadStore
 MOST = 1000
 """How many threads are offered at once; a search looks at all of them."""
 _PREVIEW_ROWS = 4
+_FIRST_ROWS_S = 0.5
 _SEARCH = "Search: "
 
 
@@ -139,6 +140,16 @@ class ThreadPicker(View[Picked]):
                 self._go(len(self._found) - 1)
             case _:
                 self._type(key)
+
+    def choose_number(self, number: int) -> bool:
+        if 1 <= number <= len(self._found):
+            self._settle(Picked("thread", self._found[number - 1]))
+        return True
+
+    async def filled(self, within_s: float) -> None:
+        """Wait a moment for the first rows, so that the list does not begin empty."""
+        if self._reading is not None:
+            await asyncio.wait([self._reading], timeout=within_s)
 
     def _settle(self, picked: Picked) -> None:
         if self._reading is not None:
@@ -263,4 +274,5 @@ async def pick_thread(desk: Desk, *, is_everywhere: bool = False, verb: str = "R
         redraw=desk.redraw,
         leaves="Esc new thread · Ctrl-C quits" if desk.thread is None else "Esc stays here",
     )
+    await picker.filled(_FIRST_ROWS_S)
     return await desk.ask(picker)

@@ -11,6 +11,7 @@ import msgspec
 from spindle.api.door import SessionRequest
 from spindle.config.schema import Config
 from spindle.errors import SpindleError
+from spindle.frontends.fit import counted
 from spindle.frontends.tui.commands.lines import INDENT, block, clean, note
 from spindle.frontends.tui.commands.picker import age_words, pick_thread
 from spindle.frontends.tui.desk import Desk
@@ -83,8 +84,6 @@ def going_on(config: Config, settings: ThreadSettings | None, *, in_folder: bool
 
 
 async def resume(desk: Desk, argument: str) -> None:
-    if desk.is_working:
-        raise SpindleError("another thread can be opened when the turn has ended; Esc interrupts it")
     if argument:
         store = ThreadStore(desk.config.home, desk.clock)
         ref = await asyncio.to_thread(store.choose, argument)
@@ -104,6 +103,8 @@ async def _open(desk: Desk, thread_id: str, summary: ThreadSummary | None) -> No
     if desk.thread is not None and desk.thread.id == thread_id:
         desk.say("This is the thread that is open.")
         return
+    if desk.is_working and not await _may_stop(desk):
+        return
     config = await folder_for(desk, summary)
     if config is None:
         return
@@ -112,6 +113,15 @@ async def _open(desk: Desk, thread_id: str, summary: ThreadSummary | None) -> No
             request, config=config, thread=thread_id, rollout_path=None, newest=False, fork=False, fork_at=None
         )
     )
+
+
+async def _may_stop(desk: Desk) -> bool:
+    waiting = f"; {counted(len(desk.queued), 'queued message')} back in the composer" if desk.queued else ""
+    rows = [
+        Row(value=False, name="No, stay here"),
+        Row(value=True, name="Yes, stop the turn", about=f"what it did so far is recorded{waiting}"),
+    ]
+    return bool(await desk.ask(ListView("A turn runs in this thread. Leave it?", rows)))
 
 
 async def folder_for(desk: Desk, summary: ThreadSummary | None) -> Config | None:

@@ -134,6 +134,12 @@ class Composer:
     def _is_normal(self) -> bool:
         return self.vi_mode in ("normal", "visual")
 
+    @property
+    def _is_vi_busy(self) -> bool:
+        """Esc is for vi: it ends writing or selecting, or a command that is not complete."""
+        is_waiting = self._editor is not None and self._editor.is_waiting
+        return self.vi_mode not in ("", "normal") or (self.vi_mode == "normal" and is_waiting)
+
     def toggle_vi(self) -> bool:
         """Switch the keys of vi on or off; says whether they are on now."""
         self._is_vi = not self._is_vi
@@ -188,7 +194,7 @@ class Composer:
                 return self._continue_line()
             case "move_up" | "move_down":
                 return self._move_row(-1 if action == "move_up" else 1)
-            case "interrupt_turn" if key.name == "esc" and self.vi_mode not in ("", "normal"):
+            case "interrupt_turn" if key.name == "esc" and self._is_vi_busy:
                 self.load().key(key)
             case "cancel":
                 return self.discard()
@@ -439,6 +445,8 @@ class Composer:
 
     def close(self) -> None:
         """The interface ends in good order; the draft's file goes."""
+        if self._popup is not None:
+            self._popup.close()
         if self._draft_file is not None:
             self._draft_file.close()
 

@@ -1,7 +1,7 @@
 """The text under the person's hands. Editing is prompt_toolkit's: its buffer, its emacs and vi keys, its undo.
 
 The application made here is never run and never paints; it only gives the key bindings the surroundings they expect. It
-has no timers: whether an Esc stands alone is known before it comes here, so a pending one is settled at once.
+has no timers: whether an Esc stands alone is known before it comes here, and an Alt comes with its letter.
 
 This module is the one that imports prompt_toolkit. It is loaded with the first key, after the first paint.
 """
@@ -17,7 +17,7 @@ from prompt_toolkit.clipboard import InMemoryClipboard
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import DummyInput
-from prompt_toolkit.key_binding.key_processor import KeyPress, _Flush  # pyright: ignore[reportPrivateUsage]
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Layout, Window
@@ -52,7 +52,8 @@ _SPECIAL = {
     "ctrl-^": Keys.ControlCircumflex,
     "ctrl-\\": Keys.ControlBackslash,
 }
-_ALT_WORDS = {"alt-left": "b", "alt-right": "f", "alt-delete": "d"}
+_ALT_COMMANDS = frozenset("cltuw\\")
+"""With Alt: change case, transpose, copy, tidy blanks. Other letters with Alt write nothing."""
 
 
 class _BoundedBuffer(Buffer):
@@ -195,9 +196,6 @@ class Editor:
             for press in presses:
                 processor.feed(press)
             processor.process_keys()
-            if key.name == "esc" or "alt-" in key.name:
-                processor.feed(_Flush)
-                processor.process_keys()
         self._buffer.is_within_word = False
 
     def act(self, action: str) -> bool:
@@ -217,6 +215,10 @@ class Editor:
                 self.cursor = _line_start(text, place)
             case "move_line_end":
                 self.cursor = _line_end(text, place)
+            case "move_text_start":
+                self.cursor = 0
+            case "move_text_end":
+                self.cursor = len(text)
             case "delete_backward":
                 self._delete(start_before(text, place), place)
             case "delete_forward":
@@ -284,9 +286,8 @@ class _OneChange:
 def _presses(key: Key) -> list[KeyPress]:
     """A key in prompt_toolkit's words; Alt is an Esc before it, as terminals send it."""
     name = key.name
-    if name.startswith("alt-") and name not in _SPECIAL:
-        rest = _ALT_WORDS.get(name) or name.removeprefix("alt-")
-        return [KeyPress(Keys.Escape, ""), *_presses(Key(rest, rest if len(rest) == 1 else ""))]
+    if name.startswith("alt-"):
+        return [KeyPress(Keys.Escape, ""), KeyPress(name[4:])] if name[4:] in _ALT_COMMANDS else []
     if name in _SPECIAL:
         return [KeyPress(_SPECIAL[name])]
     if name.startswith("ctrl-") and len(name) == 6 and name[5].isalpha():

@@ -26,6 +26,7 @@ __all__ = ["ApprovalView", "Verdict", "about"]
 
 WHY_KEY, EDIT_KEY, ALL_KEY = "t", "e", "ctrl-a"
 _RECORD_CELLS = 300
+_FEWEST_ROWS = 3
 _RECORDED = {
     "approved": "approved once",
     "approved_for_session": "approved for this session",
@@ -53,6 +54,8 @@ class ApprovalView(View[Verdict]):
     """One question about permission. `waiting` more stand behind it; whoever shows it keeps that number true."""
 
     guards_typing = True
+    is_shown_whole = True
+    key_contexts = ("approval", "list")
 
     def __init__(self, matter: Matter, *, show_all: Callable[[str, list[Line]], None] | None = None) -> None:
         super().__init__()
@@ -98,7 +101,7 @@ class ApprovalView(View[Verdict]):
                 self._offset = 1 << 30
             case "ctrl-a":
                 if self._show_all is not None:
-                    self._show_all(self.matter.question, self._text(100))
+                    self._show_all(self.matter.question, self._text(self._laid_out[0] or 100))
             case name:
                 self._letter(name)
 
@@ -180,10 +183,12 @@ class ApprovalView(View[Verdict]):
             return self._placed([*head, BLANK, *text, BLANK], tail, hint)
         if not self._was_moved and not self._offset:
             self._at = self._safest  # not all of it is seen: a blind Enter must not run it
-            tail = self._tail(width)
         head = head if height > 8 else head[:1] if height > 3 else []
-        fewest = min(len(text) + 1, max(1, height // 2 - len(head)))
-        tail = self._choices_around(tail, max(1, height - len(head) - fewest))
+        text = [*text, *self._coverage(width)]
+        fewest = _FEWEST_ROWS  # of the text; where not even they leave room for all choices, half of the room
+        if len(head) + fewest + len(self._most_wanted()) > height:
+            fewest = max(1, height // 2 - len(head))
+        tail = self._short_tail(width, max(1, height - len(head) - fewest))
         return self._placed([*head, *self._window(text, height - len(head) - len(tail), width)], tail, [])
 
     def cursor(self) -> tuple[int, int] | None:
@@ -233,12 +238,37 @@ class ApprovalView(View[Verdict]):
                 line(Span(cut("Tell the model why (Enter sends it, Esc goes back):", width), "bold")),
                 *self._why.lines(width),
             ]
+        return [row for at in range(len(self._choices)) for row in self._choice(at, width)]
+
+    def _choice(self, at: int, width: int, *, is_short: bool = False) -> list[Line]:
+        choice, style = self._choices[at], "accent bold" if at == self._at else ""
+        start = f"{'› ' if at == self._at else '  '}{at + 1}. {choice.name}"
+        if is_short:
+            return [line(Span(cut(start, width - 4), style), Span(f" ({choice.key})", style))]
+        covers = [Span(span.text, span.style or style) for span in choice.covers]
+        spans = [Span(start, style), Span(": ", style), *covers] if covers else [Span(start, style)]
+        return prose([*spans, Span(f" ({choice.key})", style)], width, 5)
+
+    def _short_tail(self, width: int, room: int) -> list[Line]:
+        """The choices in a row each, where there is little room; else the highlighted one and the keys of all."""
+        if self._why is not None:
+            return self._tail(width)[-room:]
+        for places in (range(len(self._choices)), self._most_wanted()):
+            if len(places) <= room:
+                return [row for at in places for row in self._choice(at, width, is_short=True)]
+        keys = line(Span(cut("  keys: " + " ".join(choice.key for choice in self._choices), width), "dim"))
+        return [*self._choice(self._at, width, is_short=True), *([keys] if room > 1 else [])]
+
+    def _most_wanted(self) -> list[int]:
+        """The choices that must be seen: editing the command can do without a row."""
+        return [at for at, choice in enumerate(self._choices) if choice.word != "edit" or at == self._at]
+
+    def _coverage(self, width: int) -> list[Line]:
+        """What the choices cover, where their rows are too short to say it."""
         made: list[Line] = []
-        for at, choice in enumerate(self._choices):
-            style = "accent bold" if at == self._at else ""
-            start = f"{'› ' if at == self._at else '  '}{at + 1}. "
-            spans = [Span(start, style), *(Span(span.text, span.style or style) for span in choice.name)]
-            made += prose([*spans, Span(f" ({choice.key})", style)], width, 5)
+        for choice in self._choices:
+            if choice.covers:
+                made += prose([Span(f"{INDENT}({choice.key}) {choice.name}: ", "dim"), *choice.covers], width, 4)
         return made
 
     def _hint(self, width: int) -> list[Line]:
@@ -246,14 +276,6 @@ class ApprovalView(View[Verdict]):
             return []
         said = "Esc: no, and stop" + (" · Ctrl-A: full screen" if self._show_all is not None else "")
         return [BLANK, line(Span(cut(said, width), "dim"))] if cells(said) <= width else []
-
-    def _choices_around(self, tail: list[Line], room: int) -> list[Line]:
-        """As many choices as fit, with the highlighted one among them."""
-        if len(tail) <= room:
-            return tail
-        at = next((number for number, row in enumerate(tail) if row.spans and row.spans[0].text.startswith("›")), 0)
-        top = max(0, min(at - room // 2, len(tail) - room))
-        return tail[top : top + room]
 
     def _window(self, text: list[Line], room: int, width: int) -> list[Line]:
         """The part of the text that is scrolled to, and a row that says there is more."""
@@ -271,7 +293,7 @@ def _choices(matter: Matter) -> list[Offer]:
     for offer in matter.offers:
         made.append(offer)
         if offer.word == "denied":
-            made.append(Offer(decision="why", key=WHY_KEY, name=(Span("No, and tell the model why"),)))
+            made.append(Offer(decision="why", key=WHY_KEY, name="No, and tell the model why"))
     if matter.command and not has_hidden(matter.command):
-        made.append(Offer(decision="edit", key=EDIT_KEY, name=(Span("No, I edit it and run it myself"),)))
+        made.append(Offer(decision="edit", key=EDIT_KEY, name="No, I edit it and run it myself"))
     return made

@@ -33,7 +33,9 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
     decision: Any
     key: str
-    name: tuple[Span, ...]
+    name: str
+    covers: tuple[Span, ...] = ()
+    """What beyond this once it allows."""
 
     @property
     def word(self) -> str:
@@ -250,18 +252,17 @@ def _word(decision: Any) -> str:
 def _offer(decision: Any, grants: list[dict[str, Any]]) -> Offer | None:
     match _word(decision):
         case "approved":
-            return Offer(decision=decision, key="y", name=(Span("Yes, once"),))
+            return Offer(decision=decision, key="y", name="Yes, once")
         case "approved_for_session":
-            return Offer(decision=decision, key="a", name=(Span(f"Yes, for this session: {_coverage(grants)}"),))
+            return Offer(decision=decision, key="a", name="Yes, for this session", covers=(Span(_coverage(grants)),))
         case word if word == AMENDMENT:
             prefix = decision[word].get("proposed_execpolicy_amendment") or []
-            spans = _one(shell_join(prefix))
-            name = (Span("Yes, always for commands that begin with `"), *spans, Span("`, outside the sandbox"))
-            return Offer(decision=decision, key="p", name=name)
+            covers = (Span("commands that begin with `"), *_one(shell_join(prefix)), Span("`, outside the sandbox"))
+            return Offer(decision=decision, key="p", name="Yes, always", covers=covers)
         case "denied":
-            return Offer(decision=decision, key="d", name=(Span("No, go on without it"),))
+            return Offer(decision=decision, key="d", name="No, go on without it")
         case "abort":
-            return Offer(decision=decision, key="n", name=(Span("No, stop here; I will say what to do instead"),))
+            return Offer(decision=decision, key="n", name="No, stop here; I will say what to do instead")
         case _:
             return None
 

@@ -108,9 +108,10 @@ def _variables(config: Config, environ: Mapping[str, str]) -> list[FromVariable]
 class CredentialsView(ListView[Way]):
     """Which way to take; None when the person leaves, which means quit where nothing can be done without one."""
 
-    def __init__(self, rows: list[Row[Way]], missing: str) -> None:
-        """`missing` says why the question is asked."""
+    def __init__(self, rows: list[Row[Way]], missing: str, *, comes_up: bool = False) -> None:
+        """`missing` says why the question is asked; it `comes_up` where a person may be typing already."""
         super().__init__("How shall Spindle reach a model?", rows, note=f"{missing} /login changes it later.".strip())
+        self.guards_typing = comes_up
 
 
 class KeyView(View[str | None]):
@@ -123,6 +124,10 @@ class KeyView(View[str | None]):
         self._problem = problem
         self._field = Field(is_secret=True)
         self._cursor: tuple[int, int] | None = None
+
+    @property
+    def is_secret(self) -> bool:
+        return True
 
     def key(self, key: Key) -> None:
         if key.name in ("esc", "ctrl-c"):

@@ -60,6 +60,10 @@ class FormView(View[ResolveElicitation]):
     def _entry(self) -> Entry | None:
         return self._entries[self._at] if self._at < len(self._entries) else None
 
+    @property
+    def is_secret(self) -> bool:
+        return self._entry is not None and self._entry.is_secret
+
     # ---- one field after the other -------------------------------------------------------------
 
     def _open(self) -> None:

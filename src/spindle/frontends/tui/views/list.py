@@ -198,6 +198,12 @@ class ListView(View[T | None]):
         elif name.isascii() and name.isdigit() and 1 <= int(name) <= len(self._found):
             self._choose(self._rows[self._found[int(name) - 1]])
 
+    def choose_number(self, number: int) -> bool:
+        if 1 <= number <= len(self._found):
+            self._at = number - 1
+            self._choose(self._rows[self._found[self._at]])
+        return True
+
     def _row_with_key(self, name: str) -> Row[T] | None:
         return next((row for row in self._rows if row.key and row.key == name), None)
 
@@ -232,12 +238,11 @@ class ListView(View[T | None]):
         width, height = max(4, width), max(1, height)
         head, tail = self._head(width), self._tail(width)
         fewest = min(3, max(1, len(self._found)))
-        # Where room is scarce, the hint goes first, then what stands above the rows, from its beginning.
+        # Where room is scarce, the hint goes first, then what is said below the title.
         if len(head) + len(tail) + fewest > height:
             tail = []
         if len(head) + fewest > height:
-            kept = max(0, height - fewest)
-            head = head[len(head) - kept :]
+            head = self._short_head(head, max(0, height - fewest))
         body = self._body(width, max(1, height - len(head) - len(tail)))
         self._cursor = None
         if self.search is not None and head:
@@ -260,6 +265,12 @@ class ListView(View[T | None]):
             made.append(BLANK)
         return made
 
+    def _short_head(self, head: list[Line], room: int) -> list[Line]:
+        """The beginning of it, and the line that is searched in."""
+        if self.search is None:
+            return head[:room]
+        return [*head[: room - 1], head[-1]] if room else []
+
     def _search_shown(self, width: int) -> str:
         """The end of what was typed: there the cursor is."""
         shown = safe(self.search or "")
@@ -276,6 +287,8 @@ class ListView(View[T | None]):
         if not self._found:
             said = "looking …" if self.is_loading else "no match" if self.search else self.empty
             return [line(Span(cut("  " + said, width), "dim"))]
+        if (short := self._short_body(width, room)) is not None:
+            return short
         self._top = max(0, min(self._top, self._at))
         blocks = {self._at: self._block(self._at, width)}
         self._scroll(blocks, width, room)
@@ -287,6 +300,23 @@ class ListView(View[T | None]):
             place += 1
         self._page = max(1, place - self._top - 1)
         return made
+
+    def _short_body(self, width: int, room: int) -> list[Line] | None:
+        """A few choices that are too long for the room: all of their names, and what is said about the highlighted one
+        as far as it fits. None when they fit as they are, or not even so."""
+        if len(self._found) > room:
+            return None
+        blocks = [self._block(at, width) for at in range(len(self._found))]
+        if sum(map(len, blocks)) <= room:
+            return None
+        names = [self._name(at, width) for at in range(len(self._found))]
+        left = room - sum(map(len, names))
+        if left < 0:
+            return None
+        self._top, self._page = 0, len(names)
+        about = self._about(self._at)
+        names[self._at] += words(about, width, "dim", indent=min(5, width // 4))[:left] if about else []
+        return [row for name in names for row in name]
 
     def _scroll(self, blocks: dict[int, list[Line]], width: int, room: int) -> None:
         """Move the top row so that the highlighted one is seen whole, and no room is left empty below the last."""
@@ -324,20 +354,28 @@ class ListView(View[T | None]):
         key = f" ({row.key})" if row.key else ""
         return f"{at + 1}. {' '.join(safe(row.name).split())}{key}{' (current)' if row.is_current else ''}"
 
+    def _style(self, at: int) -> str:
+        return "dim" if self._rows[self._found[at]].why_not else "accent bold" if at == self._at else ""
+
+    def _about(self, at: int) -> str:
+        row = self._rows[self._found[at]]
+        return safe("\n".join(filter(None, (row.about, row.why_not and f"not now: {row.why_not}"))))
+
+    def _name(self, at: int, width: int) -> list[Line]:
+        pointer, style = POINTER if at == self._at else "  ", self._style(at)
+        return prose([Span(pointer, style), Span(self._label(at), style)], width, 5)
+
     def _block(self, at: int, width: int) -> list[Line]:
         """One row of the list, in as many rows of the screen as it needs."""
-        row = self._rows[self._found[at]]
-        is_highlighted = at == self._at
-        style = "dim" if row.why_not else "accent bold" if is_highlighted else ""
-        label, pointer = self._label(at), POINTER if is_highlighted else "  "
-        about = safe("\n".join(filter(None, (row.about, row.why_not and f"not now: {row.why_not}"))))
+        about = self._about(at)
         names = self._names_width(width) if about else 0
         if not names:
-            made = prose([Span(pointer, style), Span(label, style)], width, 5)
-            return made + (words(about, width, "dim", indent=min(5, width // 4)) if about else [])
+            return self._name(at, width) + (words(about, width, "dim", indent=min(5, width // 4)) if about else [])
+        pointer, label = POINTER if at == self._at else "  ", self._label(at)
         column = len(pointer) + names + 2
         beside = words(about, width - column, "dim")
-        start = line(Span(pointer + label, style), " " * (column - len(pointer) - cells(label)), *beside[0].spans)
+        gap = " " * (column - len(pointer) - cells(label))
+        start = line(Span(pointer + label, self._style(at)), gap, *beside[0].spans)
         return [start, *(line(" " * column, *each.spans) for each in beside[1:])]
 
 

@@ -97,6 +97,13 @@ class Page:
         else:
             self.notes.key(key)
 
+    def paste(self, text: str) -> None:
+        """Words of one's own are a note where one is being written, else an answer beside those that are offered."""
+        if not self.is_writing:
+            self.is_writing = True
+            self.chosen = self.labels.index(NONE_OF_THEM) if NONE_OF_THEM in self.labels else None
+        self.notes.paste(text)
+
     def leaves_field(self) -> bool:
         """Esc in the field goes back to the answers. False when there is nothing to go back to."""
         if not (self.is_writing and self.labels):
@@ -136,6 +143,10 @@ class QuestionView(View[Reply]):
     def _page(self) -> Page:
         return self._pages[self._at]
 
+    @property
+    def is_secret(self) -> bool:
+        return self._page.is_secret
+
     # ---- keys ----------------------------------------------------------------------------------
 
     def key(self, key: Key) -> None:
@@ -153,8 +164,7 @@ class QuestionView(View[Reply]):
             page.key(key)
 
     def paste(self, text: str) -> None:
-        self._page.is_writing = True
-        self._page.notes.paste(text)
+        self._page.paste(text)
 
     def _go_on(self) -> None:
         """The next question without an answer, looking on from this one; after the last, all is sent."""

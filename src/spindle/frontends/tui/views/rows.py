@@ -31,8 +31,8 @@ def prose(spans: Sequence[Span], width: int, hang: int = 0) -> list[Line]:
             row.append(Span(word[:head], style))
             done.append(row)
             row, room = [Span(" " * hang)] if hang else [], width - hang
+            needed -= cells(word[:head])  # never measured anew: a word may be a megabyte
             word = word[head:]
-            needed = cells(word)
         row.append(Span(word, style))
         room -= needed
     done.append(row)
@@ -42,6 +42,8 @@ def prose(spans: Sequence[Span], width: int, hang: int = 0) -> list[Line]:
 def exact(spans: Sequence[Span], width: int, indent: str = "") -> list[Line]:
     """Every blank kept and nothing moved: broken where the row is full, with a mark before each further row."""
     first = cells(indent)
+    if len(spans) < 2 and (not spans or (spans[0].text.isascii() and len(spans[0].text) <= width - first)):
+        return [Line((Span(indent), *spans) if indent else tuple(spans))]
     further = (Span(indent), CONTINUED) if width - first > 8 else (Span(indent),)
     room = full = max(2, width - first)
     after = max(2, width - sum(cells(span.text) for span in further))
