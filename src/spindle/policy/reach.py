@@ -112,6 +112,10 @@ class Reach:
             return False
         return any(self._may_write(step) for step in steps) or self._has_other_name(real)
 
+    def holds_name(self, real: str) -> bool:
+        """Could the agent have put there what goes by this name? The folder must be a real path."""
+        return self.is_fenced and self._may_write(real)
+
     def holds_open(self, fd: int) -> bool:
         """The same of an open file or folder, by where it lies now."""
         if not self.is_fenced:
