@@ -132,6 +132,11 @@ class Bench:
     async def patch_retry(self, changes: dict[str, Any]) -> Permit | None:
         return None
 
+    async def note(self, changes: dict[str, Any]) -> None:
+        self.asked_about.append(changes)
+        if self.refusal is not None:
+            raise self.refusal
+
     async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
         raise ToolError("tools of MCP servers cannot be used here")
 

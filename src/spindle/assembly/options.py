@@ -78,7 +78,7 @@ def briefing_options(
         developer_instructions=config.developer_instructions,
         user_instructions=request.user_instructions,
         extras=config.spindle.environment_extras,
-        documents=tuple(feature.document for feature in features),
+        notes=tuple(feature.notes for feature in features),
         nested_docs=config.spindle.nested_agents_md,
         bypass=request.bypass,
         protected=(*PROTECTED_NAMES, *config.spindle.fence.protected),

@@ -55,6 +55,10 @@ class Permission(Protocol):
         """
         ...
 
+    async def note(self, changes: dict[str, Any]) -> None:
+        """To change notes that outlive the thread; `changes` as for a patch."""
+        ...
+
     async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
         """To call a tool of an MCP server; `mode` is what the user says of that server's tools."""
         ...

@@ -61,6 +61,11 @@ class CallPermission:
                 raise
             return None
 
+    async def note(self, changes: dict[str, Any]) -> None:
+        from spindle.core.permission.patches import NoteWrite  # only where notes are switched on
+
+        await self.obtain(NoteWrite(self._approvals, self._site, changes))
+
     async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
         from spindle.core.permission.remote_tools import ToolUse  # only for those who have MCP servers
 
