@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from config.canned_server import CannedServer
-from spindle.auth.credentials import SIGN_IN_HELP, SignedIn, sign_in
+from spindle.auth.credentials import SIGN_IN_HELP, SignedIn, session_secrets, sign_in
 from spindle.errors import ConfigError, ModelError
+from spindle.model.credential import EnvCredential
 from spindle.model.provider import Provider
 
 OPENAI = Provider(id="openai", name="OpenAI", requires_openai_auth=True)
@@ -276,3 +277,23 @@ async def test_keys_are_not_renewed(tmp_path: Path):
     assert not await sign(tmp_path).credential.refresh()
     os.unlink(tmp_path / "auth.json")
     assert not await sign(tmp_path).credential.refresh()
+
+
+def test_a_key_that_is_changed_while_the_session_runs_is_masked_from_then_on(tmp_path: Path) -> None:
+    environ = {"LAB_KEY": "the-first-key-0123"}
+    secrets = session_secrets(
+        {},
+        OTHER,
+        EnvCredential("LAB_KEY", environ=environ),
+        home=str(tmp_path),
+        variables=(),
+        given={},
+        mask="known",
+        unmasked=(),
+    )
+    assert secrets.mask_known("the-first-key-0123") == "[secret: API key]"
+    environ["LAB_KEY"] = "the-second-key-4567"
+    assert secrets.mask_known("the-first-key-0123 the-second-key-4567") == "[secret: API key] [secret: API key]"
+    assert secrets.mask_json(b'"the-second-key-4567"') == b'"[secret: API key]"'
+    del environ["LAB_KEY"]
+    assert secrets.mask_known("the-second-key-4567") == "[secret: API key]"

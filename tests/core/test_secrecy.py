@@ -37,7 +37,7 @@ MASKED_BEFORE = {
 """What comes through a masker of its own before it is put into a message. tests/e2e/test_secrets.py looks at these."""
 
 OURS = {
-    *("session_id", "thread_id", "turn_id", "forked_from_id", "conversation_id", "process_id"),
+    *("session_id", "thread_id", "turn_id", "forked_from_id", "conversation_id", "process_id", "process_ids"),
     *("sender_thread_id", "new_thread_id", "parent_thread_id", "plan_delta.item_id"),
     *("approval_policy", "reasoning_effort", "collaboration_mode_kind", "codex_error_info"),
     *("turn_aborted.reason", "grant_revoked.reason", "source", "stream", "elicitation_request.kind"),

@@ -146,6 +146,19 @@ def test_a_renewed_key_is_masked_like_the_old_one() -> None:
     assert secrets.mask("first-access-token second-access-token") == "[secret: auth.json] [secret: auth.json]"
 
 
+def test_a_text_that_was_clean_is_looked_at_again_for_a_secret_that_came_later() -> None:
+    keys: list[tuple[str, str]] = []
+    secrets = Secrets(own=lambda: keys)
+    text = "in the folder renewed-access-token"
+    assert secrets.mask(text) == text == secrets.mask(text)
+    keys.append(("auth.json", "renewed-access-token"))
+    assert secrets.mask(text) == "in the folder [secret: auth.json]"
+    other = "say found-by-a-tool"
+    assert secrets.mask(other) == other
+    secrets.add("found-by-a-tool", "TOOL")
+    assert secrets.mask(other) == "say [secret: TOOL]"
+
+
 def test_what_is_found_later_counts_from_the_first_output_on() -> None:
     asked: list[int] = []
 

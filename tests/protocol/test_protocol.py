@@ -120,6 +120,9 @@ def test_ids_are_version_7_and_sort_by_time() -> None:
 
 def test_timestamps_have_milliseconds() -> None:
     assert iso_utc(1_763_230_603.951) == "2025-11-15T18:16:43.951Z"
+    assert iso_utc(1_763_230_603.0) == "2025-11-15T18:16:43.000Z"
+    assert iso_utc(1_763_230_604.25) == "2025-11-15T18:16:44.250Z"
+    assert iso_utc(-0.5) == "1969-12-31T23:59:59.500Z"
 
 
 def test_commands_are_shown_as_a_shell_would_need_them() -> None:

@@ -49,7 +49,8 @@ class Grid(pyte.Screen):
                 continue
             if self.cursor.x + width > self.columns:
                 if DECAWM in self.mode:
-                    self.buffer[self.cursor.y][_WRAPPED] = True
+                    flagged: Any = self.buffer[self.cursor.y]
+                    flagged[_WRAPPED] = True
                     self.carriage_return()
                     self.linefeed()
                 else:

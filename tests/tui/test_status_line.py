@@ -49,8 +49,8 @@ def row(facts: StatusFacts, width: int = 300, chosen: object = None) -> str:
 
 def test_the_usual_row_says_all_there_is_in_a_fixed_order() -> None:
     assert row(FACTS) == (
-        "  gpt-5.2-codex high · ~/src/thing · main · Plan mode · workspace-write · 87% context left · 2 queued"
-        " · 1 in background · ⚠ 1 warning · 48% cached · $0.123"
+        "  gpt-5.2-codex high · ~/src/thing · Plan mode · 87% context left · 2 queued · 1 in background · ⚠ 1 warning"
+        " · main · workspace-write · 48% cached · $0.123"
     )
 
 
@@ -64,7 +64,8 @@ def test_without_a_price_tokens_are_shown() -> None:
 
 
 def test_a_weak_sandbox_and_an_open_network_are_told() -> None:
-    assert "⚠ no sandbox · network" in row(msgspec.structs.replace(FACTS, weakness="no sandbox", has_network=True))
+    shown = row(msgspec.structs.replace(FACTS, weakness="no sandbox", has_network=True))
+    assert "Plan mode · ⚠ no sandbox · 87%" in shown and "· main · network · " in shown
     line = status_line(msgspec.structs.replace(FACTS, sandbox="danger-full-access"), 200)
     assert [span.style for span in line.spans if span.text == "⚠ full access"] == ["warning"]
 
@@ -82,7 +83,7 @@ def test_the_person_chooses_items_but_never_loses_mode_and_sandbox() -> None:
     assert row(facts, chosen=["git-branch", "no-such-item", "model"]) == (
         "  main · gpt-5.2-codex · Plan mode · ⚠ no sandbox"
     )
-    assert row(FACTS, chosen=[]) == "  Plan mode · workspace-write"
+    assert row(FACTS, chosen=[]) == "  Plan mode"
     assert items_from(None) == DEFAULT_ITEMS
 
 

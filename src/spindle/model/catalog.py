@@ -3,6 +3,9 @@
 The bundled table is `catalog.json`; a user's file of the same shape replaces it. Texts for the model are `prompt`'s.
 """
 
+# Annotations are types here, not texts as elsewhere: the catalogue is read at every start, and to read it each text
+# would have to be compiled first.
+
 import os
 
 import msgspec

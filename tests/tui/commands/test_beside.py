@@ -67,10 +67,10 @@ async def test_a_question_beside_leaves_no_trace_in_the_thread(desk: FakeDesk) -
     await desk.turn("hello", says("hi"))
     assert desk.thread is not None
     before = list(desk.thread.records)
-    desk.model.script(calls("exec_command", {"cmd": "touch made"}, "c1"), says("because\nof that"))
+    desk.model.script(calls("exec_command", {"cmd": "touch made"}, "c1"), says("because\n\nof **that**"))
     await running.run(desk, "/btw why?")
     assert desk.failed == []
-    assert desk.said[-3:] == ["Beside: why?", "  because", "  of that"]
+    assert [text for text in desk.said[-4:] if text.strip()] == ["Beside: why?", "  because", "  of that"]
     assert list(desk.thread.records) == before and not Path(desk.config.cwd, "made").exists()
     asked = str(desk.model.requests[-1].to_dict()["input"])
     assert "hello" in asked and "why?" in asked

@@ -31,6 +31,8 @@ def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace
         t.submit("/copy").wait_for("Copied the last answer")
         assert any(event.startswith("52;c;") for event in t.events("osc"))
         t.submit("/pin the port is 8080").wait_for("Pinned: the port is 8080")
+        t.key("alt-.").wait_for("gpt-5.2-codex medium ·", where="screen")
+        t.key("alt-.", "alt-.", gap_s=0).wait_for("gpt-5.2-codex xhigh ·", where="screen")
         t.submit("/undo").wait_for("/undo is not built yet")
         t.submit("/compact").until(lambda: len(server.requests) == 2, "the compaction")
         t.wait_for(re.compile("compacted", re.I))
@@ -47,7 +49,7 @@ def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace
 
 def test_while_a_turn_runs(tui: OpenTui, server: FakeServer) -> None:
     server.script(turn(call("exec_command", {"cmd": "sleep 300 & echo started; wait"}, "c1")), turn(message("late")))
-    with tui("--dangerously-bypass-approvals-and-sandbox") as t:
+    with tui("-s", "danger-full-access", "-a", "never") as t:
         t.ready().submit("go")
         t.wait_for("started")
         t.submit("/new").wait_for("/new cannot be used while a turn runs")
@@ -112,4 +114,20 @@ def test_in_plain_mode_rows_are_chosen_by_their_number(tui: OpenTui, server: Fak
         t.idle().send("/resume\r").wait_for(re.compile(r"2\. .*apple question"))
         t.send("2\r").until(lambda: t.scrollback.count("apple answer") == 2, "the old thread")
         t.idle().send("/quit\r")
+        assert t.wait_exit() == 0
+
+
+def test_a_background_command_is_seen_and_ended(tui: OpenTui, server: FakeServer, workspace: Path) -> None:
+    script = "echo $$ > pid; exec sleep 300"
+    server.script(turn(call("exec_command", {"cmd": script, "yield_time_ms": 250}, "c1")), turn(message("it runs on")))
+    with tui("-s", "danger-full-access", "-a", "never") as t:
+        t.ready().submit("go").wait_for("it runs on")
+        t.wait_for("1 in background", where="screen")
+        assert "⚠ full access" in t.screen
+        t.submit("/ps").wait_for("1 command in the background")
+        t.submit("/stop").wait_for("Ended 1 background command: ")
+        assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
+        t.wait_gone("1 in background")
+        t.submit("/ps").wait_for("No command runs in the background.")
+        t.key("ctrl-d")
         assert t.wait_exit() == 0

@@ -91,3 +91,19 @@ def test_a_draft_survives_a_kill_and_the_editor_changes_it(
         t.key("ctrl-d")
         assert t.wait_exit() == 0
     assert not list((home / "spindle").glob("drafts/*"))
+
+
+def test_keys_of_ones_own(tui: OpenTui, server: FakeServer, home: Path) -> None:
+    server.script(turn(message("answer 0")))
+    with (home / "config.toml").open("a") as file:
+        file.write(
+            '\n[tui.keymap.composer]\nsubmit = "f2"\ndance = "f1"\n[tui.keymap.editor]\ninsert_newline = "enter"\n'
+        )
+        file.write('[tui.keymap.pager]\nclose = "x"\n')
+    with tui() as t:
+        t.ready().wait_for("tui.keymap.composer.dance is not known here")
+        t.type("a").key("enter").type("b").key("f2").wait_for("answer 0")
+        assert sent_texts(server) == ["a\nb"]
+        t.key("ctrl-t").wait_for("Transcript", where="screen").key("x").wait_gone("Transcript")
+        t.key("ctrl-d")
+        assert t.wait_exit() == 0

@@ -6,6 +6,7 @@ import pytest
 
 from spindle.frontends.tui.composer.composer import Composer
 from spindle.frontends.tui.composer.keymap import Keymap, normal_key
+from spindle.frontends.tui.keys import Key
 from tui.composer.writing import press, write
 
 
@@ -81,15 +82,14 @@ def test_global_is_the_fallback_of_the_composer():
     )
 
 
-def test_other_contexts_have_their_own_tables():
-    keymap = Keymap(tables={"pager": {"close": "x"}, "list": {"accept": "ctrl-m"}, "approval": {"approve": "ctrl-y"}})
-    assert (keymap.action("x", "pager"), keymap.action("q", "pager"), keymap.action("pgdn", "pager")) == (
-        "close",
-        "",
-        "page_down",
-    )
-    assert keymap.action("ctrl-y", "approval") == "approve" and keymap.action("ctrl-y") == "yank"
-    assert keymap.action("y", "approval") == ""
+def test_elsewhere_keys_of_ones_own_are_added_to_the_usual_ones():
+    keymap = Keymap(tables={"pager": {"close": "x"}, "list": {"accept": "f4"}, "approval": {"approve": ["ctrl-y"]}})
+    assert keymap.translated(Key("x", "x"), "pager") == Key("q", "q")
+    assert keymap.translated(Key("x", "x"), "list") == Key("x", "x")
+    assert keymap.translated(Key("f4"), "approval", "list") == Key("enter")
+    assert keymap.translated(Key("ctrl-y"), "approval", "list") == Key("y", "y")
+    assert keymap.translated(Key("ctrl-y"), "list") == Key("ctrl-y") and keymap.action("ctrl-y") == "yank"
+    assert keymap.translated(Key("y", "y"), "approval", "list") == Key("y", "y")
 
 
 def test_what_is_not_known_is_named_once_and_the_rest_holds():

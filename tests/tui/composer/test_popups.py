@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from spindle.frontends.tui.composer.composer import Composer
-from spindle.frontends.tui.composer.files import FileSearch, list_files
+from spindle.frontends.tui.composer.files import FileSearch, Lister
 from spindle.frontends.tui.composer.fuzzy import rank_path
 from spindle.protocol.clock import FixedClock
 from tui.composer.hosts import Host
@@ -229,7 +229,7 @@ def test_the_order_of_files():
         "n/u_t_i_l.py",
         "other.py",
     ]
-    ranks = [rank for name in names if (rank := rank_path(name, name, "util"))]
+    ranks = [rank for name in names if (rank := rank_path(name, "util"))]
     assert [rank.name for rank in sorted(ranks)] == [
         "util.py",
         "src/util.py",
@@ -239,7 +239,7 @@ def test_the_order_of_files():
         "n/u_t_i_l.py",
         "u/t/i/l.py",
     ]
-    exact = [rank_path(name, name, "util.py") for name in ("utilpy/util.py", "util.pyi", "a/b/c/d/util.py")]
+    exact = [rank_path(name, "util.py") for name in ("utilpy/util.py", "util.pyi", "a/b/c/d/util.py")]
     assert [rank.name for rank in sorted(rank for rank in exact if rank)] == [
         "utilpy/util.py",
         "a/b/c/d/util.py",
@@ -300,21 +300,38 @@ async def test_hostile_names_are_shown_escaped_and_hostile_settings_run_nothing(
     write(composer, "@evil")
     assert await find(composer, host) == ["› evil⟨U+001B⟩[2J⟨U+000A⟩name⟨U+202E⟩.txt"]
     assert not marker.exists()
-    names = list_files(str(folder))
+    names = Lister(str(folder)).names()
     assert "README.md" in names and not any("\udcff" in name or name.startswith("passwd") for name in names)
+
+
+async def test_leaving_does_not_wait_for_a_listing_that_takes_long(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    tools = folder.parent / "tools"
+    tools.mkdir()
+    started = tools / "started"
+    os.mkfifo(started)
+    (tools / "git").write_text(f"#!/bin/sh\necho > {started}\nexec sleep 1000\n")
+    (tools / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f".:{tools}:/usr/bin:/bin")
+    host = Host()
+    composer = composer_in(folder, host)
+    write(composer, "@x")
+    assert await asyncio.to_thread(started.read_text) == "\n"
+    composer.close()
+    await asyncio.get_running_loop().shutdown_default_executor()
 
 
 async def test_outside_a_repository_ignore_files_count_too(tmp_path: Path):
     (tmp_path / ".ignore").write_text("secret\n")
     (tmp_path / "secret").write_text("")
     (tmp_path / "open.txt").write_text("")
-    assert sorted(list_files(str(tmp_path))) == [".ignore", "open.txt"]
+    assert sorted(Lister(str(tmp_path)).names()) == [".ignore", "open.txt"]
 
 
 async def test_a_search_among_many_files_lets_other_work_in_between(tmp_path: Path):
     found = asyncio.Event()
     search = FileSearch(str(tmp_path), FixedClock(), found.set)
-    search._files = [(name, name) for name in (f"folder{number % 100}/file{number}.py" for number in range(100_000))]
+    names = [f"folder{number % 100}/file{number}.py" for number in range(100_000)]
+    search._files = (names, names)
     search._listed_at = FixedClock().monotonic()
     search.look("fl99999")
     turns = 0

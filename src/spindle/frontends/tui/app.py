@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from spindle.api.door import OpenThread
@@ -38,7 +38,7 @@ class App(Interface):
         self.terminal = stage.terminal
         self.painter = stage.painter
         super().__init__(launch, self._notify)
-        self._skills: list[Skill] = []
+        self._skills: Sequence[Skill] = ()
         self.composer: Composer = stage.composer
         furnish(self.composer, self.config, self, self.clock, commands=lambda: COMMANDS, skills=lambda: self._skills)
         self.showing = Showing(self)

@@ -14,7 +14,7 @@ from typing import Self
 from spindle import __version__
 from spindle.frontends.tui.composer.composer import Composer
 from spindle.frontends.tui.composer.keymap import Keymap
-from spindle.frontends.tui.launching import Launch
+from spindle.frontends.tui.launching import Launch, clean_up
 from spindle.frontends.tui.screen.decoder import Decoder
 from spindle.frontends.tui.screen.painter import Painter
 from spindle.frontends.tui.screen.terminal import Terminal
@@ -63,6 +63,7 @@ class Stage:
     def _end_at_once(self, number: int, frame: FrameType | None) -> None:
         """A signal before the event loop takes care of signals: nothing was said yet, so nothing is lost."""
         self.terminal.leave()
+        clean_up()
         os._exit(128 + number)
 
     def _paint(self) -> None:

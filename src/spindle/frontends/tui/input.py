@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spindle.frontends.tui.keys import Focus, Input, Key, Paste, Reply
+from spindle.frontends.tui.polling import waited_s
 from spindle.frontends.tui.view import View
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Keyboard:
             self._early -= len(typed)
             inputs = self._decoder.early(typed)
         if data:
-            inputs += self._decoder.feed(data, now, self._app.showing.was_busy_s(now))
+            inputs += self._decoder.feed(data, now, waited_s(self._loop))
         self._take_all(inputs)
         self._wait_for_rest()
 
@@ -110,8 +111,8 @@ class Keyboard:
 
     def _key(self, key: Key) -> None:
         app = self._app
-        if app.showing.pager is not None:
-            app.showing.pager.key(key)
+        if (pager := app.showing.pager) is not None:
+            pager.key(key if pager.is_typing else app.composer.keymap.translated(key, "pager"))
         elif (view := app.view) is not None:
             self._key_for_view(view, key)
         elif app.composer.key(key):
@@ -125,7 +126,8 @@ class Keyboard:
         elif key.name == "ctrl-l":
             self._app.clear_screen()
         elif not self._is_meant_for_draft(view, key):
-            view.key(key)
+            is_written = bool(key.text) and view.cursor() is not None
+            view.key(key if is_written else self._app.composer.keymap.translated(key, *view.key_contexts))
         elif key.name not in ("enter", "tab"):
             self._app.composer.key(key)
 
@@ -157,7 +159,7 @@ def _actions(app: App) -> dict[str, Callable[[], None]]:
         "queue": app.deeds.queue_draft,
         "interrupt_turn": app.deeds.escape,
         "cancel": app.deeds.cancel,
-        "quit": app.quit,
+        "quit": app.deeds.quit,
         "suspend": app.suspend,
         "clear_terminal": app.clear_screen,
         "next_mode": app.deeds.next_mode,

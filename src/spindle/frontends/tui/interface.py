@@ -50,8 +50,6 @@ class Interface:
         self.clock: Clock = SystemClock()
         self.thread: OpenThread | None = None
         self.hearing: Hearing | None = None
-        self.effort: str | None = None
-        """The reasoning effort that was asked for last."""
         self.view: View[Any] | None = None
         """The question that is shown."""
         self.attention = Attention(self.config.tui, notify)
@@ -102,8 +100,9 @@ class Interface:
 
     def give_up(self, sentence: str) -> None:
         """It cannot go on: leave, and say why."""
-        self._last_words.append(f"error: {sentence}")
-        self._finish(1)
+        if not self._end.done():
+            self.last_words.append(f"error: {sentence}")
+            self._finish(1)
 
     def _finish(self, code: int) -> None:
         if not self._end.done():
@@ -111,8 +110,13 @@ class Interface:
 
     def _callback_failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if isinstance(error, Exception):
-            self.give_up(f"internal error: {type(error).__name__}: {error}")
+        if not isinstance(error, Exception):
+            return
+        sentence = f"internal error: {type(error).__name__}: {error}"
+        if "handle" in context:
+            self.give_up(sentence)  # it may be the painting itself, which would fail again and again
+        else:
+            self.fail(sentence)
 
     # ---- how it is shown: for those that show it ---------------------------------------------------
 
@@ -211,7 +215,6 @@ class Interface:
     def submit(self, op: Op) -> None:
         if isinstance(op, OverrideTurnContext):
             self.modes.notice(op)
-            self.effort = op.effort if isinstance(op.effort, str) else self.effort
         self._hand_in(op)
 
     def _hand_in(self, op: Op) -> None:
@@ -313,7 +316,6 @@ class Interface:
         self.asking.withdraw()
         self.turns.closed()
         self.thread = self.hearing = None
-        self.effort = None
 
     def hear(self, event: Event) -> None:
         """Something happened in the thread."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from spindle.config.schema import Config
@@ -73,6 +74,12 @@ class Launch:
             "bypass": self.bypass,
             "client": self.client,
         }
+
+
+def clean_up() -> None:
+    """Remove the folders of the demo, if it was played: the process may end without any tear-down of Python's."""
+    if (practice := sys.modules.get("spindle.frontends.tui.practice")) is not None:
+        practice.remove_scratch()
 
 
 def fork_point(given: str | None) -> str | int | None:

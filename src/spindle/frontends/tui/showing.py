@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 ANSWER_S = 0.1
 """How long a terminal may take to say where its cursor is."""
 FLASH_S = 2.0
-"""How long a short notice stands in the place of the status line."""
 
 
 class Showing:
@@ -32,7 +31,6 @@ class Showing:
         """What a person should know for a moment; in the place of the status line."""
         self._loop = asyncio.get_running_loop()
         self._title = ""
-        self._busy = (0.0, 0.0)
         self._flash: asyncio.TimerHandle | None = None
         app.terminal.on_drained = app.redraw
         self.is_over = False
@@ -45,12 +43,10 @@ class Showing:
             return
         if self._app.terminal.is_behind:
             return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
-        begun = self._loop.time()
         if self.pager is not None:
             self.pager.paint()
         else:
             self._paint_live()
-        self._busy = (begun, self._loop.time())
 
     def _paint_live(self) -> None:
         app = self._app
@@ -125,23 +121,18 @@ class Showing:
         self._app.painter.looks = choose(self._app.config.tui.theme, os.environ)
 
     def flash(self, words: str) -> None:
-        """Say something for a moment."""
+        """Say something for a moment, in the place of the status line."""
         self.hint = words
         if self._flash is not None:
             self._flash.cancel()
-        self._flash = self._loop.call_later(FLASH_S, self._unflash, words)
+        self._flash = self._loop.call_later(FLASH_S, self._end_flash, words)
         self._app.redraw()
 
-    def _unflash(self, words: str) -> None:
+    def _end_flash(self, words: str) -> None:
         self._flash = None
         if self.hint == words:
             self.hint = ""
             self._app.redraw()
-
-    def was_busy_s(self, now: float) -> float:
-        """How long a key may have waited for us, because we were painting."""
-        begun, ended = self._busy
-        return ended - begun if now - ended < 0.002 else 0.0
 
     def _show_title(self, facts: StatusFacts) -> None:
         items = title_items_from(self._app.config.tui.terminal_title)
@@ -152,8 +143,8 @@ class Showing:
 
     # ---- the screen as a whole -------------------------------------------------------------------
 
-    async def page(self, title: str, lines: Iterable[Line]) -> None:
-        """Show lines in the pager until the person closes it."""
+    async def page(self, title: str, lines: Iterable[Line], *, at_end: bool = False) -> None:
+        """Show lines in the pager until the person closes it; `at_end`: the last of them first."""
         from spindle.frontends.tui.screen.pager import Pager  # with the first long text
 
         if self.pager is not None:
@@ -163,6 +154,9 @@ class Showing:
         self.pager = Pager(app.terminal, app.painter, title, lines, inline=inline)
         try:
             self.paint()
+            if at_end:  # the pager has been told the size of the window by now
+                self.pager.scroll.to_end()
+                self.paint()
             await self.pager.closed
         finally:
             self.pager.close()

@@ -117,9 +117,12 @@ def _cached(facts: StatusFacts) -> str:
 
 
 def _sandbox(facts: StatusFacts) -> str:
-    if facts.weakness:
-        return f"⚠ {clean.name(facts.weakness)}"
-    return "⚠ full access" if facts.sandbox == "danger-full-access" else clean.name(facts.sandbox)
+    return "" if _sandbox_warning(facts) else clean.name(facts.sandbox)
+
+
+def _sandbox_warning(facts: StatusFacts) -> str:
+    weakness = "full access" if facts.sandbox == "danger-full-access" else facts.weakness
+    return f"⚠ {clean.name(weakness)}" if weakness else ""
 
 
 def _limit(name: str) -> Callable[[StatusFacts], str]:
@@ -174,6 +177,7 @@ ITEMS: dict[str, Callable[[StatusFacts], str]] = {
     "tokens": _tokens,
     "network": lambda facts: "network" if facts.has_network else "",
     "sandbox": _sandbox,
+    "sandbox-warning": _sandbox_warning,
 }
 """The items `[tui] status_line` can name. Each gives its words, or nothing when there is nothing to tell."""
 
@@ -212,15 +216,16 @@ ITEM_WORDS: dict[str, str] = {
     "spent": "money of the thread, or its tokens",
     "tokens": "tokens of the thread",
     "network": "whether confined commands reach the network",
-    "sandbox": "the sandbox, and a warning when it is weaker than asked for",
+    "sandbox": "the sandbox",
+    "sandbox-warning": "full access, or a sandbox that is weaker than asked for",
 }
 """What a person is told about an item when they choose; the others are older names for the same."""
 
 DEFAULT_ITEMS = (
-    *("model-with-reasoning", "current-dir", "git-branch", "mode", "sandbox", "network", "context-remaining"),
-    *("queue", "background", "agents", "warnings", "cached", "spent"),
+    *("model-with-reasoning", "current-dir", "mode", "sandbox-warning", "context-remaining", "queue", "background"),
+    *("agents", "warnings", "git-branch", "sandbox", "network", "cached", "spent"),
 )
-ALWAYS = ("mode", "sandbox")
+ALWAYS = ("mode", "sandbox-warning")
 """A person must not miss these, so they stand at the end of a row whose items were chosen without them."""
 
 

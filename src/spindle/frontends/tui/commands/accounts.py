@@ -67,7 +67,7 @@ async def demo(desk: Desk, argument: str) -> None:
         request = practice_request(os.environ)
     except OSError as error:
         raise SpindleError(f"the demo cannot start: {reason_of(error)}") from error
-    before = desk.thread.id if desk.thread is not None else ""
+    before = desk.thread.id if desk.thread is not None and is_recorded(desk) else ""
     await desk.switch(lambda _: request)
     desk.say(*PRACTICE_NOTES)
     if before:

@@ -69,19 +69,22 @@ def effort_of(desk: Desk) -> str | None:
     return desk.thread.effort if desk.thread is not None else desk.config.model_reasoning_effort
 
 
-async def step_effort(desk: Desk, step: int) -> None:
-    """One level more or less of thinking, of those the model has."""
+async def step_effort(desk: Desk, step: int) -> str | None:
+    """One level more or less of thinking, of those the model has; gives the new one, if it is another."""
     info = Catalog.load(desk.config.model_catalog_json).find(model_of(desk))
     levels = [level.effort for level in info.supported_reasoning_levels]
     if not levels:
         desk.warn(f"{clean(info.slug)} has no levels of reasoning to choose from")
-        return
-    current = effort_of(desk) or info.default_reasoning_level
+        return None
+    # The status line knows of a change before the thread has taken it up: keys may come quickly.
+    current = desk.facts.effort or effort_of(desk) or info.default_reasoning_level
     place = levels.index(current) if current in levels else 0
     new = levels[max(0, min(len(levels) - 1, place + step))]
-    if new != current:
-        desk.submit(OverrideTurnContext(effort=new))
-        await _settled(desk)
+    if new == current:
+        return None
+    desk.submit(OverrideTurnContext(effort=new))
+    await _settled(desk)
+    return new
 
 
 _LEFT = "\0left"

@@ -11,4 +11,4 @@ async def plan(desk: Desk, argument: str) -> None:
     if argument:
         desk.send(argument)
     else:
-        desk.say("Plan mode: the model looks and plans, and changes nothing. Shift-Tab leaves it.")
+        desk.say("Planning: the model looks and plans, and changes nothing. Shift-Tab leaves it.")

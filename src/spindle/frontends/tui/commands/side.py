@@ -9,11 +9,10 @@ import msgspec
 from spindle.api.door import open_thread
 from spindle.api.hearing import Hearing
 from spindle.errors import SpindleError
-from spindle.frontends.tui.commands.lines import block, clean
+from spindle.frontends.tui.commands.lines import INDENT, block, clean
 from spindle.frontends.tui.commands.threads import going_on, is_recorded
 from spindle.frontends.tui.desk import Desk
-from spindle.frontends.tui.shown import Line, Span
-from spindle.frontends.tui.text.clean import safe_lines
+from spindle.frontends.tui.shown import Span, prefixed
 from spindle.protocol.events import TERMINAL, AgentMessage, Error
 from spindle.protocol.ops import UserTurn
 from spindle.protocol.settings import SandboxPolicy
@@ -27,9 +26,11 @@ async def ask(desk: Desk, argument: str) -> None:
         desk.set_draft("/btw ")
         desk.say("Say what you want to know: /btw QUESTION. The thread does not hear of it.")
         return
+    from spindle.frontends.tui.text.markdown import render  # with the first answer
+
     desk.say(f"Asked beside: {clean(argument)}")
     answer = await _answer(desk, argument)
-    lines = [Line((Span("  "), Span(each)), (Span("  "),)) for each in safe_lines(answer)]
+    lines = prefixed(Span(INDENT), Span(INDENT), render(answer, max(8, desk.size[0] - len(INDENT))))
     desk.say(*block(f"Beside: {clean(argument)[:80]}", lines))
 
 

@@ -445,6 +445,8 @@ class Composer:
 
     def close(self) -> None:
         """The interface ends in good order; the draft's file goes."""
+        if self._popup is not None:
+            self._popup.close()
         if self._draft_file is not None:
             self._draft_file.close()
 

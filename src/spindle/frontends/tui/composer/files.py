@@ -11,10 +11,10 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from heapq import merge, nsmallest
+from heapq import nsmallest
 from itertools import islice
 
-from spindle.frontends.tui.composer.fuzzy import Rank, rank_path
+from spindle.frontends.tui.composer.fuzzy import Rank, path_kind, rank_path
 from spindle.policy.safe import safe_environment
 from spindle.protocol.clock import Clock
 from spindle.tools.grep_files import ripgrep
@@ -24,9 +24,13 @@ MOST_FILES = 500_000
 _PATIENCE_S = 30.0
 _FRESH_S = 15.0
 _SHOWN = 50
-_STEP = 1_000
-"""How many files are looked at before other work gets its turn: about a millisecond's."""
+_STEP = 500
+"""How many files are looked at before other work gets its turn: about half a millisecond's."""
 _SKIPPED_FOLDERS = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "target"))
+
+
+_Files = tuple[list[str], list[str]]
+"""Names, and the same in small letters."""
 
 
 class FileSearch:
@@ -34,9 +38,12 @@ class FileSearch:
 
     def __init__(self, cwd: str, clock: Clock, found: Callable[[], None]) -> None:
         self._cwd = cwd
+        self._lister = Lister(cwd)
         self._clock = clock
         self._found = found
-        self._files: list[tuple[str, str]] = []
+        self._files: _Files = ([], [])
+        self._matching: tuple[str, _Files] | None = None
+        """The query that was searched last, and what fits it: when more letters are typed, nothing else can."""
         self._listed_at: float | None = None
         self._listing: asyncio.Task[None] | None = None
         self._search: asyncio.Task[None] | None = None
@@ -49,7 +56,7 @@ class FileSearch:
         if self._listed_at is None or (not query and self._clock.monotonic() - self._listed_at > _FRESH_S):
             self._list()
         self._query = query.lower()
-        fitting = (rank_path(name, name.lower(), self._query) for name in self.results)
+        fitting = (rank_path(name, self._query) for name in self.results)
         self.results = [rank.name for rank in sorted(rank for rank in fitting if rank is not None)]
         if self._search is not None:
             self._search.cancel()
@@ -57,60 +64,122 @@ class FileSearch:
         self._search = asyncio.get_running_loop().create_task(self._run(self._query))
 
     def close(self) -> None:
+        """Nobody looks any more; a listing that still runs is ended, or the program would wait for it."""
         for task in (self._search, self._listing):
             if task is not None:
                 task.cancel()
-        self._search = None
+        self._lister.stop()
 
     def _list(self) -> None:
         if self._listing is None or self._listing.done():
             self._listing = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
-        names = await asyncio.to_thread(list_files, self._cwd)
-        files: list[tuple[str, str]] = []
-        for start in range(0, len(names), 10 * _STEP):
-            files += [(name, name.lower()) for name in names[start : start + 10 * _STEP]]
+        names = await asyncio.to_thread(self._lister.names)
+        lowered: list[str] = []
+        for start in range(0, len(names), _STEP):
+            lowered += [name.lower() for name in names[start : start + _STEP]]
             await asyncio.sleep(0)
-        self._files = files
+        self._files = (names, lowered)
+        self._matching = None
         self._listed_at = self._clock.monotonic()
         self.look(self._query)
 
     async def _run(self, query: str) -> None:
         best: list[Rank] = []
-        files = self._files
-        for start in range(0, len(files), _STEP):
-            step = (rank_path(name, low, query) for name, low in files[start : start + _STEP])
-            ranked = nsmallest(_SHOWN, [rank for rank in step if rank is not None])
-            best = list(islice(merge(best, ranked), _SHOWN))
+        names, lowered = self._files
+        if self._matching is not None and query.startswith(self._matching[0]):
+            names, lowered = self._matching[1]
+        matching: _Files = ([], [])
+        for start in range(0, len(names), _STEP):
+            worst = best[-1].kind if len(best) == _SHOWN else 99
+            ranked: list[Rank] = []
+            for place in range(start, min(start + _STEP, len(names))):
+                kind = path_kind(lowered[place], query)
+                if kind is None:
+                    continue
+                matching[0].append(names[place])
+                matching[1].append(lowered[place])
+                if kind <= worst:
+                    ranked.append(Rank(kind, len(names[place]), names[place]))
+            best = nsmallest(_SHOWN, best + ranked)
             await asyncio.sleep(0)
+        self._matching = (query, matching)
         # What git tracks may have been deleted.
         self.results = [rank.name for rank in best if os.path.lexists(f"{self._cwd}/{rank.name}")]
         self.is_busy = self._listed_at is None
         self._found()
 
 
-def list_files(cwd: str) -> list[str]:
-    """Paths below `cwd`, relative to it. Names that are no text are left out: they could not be sent."""
-    return [name for name in islice(_names(cwd), MOST_FILES) if name.isascii() or _is_text(name)]
+class Lister:
+    """Lists the files of a folder, in a thread; can be stopped from another."""
+
+    def __init__(self, cwd: str) -> None:
+        self._cwd = cwd
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+
+    def names(self) -> list[str]:
+        """Paths below the folder, relative to it. Names that are no text are left out: they could not be sent."""
+        return [name for name in islice(self._all(), MOST_FILES) if name.isascii() or _is_text(name)]
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._process is not None:
+            self._process.kill()
+
+    def _all(self) -> Iterator[str]:
+        if find_repository(self._cwd) is not None and (git := _program("git")):
+            words = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+            names = list(self._output_of(words))
+            if names or self._is_stopped:
+                yield from names
+                return
+        if rg := ripgrep():
+            words = [rg, "--no-config", "--files", "--null", "--no-messages", "--hidden", "--glob=!.git"]
+            yield from self._output_of([*words, "--color=never", "--one-file-system"])
+            return
+        yield from self._walk()
+
+    def _output_of(self, words: list[str]) -> Iterator[str]:
+        """What a program lists, each name ended by a NUL. It is ended when it takes too long."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environment |= safe_environment(("git", "status"), environment)
+        # A setting of the repository may name another folder.
+        environment["GIT_WORK_TREE"] = find_repository(self._cwd) or self._cwd
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=self._cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            return
+        self._process = process
+        if self._is_stopped:
+            process.kill()
+        try:
+            output, _ = process.communicate(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+        self._process = None
+        yield from (os.fsdecode(name) for name in output.split(b"\0") if name)
+
+    def _walk(self) -> Iterator[str]:
+        for folder, folders, names in os.walk(self._cwd):
+            if self._is_stopped:
+                return
+            folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
+            within = os.path.relpath(folder, self._cwd)
+            yield from (name if within == "." else f"{within}/{name}" for name in sorted(names))
 
 
 def _is_text(name: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in name)
-
-
-def _names(cwd: str) -> Iterator[str]:
-    if find_repository(cwd) is not None and (git := _program("git")):
-        words = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
-        names = list(_output_of(words, cwd))
-        if names:
-            yield from names
-            return
-    if rg := ripgrep():
-        words = [rg, "--no-config", "--files", "--null", "--no-messages", "--hidden", "--glob=!.git", "--color=never"]
-        yield from _output_of([*words, "--one-file-system"], cwd)
-        return
-    yield from _walk(cwd)
 
 
 def _program(name: str) -> str:
@@ -120,31 +189,3 @@ def _program(name: str) -> str:
         if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return ""
-
-
-def _output_of(words: list[str], cwd: str) -> Iterator[str]:
-    """What a program lists, each name ended by a NUL. It is ended when it takes too long."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= safe_environment(("git", "status"), environment)
-    environment["GIT_WORK_TREE"] = find_repository(cwd) or cwd  # a setting of the repository may name another folder
-    try:
-        process = subprocess.Popen(
-            words, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-    except OSError:
-        return
-    try:
-        output, _ = process.communicate(timeout=_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        return
-    finally:
-        process.kill()
-        process.wait()
-    yield from (os.fsdecode(name) for name in output.split(b"\0") if name)
-
-
-def _walk(cwd: str) -> Iterator[str]:
-    for folder, folders, names in os.walk(cwd):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
-        within = os.path.relpath(folder, cwd)
-        yield from (name if within == "." else f"{within}/{name}" for name in sorted(names))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -15,30 +13,35 @@ class Rank(NamedTuple):
     name: str
 
 
-@lru_cache(maxsize=16)
-def _scattered(query: str) -> re.Pattern[str]:
-    """The letters in their order, with anything between them."""
-    return re.compile(".*?".join(map(re.escape, query)), re.DOTALL)
+def _has_letters(text: str, letters: str, start: int = 0) -> bool:
+    """The letters are there in their order, with anything between them. Takes as long as the text, whatever it is."""
+    for letter in letters:
+        start = text.find(letter, start) + 1
+        if not start:
+            return False
+    return True
 
 
-def rank_path(path: str, lowered: str, query: str) -> Rank | None:
-    """How well a path fits (`query` in small letters); None if not. The last part of the path counts most."""
+def path_kind(path: str, query: str) -> int | None:
+    """How a path matches, both in small letters; None if not. The last part of the path counts most."""
     if not query:
-        return Rank(lowered.count("/"), 0, path)  # the nearest ones
-    start = lowered.rfind("/") + 1
-    place = lowered.rfind(query)
-    if place >= start:
-        is_start = place == start or lowered.startswith(query, start)
-        kind = 0 if is_start and len(lowered) - start == len(query) else 1 if is_start else 2
-    elif place >= 0:
-        kind = 3
-    elif _scattered(query).search(lowered, start):
-        kind = 4
-    elif _scattered(query).search(lowered):
-        kind = 5
-    else:
-        return None
-    return Rank(kind, len(path), path)
+        return path.count("/")  # the nearest ones
+    place = path.rfind(query)
+    if place < 0:
+        if not _has_letters(path, query):
+            return None
+        return 4 if _has_letters(path, query, path.rfind("/") + 1) else 5
+    start = path.rfind("/") + 1
+    if place < start:
+        return 3
+    if not path.startswith(query, start):
+        return 2
+    return 0 if len(path) - start == len(query) else 1
+
+
+def rank_path(path: str, query: str) -> Rank | None:
+    kind = path_kind(path.lower(), query)
+    return None if kind is None else Rank(kind, len(path), path)
 
 
 def rank_name(names: tuple[str, ...], query: str) -> int | None:
@@ -52,7 +55,7 @@ def rank_name(names: tuple[str, ...], query: str) -> int | None:
             kind = 1
         elif query in lowered:
             kind = 3
-        elif _scattered(query).search(lowered):
+        elif _has_letters(lowered, query):
             kind = 5
         else:
             continue

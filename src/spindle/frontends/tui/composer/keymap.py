@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from spindle.frontends.tui.keys import Key
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -102,7 +104,6 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
         "approve_for_prefix": "p",
         "deny": "d",
         "decline": "n esc",
-        "cancel": "c",
     },
 }
 
@@ -123,7 +124,7 @@ _IDLE = _words(
     "vim_normal vim_operator vim_search vim_text_object agents global.leader global.open_agents global.find_transcript "
     "global.select_transcript global.focus_activity global.toggle_fast_mode global.toggle_side_conversation "
     "chat.previous_permission_mode chat.next_permission_mode chat.prompt_stack_back chat.skip_question "
-    "chat.toggle_voice_mute list.move_left list.move_right approval.open_thread"
+    "chat.toggle_voice_mute list.move_left list.move_right approval.open_thread approval.cancel"
 )
 """Names that Codex knows and that mean nothing here; read without a word."""
 
@@ -173,6 +174,16 @@ class Keymap:
     def action(self, key: str, context: str = "") -> str:
         """What a key does there; empty if nothing. Without a context: in the composer and around it."""
         return (self._contexts[context] if context else self.conversation).get(key, "")
+
+    def translated(self, key: Key, *contexts: str) -> Key:
+        """A key of the person's own as the usual key of its action: lists, pagers and approvals know only those."""
+        for context in contexts:
+            action = next(
+                (name for (where, name), keys in self._own.items() if where == context and key.name in keys), ""
+            )
+            if usual := _ELSEWHERE[context].get(action, "").partition(" ")[0]:
+                return Key(usual, usual if len(usual) == 1 else "")
+        return key
 
     def keys_of(self, action: str) -> list[str]:
         """The keys of an action, as a person reads them (`ctrl-x ctrl-e`), the first one first."""

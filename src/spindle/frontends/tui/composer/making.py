@@ -1,4 +1,4 @@
-"""What the configuration says about the composer: its keys, and what is around it."""
+"""What the configuration puts around the composer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from spindle.config.schema import Config
 from spindle.frontends.tui.composer.composer import Composer, Host
-from spindle.frontends.tui.composer.keymap import Keymap
 from spindle.frontends.tui.composer.past_messages import PastMessages
 from spindle.frontends.tui.composer.popup import Command, Skill
 from spindle.frontends.tui.composer.saved import DraftFile
@@ -15,13 +14,6 @@ from spindle.protocol.clock import Clock
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.composer.files import FileSearch
-
-
-def make_keymap(config: Config) -> Keymap:
-    """The keys of the configuration; `warnings` of it says what could not be read."""
-    keymap = Keymap(config.tui.keys, config.tui.keymap)
-    keymap.is_vi = keymap.is_vi or config.tui.vim_mode_default
-    return keymap
 
 
 def furnish(

@@ -180,6 +180,10 @@ class Popup:
                     ranked.append((rank, number, Choice(f"${clean.name(skill.name)}", detail, f"${skill.name}")))
         return [choice for *_, choice in sorted(ranked)]
 
+    def close(self) -> None:
+        if self._files is not None:
+            self._files.close()
+
     def dismiss(self) -> None:
         if self._token is not None:
             self._dismissed = _question(self._token)

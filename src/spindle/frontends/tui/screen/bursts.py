@@ -12,7 +12,8 @@ GAP_S = 0.008
 """Characters that follow each other within this time were not typed: a very fast typist needs 12 ms."""
 _LEAST = 3
 _FEW = 64
-"""A burst of no more than so many characters, without a line end or a tab, is handed on as keys: it means the same."""
+"""A burst of no more than so many characters is handed on as keys, if they mean the same: without a line end, and
+without a tab but at its end, where it was pressed to queue or to complete."""
 _LONG_GAP_S = 0.06
 _LONG = 512
 """A long paste comes in pieces of a terminal's buffer, and we may be late to fetch the next one."""
@@ -56,7 +57,8 @@ class Bursts:
         self._last_s = float("-inf")
         if not text:
             return []
-        if len(text) <= _FEW and not any(char in text for char in "\r\n\t"):
+        words = text.removesuffix("\t")
+        if len(text) <= _FEW and not any(char in words for char in "\r\n\t"):
             return keys_of(text)
         return [Paste(with_line_feeds(text))]
 

@@ -124,6 +124,11 @@ class Pager:
 
     # ---- what a person does ----------------------------------------------------------------------
 
+    @property
+    def is_typing(self) -> bool:
+        """What is searched for is being typed."""
+        return self._typed is not None
+
     def key(self, key: Key) -> None:
         if self._typed is not None:
             self._key_of_search(key)

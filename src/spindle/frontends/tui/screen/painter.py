@@ -140,11 +140,11 @@ class Painter:
     def _finish(self, sheet: _Sheet, shown: list[Row], place: tuple[int, int] | None, *, asks: bool) -> None:
         """Put the cursor where it belongs, and write the frame if there is anything to write."""
         has_moved = place is not None and (place[0] + sheet.top, place[1]) != (self._row, self._column)
-        has_other_rows = bool(sheet.printed) or len(shown) != len(self._rows)
         self._rows = shown
-        if not sheet.parts and not has_moved and (place is not None) == self._is_shown:
-            return
         self._where.painted(sheet.printed, len(shown), self._size[1])
+        if not sheet.parts and not has_moved and (place is not None) == self._is_shown:
+            self._row -= sheet.top  # what was finished stood there already, and the live area begins below it now
+            return
         if place is not None:
             sheet.put_cursor(*place, shown[place[0]])
             self._row, self._column = place
@@ -153,7 +153,8 @@ class Painter:
             sheet.parts.append("\r" if sheet.parts else "")
         before = BEGIN + (HIDE if self._is_shown else "")
         self._is_shown = place is not None
-        question = self._where.ask(self._row) if asks else self._where.confirm(self._size) if has_other_rows else ""
+        question = self._where.confirm(self._size) if sheet.has_moved_rows and not asks else ""
+        question += self._where.ask(self._row) if asks else ""
         self._send(before + "".join(sheet.parts) + (SHOW if self._is_shown else "") + question + END)
 
     def _send(self, text: str) -> None:
@@ -184,11 +185,29 @@ class Painter:
     def _lay_anew(self, sheet: _Sheet, size: tuple[int, int]) -> None:
         """After a change of the window: erase the live area, wherever it is now, and begin at its top."""
         up = self._rows_above_cursor(size[0])
+        is_known = self._where.is_certain and self._where.found is not None
         at = self._where.moved(up, size[1])
+        up_to = min(up, at)
         if up > at:
-            self._stranded.strand(up - at, self._size[0], size[0] if self._where.reflows else self._size[0])
-        sheet.restart((f"\x1b[{min(up, at)}A" if min(up, at) else "") + "\r\x1b[J")
+            stays = self._rest_of_row(up - at, size[0])
+            up_to -= stays
+            if is_known:  # if it is only a guess, rather print something twice than never
+                self._stranded.strand(up - up_to, self._size[0], size[0] if self._where.reflows else self._size[0])
+        # Rows are taken away, not only erased: a terminal that cuts them may still have what is out of sight.
+        sheet.restart((f"\x1b[{up_to}A" if up_to > 0 else "\n" * -up_to) + f"\r\x1b[{size[1]}M")
         self._row = 0
+
+    def _rest_of_row(self, gone: int, width: int) -> int:
+        """How many rows more belong to a row whose beginning has left the window. They have to stay: to the terminal
+        they are one line, and what were written there would become a part of it."""
+        if not self._where.reflows:
+            return 0
+        for row in self._rows:
+            tall = height(row, width)
+            if gone <= tall:
+                return tall - gone
+            gone -= tall
+        return 0
 
     def _rows_above_cursor(self, width: int) -> int:
         """How many rows of the terminal now stand between the top of the live area and the cursor.
@@ -254,10 +273,17 @@ class _Sheet:
         self._looks = looks
         self._width = width
         self._wraps = False
+        self._touched = 0
+
+    @property
+    def has_moved_rows(self) -> bool:
+        """Whether it does more than to change the text of one row."""
+        return self._touched > 1 or bool(self.printed)
 
     def restart(self, text: str) -> None:
         """`text` leads to a place below which everything is blank."""
         self.parts.append(text)
+        self._touched = 2
         self._old, self._there, self.row, self.top = [_NOTHING], 1, 0, 0
 
     def print(self, row: Row) -> None:
@@ -284,6 +310,7 @@ class _Sheet:
         end = self.top + len(live)
         if end < self._there and any(self._old[end:]):
             self._go(end)
+            self._touched = 2
             self.parts.append("\r\x1b[J")
 
     def _shift(self, live: list[Row]) -> None:
@@ -294,6 +321,7 @@ class _Sheet:
             same += 1
         if same < _WORTH_IT:
             return
+        self._touched = 2
         self._go(0)
         self.parts.append(f"\x1b[{up}M")
         self._go(same)
@@ -314,17 +342,17 @@ class _Sheet:
         old = self._old[at] if at < len(self._old) else None
         if old == row or (old is None and not row and at < self._there):
             return
-        if old is not None and old and is_sure(old) and is_sure(row):
-            column, rest = inking.change(old, row)
-            self._go(at)
-            self._wrap(on=not is_live)
-            self.parts.append((f"\x1b[{column + 1}G" if column else "\r") + ink(rest, self._looks))
-            if inking.is_shorter(row, old):
-                self.parts.append("\x1b[K")
-            return
+        self._touched += 1 if old is not None else 2
         self._go(at)
         self._wrap(on=not is_live)
-        self.parts.append(("\r\x1b[K" if old else "\r") + ink(row, self._looks))
+        column, rest = inking.change(old, row) if old and is_sure(old) and is_sure(row) else (0, row)
+        if not column or (not is_live and column < row_width(old or ())):
+            # Erased first: whatever the terminal thinks that this row belongs to, it does no longer.
+            self.parts.append(("\r\x1b[K" if old else "\r") + ink(row, self._looks))
+            return
+        self.parts.append(f"\x1b[{column + 1}G" + ink(rest, self._looks))
+        if old is not None and inking.is_shorter(row, old):
+            self.parts.append("\x1b[K")
 
     def _go(self, row: int) -> None:
         if row < self.row:

@@ -53,8 +53,10 @@ class Stranded:
             if printed is not None and shown is not None and not shown[1]:
                 self._text = printed[1]
                 return [*finished[:start], *printed[0]], [*shown[0], *live[pending:]], len(shown[0])
-        self._text = ""
-        return finished, live, pending
+        if finished:
+            self._text = ""  # it has become something else
+        # Otherwise only the end of the text is shown: its beginning is to come when it is finished.
+        return finished, live, 0
 
 
 def _without(lines: Sequence[Line], gone: str) -> tuple[list[Line], str] | None:

@@ -55,6 +55,7 @@ class ApprovalView(View[Verdict]):
 
     guards_typing = True
     is_shown_whole = True
+    key_contexts = ("approval", "list")
 
     def __init__(self, matter: Matter, *, show_all: Callable[[str, list[Line]], None] | None = None) -> None:
         super().__init__()
