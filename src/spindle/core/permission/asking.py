@@ -66,10 +66,15 @@ class CallPermission:
 
         await self.obtain(NoteWrite(self._approvals, self._site, changes))
 
-    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
+    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None, definition: str) -> None:
         from spindle.core.permission.remote_tools import ToolUse  # only for those who have MCP servers
 
-        await self.obtain(ToolUse(self._approvals, self._site, tool, arguments, mode))
+        await self.obtain(ToolUse(self._approvals, self._site, tool, arguments, mode=mode, definition=definition))
+
+    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None) -> None:
+        from spindle.core.permission.remote_tools import ResourceUse  # only for those who have MCP servers
+
+        await self.obtain(ResourceUse(self._approvals, self._site, server, name, arguments, mode=mode))
 
     async def function(self, name: str, arguments: dict[str, Any]) -> None:
         from spindle.core.permission.functions import FunctionCall  # only for programs that give functions as tools
