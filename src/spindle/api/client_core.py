@@ -174,6 +174,7 @@ class ClientCore:
                 config=config,
                 source=_SOURCE,
                 originator=self.options.client_name,
+                is_attended=options.on_approval is not None,
                 ephemeral=options.ephemeral,
                 base_instructions=options.base_instructions,
                 client=None if lent is None else _borrowed(lent),

@@ -10,7 +10,7 @@ from typing import Any
 
 from spindle.assembly.features import make_features
 from spindle.assembly.model import client_tools, model_access, tool_set
-from spindle.assembly.options import briefing_options, offloads, settings_from
+from spindle.assembly.options import allowed_by, briefing_options, offloads, settings_from
 from spindle.assembly.record import Draft, base_text, restore_usage, session_meta
 from spindle.assembly.request import SessionRequest
 from spindle.auth.credentials import session_secrets
@@ -64,6 +64,7 @@ async def open_session(request: SessionRequest) -> Session:
         # What the caller brings comes last: it sees each moment as the others have left it.
         features = [*own, *request.features]
         settings = settings_from(config, draft.model) if order is None else order.settings
+        allowed_by(config).check(settings.approval_policy, settings.sandbox)
         thread = _live_thread(draft, access, settings, build_tools(), secrets)
         greeting = [
             _configured(thread, settings, replay=request.replay),
@@ -146,6 +147,8 @@ def _equipment(draft: Draft, features: Sequence[Feature], secrets: Secrets, warm
 def _limits(request: SessionRequest) -> Limits:
     config, order = request.config, request.order
     return Limits(
+        allowed=allowed_by(config),
+        is_attended=request.is_attended,
         max_requests=config.spindle.max_steps,
         turn_s=config.spindle.turn_timeout_s,
         cap=order.cap if order is not None else lambda settings: settings,
