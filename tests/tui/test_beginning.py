@@ -60,7 +60,8 @@ def test_what_cannot_begin_is_one_sentence_and_leaves_the_terminal_as_it_was(tui
     t.assert_sane()
     (home / "config.toml").write_text("model = [")
     t = tui()
-    assert t.wait_exit() == 1 and "config.toml" in t.flat and "Traceback" not in t.flat
+    # A long path is broken at the edge of the window.
+    assert t.wait_exit() == 1 and "config.toml" in t.flat.replace(" ", "") and "Traceback" not in t.flat
     t.assert_sane()
 
 
