@@ -1,0 +1,429 @@
+"""What of a command the agent could have written: the program, what it interprets, and what it finds by itself.
+
+Read with `reach.py`, which is the door. A command is judged by what is known of its program: an interpreter runs a file
+or a text, a wrapper another command, a package runner whatever the folder around it says. Of a program that is not
+known here, arguments count that look like code. Data does not count: a server of files is given folders in reach.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from spindle.policy.reach import Found, find_program, paths_in
+from spindle.policy.sandbox import absolute
+from spindle.policy.wrappers import LAUNCHERS, SHELLS, WRAPPERS, script_argument, unwrapped
+
+if TYPE_CHECKING:
+    from spindle.policy.reach import Reach
+
+_MAX_DEPTH = 8
+
+
+class _Interpreter(msgspec.Struct, frozen=True, kw_only=True):
+    """How a program that runs texts or files is told which."""
+
+    code: tuple[str, ...] = ()
+    """Options whose value is a program's text."""
+    module: tuple[str, ...] = ()
+    """Options whose value is looked up by name, in the working folder too."""
+    valued: tuple[str, ...] = ()
+    """Other options that take the next word."""
+    subcommands: tuple[str, ...] = ()
+    """Words before the file."""
+
+
+_PYTHON = _Interpreter(code=("-c",), module=("-m",), valued=("-W", "-X", "--check-hash-based-pycs"))
+_NODE = _Interpreter(
+    code=("-e", "--eval", "-p", "--print", "-pe"),
+    valued=("-C", "--conditions", "--env-file", "--input-type", "--title", "--icu-data-dir"),
+)
+_INTERPRETERS: tuple[tuple[str, _Interpreter], ...] = (
+    (r"(python|pypy)w?[\d.]*t?|ipython\d*", _PYTHON),
+    (r"node(js)?[\d.]*|tsx|ts-node(-esm)?|esr|babel-node", _NODE),
+    (r"bun", msgspec.structs.replace(_NODE, subcommands=("run",))),
+    (r"deno", _Interpreter(subcommands=("run", "eval", "serve"))),
+    (r"perl[\d.]*", _Interpreter(code=("-e", "-E"), valued=("-I",))),
+    (r"j?ruby[\d.]*", _Interpreter(code=("-e",), module=("-r",), valued=("-I", "-C"))),
+    (r"php[\d.]*", _Interpreter(code=("-r",), valued=("-d", "-c"))),
+    (r"(lua|luajit)[\d.-]*", _Interpreter(code=("-e",), module=("-l",))),
+    (r"Rscript|R", _Interpreter(code=("-e",))),
+    (r"java", _Interpreter(valued=("--add-modules", "--add-opens", "--enable-native-access"))),
+    (r"(tclsh|wish|expect)[\d.]*", _Interpreter(code=("-c",))),
+    (
+        r"julia|groovy|scala|elixir|iex|osascript|ghc|runghc|runhaskell|guile|sbcl|racket|swipl",
+        _Interpreter(code=("-e",)),
+    ),
+    (
+        r"dotnet|mono|wine(64)?|wasmtime|wasmer|pwsh|powershell|swift|dart|crystal|nim|kotlin|erl|escript",
+        _Interpreter(),
+    ),
+)
+_PROJECT_RUNNERS = frozenset(
+    (
+        *("npm", "pnpm", "yarn", "uv", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "cargo"),
+        *("go", "make", "gmake", "just", "task", "rake", "bundle", "bundler", "composer", "gradle", "gradlew", "mvn"),
+        *("mvnw", "sbt", "lein", "clj", "clojure", "mix", "rebar3", "stack", "cabal", "zig", "nix", "nix-shell", "tox"),
+        *("nox", "invoke", "inv", "fab", "ninja", "cmake", "bazel", "bazelisk", "meson", "docker-compose", "direnv"),
+        *("devbox", "mise", "asdf", "lerna", "nx", "turbo", "rush", "pytest", "ansible-playbook", "vagrant", "earthly"),
+    )
+)
+"""Programs that do what files of the folder say."""
+_FETCHERS = frozenset(("npx", "pnpx", "bunx", "uvx", "pipx"))
+_FETCHING = {
+    ("npm", "exec"), ("npm", "x"), ("pnpm", "dlx"), ("yarn", "dlx"), ("bun", "x"), ("uv", "tool"), ("deno", "x"),
+}  # fmt: skip
+"""Programs that fetch what they run, unless they find it in the folder."""
+_FOLDER_OPTIONS = ("-C", "--directory", "--project", "--prefix", "--cwd", "--dir", "--manifest-path", "-f", "--file")
+_CODE_ENDS = (
+    *(".py", ".pyz", ".pyc", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".sh", ".bash"),
+    *(".zsh", ".fish", ".rb", ".pl", ".pm", ".php", ".lua", ".jar", ".class", ".wasm", ".so", ".dylib", ".node"),
+    *(".dll", ".exe", ".ps1", ".bat", ".cmd", ".awk", ".tcl", ".r", ".R", ".jl", ".groovy", ".kts", ".scm", ".el"),
+)
+_HARMLESS_BUILTINS = frozenset(
+    ("echo", "printf", "true", "false", ":", "test", "[", "pwd", "exit", "return", "sleep", "wait", "umask", "ulimit")
+)
+_OTHER_BUILTINS = frozenset(
+    (
+        *("eval", "trap", "alias", "unalias", "hash", "enable", "export", "readonly", "declare", "typeset", "local"),
+        *(
+            "set",
+            "unset",
+            "shopt",
+            "bind",
+            "complete",
+            "compopt",
+            "fc",
+            "mapfile",
+            "readarray",
+            "coproc",
+            "let",
+            "read",
+        ),
+        *("popd", "dirs", "getopts", "setopt", "autoload", "zmodload", "fg", "bg", "disown", "suspend", "vared"),
+    )
+)
+"""They change what the words behind them mean, or run what they are given."""
+_TEXT_TOOLS = frozenset(("awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq", "m4", "bc", "dc"))
+"""Programs whose own language is given as a word, or in the file of an option; what else they are given is data."""
+_SHEBANG_BYTES = 512
+_EDITABLE_BYTES = 1 << 16
+
+
+class Judge:
+    """Judges commands that are started in one folder with one environment."""
+
+    def __init__(self, reach: Reach, *, cwd: str, env: Mapping[str, str]) -> None:
+        self._reach = reach
+        self._cwd = cwd
+        self._env = env
+        self._path = env.get("PATH", os.defpath)
+
+    # ---- a line for a shell ----------------------------------------------------------------------
+
+    def script(self, text: str, depth: int = 0) -> Found | None:
+        """Only a line of plain words is understood; `$HOME` and `~` are known words."""
+        from spindle.policy.words import plain_parts  # needs the parser, and only hooks are lines for a shell
+
+        home = self._env.get("HOME", "")
+        plain = _with_home(text, home) if home and _is_tame(home) else text
+        parts = plain_parts(plain) if depth < _MAX_DEPTH else None
+        if parts is None or (variable := self._reach.leads_into_reach(self._env, cwd=self._cwd)) is not None:
+            what = text if parts is None else f"${variable}"
+            return Found(what=_short(what))
+        judge = self
+        for part in parts:
+            words = list(part.words)
+            if part.patterns and not all(_is_home(words[at]) for at in part.patterns):
+                return Found(what=_short(text))
+            words = [os.path.expanduser(word) if word.startswith("~/") and not home else word for word in words]
+            words = [f"{home}{word[1:]}" if home and (word == "~" or word.startswith("~/")) else word for word in words]
+            if words[0] in ("cd", "pushd"):
+                if len(words) != 2 or words[1].startswith("-"):
+                    return Found(what=_short(text))
+                judge = Judge(self._reach, cwd=os.path.normpath(absolute(words[1], judge._cwd)), env=self._env)
+                continue
+            if (found := judge._part(words, text, depth)) is not None:
+                return found
+        return None
+
+    def _part(self, words: list[str], text: str, depth: int) -> Found | None:
+        name = words[0]
+        if name in _HARMLESS_BUILTINS:
+            return None
+        if name in (".", "source"):
+            return self._file(words[1]) if len(words) > 1 and "/" in words[1] else Found(what=_short(text))
+        return Found(what=_short(text)) if name in _OTHER_BUILTINS else self.command(words, depth + 1)
+
+    # ---- one command -----------------------------------------------------------------------------
+
+    def command(self, argv: list[str], depth: int = 0) -> Found | None:
+        if not argv or depth > _MAX_DEPTH:
+            return Found(what=_short(shlex.join(argv)))
+        if (found := self._program(argv[0])) is not None:
+            return found
+        name, words = os.path.basename(argv[0]), argv[1:]
+        if name in SHELLS:
+            return self._shell(words, depth)
+        if name in WRAPPERS:
+            inner = [command for command in unwrapped(name, words) if command]
+            assigned = [word for word in words if re.match(r"[A-Za-z_]\w*=", word)]
+            if any(self._reach.leads_into_reach(dict([word.split("=", 1)]), cwd=self._cwd) for word in assigned):
+                return Found(what=_short(shlex.join(argv)))
+            return self._first(inner, depth)
+        if name in _FETCHERS or (name, next(iter(words), "")) in _FETCHING:
+            return self._fetched(argv)
+        if name in _PROJECT_RUNNERS or (name == "docker" and "compose" in words[:3]):
+            return self._by_folder(argv) or self._rest(words, depth)
+        if name in _TEXT_TOOLS:
+            return self._any_of([path for at in range(len(words)) for path in _program_files(words, at)])
+        for pattern, interpreter in _INTERPRETERS:
+            if re.fullmatch(pattern, name):
+                return self._interpreted(name, interpreter, words, depth)
+        if name in LAUNCHERS:
+            return self._first([words[at:] for at in range(min(len(words), 20))], depth) or self._rest(words, depth)
+        return self._rest(words, depth)
+
+    def _first(self, commands: Sequence[list[str]], depth: int) -> Found | None:
+        return next((found for one in commands if (found := self.command(one, depth + 1)) is not None), None)
+
+    def _program(self, word: str) -> Found | None:
+        """The program itself, and what its first line says it is to be read by."""
+        path = find_program(word, cwd=self._cwd, path=self._path)
+        if path is None:
+            return self._file(word) if "/" in word else None
+        if self._reach.holds(path):
+            return Found(what=path)
+        line = _first_line(os.path.realpath(path))
+        if line.startswith("#!"):
+            words = line[2:].split()
+            inner = next((one for one in words[1:] if not one.startswith("-") and "=" not in one), "")
+            for one in (words[0] if words else "", inner if words and words[0].endswith("/env") else ""):
+                found = find_program(one, cwd=self._cwd, path=self._path) if one else None
+                if found is not None and self._reach.holds(found):
+                    return Found(what=found)
+        return self._editable(path)
+
+    def _editable(self, program: str) -> Found | None:
+        """A program of a Python environment whose code is a folder in reach, as `pip install -e` makes it."""
+        places = {os.path.dirname(os.path.dirname(path)) for path in (program, os.path.realpath(program))}
+        for place in places:
+            if not os.path.isfile(f"{place}/pyvenv.cfg"):
+                continue
+            for folder in _site_packages(place):
+                for name in _names_in(folder):
+                    if name.endswith(".pth") or (name.startswith("__editable__") and name.endswith(".py")):
+                        text = _read(f"{folder}/{name}", _EDITABLE_BYTES)
+                        if path := next(
+                            (one for one in re.findall(r"/[^\s'\":,]+", text) if self._reach.holds(one)), ""
+                        ):
+                            return Found(what=path)
+        return None
+
+    def _shell(self, words: list[str], depth: int) -> Found | None:
+        text = script_argument(words)
+        if text is not None:
+            return self.script(text, depth + 1)
+        shell = _Interpreter(valued=("-o", "-O", "+o", "+O", "--rcfile", "--init-file"))
+        return self._interpreted("sh", shell, words, depth)
+
+    def _interpreted(self, name: str, how: _Interpreter, words: list[str], depth: int) -> Found | None:
+        at, is_apart = 0, False
+        while at < len(words):
+            word, following = words[at], words[at + 1] if at + 1 < len(words) else ""
+            if word == "--":
+                at += 1
+                break
+            if not word.startswith(("-", "+")) or word in ("-", "+"):
+                if at == 0 and word in how.subcommands:
+                    at += 1
+                    continue
+                break
+            if how is _PYTHON and re.fullmatch(r"-[A-Za-z]*[IP][A-Za-z]*", word):
+                is_apart = True
+            option, value = _glued(word, (*how.code, *how.module))
+            if option in how.code or word in how.code:
+                return self._text(value or following, is_apart=is_apart) or self._rest(words[at + 2 :], depth)
+            if option in how.module or word in how.module:
+                return self._module(value or following, is_apart=is_apart) or self._rest(words[at + 1 :], depth)
+            if (found := self._any_of(paths_in(word))) is not None:
+                return found
+            if word in how.valued:
+                if (found := self._any_of(paths_in(following))) is not None:
+                    return found
+                at += 1
+            at += 1
+        if at >= len(words):
+            return None
+        return self._file(words[at]) or self._beside(words[at]) or self._rest(words[at + 1 :], depth)
+
+    def _file(self, word: str) -> Found | None:
+        return Found(what=absolute(word, self._cwd)) if self._reach.holds(word, self._cwd) else None
+
+    def _beside(self, word: str) -> Found | None:
+        """Interpreters look beside a file for what it loads."""
+        folder = os.path.dirname(os.path.realpath(absolute(word, self._cwd)))
+        return Found(what=folder) if self._reach.holds(folder) else None
+
+    def _any_of(self, paths: Sequence[str]) -> Found | None:
+        return next((found for path in paths if (found := self._file(path)) is not None), None)
+
+    def _text(self, text: str, *, is_apart: bool) -> Found | None:
+        """A program's text: it may name what is in reach, or load what lies in the working folder."""
+        named = {part for root in self._reach.roots for part in (root, os.path.basename(root)) if part}
+        if any(part in text for part in named):
+            return Found(what=_short(text))
+        if not is_apart and self._reach.holds(self._cwd):
+            return Found(what=_short(text), is_by_folder=True)
+        return None
+
+    def _module(self, name: str, *, is_apart: bool) -> Found | None:
+        if is_apart or not self._reach.holds(self._cwd):
+            return None
+        first = name.partition(".")[0].partition("/")[0]
+        local = [f"{self._cwd}/{first}{end}" for end in ("", ".py", ".pyc", ".so", ".rb", ".lua")]
+        path = next((path for path in local if first and os.path.lexists(path)), None)
+        return Found(what=path or f"{name} in {self._cwd}", is_by_folder=path is None)
+
+    # ---- what looks around itself ----------------------------------------------------------------
+
+    def _by_folder(self, argv: list[str]) -> Found | None:
+        """A program that does what the files of its folder say, or of one that it is given."""
+        folders = [self._cwd]
+        for at, word in enumerate(argv):
+            option, equals, value = word.partition("=")
+            if option in _FOLDER_OPTIONS:
+                folders.append(value if equals else "".join(argv[at + 1 : at + 2]))
+            folders += [word[2:]] if word.startswith(("-C", "-f")) and len(word) > 2 else []
+        inside = next((one for one in folders if one and self._reach.holds(one, self._cwd)), None)
+        return None if inside is None else Found(what=absolute(inside, self._cwd))
+
+    def _fetched(self, argv: list[str]) -> Found | None:
+        """A program that fetches what it runs: in reach where the folder has something by that name."""
+        if found := self._any_of([path for word in argv[1:] for path in paths_in(word) if _is_source(word, path)]):
+            return found
+        if not self._reach.holds(self._cwd):
+            return None
+        wanted = [word for word in argv[1:] if not word.startswith("-")]
+        for word in wanted[:4]:
+            package = re.sub(r"(?<=.)[@=<>~!\[].*", "", word)
+            for name in {package, package.rpartition("/")[2]}:
+                for place in (f"node_modules/.bin/{name}", f"node_modules/{name}", f".venv/bin/{name}"):
+                    for folder in _upwards(self._cwd):
+                        if name and os.path.lexists(path := f"{folder}/{place}") and self._reach.holds(path):
+                            return Found(what=path)
+        return Found(what=f"{argv[0]} in {self._cwd}", is_by_folder=True)
+
+    # ---- arguments of programs that are not known ------------------------------------------------
+
+    def _rest(self, words: list[str], depth: int) -> Found | None:
+        """Arguments that are code, by their looks; and commands among them."""
+        for at, word in enumerate(words):
+            for path in (word, *paths_in(word)):
+                if self._looks_like_code(path) and (found := self._file(path)) is not None:
+                    return found
+            name = os.path.basename(word)
+            is_program = name in SHELLS or any(re.fullmatch(pattern, name) for pattern, _ in _INTERPRETERS[:6])
+            if is_program and len(words) > at + 1 and (found := self.command(words[at:], depth + 1)) is not None:
+                return found
+            if " " in word.strip() and depth < _MAX_DEPTH:
+                try:
+                    inner = shlex.split(word)
+                except ValueError:
+                    inner = []
+                if len(inner) > 1 and (found := self._rest(inner, depth + 1)) is not None:
+                    return found
+        return None
+
+    def _looks_like_code(self, word: str) -> bool:
+        path = absolute(word, self._cwd)
+        try:
+            is_there = os.path.isfile(path)
+        except ValueError:
+            return False
+        if word.endswith(_CODE_ENDS):
+            return is_there or "/" in word
+        return is_there and (os.access(path, os.X_OK) or _first_line(path).startswith("#!"))
+
+
+def _glued(word: str, options: Sequence[str]) -> tuple[str, str]:
+    """`-cCODE` and `--eval=CODE`: the option and its value."""
+    option, equals, value = word.partition("=")
+    if equals and option in options:
+        return option, value
+    for option in options:
+        if len(option) == 2 and not word.startswith("--"):
+            at = word.find(option[1])
+            if at > 0 and word[1:at].isalpha() | (at == 1):
+                return option, word[at + 1 :]
+    return "", ""
+
+
+def _program_files(words: list[str], at: int) -> list[str]:
+    """`-f FILE`, `-fFILE`, `--file=FILE`: the file if such an option stands there."""
+    option, equals, value = words[at].partition("=")
+    if option in ("-f", "--file", "--from-file", "-L", "-i", "--include", "--load", "-E", "--exec"):
+        return [value] if equals else words[at + 1 : at + 2]
+    return [words[at][2:]] if words[at].startswith(("-f", "-L")) and len(words[at]) > 2 else []
+
+
+def _with_home(text: str, home: str) -> str:
+    """`$HOME` written out where it stands for itself in a word."""
+    return re.sub(r"\$(HOME\b|\{HOME\})(?=[/\"\s;|&]|$)", lambda _: home, text)
+
+
+def _is_tame(home: str) -> bool:
+    return re.fullmatch(r"[\w@%+=:,./-]+", home) is not None
+
+
+def _is_home(word: str) -> bool:
+    return (word == "~" or word.startswith("~/")) and not any(character in word[1:] for character in "*?[]~")
+
+
+def _is_source(word: str, path: str) -> bool:
+    """`--from ./tools`, `file:…`, `git+file://…`: where a package is taken from."""
+    return path.startswith((".", "/")) or "file:" in word
+
+
+def _upwards(folder: str) -> list[str]:
+    found = [folder]
+    while (parent := os.path.dirname(found[-1])) != found[-1]:
+        found.append(parent)
+    return found
+
+
+def _site_packages(prefix: str) -> list[str]:
+    return [f"{prefix}/lib/{name}/site-packages" for name in _names_in(f"{prefix}/lib") if name.startswith("python")]
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _first_line(path: str) -> str:
+    return _read(path, _SHEBANG_BYTES).partition("\n")[0]
+
+
+def _read(path: str, limit: int) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError:
+        return ""
+    try:
+        return os.fsdecode(os.read(fd, limit))
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:199]}…"
