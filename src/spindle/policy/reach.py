@@ -22,10 +22,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 
 import msgspec
 
+from spindle.policy.ownership import place_of
 from spindle.policy.sandbox import Boundary, absolute, is_below, writable_roots
 
 NEUTRAL_FOLDER = "/"
@@ -84,10 +86,17 @@ class Reach:
         more = tuple(os.path.realpath(folder) for folder in also) if policy.permissions is None else ()
         roots = tuple(dict.fromkeys((*roots, *more)))
         self._boundary = msgspec.structs.replace(boundary, policy=policy, roots=roots)
+        self._apart: tuple[str, ...] = ()
 
     @property
     def roots(self) -> tuple[str, ...]:
         return self._boundary.roots
+
+    def apart_from(self, folders: tuple[str, ...]) -> Reach:
+        """The same, but for what lies in these folders: somebody else sees to it."""
+        other = copy(self)
+        other._apart = folders
+        return other
 
     # ---- paths -----------------------------------------------------------------------------------
 
@@ -99,6 +108,8 @@ class Reach:
             *_, real = steps = list(_way(absolute(path, cwd or self._boundary.cwd)))
         except (OSError, ValueError):
             return True  # a way without end, or a name that is none
+        if any(is_below(real, folder) for folder in self._apart):
+            return False
         return any(self._may_write(step) for step in steps) or self._has_other_name(real)
 
     def holds_open(self, fd: int) -> bool:
@@ -189,25 +200,6 @@ def find_program(word: str, *, cwd: str, path: str) -> str | None:
     return next((one for one in candidates if os.access(one, os.X_OK) and not os.path.isdir(one)), None)
 
 
-def place_of(fd: int) -> str | None:
-    """The real path of what is open now; None when it has none, or that cannot be told."""
-    try:
-        place = os.readlink(f"/proc/self/fd/{fd}")
-    except OSError:
-        return _place_by_control(fd)
-    return place if place.startswith("/") and not place.endswith(" (deleted)") else None
-
-
-def _place_by_control(fd: int) -> str | None:
-    try:
-        import fcntl  # not on Linux
-
-        command = getattr(fcntl, "F_GETPATH", None)
-        return None if command is None else os.fsdecode(fcntl.fcntl(fd, command, b"\0" * 1024).rstrip(b"\0"))
-    except OSError:
-        return None
-
-
 def paths_in(text: str) -> list[str]:
     """Whatever in a word could be a path: the word, what stands behind `=`, `,` or `:`, what is glued to an option."""
     pieces = [text]
@@ -291,12 +283,19 @@ class _Mounts:
     def __init__(self, mounts: Sequence[_Mount]) -> None:
         self._mounts = mounts
 
+    def around(self, real: str) -> _Mount | None:
+        """What is mounted where `real` lies; of several in one place, the last hides the others."""
+        found: _Mount | None = None
+        for mount in self._mounts:
+            if is_below(real, mount.point) and (found is None or len(mount.point) >= len(found.point)):
+                found = mount
+        return found
+
     def aliases(self, real: str) -> Iterator[str]:
         """The other paths of the same place."""
-        inside = [mount for mount in self._mounts if is_below(real, mount.point)]
-        if not inside:
+        own = self.around(real)
+        if own is None:
             return
-        own = max(inside, key=lambda mount: len(mount.point))
         inner = f"{own.inner.rstrip('/')}/{real[len(own.point.rstrip('/')) :].lstrip('/')}".rstrip("/") or "/"
         for mount in self._mounts:
             if mount.device == own.device and is_below(inner, mount.inner):
@@ -304,6 +303,12 @@ class _Mounts:
                 other = f"{mount.point.rstrip('/')}/{rest}".rstrip("/") or "/"
                 if other != real:
                     yield other
+
+
+def mount_around(path: str) -> str | None:
+    """The folder at or above `path` on which something is mounted; None where that cannot be told."""
+    mount = _Mounts(_read_mounts()).around(os.path.realpath(path))
+    return None if mount is None else mount.point
 
 
 def _read_mounts() -> list[_Mount]:

@@ -13,9 +13,21 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from spindle.policy.reach import Found, find_program, paths_in
+from spindle.policy.reach_programs import (
+    CODE_ENDS,
+    FETCHERS,
+    FETCHING,
+    FOLDER_OPTIONS,
+    HARMLESS_BUILTINS,
+    INTERPRETERS,
+    OTHER_BUILTINS,
+    PROJECT_RUNNERS,
+    PYTHON,
+    SOURCE_OPTIONS,
+    TEXT_TOOLS,
+    Interpreter,
+)
 from spindle.policy.sandbox import absolute
 from spindle.policy.wrappers import LAUNCHERS, SHELLS, WRAPPERS, script_argument, unwrapped
 
@@ -25,92 +37,6 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 8
 
 
-class _Interpreter(msgspec.Struct, frozen=True, kw_only=True):
-    """How a program that runs texts or files is told which."""
-
-    code: tuple[str, ...] = ()
-    """Options whose value is a program's text."""
-    module: tuple[str, ...] = ()
-    """Options whose value is looked up by name, in the working folder too."""
-    valued: tuple[str, ...] = ()
-    """Other options that take the next word."""
-    subcommands: tuple[str, ...] = ()
-    """Words before the file."""
-
-
-_PYTHON = _Interpreter(code=("-c",), module=("-m",), valued=("-W", "-X", "--check-hash-based-pycs"))
-_NODE = _Interpreter(
-    code=("-e", "--eval", "-p", "--print", "-pe"),
-    valued=("-C", "--conditions", "--env-file", "--input-type", "--title", "--icu-data-dir"),
-)
-_INTERPRETERS: tuple[tuple[str, _Interpreter], ...] = (
-    (r"(python|pypy)w?[\d.]*t?|ipython\d*", _PYTHON),
-    (r"node(js)?[\d.]*|tsx|ts-node(-esm)?|esr|babel-node", _NODE),
-    (r"bun", msgspec.structs.replace(_NODE, subcommands=("run",))),
-    (r"deno", _Interpreter(subcommands=("run", "eval", "serve"))),
-    (r"perl[\d.]*", _Interpreter(code=("-e", "-E"), valued=("-I",))),
-    (r"j?ruby[\d.]*", _Interpreter(code=("-e",), module=("-r",), valued=("-I", "-C"))),
-    (r"php[\d.]*", _Interpreter(code=("-r",), valued=("-d", "-c"))),
-    (r"(lua|luajit)[\d.-]*", _Interpreter(code=("-e",), module=("-l",))),
-    (r"Rscript|R", _Interpreter(code=("-e",))),
-    (r"java", _Interpreter(valued=("--add-modules", "--add-opens", "--enable-native-access"))),
-    (r"(tclsh|wish|expect)[\d.]*", _Interpreter(code=("-c",))),
-    (
-        r"julia|groovy|scala|elixir|iex|osascript|ghc|runghc|runhaskell|guile|sbcl|racket|swipl",
-        _Interpreter(code=("-e",)),
-    ),
-    (
-        r"dotnet|mono|wine(64)?|wasmtime|wasmer|pwsh|powershell|swift|dart|crystal|nim|kotlin|erl|escript",
-        _Interpreter(),
-    ),
-)
-_PROJECT_RUNNERS = frozenset(
-    (
-        *("npm", "pnpm", "yarn", "uv", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "cargo"),
-        *("go", "make", "gmake", "just", "task", "rake", "bundle", "bundler", "composer", "gradle", "gradlew", "mvn"),
-        *("mvnw", "sbt", "lein", "clj", "clojure", "mix", "rebar3", "stack", "cabal", "zig", "nix", "nix-shell", "tox"),
-        *("nox", "invoke", "inv", "fab", "ninja", "cmake", "bazel", "bazelisk", "meson", "docker-compose", "direnv"),
-        *("devbox", "mise", "asdf", "lerna", "nx", "turbo", "rush", "pytest", "ansible-playbook", "vagrant", "earthly"),
-    )
-)
-"""Programs that do what files of the folder say."""
-_FETCHERS = frozenset(("npx", "pnpx", "bunx", "uvx", "pipx"))
-_FETCHING = {
-    ("npm", "exec"), ("npm", "x"), ("pnpm", "dlx"), ("yarn", "dlx"), ("bun", "x"), ("uv", "tool"), ("deno", "x"),
-}  # fmt: skip
-"""Programs that fetch what they run, unless they find it in the folder."""
-_FOLDER_OPTIONS = ("-C", "--directory", "--project", "--prefix", "--cwd", "--dir", "--manifest-path", "-f", "--file")
-_CODE_ENDS = (
-    *(".py", ".pyz", ".pyc", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".sh", ".bash"),
-    *(".zsh", ".fish", ".rb", ".pl", ".pm", ".php", ".lua", ".jar", ".class", ".wasm", ".so", ".dylib", ".node"),
-    *(".dll", ".exe", ".ps1", ".bat", ".cmd", ".awk", ".tcl", ".r", ".R", ".jl", ".groovy", ".kts", ".scm", ".el"),
-)
-_HARMLESS_BUILTINS = frozenset(
-    ("echo", "printf", "true", "false", ":", "test", "[", "pwd", "exit", "return", "sleep", "wait", "umask", "ulimit")
-)
-_OTHER_BUILTINS = frozenset(
-    (
-        *("eval", "trap", "alias", "unalias", "hash", "enable", "export", "readonly", "declare", "typeset", "local"),
-        *(
-            "set",
-            "unset",
-            "shopt",
-            "bind",
-            "complete",
-            "compopt",
-            "fc",
-            "mapfile",
-            "readarray",
-            "coproc",
-            "let",
-            "read",
-        ),
-        *("popd", "dirs", "getopts", "setopt", "autoload", "zmodload", "fg", "bg", "disown", "suspend", "vared"),
-    )
-)
-"""They change what the words behind them mean, or run what they are given."""
-_TEXT_TOOLS = frozenset(("awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq", "m4", "bc", "dc"))
-"""Programs whose own language is given as a word, or in the file of an option; what else they are given is data."""
 _SHEBANG_BYTES = 512
 _EDITABLE_BYTES = 1 << 16
 
@@ -154,11 +80,11 @@ class Judge:
 
     def _part(self, words: list[str], text: str, depth: int) -> Found | None:
         name = words[0]
-        if name in _HARMLESS_BUILTINS:
+        if name in HARMLESS_BUILTINS:
             return None
         if name in (".", "source"):
             return self._file(words[1]) if len(words) > 1 and "/" in words[1] else Found(what=_short(text))
-        return Found(what=_short(text)) if name in _OTHER_BUILTINS else self.command(words, depth + 1)
+        return Found(what=_short(text)) if name in OTHER_BUILTINS else self.command(words, depth + 1)
 
     # ---- one command -----------------------------------------------------------------------------
 
@@ -176,13 +102,13 @@ class Judge:
             if any(self._reach.leads_into_reach(dict([word.split("=", 1)]), cwd=self._cwd) for word in assigned):
                 return Found(what=_short(shlex.join(argv)))
             return self._first(inner, depth)
-        if name in _FETCHERS or (name, next(iter(words), "")) in _FETCHING:
-            return self._fetched(argv)
-        if name in _PROJECT_RUNNERS or (name == "docker" and "compose" in words[:3]):
+        if name in FETCHERS or (name, next(iter(words), "")) in FETCHING:
+            return self._fetched(argv, depth)
+        if name in PROJECT_RUNNERS or (name == "docker" and "compose" in words[:3]):
             return self._by_folder(argv) or self._rest(words, depth)
-        if name in _TEXT_TOOLS:
-            return self._any_of([path for at in range(len(words)) for path in _program_files(words, at)])
-        for pattern, interpreter in _INTERPRETERS:
+        if name in TEXT_TOOLS:
+            return self._any_of([path for at in range(len(words)) for path in _program_files(name, words, at)])
+        for pattern, interpreter in INTERPRETERS:
             if re.fullmatch(pattern, name):
                 return self._interpreted(name, interpreter, words, depth)
         if name in LAUNCHERS:
@@ -229,10 +155,10 @@ class Judge:
         text = script_argument(words)
         if text is not None:
             return self.script(text, depth + 1)
-        shell = _Interpreter(valued=("-o", "-O", "+o", "+O", "--rcfile", "--init-file"))
+        shell = Interpreter(valued=("-o", "-O", "+o", "+O", "--rcfile", "--init-file"))
         return self._interpreted("sh", shell, words, depth)
 
-    def _interpreted(self, name: str, how: _Interpreter, words: list[str], depth: int) -> Found | None:
+    def _interpreted(self, name: str, how: Interpreter, words: list[str], depth: int) -> Found | None:
         at, is_apart = 0, False
         while at < len(words):
             word, following = words[at], words[at + 1] if at + 1 < len(words) else ""
@@ -244,7 +170,7 @@ class Judge:
                     at += 1
                     continue
                 break
-            if how is _PYTHON and re.fullmatch(r"-[A-Za-z]*[IP][A-Za-z]*", word):
+            if how is PYTHON and re.fullmatch(r"-[A-Za-z]*[IP][A-Za-z]*", word):
                 is_apart = True
             option, value = _glued(word, (*how.code, *how.module))
             if option in how.code or word in how.code:
@@ -297,26 +223,32 @@ class Judge:
         folders = [self._cwd]
         for at, word in enumerate(argv):
             option, equals, value = word.partition("=")
-            if option in _FOLDER_OPTIONS:
+            if option in FOLDER_OPTIONS:
                 folders.append(value if equals else "".join(argv[at + 1 : at + 2]))
             folders += [word[2:]] if word.startswith(("-C", "-f")) and len(word) > 2 else []
         inside = next((one for one in folders if one and self._reach.holds(one, self._cwd)), None)
         return None if inside is None else Found(what=absolute(inside, self._cwd))
 
-    def _fetched(self, argv: list[str]) -> Found | None:
-        """A program that fetches what it runs: in reach where the folder has something by that name."""
-        if found := self._any_of([path for word in argv[1:] for path in paths_in(word) if _is_source(word, path)]):
+    def _fetched(self, argv: list[str], depth: int) -> Found | None:
+        """A program that fetches what it runs: in reach where that comes from a folder, or the folder has its name."""
+        words = argv[2:] if (os.path.basename(argv[0]), "".join(argv[1:2])) in FETCHING else argv[1:]
+        sources, at = list[str](), 0
+        while at < len(words) and words[at].startswith("-"):
+            option, equals, value = words[at].partition("=")
+            takes_next = not equals and option in SOURCE_OPTIONS
+            sources += [value] if equals else words[at + 1 : at + 2] if takes_next else []
+            at += 2 if takes_next else 1
+        sources += words[at : at + 1]
+        folders = [path.removeprefix("git+").removeprefix("file:").removeprefix("//") for path in sources]
+        if (found := self._any_of([path for path in folders if path.startswith((".", "/"))])) is not None:
             return found
-        if not self._reach.holds(self._cwd):
-            return None
-        wanted = [word for word in argv[1:] if not word.startswith("-")]
-        for word in wanted[:4]:
-            package = re.sub(r"(?<=.)[@=<>~!\[].*", "", word)
-            for name in {package, package.rpartition("/")[2]}:
-                for place in (f"node_modules/.bin/{name}", f"node_modules/{name}", f".venv/bin/{name}"):
-                    for folder in _upwards(self._cwd):
-                        if name and os.path.lexists(path := f"{folder}/{place}") and self._reach.holds(path):
-                            return Found(what=path)
+        if (found := self._rest(words[at + 1 :], depth)) is not None or not self._reach.holds(self._cwd):
+            return found
+        for name in {part for source in sources for part in _package_names(source)}:
+            for place in (f"node_modules/.bin/{name}", f"node_modules/{name}", f".venv/bin/{name}"):
+                for folder in _upwards(self._cwd):
+                    if os.path.lexists(path := f"{folder}/{place}") and self._reach.holds(path):
+                        return Found(what=path)
         return Found(what=f"{argv[0]} in {self._cwd}", is_by_folder=True)
 
     # ---- arguments of programs that are not known ------------------------------------------------
@@ -328,7 +260,7 @@ class Judge:
                 if self._looks_like_code(path) and (found := self._file(path)) is not None:
                     return found
             name = os.path.basename(word)
-            is_program = name in SHELLS or any(re.fullmatch(pattern, name) for pattern, _ in _INTERPRETERS[:6])
+            is_program = name in SHELLS or any(re.fullmatch(pattern, name) for pattern, _ in INTERPRETERS[:6])
             if is_program and len(words) > at + 1 and (found := self.command(words[at:], depth + 1)) is not None:
                 return found
             if " " in word.strip() and depth < _MAX_DEPTH:
@@ -346,7 +278,7 @@ class Judge:
             is_there = os.path.isfile(path)
         except ValueError:
             return False
-        if word.endswith(_CODE_ENDS):
+        if word.endswith(CODE_ENDS):
             return is_there or "/" in word
         return is_there and (os.access(path, os.X_OK) or _first_line(path).startswith("#!"))
 
@@ -364,12 +296,13 @@ def _glued(word: str, options: Sequence[str]) -> tuple[str, str]:
     return "", ""
 
 
-def _program_files(words: list[str], at: int) -> list[str]:
+def _program_files(name: str, words: list[str], at: int) -> list[str]:
     """`-f FILE`, `-fFILE`, `--file=FILE`: the file if such an option stands there."""
+    options = ("-f", "--file", "--from-file", *(("-i", "-l", "-E") if name.endswith("awk") else ()))
     option, equals, value = words[at].partition("=")
-    if option in ("-f", "--file", "--from-file", "-L", "-i", "--include", "--load", "-E", "--exec"):
+    if option in options:
         return [value] if equals else words[at + 1 : at + 2]
-    return [words[at][2:]] if words[at].startswith(("-f", "-L")) and len(words[at]) > 2 else []
+    return [words[at][2:]] if words[at].startswith("-f") else []
 
 
 def _with_home(text: str, home: str) -> str:
@@ -385,9 +318,10 @@ def _is_home(word: str) -> bool:
     return (word == "~" or word.startswith("~/")) and not any(character in word[1:] for character in "*?[]~")
 
 
-def _is_source(word: str, path: str) -> bool:
-    """`--from ./tools`, `file:…`, `git+file://…`: where a package is taken from."""
-    return path.startswith((".", "/")) or "file:" in word
+def _package_names(source: str) -> list[str]:
+    """`@scope/name@1.2` → the names that it may be found by."""
+    package = re.sub(r"(?<=.)[@=<>~!\[].*", "", source)
+    return [name for name in (package, package.rpartition("/")[2]) if name]
 
 
 def _upwards(folder: str) -> list[str]:
