@@ -44,7 +44,8 @@ class App(Interface):
         self.showing = Showing(self)
         self.frames = Frames(self.showing.paint)
         self.deeds = Deeds(self)
-        self.keyboard = Keyboard(self, stage.decoder, early=stage.early)
+        self.keyboard = Keyboard(self, stage.decoder)
+        self._entered = (stage.early, stage.entered_s)
         self._views: list[View[Any]] = []
         """The first is shown, the others wait."""
 
@@ -52,7 +53,7 @@ class App(Interface):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGWINCH, self._resized)
         loop.add_signal_handler(signal.SIGTSTP, self.suspend)
-        self.keyboard.listen()
+        self.keyboard.listen(*self._entered)
 
     def stop_listening(self) -> None:
         self.composer.close()
@@ -100,6 +101,7 @@ class App(Interface):
     def ready(self) -> None:
         """Time for what was put off: the editor, a draft that was left behind, the skills."""
         self.composer.load()
+        self.keyboard.composer_appeared()
         for sentence in self.composer.keymap.warnings:
             self.warn(sentence)
         self._take_up_draft()
@@ -152,7 +154,7 @@ class App(Interface):
         """Ctrl-Z: give the terminal to the shell until `fg`."""
         self.frames.pause()
         self.painter.clear_live()
-        self.terminal.suspend()
+        self.keyboard.typed_early(self.terminal.suspend())
         self.frames.go_on()
 
     def lend_terminal(self) -> None:
@@ -164,8 +166,7 @@ class App(Interface):
 
     def take_terminal(self) -> None:
         """It is ours again."""
-        self.terminal.enter()
-        self.keyboard.listen()
+        self.keyboard.listen(self.terminal.enter())
         self.frames.go_on()
 
     def _notify(self, text: str) -> None:

@@ -165,8 +165,8 @@ class Terminal:
                 break
         self._unanswered = 0
 
-    def suspend(self) -> None:
-        """Give the terminal to the shell, and stop; gives control back when we are in the foreground again."""
+    def suspend(self) -> int:
+        """Give the terminal to the shell, and stop, until we are in the foreground again. Gives what `enter` gives."""
         self.leave()
         handler = signal.getsignal(signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
@@ -175,7 +175,7 @@ class Terminal:
         finally:
             if handler is not None:
                 signal.signal(signal.SIGTSTP, handler)
-        self.enter()
+        return self.enter()
 
     def measure(self) -> tuple[int, int]:
         """Look how large the window is now."""
