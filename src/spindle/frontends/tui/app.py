@@ -153,6 +153,8 @@ class App(Interface):
     def suspend(self) -> None:
         """Ctrl-Z: give the terminal to the shell until `fg`."""
         self.frames.pause()
+        if self.showing.pager is not None:
+            self.showing.pager.hide()
         self.painter.clear_live()
         self.keyboard.typed_early(self.terminal.suspend())
         self.frames.go_on()

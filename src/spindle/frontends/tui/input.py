@@ -141,7 +141,9 @@ class Keyboard:
 
     def _key(self, key: Key) -> None:
         app = self._app
-        if (pager := app.showing.pager) is not None:
+        if (pager := app.showing.pager) is not None and key.name == "ctrl-z":
+            app.suspend()
+        elif pager is not None:
             pager.key(key if pager.is_typing else app.composer.keymap.translated(key, "pager"))
         elif (view := app.view) is not None:
             self._key_for_view(view, key)
