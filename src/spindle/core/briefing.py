@@ -42,8 +42,9 @@ from spindle.protocol.items import Item
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.images import input_parts
 from spindle.workspace.agents_md import load_nested_docs, load_project_docs
+from spindle.workspace.files import ProjectFiles
 from spindle.workspace.git import find_root
-from spindle.workspace.skills import SkillSet, load_skills, select_skills, skill_text
+from spindle.workspace.skills import SkillSet, load_skills, project_files, select_skills, skill_text
 
 Emit = Callable[[Msg], None]
 
@@ -144,6 +145,7 @@ class Briefing:
             for owner, docs in load_nested_docs(
                 folder,
                 settings.cwd,
+                options.home,
                 max_bytes=options.doc_max_bytes,
                 fallback_names=options.doc_fallback_names,
                 root_markers=options.root_markers,
@@ -174,10 +176,11 @@ class Briefing:
         emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
         emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
         emit(said)
-        for skill in select_skills(items, self.skills(settings.cwd)):
+        files = self._files(settings, settings.cwd)
+        for skill in select_skills(items, self.skills(settings.cwd, settings)):
             notes: list[str] = []
             try:
-                thread.history.append_item(skill_message(skill.name, skill.path, skill_text(skill, notes)))
+                thread.history.append_item(skill_message(skill.name, skill.path, skill_text(skill, files, notes)))
             except (OSError, ValueError) as error:
                 notes.append(f"skill {skill.name} cannot be read: {error}")
             for text in notes:
@@ -205,11 +208,16 @@ class Briefing:
             payload["spindle"] = {"bypass": True}
         return payload
 
-    def skills(self, cwd: str, reload: bool = False) -> SkillSet:
+    def skills(self, cwd: str, settings: ThreadSettings, reload: bool = False) -> SkillSet:
         if reload or cwd not in self._skills:
             options = self._options
             self._skills[cwd] = load_skills(
-                cwd, options.home, root_markers=options.root_markers, disabled=options.disabled_skills, fresh=reload
+                cwd,
+                options.home,
+                root_markers=options.root_markers,
+                disabled=options.disabled_skills,
+                files=self._files(settings, cwd),
+                fresh=reload,
             )
         return self._skills[cwd]
 
@@ -247,12 +255,21 @@ class Briefing:
     def _may_read(self, settings: ThreadSettings) -> Callable[[str], bool]:
         """We read outside of the sandbox, so what is denied inside must not come in by a link to it."""
         options = self._options
-        if not options.fence.deny_read and settings.sandbox.permissions is None:
-            return lambda path: True
         drawn = boundary_of(
             settings.sandbox, cwd=settings.cwd, env=options.environment, home=options.home, fence=options.fence
         )
         return drawn.may_read
+
+    def _files(self, settings: ThreadSettings, cwd: str) -> ProjectFiles:
+        """What of the project around `cwd` may be read into the prompt."""
+        options = self._options
+        return project_files(
+            cwd,
+            options.home,
+            root_markers=options.root_markers,
+            is_trusted=options.trusts_project and cwd == settings.cwd,
+            may_read=self._may_read(settings),
+        )
 
     def _instructions(self, settings: ThreadSettings, thread: LiveThread) -> tuple[str | None, tuple[str, ...]]:
         """Documents and skills for a folder, read once."""
@@ -272,7 +289,8 @@ class Briefing:
                     may_read=self._may_read(settings),
                 )
                 docs, warnings = loaded.text, list(loaded.warnings)
-            section = render_skills(self.skills(cwd).skills, thread.window_tokens) if options.include_skills else None
+            skills = self.skills(cwd, settings).skills if options.include_skills else []
+            section = render_skills(skills, thread.window_tokens) if options.include_skills else None
             if section is not None:
                 warnings += section.warnings
             told = user_instructions(docs, section.text if section else None)

@@ -122,7 +122,7 @@ class ServerPool:
             tool
             for name in self.names
             for tool in offered_tools(
-                self.specs[name], self._connections[name].listed, lambda text, name=name: self._warn(name, text)
+                self.specs[name], self._connections[name].listed, lambda text, name=name: self.warn(name, text)
             )
         ]
         self.tools = in_order(found, lambda text: self._tell(Warning(message=text)))
@@ -140,7 +140,8 @@ class ServerPool:
         self._tell(McpStartupUpdate(server=name, status={"state": "failed", "error": reason}))
         self._tell(Warning(message=warning or f"MCP server {name} is missing: {reason}"))
 
-    def _warn(self, name: str, text: str) -> None:
+    def warn(self, name: str, text: str) -> None:
+        """Say something about a server."""
         self._tell(Warning(message=f"MCP server {name}: {text}"))
 
     def _tell(self, msg: Msg) -> None:

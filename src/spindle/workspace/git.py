@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from spindle.policy.ownership import foreign_folder
 from spindle.workspace.files import read_regular
 
 _SMALL_FILE_BYTES = 1 << 16
@@ -35,12 +36,13 @@ def find_root(cwd: str, markers: Sequence[str] = (".git",)) -> str | None:
     """The nearest folder at or above the real path of `cwd` that holds one of `markers` (a file or a folder).
 
     Whatever it is: where a project begins is for its owner to mark. `find_repository` tells whether git works there.
+    A mark of another user's begins nothing, as for git: None.
     """
     folder = os.path.realpath(cwd)
     names = [marker for marker in markers if marker and "/" not in marker and "\0" not in marker]
     while names:
-        if any(os.path.lexists(f"{folder}/{name}") for name in names):
-            return folder
+        if marks := [name for name in names if os.path.lexists(f"{folder}/{name}")]:
+            return folder if foreign_folder(folder, *marks) is None else None
         parent = os.path.dirname(folder)
         if parent == folder:
             return None

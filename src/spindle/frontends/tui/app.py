@@ -7,6 +7,7 @@ is not about the screen is in `interface.py`. Everything runs on one event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -56,9 +57,14 @@ class App(Interface):
         self.keyboard.listen(*self._entered)
 
     def stop_listening(self) -> None:
-        self.composer.close()
+        if self.was_left:
+            self.composer.close()
+        else:
+            self.composer.save_now()  # cut short: the draft is taken up again at the next start
         self.keyboard.stop()
         self.frames.stop()
+        with contextlib.suppress(Exception):  # painting may be what has failed; the thread must be closed all the same
+            self.showing.print_rest()
 
     # ---- showing things ------------------------------------------------------------------------
 
@@ -131,6 +137,7 @@ class App(Interface):
     # ---- the draft -----------------------------------------------------------------------------
 
     def set_draft(self, text: str) -> None:
+        self.composer.discard()  # Up brings back what stood there
         self.composer.set_text(text)
         self.redraw()
 
@@ -152,12 +159,18 @@ class App(Interface):
 
     def suspend(self) -> None:
         """Ctrl-Z: give the terminal to the shell until `fg`."""
+        if not self.terminal.is_ours:
+            return  # the editor has it, and was stopped, too
         self.frames.pause()
-        if self.showing.pager is not None:
-            self.showing.pager.hide()
+        self.showing.leave_pager()
         self.painter.clear_live()
         self.keyboard.typed_early(self.terminal.suspend())
         self.frames.go_on()
+
+    def end_by(self, number: int) -> None:
+        if number == signal.SIGINT and not self.terminal.is_ours:
+            return  # Ctrl-C in the editor: it is the editor's
+        super().end_by(number)
 
     def lend_terminal(self) -> None:
         """Another program has the terminal now: the editor."""
@@ -167,7 +180,9 @@ class App(Interface):
         self.terminal.leave()
 
     def take_terminal(self) -> None:
-        """It is ours again."""
+        """It is ours again, unless we are leaving."""
+        if self.is_leaving:
+            return
         self.keyboard.listen(self.terminal.enter())
         self.frames.go_on()
 

@@ -111,7 +111,8 @@ class Deeds:
         from spindle.frontends.tui.commands.model import step_effort  # seldom
 
         async def change() -> None:
-            await step_effort(self._app, step)
+            if (effort := await step_effort(self._app, step)) is not None:
+                self._app.showing.flash(f"reasoning: {effort}")
 
         self._app.spawn(change())
 

@@ -24,7 +24,8 @@ from spindle.frontends.tui.status_line import StatusFacts, folder_words, items_f
 from spindle.frontends.tui.text.theme import choose
 from spindle.protocol.quote import visible
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+"""The signals that end the interface."""
 ROOMY = 12
 
 
@@ -48,7 +49,7 @@ class Stage:
         self.last_words: list[str] = []
 
     def __enter__(self) -> Self:
-        for number in _ENDING:
+        for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._end_at_once)
         self.early, self.entered_s = self.terminal.enter(), time.monotonic()

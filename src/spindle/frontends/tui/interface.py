@@ -81,6 +81,8 @@ class Interface:
             await self._leave()
 
     async def _leave(self) -> None:
+        if not self.was_left:
+            self.turns.closed()  # what was entered and never got into the thread is kept with the draft
         self.stop_listening()
         self.asking.withdraw()
         if (thread := self.thread) is not None:
@@ -90,6 +92,12 @@ class Interface:
             self.last_words = [*words, *self.last_words, *([f"error: {problem}"] if problem else [])]
         for task in self._tasks:
             task.cancel()
+        if self._tasks:  # an editor is ended, a file for a moment is removed
+            await asyncio.wait(self._tasks, timeout=leaving.TASKS_S)
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._end.done()
 
     def end_by(self, number: int) -> None:
         """A signal ends it."""
@@ -103,6 +111,11 @@ class Interface:
         if not self._end.done():
             self.last_words.append(f"error: {sentence}")
             self._finish(1)
+
+    @property
+    def was_left(self) -> bool:
+        """The person has ended it, no signal and no error."""
+        return self._end.done() and not self._end.cancelled() and self._end.result() == 0
 
     def _finish(self, code: int) -> None:
         if not self._end.done():

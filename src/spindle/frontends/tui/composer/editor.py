@@ -56,7 +56,13 @@ async def _run(words: list[str]) -> None:
         process = await asyncio.create_subprocess_exec(*words)
     except OSError as error:
         raise SpindleError(f"The editor {words[0]!r} cannot be started: {error.strerror}.") from error
-    if code := await process.wait():
+    try:
+        code = await process.wait()
+    finally:
+        if process.returncode is None:  # we are leaving: it must not go on with a terminal that the shell has
+            process.terminate()
+            await process.wait()
+    if code:
         raise SpindleError(f"The editor {words[0]!r} ended with exit code {code}; the draft is as it was.")
 
 

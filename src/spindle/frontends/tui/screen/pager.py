@@ -79,13 +79,12 @@ class Pager:
             self.closed.set_result(None)
         if self._renewal is not None:
             self._renewal.cancel()
-        self.hide()
+        self.leave_screen()
 
-    def hide(self) -> None:
-        """Give the screen back until it is painted again: somebody else needs the terminal for a while."""
+    def leave_screen(self) -> None:
+        """Leave the alternate screen; `paint` takes it again."""
         if self._is_open:
-            self._is_open = False
-            self._painted_size = (0, 0)
+            self._is_open, self._painted_size = False, (0, 0)
             self._terminal.alternate_screen(False)
 
     def _rows(self, width: int, height: int) -> list[Row]:
@@ -156,6 +155,8 @@ class Pager:
         return self._typed is not None
 
     def key(self, key: Key) -> None:
+        if self.closed.done():
+            return
         if self._typed is not None:
             self._key_of_search(key)
         else:

@@ -14,13 +14,12 @@ The other is what a terminal does with its rows when the window changes (`wherea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from spindle.frontends.tui.keys import Reply
 from spindle.frontends.tui.screen import inking
 from spindle.frontends.tui.screen.inking import Looks, ink, is_sure, tidy
 from spindle.frontends.tui.screen.stranded import Stranded
-from spindle.frontends.tui.screen.whereabouts import Drawn, Whereabouts
+from spindle.frontends.tui.screen.whereabouts import Whereabouts
 from spindle.frontends.tui.shown import Line
 from spindle.frontends.tui.text.layout import Row, cut, height, row_width, rows
 
@@ -140,7 +139,6 @@ class Painter:
 
     def _finish(self, sheet: _Sheet, shown: list[Row], place: tuple[int, int] | None, *, asks: bool) -> None:
         """Put the cursor where it belongs, and write the frame if there is anything to write."""
-        before = partial(_rows_more, self._rows, self._row, self._column)
         has_moved = place is not None and (place[0] + sheet.top, place[1]) != (self._row, self._column)
         self._rows = shown
         self._where.painted(sheet.printed, len(shown), self._size[1])
@@ -153,12 +151,11 @@ class Painter:
         else:
             self._row, self._column = sheet.row - sheet.top, 0
             sheet.parts.append("\r" if sheet.parts else "")
-        begin = BEGIN + (HIDE if self._is_shown else "")
+        before = BEGIN + (HIDE if self._is_shown else "")
         self._is_shown = place is not None
-        drawn = Drawn(self._size, bool(sheet.printed), before)
-        question = self._where.confirm(drawn) if sheet.has_moved_rows and not asks else ""
+        question = self._where.confirm(self._size) if sheet.has_moved_rows and not asks else ""
         question += self._where.ask(self._row) if asks else ""
-        self._send(begin + "".join(sheet.parts) + (SHOW if self._is_shown else "") + question + END)
+        self._send(before + "".join(sheet.parts) + (SHOW if self._is_shown else "") + question + END)
 
     def _send(self, text: str) -> None:
         if text:
@@ -219,11 +216,13 @@ class Painter:
         stays with its character. To go up too far would erase what belongs to the terminal, so where it is not
         certain which rows were broken, none is taken to be: some of the live area may stay behind then.
         """
-        if not self._where.reflows:
+        if not self._where.reflows or width >= self._size[0] or not self._where.is_certain:
             return self._row
-        if not self._where.is_certain:
-            return self._row + self._where.left_behind(width)
-        return self._row + (_rows_more(self._rows, self._row, self._column, width) if width < self._size[0] else 0)
+        above = sum(height(row, width) for row in self._rows[: self._row])
+        before = inking.head(self._rows[self._row], self._column)
+        is_behind = self._column >= row_width(self._rows[self._row])
+        within = row_width(before) if is_behind else self._column + 1
+        return above + height(inking.head(self._rows[self._row], within), width) - 1
 
     # ---- all of it -----------------------------------------------------------------------------
 
@@ -255,14 +254,6 @@ class Painter:
 
     def _forget(self) -> None:
         self._rows, self._row, self._column, self._is_shown = [_NOTHING], 0, 0, True
-
-
-def _rows_more(live: list[Row], row: int, column: int, width: int) -> int:
-    """How many rows more there are above the cursor when the terminal has broken those that are too long."""
-    above = sum(height(each, width) - 1 for each in live[:row])
-    is_behind = column >= row_width(live[row])
-    before = live[row] if is_behind else inking.head(live[row], column + 1)
-    return above + height(before, width) - 1
 
 
 class _Sheet:

@@ -8,9 +8,6 @@ while; and it is asked in which window it has drawn a frame that moved rows. Ans
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from spindle.frontends.tui.keys import Reply
 
 Size = tuple[int, int]
@@ -42,15 +39,6 @@ class _Question:
         """What was painted since: rows that were printed, rows of the live area, rows of the window."""
 
 
-class Drawn(NamedTuple):
-    """A frame that moved rows."""
-
-    made_for: Size
-    has_printed: bool
-    rows_more: Callable[[int], int]
-    """How many rows more than we think the live area before it takes above the cursor, in a window of this width."""
-
-
 class Whereabouts:
     def __init__(self) -> None:
         self.reflows = False
@@ -60,13 +48,9 @@ class Whereabouts:
         self.found: int | None = None
         """The row of the window in which the cursor is, as just told."""
         self._questions: list[_Question] = []
-        self._sizes: list[Drawn | None] = []
-        """Questions for the size: for a frame, or None if it belongs to a question for the cursor."""
-        self._swaps: bool | None = None
-        """Whether it tells columns and rows the wrong way round, as some versions of tmux do."""
-        self._drawn_in: int | None = None
-        """The width of the window in which the last such frame was drawn, if it was made for another."""
-        self._left_behind = 0
+        self._sizes: list[Size | None] = []
+        """Questions for the size: the size that a frame was made for, or None if it belongs to a question for the
+        cursor."""
         self._told: Size | None = None
         self._tells_size = self._tells_cursor = False
         self._delays = 0
@@ -90,33 +74,14 @@ class Whereabouts:
             self.reflows = values[0] not in _CUTS and values not in _CUTS_TOO
         elif reply.kind == "size" and len(values) == 2 and self._sizes:
             self._tells_size = True
-            told = (values[1], values[0])
-            drawn = self._sizes.pop(0)
-            if drawn is None:
-                self._told = told
-            elif not _agree(told, drawn.made_for):
-                self._was_overtaken(drawn, told)
-            elif told != told[::-1]:
-                self._swaps = told != drawn.made_for
+            made_for = self._sizes.pop(0)
+            if made_for is None:
+                self._told = (values[1], values[0])
+            elif not _agree((values[1], values[0]), made_for):
+                self._is_mixed = True
         elif reply.kind == "cursor" and values and self._questions:
             self._tells_cursor = True
             self._locate(self._questions.pop(0), values[0] - 1)
-
-    def _was_overtaken(self, drawn: Drawn, told: Size) -> None:
-        """A frame was made for one window and drawn in another, a narrower one perhaps. There the live area before it
-        had more rows than we went up: as many of them were left behind, above it."""
-        self._is_mixed = True
-        width = told[1] if self._swaps else told[0]
-        is_first = width != self._drawn_in
-        self._drawn_in = None if self._swaps is None else width
-        if drawn.has_printed:
-            self._left_behind = 0  # and out of reach now, above what was printed
-        elif is_first and width < drawn.made_for[0]:
-            self._left_behind += drawn.rows_more(width)
-
-    def left_behind(self, width: int) -> int:
-        """How many rows of an older live area stand above the live area; 0 if it is not certain."""
-        return self._left_behind if self._is_mixed and not any(self._sizes) and self._drawn_in == width else 0
 
     def _locate(self, asked: _Question, row: int) -> None:
         if asked.is_outdated:
@@ -134,11 +99,11 @@ class Whereabouts:
         self._told = None
         return _HOW_LARGE + _WHERE
 
-    def confirm(self, drawn: Drawn) -> str:
+    def confirm(self, size: Size) -> str:
         """In which window is this frame drawn? Asked where it matters, of those who tell."""
         if not self.reflows or not self._tells_size:
             return ""
-        self._sizes = [*self._sizes[-_MOST_OPEN:], drawn]
+        self._sizes = [*self._sizes[-_MOST_OPEN:], size]
         return _HOW_LARGE
 
     def outdate(self) -> None:
@@ -149,8 +114,6 @@ class Whereabouts:
     def painted(self, printed: int, live: int, height: int) -> None:
         """A frame: so many rows printed for good, above so many rows of the live area."""
         self.found = None
-        if printed:
-            self._left_behind = 0
         if self.top is not None:
             self.top = max(0, min(self.top + printed, height - live))
         for question in self._questions:
@@ -183,7 +146,7 @@ class Whereabouts:
         at = guess if self.found is None else self.found
         self.top = None if self.top is None and self.found is None else max(0, at - up)
         self.outdate()
-        self._is_mixed, self._drawn_in, self._left_behind = False, None, 0
+        self._is_mixed = False
         return at
 
     def forget(self, top: int | None) -> None:
