@@ -173,8 +173,8 @@ class Showing:
 
     # ---- the screen as a whole -------------------------------------------------------------------
 
-    async def page(self, title: str, lines: Iterable[Line], *, at_end: bool = False) -> None:
-        """Show lines in the pager until the person closes it; `at_end`: the last of them first."""
+    async def page(self, title: str, lines: Iterable[Line]) -> None:
+        """Show lines in the pager until the person closes it; a text in blocks, the transcript, from its end."""
         from spindle.frontends.tui.screen.pager import Pager  # with the first long text
 
         if self.pager is not None:
@@ -184,9 +184,6 @@ class Showing:
         self.pager = Pager(app.terminal, app.painter, title, lines, inline=inline)
         try:
             self.paint()
-            if at_end:  # the pager has been told the size of the window by now
-                self.pager.scroll.to_end()
-                self.paint()
             await self.pager.closed
         finally:
             self.pager.close()

@@ -21,6 +21,9 @@ class View(Generic[T]):
     """It appeared by itself, maybe while a person types: letters and Enter count only after the person
     has paused (`app.py` sees to it)."""
 
+    guards_typed_ahead = False
+    """Keys that were pressed before it came up are no answer to it, though those after it are at once."""
+
     key_contexts: tuple[str, ...] = ("list",)
     """The tables of `[tui.keymap]` whose keys count here."""
 
