@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from spindle.frontends.tui.app import App
     from spindle.frontends.tui.screen.pager import Pager
 
-ANSWER_S = 0.1
-"""How long a terminal may take to say where its cursor is."""
+CALM_S, LONGEST_STORM_S = 0.12, 1.0
+"""A window that changes is painted when it has not changed for a while, or when that lasts too long."""
+ANSWER_S, LONGEST_ANSWER_S = 0.1, 1.5
+"""How long a terminal takes to say where its cursor is, and how long it may take."""
 
 
 class Showing:
@@ -30,6 +32,10 @@ class Showing:
         """What a person should know for a moment; in the place of the status line."""
         self._loop = asyncio.get_running_loop()
         self._title = ""
+        self._painted_size = app.size
+        self._storm_since: float | None = None
+        self._calm: asyncio.TimerHandle | None = None
+        self._asked_at: float | None = None
         app.terminal.on_drained = app.redraw
         self.is_over = False
         """Nothing is painted any more: the terminal is no longer ours."""
@@ -43,8 +49,28 @@ class Showing:
             return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
         if self.pager is not None:
             self.pager.paint()
-        else:
+        elif not self._is_stormy():
             self._paint_live()
+
+    def _is_stormy(self) -> bool:
+        """Whether the window is changing. What is painted meanwhile would be drawn in another window than it was made
+        for: so it waits."""
+        size, now = self._app.size, self._loop.time()
+        if size != self._painted_size:
+            self._painted_size, self._asked_at = size, None
+            self._app.painter.window_changes()
+            self._storm_since = now if self._storm_since is None else self._storm_since
+            if self._calm is not None:
+                self._calm.cancel()
+            at = min(now + CALM_S, max(now, self._storm_since + LONGEST_STORM_S))
+            self._calm = self._loop.call_at(at, self._calmed)
+        if self._calm is not None:
+            self._app.painter.seek(size)
+        return self._calm is not None
+
+    def _calmed(self) -> None:
+        self._calm = self._storm_since = None
+        self._app.frames.now()
 
     def _paint_live(self) -> None:
         app = self._app
@@ -65,10 +91,18 @@ class Showing:
             status=self._status(facts, width),
         )
         is_painted = app.painter.frame(
-            finished, picture.lines, picture.cursor, (width, height), pending=picture.pending
+            finished,
+            picture.lines,
+            picture.cursor,
+            (width, height),
+            pending=picture.pending,
+            may_wait=self._asked_at is None or self._loop.time() < self._asked_at + LONGEST_ANSWER_S,
         )
-        if not is_painted:
+        if is_painted:
+            self._asked_at = None
+        else:
             # The window has changed, and the terminal was asked where the live area is; mostly it answers at once.
+            self._asked_at = self._loop.time() if self._asked_at is None else self._asked_at
             self._loop.call_later(ANSWER_S, app.redraw)
         self._show_title(facts)
         app.frames.beat(self._beat())
