@@ -67,6 +67,8 @@ def load_config(
     above = _checked_above(above, own, profile, home, reader)
 
     project = _project_of(cwd, home, _merged(own, above, {}))
+    if project.trust.problem is not None:
+        reader.warnings.append(project.trust.problem)
     defaults = defaults_for(project.trust, headless=options.headless)
     merged = _merged(_with_project(own, project, defaults, reader), above, reader.origins)
     for layer in above:

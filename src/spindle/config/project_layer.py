@@ -12,6 +12,7 @@ from spindle.config.keys import NOT_FOR_PROJECTS
 from spindle.config.kinds import Layer
 from spindle.config.sources import read_layer
 from spindle.config.trust import Trust
+from spindle.policy.ownership import foreign_owner
 from spindle.protocol.settings import SANDBOX_MODES, STRICT_TO_LOOSE
 from spindle.workspace.files import folders_between, is_regular, shown
 from spindle.workspace.git import find_root
@@ -51,7 +52,9 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
             path = f"{folder}/.codex/{name}"
             if not is_regular(path):
                 continue
-            if self.trust.covers(folder):
+            if self.trust.covers(folder) and (uid := foreign_owner(os.path.realpath(path))) is not None:
+                warnings.append(f"{shown(path)} is ignored: it belongs to another user ({uid})")
+            elif self.trust.covers(folder):
                 yield path
             else:
                 warnings.append(f"{shown(path)} is ignored: {shown(folder)} is not a trusted project")
