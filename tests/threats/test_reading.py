@@ -178,3 +178,27 @@ def test_row_06_a_folder_of_skills_that_is_a_link_brings_nothing_from_outside(tm
     files = project_files(str(project), str(home), is_trusted=True)
     found = load_skills(str(project), str(home), user_home=str(home), files=files)
     assert [(skill.scope, skill.name) for skill in found.skills] == [("repo", "helper"), ("user", "own")]
+
+
+@pytest.mark.parametrize("key", ["model_instructions_file", "experimental_compact_prompt_file"])
+def test_row_06_settings_of_a_trusted_project_name_no_file_outside_of_it(
+    spindle: Spindle, server: FakeServer, key: str
+) -> None:
+    spindle.configure('[spindle.sandbox]\ndeny_read = ["**/.env"]')
+    trust(spindle)
+    (spindle.workspace / ".codex").mkdir()
+    (spindle.workspace / ".env").write_text("CANARY")
+    (spindle.workspace / "words.md").write_text("WORDS OF THE PROJECT")
+    (spindle.workspace / "link.md").symlink_to("/proc/self/environ")
+    (spindle.home / "auth.json").write_text('{"OPENAI_API_KEY": "CANARY-KEY"}')
+    spindle.environment["CANARY_VARIABLE"] = "CANARY-IN-ENVIRONMENT"
+    config = spindle.workspace / ".codex/config.toml"
+    for named in ("/proc/self/environ", str(spindle.home / "auth.json"), "../link.md", "../.env", "/etc/passwd"):
+        config.write_text(f'{key} = "{named}"')
+        server.script(turn(message("fine")))
+        done = spindle("exec", "hi")
+        sent = json.dumps(server.requests[-1].json)
+        assert done.code == 0 and "is ignored" in done.err and "CANARY" not in sent and "root:" not in sent
+    config.write_text(f'{key} = "../words.md"')
+    sent = prompt_of(spindle, server)
+    assert ("WORDS OF THE PROJECT" in sent) == (key == "model_instructions_file")
