@@ -60,6 +60,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         config=config,
         source="exec",
         originator="codex_exec",
+        is_attended=False,
         ephemeral=parsed.flag("ephemeral"),
         thread=_thread_id(args.thread, config.home),
         newest=args.last,
