@@ -60,7 +60,8 @@ def test_what_cannot_begin_is_one_sentence_and_leaves_the_terminal_as_it_was(tui
     t.assert_sane()
     (home / "config.toml").write_text("model = [")
     t = tui()
-    assert t.wait_exit() == 1 and "config.toml" in t.flat and "Traceback" not in t.flat
+    # A long path is broken at the edge of the window.
+    assert t.wait_exit() == 1 and "config.toml" in t.flat.replace(" ", "") and "Traceback" not in t.flat
     t.assert_sane()
 
 
@@ -74,7 +75,7 @@ def test_an_unknown_folder_is_asked_about_before_there_is_a_composer(tui: OpenTu
     folder.mkdir()
     t = tui(cwd=folder)
     t.wait_for(str(folder), where="screen").wait_for("trust", where="screen")
-    assert "Ask for anything" not in t.screen
+    assert b"Ask for anything" not in t.raw
     t.key("esc")
     assert t.wait_exit() == 0 and trust_of(home, folder) is None
     t.assert_sane()
@@ -86,6 +87,32 @@ def test_an_unknown_folder_is_asked_about_before_there_is_a_composer(tui: OpenTu
     tui(cwd=folder).ready()  # and now nothing is asked
 
 
+def test_what_is_typed_while_the_program_loads_answers_no_question_and_is_sent_later(
+    tui: OpenTui, server: FakeServer, home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "unknown folder"
+    folder.mkdir()
+    server.script(turn(message("fine answer")))
+    t = tui(cwd=folder)
+    t.until(lambda: t.raw, "the first paint")
+    t.type("1 of 3 things").key("enter")
+    t.wait_for("Do you trust", where="screen").wait_for("› 1 of 3 things", where="screen").idle(0.5)
+    assert t.process.poll() is None and trust_of(home, folder) is None and not server.turns_asked
+    t.key("2").wait_for("fine answer")
+    assert said(server) == ["1 of 3 things"] and trust_of(home, folder) == "untrusted"
+
+
+def test_what_is_typed_before_the_list_of_threads_is_there_searches_in_it(tui: OpenTui, server: FakeServer) -> None:
+    for words in ("apple question", "berry question"):
+        t = tui(words).wait_for("done").idle()
+        t.key("ctrl-d")
+        assert t.wait_exit() == 0
+    t = tui("resume")
+    t.until(lambda: t.raw, "the first paint")
+    t.type("apple").key("enter").wait_for("› apple question").wait_for("Ask for anything", where="screen").idle()
+    assert "berry question" not in t.screen and len(server.turns_asked) == 2
+
+
 def test_without_credentials_there_is_a_choice_and_nothing_is_sent(
     tui: OpenTui, home: Path, server: FakeServer
 ) -> None:
@@ -94,7 +121,7 @@ def test_without_credentials_there_is_a_choice_and_nothing_is_sent(
     (home / "config.toml").write_text("\n".join(['model_provider = "openai"', *lines]))
     t = tui(env={"OPENAI_API_KEY": ""})
     t.wait_for("API key", where="screen")
-    assert "Ask for anything" not in t.screen and server.requests == []
+    assert b"Ask for anything" not in t.raw and server.requests == []
     t.key("ctrl-c")
     assert t.wait_exit() == 0
     t.assert_sane()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,10 @@ def test_the_demo_is_played_in_the_real_interface_and_leaves_nothing_behind(
         assert t.wait_exit() == 0
         t.assert_sane()
         assert "spindle resume" not in t.scrollback
+    with tui("demo", "--tui", env=env) as t:
+        t.until(lambda: t.raw, "first output")
+        t.process.send_signal(signal.SIGTERM)
+        assert t.wait_exit() == 143
     assert list(scratch.iterdir()) == [] and not (fresh / ".codex").exists()
 
 
@@ -151,7 +156,7 @@ def test_the_demo_can_be_started_any_time_and_the_own_thread_is_kept(
     with tui(env={"TMPDIR": str(tmp_path)}, rows=40) as t:
         t.ready().submit("mine").wait_for("my own answer").wait_for("Worked for")
         t.submit("/demo").wait_for("no real model is asked").wait_for("Your own thread is kept")
-        t.wait_for(PROMPT, where="screen").key("ctrl-u").type("who are you?").key("enter")
+        t.wait_for(PROMPT, where="screen").key("ctrl-u").submit("who are you?")
         t.wait_for("I am a practice model").wait_for("/login connects a real model")
         assert len(server.turns_asked) == 1
         t.idle().submit("/quit")

@@ -112,6 +112,10 @@ class Reach:
             return False
         return any(self._may_write(step) for step in steps) or self._has_other_name(real)
 
+    def holds_name(self, real: str) -> bool:
+        """Could the agent have put there what goes by this name? The folder must be a real path."""
+        return self.is_fenced and self._may_write(real)
+
     def holds_open(self, fd: int) -> bool:
         """The same of an open file or folder, by where it lies now."""
         if not self.is_fenced:
@@ -156,13 +160,16 @@ class Reach:
 
         return Judge(self, cwd=cwd, env=env).command(list(argv))
 
-    def script(self, text: str, *, cwd: str, env: Mapping[str, str]) -> Found | None:
-        """The same for a line that a shell reads. What the shell would expand or interpret counts as in reach."""
+    def script(self, text: str, *, cwd: str, env: Mapping[str, str], is_strict: bool = True) -> Found | None:
+        """The same for a line that a shell reads. What the shell would expand or interpret counts as in reach.
+
+        Where that is not `is_strict`, only what the shell would run, or give to an interpreter, counts.
+        """
         if not self.is_fenced:
             return None
         from spindle.policy.reach_commands import Judge  # only for what runs by a person's word
 
-        return Judge(self, cwd=cwd, env=env).script(text)
+        return Judge(self, cwd=cwd, env=env, is_strict=is_strict).script(text)
 
     # ---- environments ----------------------------------------------------------------------------
 

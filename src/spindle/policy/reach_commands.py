@@ -25,6 +25,7 @@ from spindle.policy.reach_programs import (
     PROJECT_RUNNERS,
     PYTHON,
     SOURCE_OPTIONS,
+    TAME_BUILTINS,
     TEXT_TOOLS,
     Interpreter,
 )
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 8
 
 
+_KNOWN_VARIABLES = ("HOME", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+_CODE_ASSIGNMENT = re.compile(
+    r"\b(\w*PATH|\w*LIB|\w*OPTIONS|\w*OPT|BASH_ENV|ENV|ZDOTDIR|PYTHON\w+|LD_\w+|DYLD_\w+|IFS)\+?="
+)
+"""A line that sets such a variable decides what later words mean."""
+_UNREAD = "$\ufffe"
+"""Stands in a word for what only a shell knows."""
 _SHEBANG_BYTES = 512
 _EDITABLE_BYTES = 1 << 16
 
@@ -44,38 +52,67 @@ _EDITABLE_BYTES = 1 << 16
 class Judge:
     """Judges commands that are started in one folder with one environment."""
 
-    def __init__(self, reach: Reach, *, cwd: str, env: Mapping[str, str]) -> None:
+    def __init__(self, reach: Reach, *, cwd: str, env: Mapping[str, str], is_strict: bool = True) -> None:
+        """`is_strict`: a line for a shell must be nothing but plain words, else it is in reach."""
         self._reach = reach
         self._cwd = cwd
         self._env = env
+        self._is_strict = is_strict
         self._path = env.get("PATH", os.defpath)
 
     # ---- a line for a shell ----------------------------------------------------------------------
 
     def script(self, text: str, depth: int = 0) -> Found | None:
-        """Only a line of plain words is understood; `$HOME` and `~` are known words."""
+        """`$HOME` and `~` are known words. What else a shell expands is in reach where it would be run."""
         from spindle.policy.words import plain_parts  # needs the parser, and only hooks are lines for a shell
 
-        home = self._env.get("HOME", "")
-        plain = _with_home(text, home) if home and _is_tame(home) else text
-        parts = plain_parts(plain) if depth < _MAX_DEPTH else None
-        if parts is None or (variable := self._reach.leads_into_reach(self._env, cwd=self._cwd)) is not None:
-            what = text if parts is None else f"${variable}"
-            return Found(what=_short(what))
+        if depth >= _MAX_DEPTH or _UNREAD in text:
+            return Found(what=_short(text.replace(_UNREAD, "$…")))
+        if (variable := self._reach.leads_into_reach(self._env, cwd=self._cwd)) is not None:
+            return Found(what=f"${variable}")
+        plain = _with_known_variables(text, self._env)
+        parts = plain_parts(plain)
+        if parts is None:
+            return Found(what=_short(text)) if self._is_strict else self._tree(plain, depth)
         judge = self
         for part in parts:
-            words = list(part.words)
-            if part.patterns and not all(_is_home(words[at]) for at in part.patterns):
+            if part.patterns and not all(_is_home(part.words[at]) for at in part.patterns):
                 return Found(what=_short(text))
-            words = [os.path.expanduser(word) if word.startswith("~/") and not home else word for word in words]
-            words = [f"{home}{word[1:]}" if home and (word == "~" or word.startswith("~/")) else word for word in words]
+            words = [self._without_tilde(word) if at in part.patterns else word for at, word in enumerate(part.words)]
             if words[0] in ("cd", "pushd"):
                 if len(words) != 2 or words[1].startswith("-"):
                     return Found(what=_short(text))
-                judge = Judge(self._reach, cwd=os.path.normpath(absolute(words[1], judge._cwd)), env=self._env)
-                continue
-            if (found := judge._part(words, text, depth)) is not None:
+                folder = os.path.normpath(absolute(words[1], judge._cwd))
+                judge = Judge(self._reach, cwd=folder, env=self._env, is_strict=self._is_strict)
+            elif (found := judge._part(words, text, depth)) is not None:
                 return found
+        return None
+
+    def _without_tilde(self, word: str) -> str:
+        return (self._env.get("HOME") or os.path.expanduser("~")) + word[1:]
+
+    def _tree(self, text: str, depth: int) -> Found | None:
+        """A line with expansions, redirections or control flow: every command that it has in it."""
+        from spindle.policy.script_tree import MANY, UNKNOWN, TooMuch, read_script  # needs the parser
+
+        try:
+            tree = read_script(text)
+        except TooMuch:
+            tree = None
+        if tree is None or _CODE_ASSIGNMENT.search(text):
+            return Found(what=_short(text))
+        moves = any(name in ("cd", "pushd", "popd") for command in tree.commands for name in command.names)
+        for command in tree.commands:
+            words = [self._without_tilde(word) if word.startswith("~/") else word for word in command.words]
+            words = [word.replace(UNKNOWN, _UNREAD).replace(MANY, _UNREAD) for word in words]
+            for name in command.names or [_UNREAD]:
+                if name in TAME_BUILTINS or name in ("cd", "pushd", "popd"):
+                    continue
+                word = self._without_tilde(name) if name.startswith("~/") else name
+                if UNKNOWN in word or MANY in word or (moves and "/" in word and not word.startswith("/")):
+                    return Found(what=_short(text))
+                if (found := self._part([word, *words], text, depth)) is not None:
+                    return found
         return None
 
     def _part(self, words: list[str], text: str, depth: int) -> Found | None:
@@ -89,7 +126,7 @@ class Judge:
     # ---- one command -----------------------------------------------------------------------------
 
     def command(self, argv: list[str], depth: int = 0) -> Found | None:
-        if not argv or depth > _MAX_DEPTH:
+        if not argv or depth > _MAX_DEPTH or "$" in argv[0]:
             return Found(what=_short(shlex.join(argv)))
         if (found := self._program(argv[0])) is not None:
             return found
@@ -111,6 +148,8 @@ class Judge:
         for pattern, interpreter in INTERPRETERS:
             if re.fullmatch(pattern, name):
                 return self._interpreted(name, interpreter, words, depth)
+        if name in LAUNCHERS and not words:
+            return Found(what=name)  # whatever it is fed
         if name in LAUNCHERS:
             return self._first([words[at:] for at in range(min(len(words), 20))], depth) or self._rest(words, depth)
         return self._rest(words, depth)
@@ -185,10 +224,12 @@ class Judge:
                 at += 1
             at += 1
         if at >= len(words):
-            return None
+            return Found(what=shlex.join([name, *words]))  # whatever it is fed
         return self._file(words[at]) or self._beside(words[at]) or self._rest(words[at + 1 :], depth)
 
     def _file(self, word: str) -> Found | None:
+        if "$" in word:
+            return Found(what=word)  # only a shell knows
         return Found(what=absolute(word, self._cwd)) if self._reach.holds(word, self._cwd) else None
 
     def _beside(self, word: str) -> Found | None:
@@ -305,13 +346,14 @@ def _program_files(name: str, words: list[str], at: int) -> list[str]:
     return [words[at][2:]] if words[at].startswith("-f") else []
 
 
-def _with_home(text: str, home: str) -> str:
-    """`$HOME` written out where it stands for itself in a word."""
-    return re.sub(r"\$(HOME\b|\{HOME\})(?=[/\"\s;|&]|$)", lambda _: home, text)
-
-
-def _is_tame(home: str) -> bool:
-    return re.fullmatch(r"[\w@%+=:,./-]+", home) is not None
+def _with_known_variables(text: str, env: Mapping[str, str]) -> str:
+    """`$HOME` and its like written out, where nothing in the line could make them mean something else."""
+    for name in _KNOWN_VARIABLES:
+        value = env.get(name, "")
+        is_tame = re.fullmatch(r"/[\w@%+=:,./-]*", value) is not None
+        if is_tame and "'" not in text and "\\" not in text and not re.search(rf"(?<![$\w{{]){name}\b", text):
+            text = re.sub(rf"\$({name}\b|\{{{name}\}})(?=[/\"\s;|&)]|$)", lambda _, value=value: value, text)
+    return text
 
 
 def _is_home(word: str) -> bool:

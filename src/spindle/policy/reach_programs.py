@@ -36,6 +36,7 @@ INTERPRETERS: tuple[tuple[str, Interpreter], ...] = (
     (r"php[\d.]*", Interpreter(code=("-r",), valued=("-d", "-c"))),
     (r"(lua|luajit)[\d.-]*", Interpreter(code=("-e",), module=("-l",))),
     (r"Rscript|R", Interpreter(code=("-e",))),
+    (r"at|batch|crontab", Interpreter(valued=("-q", "-t", "-u"))),
     (r"java", Interpreter(valued=("--add-modules", "--add-opens", "--enable-native-access"))),
     (r"(tclsh|wish|expect)[\d.]*", Interpreter(code=("-c",))),
     (
@@ -107,6 +108,8 @@ CODE_ENDS = (
 HARMLESS_BUILTINS = frozenset(
     ("echo", "printf", "true", "false", ":", "test", "[", "pwd", "exit", "return", "sleep", "wait", "umask", "ulimit")
 )
+TAME_BUILTINS = HARMLESS_BUILTINS | {"read", "export", "readonly", "declare", "typeset", "local", "set", "unset", "let"}
+"""The same where the values of variables are followed."""
 OTHER_BUILTINS = frozenset(
     (
         *("eval", "trap", "alias", "unalias", "hash", "enable", "export", "readonly", "declare", "typeset", "local"),

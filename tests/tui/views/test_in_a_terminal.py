@@ -106,7 +106,8 @@ def test_a_refusal_with_a_reason_reaches_the_model(tui: OpenTui, server: FakeSer
     server.script(turn(call("exec_command", arguments, "c1")), turn(message("understood")))
     with tui("-a", "on-request", "-s", "workspace-write") as t:
         t.ready().submit("go").wait_for("No, and tell the model why (t)", where="screen").idle(0.6)
-        t.key("t").wait_for("Tell the model why", where="screen").type("use the other tool").key("enter")
+        t.key("t").wait_for("Tell the model why", where="screen").type("use the other tool")
+        t.wait_for("> use the other tool", where="screen").key("enter")
         t.wait_for("understood").wait_for("✗ refused: touch made-it")
     outputs = [
         item["output"]
@@ -127,6 +128,7 @@ def test_a_tool_of_a_server_is_asked_about_and_its_form_filled_in(tui: OpenTui, 
         t.ready().submit("go").wait_for("Use this MCP tool?", where="screen").wait_for("Yes, once (y)", where="screen")
         assert "server  tiny" in t.screen and "tool    paint" in t.screen and 'wall = "north"' in t.screen
         t.idle(0.6).key("y").wait_for("The MCP server tiny asks:", where="screen").wait_for("Which colour?")
-        t.idle(0.6).type("blue").key("enter").wait_for("colour: blue", where="screen").key("1").wait_for("painted")
+        t.idle(0.6).type("blue").wait_for("> blue", where="screen").key("enter")
+        t.wait_for("colour: blue", where="screen").key("1").wait_for("painted")
     outputs = [item for item in server.turns_asked[1].json["input"] if item.get("call_id") == "c1"]
     assert "blue" in str(outputs)

@@ -150,6 +150,8 @@ class Approvals:
         self.note = note
         """Hears what a person was asked, and whether the answer was yes."""
         self.new_id = new_id
+        self.is_attended = True
+        """Somebody is there to answer."""
         self._open: list[Question] = []
         self._grants: Grants | None = None
 

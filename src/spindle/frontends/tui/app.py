@@ -7,8 +7,9 @@ is not about the screen is in `interface.py`. Everything runs on one event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from spindle.api.door import OpenThread
@@ -38,13 +39,14 @@ class App(Interface):
         self.terminal = stage.terminal
         self.painter = stage.painter
         super().__init__(launch, self._notify)
-        self._skills: list[Skill] = []
+        self._skills: Sequence[Skill] = ()
         self.composer: Composer = stage.composer
         furnish(self.composer, self.config, self, self.clock, commands=lambda: COMMANDS, skills=lambda: self._skills)
         self.showing = Showing(self)
         self.frames = Frames(self.showing.paint)
         self.deeds = Deeds(self)
-        self.keyboard = Keyboard(self, stage.decoder, early=stage.early)
+        self.keyboard = Keyboard(self, stage.decoder)
+        self._entered = (stage.early, stage.entered_s)
         self._views: list[View[Any]] = []
         """The first is shown, the others wait."""
 
@@ -52,12 +54,17 @@ class App(Interface):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGWINCH, self._resized)
         loop.add_signal_handler(signal.SIGTSTP, self.suspend)
-        self.keyboard.listen()
+        self.keyboard.listen(*self._entered)
 
     def stop_listening(self) -> None:
-        self.composer.close()
+        if self.was_left:
+            self.composer.close()
+        else:
+            self.composer.save_now()  # cut short: the draft is taken up again at the next start
         self.keyboard.stop()
         self.frames.stop()
+        with contextlib.suppress(Exception):  # painting may be what has failed; the thread must be closed all the same
+            self.showing.print_rest()
 
     # ---- showing things ------------------------------------------------------------------------
 
@@ -100,6 +107,7 @@ class App(Interface):
     def ready(self) -> None:
         """Time for what was put off: the editor, a draft that was left behind, the skills."""
         self.composer.load()
+        self.keyboard.composer_appeared()
         for sentence in self.composer.keymap.warnings:
             self.warn(sentence)
         self._take_up_draft()
@@ -129,6 +137,7 @@ class App(Interface):
     # ---- the draft -----------------------------------------------------------------------------
 
     def set_draft(self, text: str) -> None:
+        self.composer.discard()  # Up brings back what stood there
         self.composer.set_text(text)
         self.redraw()
 
@@ -150,10 +159,18 @@ class App(Interface):
 
     def suspend(self) -> None:
         """Ctrl-Z: give the terminal to the shell until `fg`."""
+        if not self.terminal.is_ours:
+            return  # the editor has it, and was stopped, too
         self.frames.pause()
+        self.showing.leave_pager()
         self.painter.clear_live()
-        self.terminal.suspend()
+        self.keyboard.typed_early(self.terminal.suspend())
         self.frames.go_on()
+
+    def end_by(self, number: int) -> None:
+        if number == signal.SIGINT and not self.terminal.is_ours:
+            return  # Ctrl-C in the editor: it is the editor's
+        super().end_by(number)
 
     def lend_terminal(self) -> None:
         """Another program has the terminal now: the editor."""
@@ -163,9 +180,10 @@ class App(Interface):
         self.terminal.leave()
 
     def take_terminal(self) -> None:
-        """It is ours again."""
-        self.terminal.enter()
-        self.keyboard.listen()
+        """It is ours again, unless we are leaving."""
+        if self.is_leaving:
+            return
+        self.keyboard.listen(self.terminal.enter())
         self.frames.go_on()
 
     def _notify(self, text: str) -> None:

@@ -6,14 +6,12 @@ meanwhile wait in the terminal: none is lost.
 
 from __future__ import annotations
 
-import sys
-
 from spindle.config.schema import Config
 from spindle.errors import SpindleError
 from spindle.frontends.launch import config_from, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.frontends.terminal import STDIN, STDOUT, is_terminal
-from spindle.frontends.tui.launching import Launch
+from spindle.frontends.tui.launching import Launch, clean_up
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
@@ -48,8 +46,7 @@ def _open(launch: Launch) -> int:
             return plain.run(launch)
         return _draw(launch)
     finally:
-        if (practice := sys.modules.get("spindle.frontends.tui.practice")) is not None:
-            practice.remove_scratch()  # the demo was played
+        clean_up()
 
 
 def _config(parsed: Parsed) -> Config:
@@ -65,9 +62,7 @@ def _draw(launch: Launch) -> int:
     from spindle.frontends.tui.first_paint import Stage  # not in plain mode
 
     with Stage(launch) as stage:
-        import asyncio  # after the first paint: it takes longer than all before
-
-        from spindle.frontends.tui.app import App  # likewise
+        from spindle.frontends.tui.app import App  # after the first paint: asyncio and the engine come with it
         from spindle.frontends.tui.polling import make_loop  # likewise
 
         async def interface() -> int:
@@ -78,8 +73,8 @@ def _draw(launch: Launch) -> int:
                 stage.last_words = app.last_words
 
         try:
-            with asyncio.Runner(loop_factory=make_loop) as runner:
-                return runner.run(interface())
+            # Not asyncio.run: it would wait for threads, and the process ends right after this.
+            return make_loop().run_until_complete(interface())
         except Exception as error:  # our bug: the terminal is given back, and the person is told
             stage.last_words.append(f"error: internal error: {type(error).__name__}: {error}")
             return 1

@@ -5,16 +5,16 @@ Leaving it gives the terminal back as it was, whatever happened in between, and 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
+import time
 from types import FrameType, TracebackType
 from typing import Self
 
 from spindle import __version__
 from spindle.frontends.tui.composer.composer import Composer
 from spindle.frontends.tui.composer.keymap import Keymap
-from spindle.frontends.tui.launching import Launch
+from spindle.frontends.tui.launching import Launch, clean_up
 from spindle.frontends.tui.screen.decoder import Decoder
 from spindle.frontends.tui.screen.painter import Painter
 from spindle.frontends.tui.screen.terminal import Terminal
@@ -23,7 +23,8 @@ from spindle.frontends.tui.status_line import StatusFacts, folder_words, items_f
 from spindle.frontends.tui.text.theme import choose
 from spindle.protocol.quote import visible
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+"""The signals that end the interface."""
 ROOMY = 12
 
 
@@ -42,13 +43,15 @@ class Stage:
         self.composer = Composer(keymap)
         self.early = 0
         """How many bytes were typed before the terminal was ours."""
+        self.entered_s = 0.0
+        """Since when it is ours."""
         self.last_words: list[str] = []
 
     def __enter__(self) -> Self:
-        for number in _ENDING:
+        for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._end_at_once)
-        self.early = self.terminal.enter()
+        self.early, self.entered_s = self.terminal.enter(), time.monotonic()
         self._paint()
         return self
 
@@ -56,13 +59,13 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.terminal.leave()
-        with contextlib.suppress(OSError):  # the terminal may be gone
-            for words in self.last_words:
-                os.write(2 if words.startswith("error:") else 1, f"{visible(words)}\n".encode("utf-8", "replace"))
+        for words in self.last_words:
+            self.terminal.say(visible(words), is_error=words.startswith("error:"))
 
     def _end_at_once(self, number: int, frame: FrameType | None) -> None:
         """A signal before the event loop takes care of signals: nothing was said yet, so nothing is lost."""
         self.terminal.leave()
+        clean_up()
         os._exit(128 + number)
 
     def _paint(self) -> None:

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spindle.frontends.tui.keys import Focus, Input, Key, Paste, Reply
-from spindle.frontends.tui.polling import waited_s
+from spindle.frontends.tui.polling import nobody_read_since, waited_s
 from spindle.frontends.tui.view import View
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.app import App
     from spindle.frontends.tui.screen.decoder import Decoder
+    from spindle.frontends.tui.screen.pager import Pager
 
 GUARD_S = 0.4
 """A view that appears by itself takes letters and Enter only when no key has come for so long."""
@@ -24,20 +25,30 @@ AT_ONCE = 65536
 class Keyboard:
     """Reads the terminal, and hands what was typed to whoever it is for."""
 
-    def __init__(self, app: App, decoder: Decoder, *, early: int = 0, descriptor: int = 0) -> None:
+    def __init__(self, app: App, decoder: Decoder, *, descriptor: int = 0) -> None:
         self._app = app
         self._decoder = decoder
         self._descriptor = descriptor
-        self._early = early
+        self._early = 0
         """How many bytes were typed before the terminal was ours: there, Enter is a line feed."""
+        self._held: list[Key | Paste] = []
+        """Typed before there was anything to type into: the list that is asked first, or the composer, is to come."""
         self._loop = asyncio.get_running_loop()
         self._rest: asyncio.TimerHandle | None = None
         self._guarded: View[object] | None = None
+        self._is_guarded_seen = False
         self._quiet_since = 0.0
         self._actions = _actions(app)
 
-    def listen(self) -> None:
+    def listen(self, early: int = 0, since_s: float | None = None) -> None:
+        """Read keys. So many bytes were typed before the terminal was ours, which it is since then (default: now)."""
+        self.typed_early(early)
+        if since_s is not None:
+            nobody_read_since(self._loop, since_s)
         self._loop.add_reader(self._descriptor, self._readable)
+
+    def typed_early(self, count: int) -> None:
+        self._early = count
 
     def stop(self) -> None:
         self._loop.remove_reader(self._descriptor)
@@ -46,8 +57,28 @@ class Keyboard:
 
     def view_appeared(self, view: View[object]) -> None:
         """A view has come up: maybe the person is in the middle of a word."""
-        self._guarded = view if view.guards_typing else None
-        self._quiet_since = self._loop.time()
+        is_guarded = view.guards_typing or (view.guards_typed_ahead and bool(self._held))
+        self._guarded = view if is_guarded else None
+        self._is_guarded_seen = False
+        self._deliver_soon()
+
+    def composer_appeared(self) -> None:
+        """Nothing more is asked first."""
+        self._deliver_soon()
+
+    def _deliver_soon(self) -> None:
+        if self._held:
+            self._loop.call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        held, self._held = self._held, []
+        self._take_all([*held])
+
+    def view_seen(self, view: View[object]) -> None:
+        """The terminal has taken a picture of it: behind a pager, or while the terminal is slow, nobody has seen it."""
+        if view is self._guarded and not self._is_guarded_seen:
+            self._is_guarded_seen = True
+            self._quiet_since = self._loop.time()
 
     # ---- reading -------------------------------------------------------------------------------
 
@@ -98,6 +129,8 @@ class Keyboard:
 
     def _take(self, got: Input) -> None:
         match got:
+            case Key() | Paste() if self._has_nobody:
+                self._held.append(got)
             case Key():
                 self._key(got)
             case Paste(text=text):
@@ -109,11 +142,30 @@ class Keyboard:
 
     # ---- whose it is ---------------------------------------------------------------------------
 
+    @property
+    def _has_nobody(self) -> bool:
+        """Neither the first question nor the composer is there yet. Ctrl-C and Ctrl-D wait like all other keys."""
+        return self._view is None and self._app.opening.is_asking_first
+
+    @property
+    def _pager(self) -> Pager | None:
+        """The pager, unless a key that came just before has closed it."""
+        pager = self._app.showing.pager
+        return None if pager is None or pager.closed.done() else pager
+
+    @property
+    def _view(self) -> View[object] | None:
+        """The question that is shown, unless a key that came just before has answered it."""
+        view = self._app.view
+        return None if view is None or view.answer.done() else view
+
     def _key(self, key: Key) -> None:
         app = self._app
-        if (pager := app.showing.pager) is not None:
+        if (pager := self._pager) is not None and key.name == "ctrl-z":
+            app.suspend()
+        elif pager is not None:
             pager.key(key if pager.is_typing else app.composer.keymap.translated(key, "pager"))
-        elif (view := app.view) is not None:
+        elif (view := self._view) is not None:
             self._key_for_view(view, key)
         elif app.composer.key(key):
             app.deeds.forget()
@@ -130,13 +182,16 @@ class Keyboard:
             view.key(key if is_written else self._app.composer.keymap.translated(key, *view.key_contexts))
         elif key.name not in ("enter", "tab"):
             self._app.composer.key(key)
+        elif key.name == "enter" and self._app.thread is None:
+            # Asked before the session is open, to somebody who has begun to talk: the message is sent when it is.
+            self._app.deeds.submit_draft()
 
     def _is_meant_for_draft(self, view: View[object], key: Key) -> bool:
         """Whether a person was still typing when the view came up, so that a letter is no answer."""
         if self._guarded is not view:
             return False
         now = self._loop.time()
-        if now - self._quiet_since >= GUARD_S:
+        if self._is_guarded_seen and now - self._quiet_since >= GUARD_S:
             self._guarded = None
             return False
         self._quiet_since = now
@@ -144,9 +199,9 @@ class Keyboard:
 
     def _paste(self, text: str) -> None:
         app = self._app
-        if app.showing.pager is not None:
+        if self._pager is not None:
             return
-        if (view := app.view) is None or self._is_meant_for_draft(view, Key("paste", text)):
+        if (view := self._view) is None or self._is_meant_for_draft(view, Key("paste", text)):
             app.composer.paste(text)
         else:
             view.paste(text)
@@ -159,7 +214,7 @@ def _actions(app: App) -> dict[str, Callable[[], None]]:
         "queue": app.deeds.queue_draft,
         "interrupt_turn": app.deeds.escape,
         "cancel": app.deeds.cancel,
-        "quit": app.quit,
+        "quit": app.deeds.quit,
         "suspend": app.suspend,
         "clear_terminal": app.clear_screen,
         "next_mode": app.deeds.next_mode,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from spindle.config.schema import Config
@@ -57,8 +58,8 @@ class Launch:
         """Plain lines were asked for, or are all that the terminal can do."""
         from spindle.frontends.terminal import is_dumb  # light
 
-        wanted = self.parsed.flag("plain") or self.config.tui.plain or bool(os.environ.get("SPINDLE_A11Y", "0") != "0")
-        return wanted or is_dumb(os.environ)
+        is_hinted = os.environ.get("SPINDLE_A11Y", "") not in ("", "0")
+        return self.parsed.flag("plain") or self.config.tui.plain or is_hinted or is_dumb(os.environ)
 
     def request_fields(self) -> dict[str, Any]:
         """The fields of the SessionRequest beside the configuration."""
@@ -73,6 +74,12 @@ class Launch:
             "bypass": self.bypass,
             "client": self.client,
         }
+
+
+def clean_up() -> None:
+    """Remove the folders of the demo, if it was played: the process may end without any tear-down of Python's."""
+    if (practice := sys.modules.get("spindle.frontends.tui.practice")) is not None:
+        practice.remove_scratch()
 
 
 def fork_point(given: str | None) -> str | int | None:

@@ -21,6 +21,9 @@ class View(Generic[T]):
     """It appeared by itself, maybe while a person types: letters and Enter count only after the person
     has paused (`app.py` sees to it)."""
 
+    guards_typed_ahead = False
+    """Keys that were pressed before it came up are no answer to it, though those after it are at once."""
+
     key_contexts: tuple[str, ...] = ("list",)
     """The tables of `[tui.keymap]` whose keys count here."""
 
@@ -31,6 +34,9 @@ class View(Generic[T]):
     def is_secret(self) -> bool:
         """What is typed now must not be seen."""
         return False
+
+    waiting = 0
+    """How many more questions stand behind it; whoever shows it keeps that number true."""
 
     def __init__(self) -> None:
         self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()

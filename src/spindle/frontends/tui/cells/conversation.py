@@ -64,8 +64,8 @@ class Conversation(Reducer):
         return self.doing.now(self.now_s())
 
     def transcript(self, width: int) -> Transcript:
-        """Everything so far, unfolded. Made into lines where it is looked at."""
-        return Transcript(tuple(self.stage.cells), self.look(width, is_whole=True))
+        """Everything, unfolded, and what is said from now on. Made into lines where it is looked at."""
+        return Transcript(self.stage.cells, self.look(width, is_whole=True))
 
     # ---- a thread that is taken up again -------------------------------------------------------
 
