@@ -196,7 +196,7 @@ def test_row4_a_merge_that_is_done_anew_runs_the_driver_for_it(tree: Path, evil:
     git(tree, "merge", "-q", "-s", "ours", "side", "-m", "m")
     (tree / ".gitattributes").write_text("f merge=x\n")
     git(tree, "config", "merge.x.driver", f"{evil} </dev/null")
-    for script in ("git log --remerge-diff", "git show --remerge", "git log -p --diff-merges=remerge"):
+    for script in ("git log --remerge-diff", "git show --remerge-diff", "git log -p --diff-merges=remerge"):
         assert runs_evil(script, tree) and may_run(script, tree)
     assert not runs_evil("git log -p", tree) and not may_run("git log -p", tree)
     git(tree, "config", "log.diffMerges", "remerge")
