@@ -53,7 +53,9 @@ class Desk:
         count = len(self.frames)
         lines = [_line(each) for each in live]
         given = [_line(each) for each in finished]
-        while not self.painter.frame(given, lines, cursor, self.size, pending=pending):
+        tries = 0
+        while not self.painter.frame(given, lines, cursor, self.size, pending=pending, may_wait=tries < 8):
+            tries += 1
             self.answer()
             given, count = [], len(self.frames)
         assert len(self.frames) - count <= 1
