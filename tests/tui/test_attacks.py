@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from fake_server import FakeServer, call, message, turn
 from tui.terminals import NOT_INHERITED, OpenTui, Tui, trust
 
@@ -95,7 +93,12 @@ def editor(folder: Path, text: str) -> str:
     return str(made)
 
 
-WAITS = "import os, time\nopen('editor-pid', 'w').write(str(os.getpid()))\nprint('EDITOR UP', flush=True)\ntime.sleep(1000)\n"
+WAITS = """
+import os, time
+open("editor-pid", "w").write(str(os.getpid()))
+print("EDITOR UP", flush=True)
+time.sleep(1000)
+"""
 
 
 def test_ctrl_c_in_an_editor_is_the_editors(tui: OpenTui, workspace: Path, tmp_path: Path) -> None:
