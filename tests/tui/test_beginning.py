@@ -40,6 +40,12 @@ def test_keys_typed_before_the_first_paint_are_not_lost_enter_and_shift_tab_incl
     assert said(server)[1] == "a draft"
 
 
+def test_a_command_entered_before_the_session_is_open_waits_for_it(tui: OpenTui, server: FakeServer) -> None:
+    t = tui()
+    t.send("/status\n" + "!echo by-hand\n").wait_for("sandbox in force:").wait_for("You ran echo by-hand")
+    assert "still being opened" not in t.flat and not server.turns_asked
+
+
 def test_a_prompt_is_sent_exactly_as_given_even_one_that_looks_like_a_command(tui: OpenTui, server: FakeServer) -> None:
     server.script(turn(message("fine")))
     t = tui("  /status  of 'this'  ")

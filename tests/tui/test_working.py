@@ -63,6 +63,15 @@ def test_a_queued_command_runs_when_the_turn_has_ended(tui: OpenTui, server: Fak
     t.wait_for(re.compile(r"compact", re.IGNORECASE))
 
 
+def test_a_queued_command_that_starts_no_turn_holds_nothing_up(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("slow answer"), delay_s=2), turn(message("last answer")))
+    t = tui().ready().submit("go")
+    for words in ("/pwd ", "!echo by-hand", "last words"):
+        t.type(words).key("tab").wait_for(f"↳ {words}".rstrip(), where="screen")
+    t.wait_for("last answer").wait_gone("↳")
+    assert said(server) == ["go", "last words"] and "You ran echo by-hand" in t.flat
+
+
 def test_letters_typed_as_a_question_appears_are_for_the_draft_and_approve_nothing(
     tui: OpenTui, server: FakeServer, workspace: Path
 ) -> None:

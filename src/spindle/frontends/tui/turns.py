@@ -147,7 +147,11 @@ class Turns:
             self._return([*never_recorded, *queued])
             return
         self._return(never_recorded)
-        if self.queued:
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Enter the next of the queued messages, unless something runs that it has to wait for."""
+        if self.queued and self._thread is not None and not self.is_working:
             self._enter(self.queued.pop(0))
 
     def _find(self, sub_id: str) -> Sent | None:
