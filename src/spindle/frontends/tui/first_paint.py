@@ -5,7 +5,6 @@ Leaving it gives the terminal back as it was, whatever happened in between, and 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
@@ -60,9 +59,8 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.terminal.leave()
-        with contextlib.suppress(OSError):  # the terminal may be gone
-            for words in self.last_words:
-                os.write(2 if words.startswith("error:") else 1, f"{visible(words)}\n".encode("utf-8", "replace"))
+        for words in self.last_words:
+            self.terminal.say(visible(words), is_error=words.startswith("error:"))
 
     def _end_at_once(self, number: int, frame: FrameType | None) -> None:
         """A signal before the event loop takes care of signals: nothing was said yet, so nothing is lost."""
