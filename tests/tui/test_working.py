@@ -90,6 +90,17 @@ def test_letters_typed_as_a_question_appears_are_for_the_draft_and_approve_nothi
     assert len(server.turns_asked) == 2
 
 
+def test_a_transcript_that_is_open_grows_and_tells_of_a_question_behind_it(
+    tui: OpenTui, server: FakeServer, workspace: Path
+) -> None:
+    wanted = escalated(f"touch {workspace}/made")
+    server.script(turn(message("a long answer that comes late", deltas=4), wanted, event_delay_s=0.3))
+    t = tui(*ASK).ready().submit("go").key("ctrl-t").wait_for("Transcript", where="screen")
+    t.wait_for("that comes late", where="screen").wait_for("a question waits for you", where="screen").key("y", "q")
+    t.wait_for("Yes, once (y)", where="screen")
+    assert not (workspace / "made").exists()
+
+
 def test_several_questions_are_asked_one_by_one_and_a_no_brings_the_composer(
     tui: OpenTui, server: FakeServer, workspace: Path
 ) -> None:

@@ -52,6 +52,7 @@ class Showing:
         if self._app.terminal.is_behind:
             return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
         if self.pager is not None:
+            self.pager.is_awaited = self._app.view is not None
             self.pager.paint()
             self._show_title(self._app.folder.now())  # it tells that a question waits
         elif not self._is_stormy():

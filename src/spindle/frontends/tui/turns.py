@@ -169,8 +169,6 @@ class Turns:
 
 
 def items_of(draft: Draft) -> list[dict[str, Any]]:
-    """What the model is sent of a message."""
-    return [
-        *({"type": "local_image", "path": path} for path in draft.images),
-        {"type": "text", "text": draft.text},
-    ]
+    """What the model is sent of a message. Images alone are one, too (`spindle -i FILE`)."""
+    text = [{"type": "text", "text": draft.text}] if draft.text or not draft.images else []
+    return [*({"type": "local_image", "path": path} for path in draft.images), *text]
