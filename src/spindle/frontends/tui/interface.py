@@ -7,6 +7,7 @@ person answers is up to `app.py` (drawn) and `plain.py` (line by line); both are
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
@@ -87,7 +88,8 @@ class Interface:
         self.asking.withdraw()
         if (thread := self.thread) is not None:
             problem = await leaving.close(thread)
-            way_back = thread.id if self._was_said and not is_practice(self.config) else None
+            is_there = thread.path is not None and os.path.exists(thread.path)
+            way_back = thread.id if self._was_said and is_there and not is_practice(self.config) else None
             words = leaving.farewell(self.conversation.spending.total, way_back)
             self.last_words = [*words, *self.last_words, *([f"error: {problem}"] if problem else [])]
         for task in self._tasks:
