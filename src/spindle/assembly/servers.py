@@ -110,10 +110,6 @@ class _Starter:
     async def start(self, spec: McpServer, argv: Sequence[str], env: Mapping[str, str]) -> Companion:
         from spindle.config.agent_reach import reach_of  # only for servers that are programs
         from spindle.config.own_servers import contents_of, prepare_server  # likewise
-            contents_of,
-            prepare_server,
-            reach_of,
-        )  # only for servers that are programs
 
         config, workbench = self._config, self._session.workbench
         boundary = workbench.boundary(self._session.settings)
