@@ -6,17 +6,19 @@ A decision is a value. Asking the person, and what their answer grants, is `core
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 import msgspec
 
-from spindle.policy.commands import commands_within, is_dangerous, is_known_safe, split_command
+from spindle.policy.commands import commands_within, is_dangerous, is_known_safe, split_command, split_parts
+from spindle.policy.coverage import STATE_CHANGERS, covers
 from spindle.policy.prefixes import offerable_prefix
 from spindle.policy.rules import STRICTNESS as _STRICTNESS
 from spindle.policy.rules import RuleMatch, RuleSet
 from spindle.policy.safe import is_installed
 from spindle.policy.sandbox import Boundary, absolute, is_below
+from spindle.policy.words import Part
 from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
@@ -70,6 +72,8 @@ class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """About one part of a command line."""
 
     part: Sequence[str]
+    patterns: Collection[int] = ()
+    """Places of words that a shell replaces by file names."""
     decision: Literal["allow", "prompt", "forbidden"]
     rule: RuleMatch | None = None
     """The rule that says so; None when none does and the part is judged by what it is."""
@@ -88,6 +92,10 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """Would git, in a folder that these parts go to, start what a repository names?"""
     is_elsewhere: bool = False
     """It would run in another folder than the thread's own."""
+    is_program: Callable[[str], bool] = lambda _: False
+    """Would this word, as a command, start any program?"""
+    is_path: Callable[[str], bool] = lambda _: False
+    """Is there a file or folder of this name, seen from where the command runs?"""
 
     @property
     def is_confined(self) -> bool:
@@ -111,7 +119,7 @@ def decide_command(
     wants_out = escalated and is_confined
     if wants_out and policy != "on-request":
         return Refuse(message=_cannot_escalate(policy))
-    verdicts = _Judge(circumstances, wants_out=wants_out).parts(argv, rules)
+    verdicts = _Judge(circumstances, rules, wants_out=wants_out).parts(argv)
     if forbidden := [verdict for verdict in verdicts if verdict.decision == "forbidden"]:
         return Refuse(message=_forbidden(argv, forbidden))
     asking = [verdict for verdict in verdicts if verdict.decision == "prompt"]
@@ -126,14 +134,16 @@ def decide_command(
     return Ask(
         reason=next((verdict.reason for verdict in asking if verdict.reason), None),
         sandboxed_if_approved=is_confined and not wants_out and circumstances.sandbox_available,
-        prefix=None if is_any_planted else _prefix_to_offer(asking, prefix_rule),
+        prefix=None if is_any_planted else _prefix_to_offer(asking, prefix_rule, circumstances),
     )
 
 
 class _Judge:
     """How commands are judged in one set of circumstances."""
 
-    def __init__(self, circumstances: Circumstances, *, wants_out: bool) -> None:
+    def __init__(self, circumstances: Circumstances, rules: RuleSet | None, *, wants_out: bool) -> None:
+        self._rules = rules
+        self._circumstances = circumstances
         self._is_elsewhere = circumstances.is_elsewhere
         self._is_planted = circumstances.is_planted
         self._git_runs_programs = circumstances.git_runs_programs
@@ -141,20 +151,38 @@ class _Judge:
         self._wants_out = wants_out
         self._lacks_sandbox = circumstances.is_confined and not circumstances.sandbox_available
 
-    def parts(self, argv: Sequence[str], rules: RuleSet | None) -> list[_Verdict]:
-        parts = split_command(argv)
-        if parts is None or (parts != [list(argv)] and self._is_planted(argv[0])):
-            parts = [list(argv)]  # a shell that is not the system's runs whatever it likes
-        found = [self._kept_inside(_by_rules(part, rules)) for part in parts]
+    def parts(self, argv: Sequence[str]) -> list[_Verdict]:
+        found = split_parts(argv)
+        if found is None or ([part.words for part in found] != [list(argv)] and self._is_planted(argv[0])):
+            found = [Part("", list(argv))]  # a shell that is not the system's runs whatever it likes
+        parts = [part.words for part in found]
+        ruled = [self._by_rules(part, is_alone=len(found) == 1) for part in found]
         dangerous = [is_dangerous(part) for part in parts]
         if is_dangerous(argv) and not any(dangerous):
             dangerous = [True] * len(parts)  # only together: one part fetches what another runs
         safe = self._safe(argv, parts)
         verdicts = [
-            rule or self._by_nature(part, is_safe=is_safe, is_harmful=is_harmful)
-            for part, rule, is_safe, is_harmful in zip(parts, found, safe, dangerous, strict=True)
+            rule if isinstance(rule, _Verdict) else self._by_nature(part, is_safe, is_harmful, because=rule)
+            for part, rule, is_safe, is_harmful in zip(found, ruled, safe, dangerous, strict=True)
         ]
-        return [*verdicts, *_restricted_inside(argv, parts, rules)]
+        return [*verdicts, *_restricted_inside(argv, parts, self._rules)]
+
+    def _by_rules(self, part: Part, *, is_alone: bool) -> _Verdict | str | None:
+        """What rules say of a part; None, or a sentence for people, when none speaks about all of it."""
+        matches = self._rules.match(part.words) if self._rules is not None else []
+        covering = [match for match in matches if match.decision != "allow" or self._is_meant(match, part, is_alone)]
+        if covering:
+            return self._kept_inside(_verdict(part.words, covering))
+        if matches:
+            prefix = max((match.prefix for match in matches), key=len)
+            return f"the rule that allows `{shell_join(prefix)}` does not cover all of this command"
+        return None
+
+    def _is_meant(self, match: RuleMatch, part: Part, is_alone: bool) -> bool:
+        """Does a rule that allows mean this command, too, with the words behind those that it names?"""
+        if part.words[0] in STATE_CHANGERS and not is_alone:
+            return False  # after `cd x` or `hash -p` the other parts are not what the rules for them mean
+        return _covers(len(match.prefix), part.words, part.patterns, self._circumstances)
 
     def _safe(self, argv: Sequence[str], parts: list[list[str]]) -> list[bool]:
         """Which parts only look. Only the policy `untrusted` wants to know: finding programs on the disk takes time."""
@@ -169,13 +197,13 @@ class _Judge:
             return [one and at not in gits for at, one in enumerate(safe)]
         return safe
 
-    def _kept_inside(self, verdict: _Verdict | None) -> _Verdict | None:
+    def _kept_inside(self, verdict: _Verdict) -> _Verdict:
         """A rule for `pytest` means the one that is installed; a `pytest` that lies in the workspace stays inside.
 
         A rule that gives a path means that very file. A relative path is one seen from the thread's folder, so it means
         nothing in another; and `~` is a home only to a shell.
         """
-        if verdict is None or verdict.decision != "allow":
+        if verdict.decision != "allow":
             return verdict
         name = verdict.part[0]
         is_meant = "/" in name and not (self._is_elsewhere or name.startswith("~"))
@@ -185,9 +213,10 @@ class _Judge:
         decision = "prompt" if self._wants_out or (self._lacks_sandbox and self._policy != "never") else "allow"
         return _Verdict(part=verdict.part, decision=decision, reason=reason)
 
-    def _by_nature(self, part: Sequence[str], *, is_safe: bool, is_harmful: bool) -> _Verdict:
+    def _by_nature(self, part: Part, is_safe: bool, is_harmful: bool, *, because: str | None) -> _Verdict:
+        """`because` says why no rule decides, where one might be expected to."""
         decision: Literal["allow", "prompt", "forbidden"] = "allow"
-        reason = None
+        reason = because
         if is_harmful:
             decision = "forbidden" if self._policy == "never" else "prompt"
             reason = "the command may destroy files or work"
@@ -198,7 +227,7 @@ class _Judge:
             reason = "no sandbox is available here: the command would run unconfined"
         elif self._wants_out or (self._policy == "untrusted" and not is_safe):
             decision = "prompt"
-        return _Verdict(part=part, decision=decision, reason=reason)
+        return _Verdict(part=part.words, patterns=part.patterns, decision=decision, reason=reason)
 
 
 def _is_safe(part: list[str]) -> bool:
@@ -206,10 +235,12 @@ def _is_safe(part: list[str]) -> bool:
     return split_command(part) == [part] and is_known_safe(part)
 
 
-def _by_rules(part: Sequence[str], rules: RuleSet | None) -> _Verdict | None:
-    matches = rules.match(part) if rules is not None else []
-    if not matches:
-        return None
+def _covers(named: int, words: Sequence[str], patterns: Collection[int], here: Circumstances) -> bool:
+    return covers(named, words, patterns=patterns, is_program=here.is_program, is_path=here.is_path)
+
+
+def _verdict(part: Sequence[str], matches: Sequence[RuleMatch]) -> _Verdict:
+    """The strictest of these rules speaks; of several such the most particular one."""
     strictest = max(matches, key=lambda match: (_STRICTNESS[match.decision], len(match.prefix)))
     reason = None
     if strictest.decision == "prompt":
@@ -226,8 +257,10 @@ def _restricted_inside(argv: Sequence[str], parts: Sequence[Sequence[str]], rule
     commands = commands_within(argv)
     if commands is None:
         return [_Verdict(part=argv, decision="prompt", reason="the command is too long to be compared with the rules")]
-    found = [_by_rules(command, rules) for command in commands if command not in parts]
-    return [verdict for verdict in found if verdict is not None and verdict.decision != "allow"]
+    found = [
+        _verdict(command, matches) for command in commands if command not in parts and (matches := rules.match(command))
+    ]
+    return [verdict for verdict in found if verdict.decision != "allow"]
 
 
 def _forbidden(argv: Sequence[str], verdicts: Sequence[_Verdict]) -> str:
@@ -240,24 +273,33 @@ def _forbidden(argv: Sequence[str], verdicts: Sequence[_Verdict]) -> str:
     return f"`{shell_join(argv)}` rejected: {why}"
 
 
-def _prefix_to_offer(asking: Sequence[_Verdict], wanted: Sequence[str]) -> tuple[str, ...] | None:
+def _prefix_to_offer(asking: Sequence[_Verdict], wanted: Sequence[str], here: Circumstances) -> tuple[str, ...] | None:
     """The model's own proposal, else the first part that asks; only if allowing it would spare this question."""
     if any(verdict.rule for verdict in asking):
         return None  # another rule asks on purpose, and the stricter one counts
     causes = [verdict.part for verdict in asking]
     for prefix in (wanted, causes[0]):
-        if prefix and offerable_prefix(prefix, causes):
+        if (
+            prefix
+            and offerable_prefix(prefix, causes, here.is_program)
+            and all(_covers(len(prefix), verdict.part, verdict.patterns, here) for verdict in asking)
+        ):
             return tuple(prefix)
     return None
 
 
-def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
-    """Does the word start a program that came with the project, or that a sandboxed command could have put there?"""
+def program_at(word: str, *, cwd: str, path: str) -> str | None:
+    """The file that a word starts as a command; None when there is none."""
     if "/" in word:
         candidates = [absolute(word, cwd)]
     else:
         candidates = [f"{absolute(folder, cwd)}/{word}" for folder in path.split(os.pathsep)]
-    found = next((one for one in candidates if os.access(one, os.X_OK) and not os.path.isdir(one)), None)
+    return next((one for one in candidates if os.access(one, os.X_OK) and not os.path.isdir(one)), None)
+
+
+def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
+    """Does the word start a program that came with the project, or that a sandboxed command could have put there?"""
+    found = program_at(word, cwd=cwd, path=path)
     if found is None:
         return False
     # Resolved once for all questions below.
@@ -275,12 +317,14 @@ def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
     return is_below(found, here) or is_below(real, here)
 
 
-def prefix_for_retry(argv: Sequence[str], is_planted: Callable[[str], bool]) -> tuple[str, ...] | None:
+def prefix_for_retry(
+    argv: Sequence[str], is_planted: Callable[[str], bool], is_program: Callable[[str], bool]
+) -> tuple[str, ...] | None:
     """The beginning that may be allowed for good when a command is to run again outside."""
     parts = split_command(argv)
     if not parts or is_planted(argv[0]) or any(is_planted(part[0]) for part in parts):
         return None
-    return tuple(parts[0]) if offerable_prefix(parts[0], parts) else None
+    return tuple(parts[0]) if offerable_prefix(parts[0], parts, is_program) else None
 
 
 def decide_patch(paths: Sequence[str], *, policy: ApprovalPolicy, boundary: Boundary) -> Decision:

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from spindle.policy.destroyers import DESTROYERS, INTERPRETERS, destroys, may_be, run_by_git
+from spindle.policy.launchers import LAUNCHERS
 from spindle.policy.scan import MAX_DEPTH, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, Command, Script, TooMuch, read_script
-from spindle.policy.wrappers import LAUNCHERS, SHELLS, WRAPPERS, reads_its_input, script_argument, unwrapped
+from spindle.policy.wrappers import SHELLS, WRAPPERS, reads_its_input, script_argument, unwrapped
 
 MAX_SCRIPT = 256 * 1024
 MAX_WORK = 4 * MAX_SCRIPT

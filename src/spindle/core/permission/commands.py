@@ -23,11 +23,12 @@ from spindle.policy.approval import (
     decide_command,
     is_planted,
     prefix_for_retry,
+    program_at,
 )
 from spindle.policy.commands import parse_command, split_command
 from spindle.policy.grants import Expiry, Grant, command_grant, prefix_grant
 from spindle.policy.prefixes import means_anything
-from spindle.policy.sandbox import Boundary
+from spindle.policy.sandbox import Boundary, absolute
 from spindle.protocol.events import ExecApprovalRequest, GrantAdded, Msg, Warning
 from spindle.protocol.quote import shell_join, visible
 from spindle.tools.tool import Permit
@@ -129,6 +130,9 @@ class _Command(Matter):
     def _is_planted(self, word: str) -> bool:
         return is_planted(word, cwd=self._cwd, path=self.approvals.search_path, boundary=self.site.boundary)
 
+    def _is_program(self, word: str) -> bool:
+        return program_at(word, cwd=self._cwd, path=self.approvals.search_path) is not None
+
     def _doubts(self, ask: Ask) -> str:
         """Which programs of a command that would get out are not what their names promise."""
         if ask.sandboxed_if_approved:
@@ -160,6 +164,8 @@ class CommandRun(_Command):
             is_planted=self._is_planted,
             git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwd),
             is_elsewhere=cwd != site.boundary.cwd and self._cwd != os.path.realpath(site.boundary.cwd),
+            is_program=self._is_program,
+            is_path=lambda word: os.path.lexists(absolute(word, self._cwd)),
         )
 
     def decide(self) -> Decision:
@@ -193,7 +199,7 @@ class CommandRetry(_Command):
     def decide(self) -> Decision:
         if self.site.settings.approval_policy not in RETRY_POLICIES:
             return Refuse(message=self.refusal)
-        prefix = self._saveable(prefix_for_retry(self._argv, self._is_planted))
+        prefix = self._saveable(prefix_for_retry(self._argv, self._is_planted, self._is_program))
         return Ask(reason=RETRY_REASON, sandboxed_if_approved=False, prefix=prefix)
 
 
