@@ -24,13 +24,12 @@ INTERPRETERS = frozenset(
         *("ts-node", "tsx", "dotnet", "mono", "go", "zig"),
     )
 )
-STATE_CHANGERS = frozenset(
-    """
-    . alias bg bind break builtin cd chdir command compgen complete compopt continue declare dirs disown enable eval exec
-    exit export fc fg getopts hash history jobs let local logout mapfile popd pushd read readarray readonly return set
-    setopt shift shopt source suspend trap typeset ulimit umask unalias unset unsetopt wait zmodload autoload emulate
-    """.split()
-)
+_BUILTINS = """
+. alias bg bind break builtin cd chdir command compgen complete compopt continue declare dirs disown enable eval exec
+exit export fc fg getopts hash history jobs let local logout mapfile popd pushd read readarray readonly return set
+setopt shift shopt source suspend trap typeset ulimit umask unalias unset unsetopt wait zmodload autoload emulate
+"""
+STATE_CHANGERS = frozenset(_BUILTINS.split())
 """Builtins of shells. They decide what the commands behind them mean: where they run, and which program a name is."""
 
 _NO_PROGRAMS = frozenset(("test", "true", "false", "["))
@@ -145,8 +144,8 @@ class _Cover:
         return any(self._words[at][:1] in ("*", "?", "[", "-") for at in self._patterns)
 
     def _covers_script(self, named: int, start: int, name: str) -> bool:
-        """An interpreter. Code on the command line must be among the named words; a file is an operand, and what follows
-        is its own."""
+        """An interpreter. Code on the command line must be among the named words; a file is an operand like others, and
+        what follows is its own."""
         at = start + 1
         words = self._words
         while at < len(words) and words[at].startswith(("-", "+")):

@@ -8,7 +8,7 @@ One line is a program or one of its subcommands, or several of them (`a|b, git l
     *           every option, except those that follow as !-x, !--name or !-word
     ~           options are whole words with one dash: `-run`
     assigns!    operands of the form NAME=VALUE are not covered     at!     operands that begin with @ are not covered
-    paths!      operands that are paths or addresses are not        remote! the first operand must be a configured remote
+    paths!      operands that are paths or addresses are not        remote! the first operand must be a remote's name
     exact!      nothing behind the rule's own words is covered: its operands are programs, or files that are written
 """
 
@@ -20,14 +20,13 @@ from itertools import product
 
 import msgspec
 
-GENERAL = frozenset(
-    """
-    --verbose --quiet --silent --help --version --dry-run --color --colour --no-color --no-colour --json --yes
-    --assume-yes --all --recursive --debug --progress --no-progress --offline --locked --frozen --jobs --timeout --retries
-    --retry --limit --max-count --count --long --short --no-pager --non-interactive --no-interactive --no-input --ci
-    --force --check --list --watch --release --strict --stats --stat --summary --no-summary --fail-fast --no-fail-fast
-    """.split()
-)
+_GENERAL = """
+--verbose --quiet --silent --help --version --dry-run --color --colour --no-color --no-colour --json --yes
+--assume-yes --all --recursive --debug --progress --no-progress --offline --locked --frozen --jobs --timeout --retries
+--retry --limit --max-count --count --long --short --no-pager --non-interactive --no-interactive --no-input --ci
+--force --check --list --watch --release --strict --stats --stat --summary --no-summary --fail-fast --no-fail-fast
+"""
+GENERAL = frozenset(_GENERAL.split())
 """Long options that mean the same wherever there are any."""
 GENERAL_SHORT = "hVvq"
 
@@ -52,8 +51,8 @@ uniq|sed|awk|gawk|mawk|nawk|ed|ex|vi|vim|nvim|emacs|nano|psql|sqlite3|mysql|redi
 dd|split|csplit|shuf: exact!
 git: -P --no-pager --no-optional-locks --literal-pathspecs --no-replace-objects
 git status: *
-git log|show|diff|shortlog|whatchanged|reflog|range-diff|show-branch|diff-tree|diff-index|diff-files:
-    * !--output !--ext-diff !--textconv !--show-signature !--paginate
+git log|show|diff|shortlog|whatchanged|reflog|range-diff|show-branch|diff-tree|diff-index|diff-files: * !--output
+    !--ext-diff !--textconv !--show-signature !--paginate
 git add: * !-e !--edit
 git commit: -a -q -v -s -n -p -m= -F= -C= -t= --amend --no-edit --no-verify --message --file --signoff --allow-empty
     --author --date --only --include --fixup --squash --no-gpg-sign --cleanup --trailer --patch --allow-empty-message
@@ -62,8 +61,8 @@ git push: remote! -u -n -q -v -f -d -4 -6 -o= --set-upstream --force-with-lease 
     --prune --atomic --no-verify --follow-tags --porcelain --mirror --push-option= --branches --no-force-with-lease
 git fetch: remote! -p -t -q -v -f -a -n -j= -4 -6 --prune --tags --depth= --unshallow --prune-tags --no-tags --append
     --shallow-since= --deepen= --set-upstream --atomic --no-recurse-submodules --refetch --no-auto-gc
-git pull: remote! -p -t -q -v -f -n -r -j= -4 -6 --prune --tags --depth= --unshallow --no-tags --rebase --no-rebase --ff
-    --ff-only --no-ff --no-commit --no-edit --autostash --no-autostash --squash --no-recurse-submodules --no-stat
+git pull: remote! -p -t -q -v -f -n -r -j= -4 -6 --prune --tags --depth= --unshallow --no-tags --rebase --no-rebase
+    --ff --ff-only --no-ff --no-commit --no-edit --autostash --no-autostash --squash --no-recurse-submodules --no-stat
 git clone: remote! -n -q -v -b= --depth= --branch= --single-branch --no-single-branch --bare --mirror --no-checkout
     --shallow-since= --filter= --no-tags --sparse
 git ls-remote: remote! -h -t -q --heads --tags --refs --get-url --symref --exit-code --sort
@@ -82,12 +81,12 @@ git grep: * !-O !--open-files-in-pager !--ext-grep !--textconv
 git remote: paths! -v -t= -m= -p --tags --prune
 git worktree: -b= -d -f --detach --force --porcelain --lock
 git config: exact!
-npm|pnpm|yarn|bun: paths! -s -D -E -O -P -w= -r -W --save-dev --save --save-exact --save-optional --save-peer --workspace
-    --workspaces --if-present --omit --include --no-audit --no-fund --ignore-scripts --legacy-peer-deps --prefer-offline
-    --production --only --loglevel --package-lock-only --no-save --depth --parseable --dev --exact --filter
-    --frozen-lockfile --no-frozen-lockfile --immutable --include-workspace-root --audit-level --no-optional --watchAll
-    --runInBand --coverage --bail --testNamePattern --maxWorkers -t= -u -i --run --fix --passWithNoTests --updateSnapshot
-    --noEmit
+npm|pnpm|yarn|bun: paths! -s -D -E -O -P -w= -r -W --save-dev --save --save-exact --save-optional --save-peer
+    --workspace --workspaces --if-present --omit --include --no-audit --no-fund --ignore-scripts --legacy-peer-deps
+    --prefer-offline --production --only --loglevel --package-lock-only --no-save --depth --parseable --dev --exact
+    --filter --frozen-lockfile --no-frozen-lockfile --immutable --include-workspace-root --audit-level --no-optional
+    --watchAll --runInBand --coverage --bail --testNamePattern --maxWorkers -t= -u -i --run --fix --passWithNoTests
+    --updateSnapshot --noEmit
 npm config|set|pkg, pnpm|yarn config: exact!
 jest|vitest: -t= -i -u -w= --runInBand --coverage --testNamePattern --testPathPattern --bail --maxWorkers
     --updateSnapshot --run --passWithNoTests --watchAll --changed --onlyChanged -o
@@ -96,11 +95,12 @@ eslint: --fix --fix-dry-run --ext --max-warnings --cache --no-cache --report-unu
 prettier: -c -w -l --write --list-different --no-cache --cache --ignore-unknown
 tsc: -w -b -p= --noEmit --project --build --pretty --skipLibCheck --incremental --noEmitOnError --traceResolution
 biome: --write --apply --unsafe
-pytest|py.test: at! -q -v -x -s -l -k= -m= -r= -n= --maxfail --lf --ff --last-failed --failed-first --tb --durations --co
-    --collect-only --no-header --sw --stepwise --nf --capture --showlocals --exitfirst --deselect --ignore --ignore-glob
-    --disable-warnings --strict-markers --strict-config --reruns --numprocesses --dist --cov --cov-branch --cov-fail-under
-    --no-cov --hypothesis-seed --randomly-seed --setup-show --fixtures --markers --runxfail --import-mode
-    --doctest-modules --cov-report=term --cov-report=term-missing -p=no:cacheprovider --no-cov-on-fail --new-first !--debug
+pytest|py.test: at! -q -v -x -s -l -k= -m= -r= -n= --maxfail --lf --ff --last-failed --failed-first --tb --durations
+    --co --collect-only --no-header --sw --stepwise --nf --capture --showlocals --exitfirst --deselect --ignore
+    --ignore-glob --disable-warnings --strict-markers --strict-config --reruns --numprocesses --dist --cov
+    --cov-branch --cov-fail-under --no-cov --hypothesis-seed --randomly-seed --setup-show --fixtures --markers
+    --runxfail --import-mode --doctest-modules --cov-report=term --cov-report=term-missing -p=no:cacheprovider
+    --no-cov-on-fail --new-first !--debug
 unittest: -v -q -f -b -c -k= -s= -p= -t= --failfast --buffer --catch --locals
 tox|nox: -e= -q -v -s= -k= -r -l --recreate --skip-missing-interpreters --session --reuse-existing-virtualenvs
 ruff: --fix --unsafe-fixes --diff --select --ignore --extend-select --statistics --show-fixes --preview --exit-zero
@@ -110,16 +110,18 @@ flake8|pylint: --max-line-length --select --ignore --disable --enable --count --
 mypy: --strict --ignore-missing-imports --pretty --no-error-summary --show-error-codes --no-incremental -p= -m=
     --follow-imports --check-untyped-defs --explicit-package-bases --namespace-packages
 basedpyright|pyright: --stats --warnings --level --outputjson --threads --skipunannotated --pythonversion
-pip|pip3: paths! -U -r= -q -v -y -I --upgrade --requirement --user --no-deps --pre --no-cache-dir --no-input --outdated
-    --break-system-packages --only-binary --no-binary --force-reinstall --disable-pip-version-check --editable -e=
+pip|pip3: paths! -U -r= -q -v -y -I --upgrade --requirement --user --no-deps --pre --no-cache-dir --no-input
+    --outdated --break-system-packages --only-binary --no-binary --force-reinstall --disable-pip-version-check
+    --editable -e=
 uv: paths! --dev --no-dev --all-extras --extra --group --all-groups --upgrade -U -P= --upgrade-package --no-sync
     --no-build-isolation --prerelease --resolution -r= --system --only-group --no-install-project --active --outdated
-poetry|pdm|hatch|pipenv: paths! --dev --no-dev --with --without --only --group -G= --no-root --sync --all-extras -E= -D -d
-cargo: -p= -j= -v -q -r -F= --all --workspace --package --features --all-features --no-default-features --lib --bins --bin
-    --tests --test --examples --example --benches --bench --all-targets --target --profile --message-format --no-run --doc
-    --keep-going --exclude --no-deps --nocapture --test-threads --ignored --exact --skip --show-output --include-ignored
-    -D= -W= -A= --fix --allow-dirty --allow-staged --dev --build --depth --format-version --precise --invert -i= --bench
-    --no-capture
+poetry|pdm|hatch|pipenv: paths! --dev --no-dev --with --without --only --group -G= --no-root --sync --all-extras -E=
+    -D -d
+cargo: -p= -j= -v -q -r -F= --all --workspace --package --features --all-features --no-default-features --lib --bins
+    --bin --tests --test --examples --example --benches --bench --all-targets --target --profile --message-format
+    --no-run --doc --keep-going --exclude --no-deps --nocapture --test-threads --ignored --exact --skip --show-output
+    --include-ignored -D= -W= -A= --fix --allow-dirty --allow-staged --dev --build --depth --format-version --precise
+    --invert -i= --bench --no-capture
 rustfmt: --edition
 rustc: exact!
 go: ~ -v -run -count -race -short -timeout -bench -benchmem -benchtime -cover -tags -p -parallel -failfast -json -list
@@ -132,21 +134,22 @@ make|gmake: assigns! -s -k -B -n -i -q -w -S -t -j= -l= -o= -W= --keep-going --a
     --no-print-directory --print-directory --touch --question --output-sync
 ninja: -v -n -j= -k= -l= -d=
 cmake: -j= --build --target --parallel --config --clean-first --verbose
-ctest: ~ -j -R -E -V -VV -N -L -LE -C --output-on-failure --rerun-failed --parallel --tests-regex --build-config --test-dir
+ctest: ~ -j -R -E -V -VV -N -L -LE -C --output-on-failure --rerun-failed --parallel --tests-regex --build-config
+    --test-dir
 meson|bazel: -v -j= --keep_going -k --test_output --no-rebuild --suite
 gradle|gradlew: -q -i -s -S -x= -t --info --stacktrace --no-daemon --daemon --parallel --tests --rerun-tasks --console
     --build-cache --no-build-cache --continue --continuous --exclude-task --refresh-dependencies --warn --scan
     --configuration-cache
-mvn|mvnw: ~ -q -B -o -U -e -X -T -pl -am -amd -ntp -N -fae -ff -fn --batch-mode --also-make --projects --threads --errors
-    --update-snapshots --no-transfer-progress -DskipTests -Dtest -DskipITs -DfailIfNoTests -Dmaven.test.skip
+mvn|mvnw: ~ -q -B -o -U -e -X -T -pl -am -amd -ntp -N -fae -ff -fn --batch-mode --also-make --projects --threads
+    --errors --update-snapshots --no-transfer-progress -DskipTests -Dtest -DskipITs -DfailIfNoTests -Dmaven.test.skip
 dotnet: -c= -v= -f= -r= --configuration --no-build --no-restore --verbosity --filter --nologo --framework --runtime
     --no-dependencies --list-tests --blame -t
 swift: -c= --configuration --filter --parallel --skip-build
-bundle|gem|rake|composer|mix: -j= -s -n -T -D --without --with --path=vendor/bundle --deployment --no-dev --trace --prefer-dist
-    --no-scripts --only --cover
+bundle|gem|rake|composer|mix: -j= -s -n -T -D --without --with --path=vendor/bundle --deployment --no-dev --trace
+    --prefer-dist --no-scripts --only --cover
 rspec: -e= -t= -P= --example --tag --order --seed --only-failures --next-failure --backtrace
-gcc|g++|cc|c++|clang|clang++: at! ~ -c -g -O0 -O1 -O2 -O3 -Os -Og -Wall -Wextra -Werror -Wpedantic -pedantic -std -I -D -U
-    -fPIC -pthread -shared -static -S -E -m32 -m64 -fsyntax-only -lm -lpthread -ldl
+gcc|g++|cc|c++|clang|clang++: at! ~ -c -g -O0 -O1 -O2 -O3 -Os -Og -Wall -Wextra -Werror -Wpedantic -pedantic -std -I
+    -D -U -fPIC -pthread -shared -static -S -E -m32 -m64 -fsyntax-only -lm -lpthread -ldl
 javac: at! ~ -g -nowarn -Werror -Xlint -deprecation -source -target --release
 apt|apt-get|dnf|yum|apk|zypper|pacman|brew: paths! -y -q -qq -s -S -u --no-install-recommends --install-recommends
     --only-upgrade --reinstall --no-cache --cask --formula --noconfirm --needed --simulate --upgradable --installed
@@ -154,19 +157,21 @@ systemctl|service: --user --now --no-block --failed --type --state -l -n= -t= --
 journalctl: -u= -f -n= -r -k -b -x -e -p= -o= --since --until --unit --follow --lines --output --boot --user
 docker|podman ps|images|logs|inspect|top|stats|port|version|info|history|search|diff|network|volume: *
 docker|podman build: -t= -f= --tag --no-cache --pull --target --build-arg --platform --file --rm --load --cache-from
-docker|podman compose: -d --build --detach --remove-orphans --no-deps --force-recreate --tail -t= --wait --no-build --rm
+docker|podman compose: -d --build --detach --remove-orphans --no-deps --force-recreate --tail -t= --wait --no-build
+    --rm
 docker|podman run|exec: -i -t -d -e= -p= -w= -u= --rm --name --env --publish --detach --interactive --tty --workdir
     --platform --pull --init --hostname
 docker|podman: -t= --tag
-kubectl: -n= -o= -A -w -l= -c= -p --namespace --all-namespaces --selector --tail --since --previous --output --container
-    --show-labels --sort-by --field-selector --replicas --follow --no-headers --ignore-not-found --grace-period
+kubectl: -n= -o= -A -w -l= -c= -p --namespace --all-namespaces --selector --tail --since --previous --output
+    --container --show-labels --sort-by --field-selector --replicas --follow --no-headers --ignore-not-found
+    --grace-period
 helm: -n= -A --namespace --all-namespaces --revision --wait --atomic
-terraform|tofu: ~ -no-color -input -lock -json -compact-warnings -refresh -detailed-exitcode -upgrade -recursive -check -diff
-    -auto-approve -target -destroy
+terraform|tofu: ~ -no-color -input -lock -json -compact-warnings -refresh -detailed-exitcode -upgrade -recursive
+    -check -diff -auto-approve -target -destroy
 gh|glab: -R= -L= -s= -t= -b= -B= -H= -l= -a= -r= -q= -d -f --repo --title --body --base --head --draft --fill --label
-    --assignee --reviewer --state --jq --author --milestone --squash --merge --rebase --delete-branch --auto --comments --log
-    --log-failed --name-only --approve --request-changes --comment --method --paginate --exit-status --interval --workflow
-    --branch --event --status --job --required --search
+    --assignee --reviewer --state --jq --author --milestone --squash --merge --rebase --delete-branch --auto
+    --comments --log --log-failed --name-only --approve --request-changes --comment --method --paginate --exit-status
+    --interval --workflow --branch --event --status --job --required --search
 gh api|alias|extension|config: exact!
 ssh: -p= -q -v -t -T -n -N -4 -6 -i= -l= -C -x
 scp: -r -p -q -C -v -B -4 -6 -3 -P= -i= -l=

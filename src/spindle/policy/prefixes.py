@@ -37,7 +37,8 @@ _NEVER = frozenset(
         # They run other programs with other rights, elsewhere, or from data.
         *("sshpass", "nc", "ncat", "netcat", "telnet", "print"),
         # They destroy, and one word more is another victim.
-        *("rm", "rmdir", "unlink", "dd", "shred", "mkfs", "fdisk", "parted", "wipefs", "truncate", "mv", "cp", "ln"),
+        *("rm", "rmdir", "unlink", "dd", "shred", "mkfs", "fdisk", "parted", "wipefs", "truncate"),
+        *("mv", "cp", "ln"),
         *("chmod", "chown", "chgrp", "chattr", "mount", "umount", "kill", "pkill", "killall", "tee", "install"),
         *("shutdown", "reboot", "halt", "poweroff", "iptables", "nft", "sysctl", "insmod", "modprobe", "passwd"),
         # Their arguments are a program, or name one, wherever they stand.
