@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from spindle.policy.catastrophe import Place, catastrophe
 from spindle.policy.commands import commands_within, is_dangerous, is_known_safe, split_command, split_parts
 from spindle.policy.coverage import STATE_CHANGERS, covers
 from spindle.policy.prefixes import offerable_prefix
@@ -94,6 +95,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """It would run in another folder than the thread's own."""
     is_program: Callable[[str], bool] = lambda _: False
     """Would this word, as a command, start any program?"""
+    place: Place = Place()
     is_path: Callable[[str], bool] = lambda _: False
     """Is there a file or folder of this name, seen from where the command runs?"""
 
@@ -165,7 +167,14 @@ class _Judge:
             rule if isinstance(rule, _Verdict) else self._by_nature(part, is_safe, is_harmful, because=rule)
             for part, rule, is_safe, is_harmful in zip(found, ruled, safe, dangerous, strict=True)
         ]
-        return [*verdicts, *_restricted_inside(argv, parts, self._rules)]
+        return [*verdicts, *_restricted_inside(argv, parts, self._rules), *self._catastrophic(argv)]
+
+    def _catastrophic(self, argv: Sequence[str]) -> list[_Verdict]:
+        """What must not happen where nobody can be asked. No rule outweighs it."""
+        if self._policy != "never":
+            return []
+        reason = catastrophe(argv, self._circumstances.place)
+        return [_Verdict(part=argv, decision="forbidden", reason=reason)] if reason else []
 
     def _by_rules(self, part: Part, *, is_alone: bool) -> _Verdict | str | None:
         """What rules say of a part; None, or a sentence for people, when none speaks about all of it."""
@@ -215,11 +224,11 @@ class _Judge:
 
     def _by_nature(self, part: Part, is_safe: bool, is_harmful: bool, *, because: str | None) -> _Verdict:
         """`because` says why no rule decides, where one might be expected to."""
-        decision: Literal["allow", "prompt", "forbidden"] = "allow"
+        decision: Literal["allow", "prompt"] = "allow"
         reason = because
-        if is_harmful:
-            decision = "forbidden" if self._policy == "never" else "prompt"
-            reason = "the command may destroy files or work"
+        if is_harmful and self._policy != "never":
+            # Where nobody can be asked it runs, see `catastrophe`: the fence confines it.
+            decision, reason = "prompt", "the command may destroy files or work"
         elif self._lacks_sandbox:
             # It never runs unconfined unless a person says so. Where nobody can be asked it is allowed here, and
             # starting it in the sandbox then fails with a text that names what is missing and the remedy.
@@ -266,10 +275,12 @@ def _restricted_inside(argv: Sequence[str], parts: Sequence[Sequence[str]], rule
 def _forbidden(argv: Sequence[str], verdicts: Sequence[_Verdict]) -> str:
     """Why, for the model. A rule's own words come first; of several rules the most particular one speaks."""
     by_rule = [verdict.rule for verdict in verdicts if verdict.rule is not None]
-    why = "blocked by policy"
     if by_rule:
         rule = max(by_rule, key=lambda rule: len(rule.prefix))
         why = rule.justification or f"policy forbids commands starting with `{shell_join(rule.prefix)}`"
+    else:
+        reasons = [verdict.reason for verdict in verdicts if verdict.reason]
+        why = f"nobody can be asked here, and {reasons[0]}" if reasons else "blocked by policy"
     return f"`{shell_join(argv)}` rejected: {why}"
 
 

@@ -48,6 +48,8 @@ def commands_within(argv: Sequence[str]) -> list[list[str]] | None:
             inside = _commands_of(script)
             if inside is None:
                 return None
+            if len(inside) > MAX_COMMANDS:
+                return None
             waiting += [(words, depth + 1) for words in inside]
     return [list(words) for words in found]
 

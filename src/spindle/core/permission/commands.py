@@ -25,6 +25,7 @@ from spindle.policy.approval import (
     prefix_for_retry,
     program_at,
 )
+from spindle.policy.catastrophe import Place
 from spindle.policy.commands import parse_command, split_command
 from spindle.policy.grants import Expiry, Grant, command_grant, prefix_grant
 from spindle.policy.prefixes import means_anything
@@ -164,6 +165,11 @@ class CommandRun(_Command):
             is_planted=self._is_planted,
             git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwd),
             is_elsewhere=cwd != site.boundary.cwd and self._cwd != os.path.realpath(site.boundary.cwd),
+            place=Place(
+                cwd=self._cwd,
+                workspace=(os.path.realpath(site.boundary.cwd), *site.boundary.policy.writable_roots),
+                home=os.path.expanduser("~"),
+            ),
             is_program=self._is_program,
             is_path=lambda word: os.path.lexists(absolute(word, self._cwd)),
         )
