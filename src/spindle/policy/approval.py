@@ -12,13 +12,15 @@ from typing import Literal
 import msgspec
 
 from spindle.policy.catastrophe import Place, catastrophe
-from spindle.policy.commands import commands_within, is_dangerous, is_known_safe, split_command, split_parts
+from spindle.policy.commands import is_dangerous, is_known_safe, split_command, split_parts
 from spindle.policy.coverage import STATE_CHANGERS, covers
 from spindle.policy.prefixes import offerable_prefix
+from spindle.policy.restricting import restricted
 from spindle.policy.rules import STRICTNESS as _STRICTNESS
 from spindle.policy.rules import RuleMatch, RuleSet
 from spindle.policy.safe import is_installed
 from spindle.policy.sandbox import Boundary, absolute, is_below
+from spindle.policy.verdicts import Allow, Ask, Decision, Refuse, Verdict
 from spindle.policy.words import Part
 from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
@@ -43,42 +45,6 @@ _DENIALS = (
     "landlock",
     "failed to write file",
 )
-
-
-class Allow(msgspec.Struct, frozen=True, kw_only=True):
-    """Go ahead without asking."""
-
-    sandboxed: bool
-
-
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A person must say yes first. `sandboxed_if_approved` is how it then runs."""
-
-    reason: str | None = None
-    sandboxed_if_approved: bool = True
-    prefix: tuple[str, ...] | None = None
-    """The beginning of the command that may be allowed for good; None when none is fit to be offered."""
-
-
-class Refuse(msgspec.Struct, frozen=True, kw_only=True):
-    """No. The message is for the model."""
-
-    message: str
-
-
-Decision = Allow | Ask | Refuse
-
-
-class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """About one part of a command line."""
-
-    part: Sequence[str]
-    patterns: Collection[int] = ()
-    """Places of words that a shell replaces by file names."""
-    decision: Literal["allow", "prompt", "forbidden"]
-    rule: RuleMatch | None = None
-    """The rule that says so; None when none does and the part is judged by what it is."""
-    reason: str | None = None
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +119,7 @@ class _Judge:
         self._wants_out = wants_out
         self._lacks_sandbox = circumstances.is_confined and not circumstances.sandbox_available
 
-    def parts(self, argv: Sequence[str]) -> list[_Verdict]:
+    def parts(self, argv: Sequence[str]) -> list[Verdict]:
         found = split_parts(argv)
         if found is None or ([part.words for part in found] != [list(argv)] and self._is_planted(argv[0])):
             found = [Part("", list(argv))]  # a shell that is not the system's runs whatever it likes
@@ -164,19 +130,19 @@ class _Judge:
             dangerous = [True] * len(parts)  # only together: one part fetches what another runs
         safe = self._safe(argv, parts)
         verdicts = [
-            rule if isinstance(rule, _Verdict) else self._by_nature(part, is_safe, is_harmful, because=rule)
+            rule if isinstance(rule, Verdict) else self._by_nature(part, is_safe, is_harmful, because=rule)
             for part, rule, is_safe, is_harmful in zip(found, ruled, safe, dangerous, strict=True)
         ]
-        return [*verdicts, *_restricted_inside(argv, parts, self._rules), *self._catastrophic(argv)]
+        return [*verdicts, *restricted(argv, self._rules), *self._catastrophic(argv)]
 
-    def _catastrophic(self, argv: Sequence[str]) -> list[_Verdict]:
+    def _catastrophic(self, argv: Sequence[str]) -> list[Verdict]:
         """What must not happen where nobody can be asked. No rule outweighs it."""
         if self._policy != "never":
             return []
         reason = catastrophe(argv, self._circumstances.place)
-        return [_Verdict(part=argv, decision="forbidden", reason=reason)] if reason else []
+        return [Verdict(part=argv, decision="forbidden", reason=reason)] if reason else []
 
-    def _by_rules(self, part: Part, *, is_alone: bool) -> _Verdict | str | None:
+    def _by_rules(self, part: Part, *, is_alone: bool) -> Verdict | str | None:
         """What rules say of a part; None, or a sentence for people, when none speaks about all of it."""
         matches = self._rules.match(part.words) if self._rules is not None else []
         covering = [match for match in matches if match.decision != "allow" or self._is_meant(match, part, is_alone)]
@@ -206,7 +172,7 @@ class _Judge:
             return [one and at not in gits for at, one in enumerate(safe)]
         return safe
 
-    def _kept_inside(self, verdict: _Verdict) -> _Verdict:
+    def _kept_inside(self, verdict: Verdict) -> Verdict:
         """A rule for `pytest` means the one that is installed; a `pytest` that lies in the workspace stays inside.
 
         A rule that gives a path means that very file. A relative path is one seen from the thread's folder, so it means
@@ -220,9 +186,9 @@ class _Judge:
             return verdict
         reason = f"{name} lies where the agent can write, so the rule that allows it does not let it out"
         decision = "prompt" if self._wants_out or (self._lacks_sandbox and self._policy != "never") else "allow"
-        return _Verdict(part=verdict.part, decision=decision, reason=reason)
+        return Verdict(part=verdict.part, decision=decision, reason=reason)
 
-    def _by_nature(self, part: Part, is_safe: bool, is_harmful: bool, *, because: str | None) -> _Verdict:
+    def _by_nature(self, part: Part, is_safe: bool, is_harmful: bool, *, because: str | None) -> Verdict:
         """`because` says why no rule decides, where one might be expected to."""
         decision: Literal["allow", "prompt"] = "allow"
         reason = because
@@ -236,7 +202,7 @@ class _Judge:
             reason = "no sandbox is available here: the command would run unconfined"
         elif self._wants_out or (self._policy == "untrusted" and not is_safe):
             decision = "prompt"
-        return _Verdict(part=part.words, patterns=part.patterns, decision=decision, reason=reason)
+        return Verdict(part=part.words, patterns=part.patterns, decision=decision, reason=reason)
 
 
 def _is_safe(part: list[str]) -> bool:
@@ -248,31 +214,12 @@ def _covers(named: int, words: Sequence[str], patterns: Collection[int], here: C
     return covers(named, words, patterns=patterns, is_program=here.is_program, is_path=here.is_path)
 
 
-def _verdict(part: Sequence[str], matches: Sequence[RuleMatch]) -> _Verdict:
+def _verdict(part: Sequence[str], matches: Sequence[RuleMatch]) -> Verdict:
     """The strictest of these rules speaks; of several such the most particular one."""
-    strictest = max(matches, key=lambda match: (_STRICTNESS[match.decision], len(match.prefix)))
-    reason = None
-    if strictest.decision == "prompt":
-        reason = (
-            strictest.justification or f"a rule asks before commands that begin with {shell_join(strictest.prefix)}"
-        )
-    return _Verdict(part=part, decision=strictest.decision, rule=strictest, reason=reason)
+    return Verdict.of_rule(part, max(matches, key=lambda match: (_STRICTNESS[match.decision], len(match.prefix))))
 
 
-def _restricted_inside(argv: Sequence[str], parts: Sequence[Sequence[str]], rules: RuleSet | None) -> list[_Verdict]:
-    """What rules ask about or forbid, found behind wrappers and in scripts that cannot be split: `env git push > f`."""
-    if rules is None or not rules.restricts:
-        return []
-    commands = commands_within(argv)
-    if commands is None:
-        return [_Verdict(part=argv, decision="prompt", reason="the command is too long to be compared with the rules")]
-    found = [
-        _verdict(command, matches) for command in commands if command not in parts and (matches := rules.match(command))
-    ]
-    return [verdict for verdict in found if verdict.decision != "allow"]
-
-
-def _forbidden(argv: Sequence[str], verdicts: Sequence[_Verdict]) -> str:
+def _forbidden(argv: Sequence[str], verdicts: Sequence[Verdict]) -> str:
     """Why, for the model. A rule's own words come first; of several rules the most particular one speaks."""
     by_rule = [verdict.rule for verdict in verdicts if verdict.rule is not None]
     if by_rule:
@@ -284,7 +231,7 @@ def _forbidden(argv: Sequence[str], verdicts: Sequence[_Verdict]) -> str:
     return f"`{shell_join(argv)}` rejected: {why}"
 
 
-def _prefix_to_offer(asking: Sequence[_Verdict], wanted: Sequence[str], here: Circumstances) -> tuple[str, ...] | None:
+def _prefix_to_offer(asking: Sequence[Verdict], wanted: Sequence[str], here: Circumstances) -> tuple[str, ...] | None:
     """The model's own proposal, else the first part that asks; only if allowing it would spare this question."""
     if any(verdict.rule for verdict in asking):
         return None  # another rule asks on purpose, and the stricter one counts

@@ -15,6 +15,7 @@ import msgspec
 
 from spindle.policy.danger import DISK, gives_up, is_dangerous
 from spindle.policy.destroyers import git_command, has_flag
+from spindle.policy.sandbox import absolute
 from spindle.policy.script_tree import UNKNOWN, TooMuch, read_script
 from spindle.policy.within import commands_within
 from spindle.policy.words import script_of
@@ -60,7 +61,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def catastrophe(argv: Sequence[str], place: Place) -> str | None:
-    """Why this must not run where nobody can be asked, and what to do instead; None when nothing of the kind is found."""
+    """Why this must not run where nobody can be asked, and what to do instead; None when nothing speaks against it."""
     text = " ".join(argv)
     if len(text) < _LONG and _MAY_BE.search(text) is None and not is_dangerous(argv):
         return None
@@ -227,7 +228,7 @@ def branches(folder: str) -> tuple[str | None, list[str]]:
     repository = f"{path}/.git"
     if os.path.isfile(repository):
         line = _line(repository)
-        repository = os.path.join(path, line.removeprefix("gitdir:").strip()) if line.startswith("gitdir:") else ""
+        repository = absolute(line.removeprefix("gitdir:").strip(), path) if line.startswith("gitdir:") else ""
     head = _line(f"{repository}/HEAD")
     current = head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else None
     remotes = f"{repository}/refs/remotes"
@@ -265,5 +266,5 @@ def _resolved(word: str, place: Place) -> str | None:
         word = word.rstrip("/").rpartition("/")[0] or ("/" if word.startswith("/") else ".")
     if word == "~" or word.startswith("~/"):
         word = (place.home or "~") + word[1:]
-    path = word if word.startswith(("/", "~")) else os.path.join(place.cwd, word)
+    path = word if word.startswith(("/", "~")) or not place.cwd else f"{place.cwd}/{word}"
     return os.path.normpath(path).replace("//", "/")

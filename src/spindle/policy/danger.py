@@ -46,11 +46,11 @@ def gives_up(argv: Sequence[str]) -> bool:
 @lru_cache(maxsize=32)
 def _examined(argv: tuple[str, ...]) -> tuple[bool, bool]:
     """The words alone decide, so the tests and builds that a model runs again and again are examined once."""
-    examination = _Examination()
+    examination = Examination()
     return examination.is_dangerous_command(list(argv), 0), examination.gave_up
 
 
-class _Examination:
+class Examination:
     """One look at a command. Texts that were looked at once are not looked at again."""
 
     def __init__(self) -> None:
@@ -99,8 +99,8 @@ class _Examination:
             return True
         if self._runs_what_it_fetched(found.commands):
             return True
-        if self._runs_its_own_text(found) and any(
-            self.is_dangerous_script(text, depth + 1) for text in self._texts_of(found)
+        if self.runs_its_own_text(found) and any(
+            self.is_dangerous_script(text, depth + 1) for text in self.texts_of(found)
         ):
             return True
         tokens = set(re.findall(r"[a-z][\w.-]*", script.lower()))
@@ -147,7 +147,7 @@ class _Examination:
                     return True
         return False
 
-    def _runs_its_own_text(self, script: Script) -> bool:
+    def runs_its_own_text(self, script: Script) -> bool:
         """Does a shell in it read from a pipe, a here-document, or a file that the script writes?"""
         written = {os.path.basename(path) for path in script.written} - {"null", "stderr", "stdout", "1", "2", ""}
         for command in script.commands:
@@ -162,7 +162,7 @@ class _Examination:
                     return True
         return False
 
-    def _texts_of(self, script: Script) -> Iterable[str]:
+    def texts_of(self, script: Script) -> Iterable[str]:
         yield from script.bodies
         for command in script.commands:
             if self._is_one_of(command, _TALKERS):
@@ -262,6 +262,8 @@ def strip_prefixes(words: list[str]) -> list[str]:
     at = 0
     while at < len(words) and (words[at] in _PREFIXES or _is_assignment(words[at])):
         at += 1
+        if words[at - 1] == "time" and words[at : at + 1] in (["-p"], ["--"]):
+            at += 1
     return words[at:]
 
 

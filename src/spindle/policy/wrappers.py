@@ -51,6 +51,8 @@ WRAPPERS = frozenset(("command", "builtin", "nohup", "busybox", "toybox", "setsi
 
 def unwrapped(name: str, words: list[str]) -> Iterator[list[str]]:
     """The commands that a wrapper with these arguments may run."""
+    if name == "command" and any(re.fullmatch(r"-\w*[vV]\w*", word) for word in words[:1]):
+        return  # it only tells what it would run
     at, valued, operands = 0, _WITH_VALUE.get(name, ""), _OPERANDS_FIRST.get(name, 0)
     maybe_value = False
     while at < len(words):
