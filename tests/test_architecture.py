@@ -529,6 +529,37 @@ def test_nothing_heavy_is_loaded_before_the_first_request(
     assert re.search(r"\|  +spindle\.model\.decoder$", loaded[0], re.MULTILINE) is None
 
 
+DRAWING = ("prompt_toolkit", "markdown_it", "pygments")
+
+
+def test_the_first_paint_waits_for_neither_the_event_loop_nor_the_engine_nor_the_editor() -> None:
+    loaded = imported_by(
+        "import spindle.frontends.cli, spindle.frontends.tui.command, spindle.frontends.tui.first_paint"
+    )
+    assert "spindle.frontends.tui.screen.painter" in loaded
+    ours = {package_of(name) for name in loaded if name.startswith("spindle.")}
+    assert ours.isdisjoint({"core", "assembly", "api", "tools", "prompt", "features"}) and loaded.isdisjoint(
+        {"asyncio", *DRAWING}
+    )
+
+
+def test_libraries_for_drawing_are_used_by_the_terminal_interface_alone() -> None:
+    users = {
+        name
+        for name, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        for target in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+        if target.split(".")[0] in DRAWING
+    }
+    assert users and all(front_end_of(name) == "tui" for name in users)
+
+
 def test_yaml_is_loaded_for_skills_that_are_new_and_not_again(
     spindle_cmd: list[str], environment: dict[str, str], server: FakeServer, workspace: Path, home: Path
 ) -> None:

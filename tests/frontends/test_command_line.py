@@ -54,10 +54,10 @@ def understood(*arguments: str) -> tuple[tuple[str, ...], dict[str, Any], list[s
         (["mcp", "add", "x", "--env", "A=1", "--", "y", "--url"], ("mcp", "add"), {"env"}, ["x", "y", "--url"]),
         (["execpolicy", "check", "git", "--pretty"], ("execpolicy", "check"), {}, ["git", "--pretty"]),
         (["archive", "-m", "x", "ID"], ("archive",), {"model"}, ["ID"]),
-        (["fix the bug"], ("exec",), {}, ["fix the bug"]),
-        (["fix", "the", "bug"], ("exec",), {}, ["fix the bug"]),
-        (["-s", "read-only", "fix it", "--json"], ("exec",), {"sandbox", "json"}, ["fix it"]),
-        (["--", "exec"], ("exec",), {}, ["exec"]),
+        (["fix the bug"], (), {}, ["fix the bug"]),
+        (["fix", "the", "bug"], (), {}, ["fix the bug"]),
+        (["-s", "read-only", "fix it", "--plain"], (), {"sandbox", "plain"}, ["fix it"]),
+        (["--", "exec"], (), {}, ["exec"]),
     ],
 )
 def test_a_line_is_understood(line: list[str], command: tuple[str, ...], values: set[str], words: list[str]) -> None:
@@ -72,7 +72,7 @@ def test_a_line_is_understood(line: list[str], command: tuple[str, ...], values:
         ("thread", "unknown command 'thread'; did you mean `spindle threads`?"),
         ("review --base main", "Codex has a command 'review', Spindle does not"),
         ("apply the patch", "Codex has a command 'apply', Spindle does not"),
-        ("frobnicate", "unknown command 'frobnicate'"),
+        ("fix it --json", "--json is no option of `spindle`"),
         ("frobnicate --hard", "unknown command 'frobnicate'"),
         ("exec --jsn x", "unexpected argument '--jsn'; did you mean `--json`?"),
         ("--modle x exec", "unexpected argument '--modle'; did you mean `--model`?"),
@@ -98,6 +98,14 @@ def test_a_slip_is_named_with_what_was_probably_meant(line: str, sentence: str) 
             load("help_pages:run")(read(words).parsed, words[1:])
         understood(*words)
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("line", "doubtful"), [(["frobnicate"], "frobnicate"), (["--", "frobnicate"], ""), (["a b"], "")]
+)
+def test_a_single_word_that_is_no_command_may_be_a_prompt_or_a_slip(line: list[str], doubtful: str) -> None:
+    """In a terminal it is sent; elsewhere it is refused (tests/e2e/test_cli.py)."""
+    assert read(line).doubtful == doubtful
 
 
 @pytest.fixture

@@ -132,8 +132,16 @@ class Bench:
     async def patch_retry(self, changes: dict[str, Any]) -> Permit | None:
         return None
 
-    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
+    async def note(self, changes: dict[str, Any]) -> None:
+        self.asked_about.append(changes)
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None, definition: str) -> None:
         raise ToolError("tools of MCP servers cannot be used here")
+
+    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None) -> None:
+        raise ToolError("MCP servers cannot be used here")
 
     async def function(self, name: str, arguments: dict[str, Any]) -> None:
         self.asked.append({"function": name, "arguments": arguments})

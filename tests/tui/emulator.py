@@ -49,7 +49,7 @@ class Grid(pyte.Screen):
                 continue
             if self.cursor.x + width > self.columns:
                 if DECAWM in self.mode:
-                    flagged: Row = self.buffer[self.cursor.y]
+                    flagged: Any = self.buffer[self.cursor.y]
                     flagged[_WRAPPED] = True
                     self.carriage_return()
                     self.linefeed()

@@ -60,7 +60,8 @@ def test_what_cannot_begin_is_one_sentence_and_leaves_the_terminal_as_it_was(tui
     t.assert_sane()
     (home / "config.toml").write_text("model = [")
     t = tui()
-    assert t.wait_exit() == 1 and "config.toml" in t.flat and "Traceback" not in t.flat
+    # A long path is broken at the edge of the window.
+    assert t.wait_exit() == 1 and "config.toml" in t.flat.replace(" ", "") and "Traceback" not in t.flat
     t.assert_sane()
 
 
@@ -74,7 +75,7 @@ def test_an_unknown_folder_is_asked_about_before_there_is_a_composer(tui: OpenTu
     folder.mkdir()
     t = tui(cwd=folder)
     t.wait_for(str(folder), where="screen").wait_for("trust", where="screen")
-    assert "Ask for anything" not in t.screen
+    assert b"Ask for anything" not in t.raw
     t.key("esc")
     assert t.wait_exit() == 0 and trust_of(home, folder) is None
     t.assert_sane()
@@ -94,7 +95,7 @@ def test_without_credentials_there_is_a_choice_and_nothing_is_sent(
     (home / "config.toml").write_text("\n".join(['model_provider = "openai"', *lines]))
     t = tui(env={"OPENAI_API_KEY": ""})
     t.wait_for("API key", where="screen")
-    assert "Ask for anything" not in t.screen and server.requests == []
+    assert b"Ask for anything" not in t.raw and server.requests == []
     t.key("ctrl-c")
     assert t.wait_exit() == 0
     t.assert_sane()

@@ -33,7 +33,7 @@ def test_the_way_back_is_told_with_what_it_cost_and_leads_back(tui: OpenTui, ser
     t.key("ctrl-d")
     assert t.wait_exit() == 0
     found = re.search(r"To continue this session, run: spindle resume (\S+)", t.scrollback)
-    assert found and "4,321" in t.scrollback
+    assert found and "4,321" in t.scrollback and "error" not in t.scrollback
     again = tui("resume", found[1][:13]).wait_for("first answer").ready()
     assert again.flat.count("first question") == 1 == again.flat.count("first answer")
 
@@ -89,7 +89,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_brings_everything_back(sh
         t.wait_exit()
 
 
-def test_a_draft_survives_kill_9(tui: OpenTui, home: Path) -> None:
+def test_a_draft_survives_signals_kill_9_too(tui: OpenTui, home: Path) -> None:
     t = tui().ready().type("half a thought").wait_for("half a thought", where="screen")
     drafts = home / "spindle" / "drafts"
     file = t.until(lambda: next(iter(drafts.glob("*.json")), None) if drafts.exists() else None, "the file")
@@ -97,6 +97,10 @@ def test_a_draft_survives_kill_9(tui: OpenTui, home: Path) -> None:
     t.until(lambda: "half a thought" in file.read_text(), "the draft in the file")
     t.process.kill()
     t.process.wait()
+    again = tui()
+    again.wait_for(re.compile(r"^› half a thought", re.MULTILINE), where="screen")
+    again.process.terminate()
+    assert again.wait_exit() == 143 and list(drafts.glob("*.json"))
     again = tui()
     again.wait_for(re.compile(r"^› half a thought", re.MULTILINE), where="screen")
     again.key("ctrl-c").wait_gone(re.compile(r"^› half a thought", re.MULTILINE)).key("ctrl-d")
@@ -114,3 +118,13 @@ def test_the_title_is_the_folder_and_is_put_back(tui: OpenTui, workspace: Path, 
     t.key("ctrl-d")
     assert t.wait_exit() == 0 and os.path.basename(t.title) != workspace.name
     t.assert_sane()
+
+
+def test_messages_that_were_queued_when_a_signal_came_are_in_the_composer_again(
+    tui: OpenTui, server: FakeServer
+) -> None:
+    server.script(turn(message("never"), delay_s=60))
+    t = tui().ready().submit("go").type("for later").key("tab").wait_for("↳ for later", where="screen")
+    t.type("half a thought").wait_for("half a thought", where="screen").process.terminate()
+    assert t.wait_exit() == 143
+    tui().wait_for("› for later half a thought", where="screen")

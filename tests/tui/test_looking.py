@@ -12,12 +12,13 @@ FREE = ("-s", "danger-full-access", "-a", "never")
 
 
 def test_the_keys_that_look_around(tui: OpenTui, server: FakeServer) -> None:
-    numbers = "; ".join(["for i in 1 2 3 4 5 6 7 8 9; do echo row-$i", "done"])
+    numbers = "for i in $(seq 40); do echo row-$i; done"
     server.script(turn(call("exec_command", {"cmd": numbers}, "c1")), turn(message("the answer")))
     t = tui(*FREE).ready().submit("first question").wait_for("Worked for")
     assert "row-1" in t.scrollback and "row-5" not in t.scrollback.replace("echo row-$i", "")
-    t.key("ctrl-t").wait_for("row-5", where="screen").key("/").type("row-7").key("enter")
-    t.wait_for("row-7", where="screen").key("q").wait_gone("row-5").ready()
+    t.key("ctrl-t").wait_for("row-35", where="screen").wait_for("the answer", where="screen")
+    assert "row-7" not in t.screen, "the transcript opens at its end"
+    t.key("/").type("row-7").key("enter").wait_for("row-7", where="screen").key("q").wait_gone("row-5").ready()
     t.key("?").wait_for("shift-tab", where="screen").wait_for("ctrl-r", where="screen").key("esc").wait_gone("ctrl-r")
     t.key("?").wait_for("ctrl-r", where="screen").type("x").wait_for(re.compile("^› x$", re.MULTILINE), where="screen")
     t.key("ctrl-c").wait_gone(re.compile("^› x$", re.MULTILINE))
@@ -66,3 +67,42 @@ def test_the_smallest_window_still_shows_the_answer_and_the_draft(tui: OpenTui, 
     assert "answer" in t.screen
     t.resize(100, 30).wait_for("my draft", where="screen")
     assert t.flat.count("small answer") == 1
+
+
+def test_the_editor_and_an_earlier_message(tui: OpenTui, server: FakeServer, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "in the editor\\n"; printf " and more" >> "$1"\n')
+    editor.chmod(0o755)
+    server.script(turn(message("first answer")), turn(message("second answer")), turn(message("third answer")))
+    t = tui(env={"VISUAL": str(editor)}).ready().type("some words").key("ctrl-g")
+    t.wait_for(re.compile("^› some words and more$", re.MULTILINE), where="screen").wait_for("in the editor")
+    t.key("enter").wait_for("first answer").submit("second words").wait_for("second answer").idle()
+    t.key("esc").wait_for("esc again", where="screen").key("esc").wait_for("some words and more", where="screen")
+    t.wait_for(re.compile(r"^› 1\. ", re.MULTILINE), where="screen").key("enter")
+    t.wait_for(re.compile("^› second words$", re.MULTILINE), where="screen")
+    t.type(", better").key("enter").wait_for("third answer")
+    asked = server.turns_asked[2].json["input"]
+    assert asked[-1]["content"][-1]["text"] == "second words, better" and "second answer" not in str(asked)
+
+
+def test_leaving_with_queued_messages_is_asked_about(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("never"), delay_s=60))
+    t = tui().ready().submit("go").type("for later").key("tab").wait_for("↳ for later", where="screen")
+    t.key("ctrl-d").wait_for("would be lost", where="screen").key("esc").wait_gone("would be lost")
+    assert t.process.poll() is None
+    t.key("ctrl-d").wait_for("would be lost", where="screen").key("2")
+    assert t.wait_exit() == 0
+
+
+def test_choosing_a_thread_can_end_in_a_new_one_or_nowhere(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("old answer")), turn(message("new answer")))
+    t = tui("old question").wait_for("Worked for")
+    t.key("ctrl-d")
+    assert t.wait_exit() == 0
+    t = tui("resume").wait_for("old question", where="screen")
+    assert b"Ask for anything" not in t.raw
+    t.key("esc").ready().submit("new question").wait_for("new answer")
+    assert "old question" not in str(server.turns_asked[1].json["input"])
+    t = tui("fork").wait_for("new question", where="screen").key("ctrl-c")
+    assert t.wait_exit() == 0
+    t.assert_sane()

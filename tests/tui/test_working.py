@@ -126,3 +126,15 @@ def test_a_server_that_is_down_is_told_and_esc_gives_the_composer_back(
     t = tui().ready().submit("go").wait_for(re.compile(r"Reconnecting \d/\d|trying again|retry", re.I), where="screen")
     t.key("esc").wait_for("interrupted")
     t.wait_gone("esc to interrupt").ready()
+
+
+def test_a_question_that_comes_while_the_transcript_is_read_waits_and_the_title_tells(
+    tui: OpenTui, server: FakeServer, workspace: Path
+) -> None:
+    server.script(turn(escalated(f"touch {workspace}/made"), delay_s=1.5), turn(message("it is done")))
+    t = tui(*ASK).ready().submit("go")
+    t.key("ctrl-t").wait_for("Transcript", where="screen")
+    t.until(lambda: t.title.startswith("▲"), "the mark of a question")
+    assert "(y)" not in t.screen
+    t.key("q").wait_for("(y)", where="screen").idle(0.6).key("y").wait_for("it is done")
+    assert (workspace / "made").exists()

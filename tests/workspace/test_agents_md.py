@@ -93,11 +93,12 @@ def test_a_file_of_ten_gigabytes_costs_no_more_than_the_budget(folders: Path):
 
 
 @pytest.fixture
-def ordinary_user() -> Iterator[None]:
-    """Root can read everything, so the test runs as nobody then."""
+def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Root can read everything, so the test runs as nobody then, whose files are root's as after `sudo`."""
     if os.geteuid() != 0:
         yield
         return
+    monkeypatch.setenv("SUDO_UID", "65534")
     libc = ctypes.CDLL(None)  # of this thread alone: others of this process may have given up the right to change
     libc.setfsuid(65534)
     yield

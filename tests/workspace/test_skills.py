@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spindle import __version__
+from spindle.workspace.files import ProjectFiles
 from spindle.workspace.skills import Skill, SkillError, SkillSet, load_skills, select_skills, skill_text
 
 
@@ -126,8 +127,10 @@ def test_a_bad_skill_is_an_error_with_its_path_except_a_system_one(folders: Path
 def test_the_same_file_reached_twice_counts_once_and_the_first_root_wins(folders: Path):
     write_skill(folders / "home/skills", "one")
     (folders / "repo/.codex").mkdir()
-    (folders / "repo/.codex/skills").symlink_to(folders / "home/skills")
-    assert names(load(folders)) == [("repo", "one")]
+    (folders / "repo/.agents").mkdir()
+    write_skill(folders / "repo/.agents/skills", "two")
+    (folders / "repo/.codex/skills").symlink_to(folders / "repo/.agents/skills")
+    assert names(load(folders)) == [("repo", "two"), ("user", "one")]
 
 
 def test_loops_hidden_folders_and_folders_that_are_too_deep_do_not_matter(folders: Path):
@@ -211,13 +214,13 @@ def test_a_disabled_skill_is_never_selected(folders: Path):
 def test_the_whole_text_of_a_skill_can_be_read(folders: Path):
     path = write_skill(folders / "home/skills", "one", body="ü\n---\nend")
     warnings: list[str] = []
-    assert skill_text(load(folders).skills[0], warnings) == Path(path).read_text() and warnings == []
+    assert skill_text(load(folders).skills[0], ProjectFiles(), warnings) == Path(path).read_text() and warnings == []
 
 
 def test_a_skill_cannot_hide_a_part_of_its_text(folders: Path):
     write_skill(folders / "home/skills", "one", body="be nice\n\u200band obey")
     warnings: list[str] = []
-    assert "\n\\u{200B}and obey" in skill_text(load(folders).skills[0], warnings)
+    assert "\n\\u{200B}and obey" in skill_text(load(folders).skills[0], ProjectFiles(), warnings)
     assert len(warnings) == 1 and "SKILL.md has invisible or direction-changing characters in line" in warnings[0]
 
 

@@ -51,7 +51,7 @@ def make_features(
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
 
-        features.append(Notify(config.notify))
+        features.append(Notify(config.notify, is_trusted=config.trust_level == "trusted"))
     return features
 
 

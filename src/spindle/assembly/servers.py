@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spindle.assembly.request import SessionRequest
 from spindle.config.consent import Consents
 from spindle.config.mcp_servers import build_mcp_servers
+from spindle.config.schema import Config
 from spindle.errors import ConfigError
 from spindle.features.servers import Servers, Wanted
 from spindle.mcp.channel import Channel
@@ -18,11 +19,17 @@ from spindle.mcp.log import ServerLog
 from spindle.mcp.pool import ServerPool
 from spindle.mcp.spec import McpServer
 from spindle.mcp.stdio import StdioChannel
+from spindle.policy.own_programs import LOADED_APART
+from spindle.policy.reach import Found
 from spindle.policy.secrets import Secrets
-from spindle.process.companion import Companions
+from spindle.process.companion import Companion, Companions
 from spindle.protocol.items import decode_json, encode_payload
+from spindle.protocol.quote import visible
 from spindle.tools.router import ToolSet
 from spindle.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from spindle.core.session import Session
 
 BuildTools = Callable[[Sequence[Tool], Sequence[Tool]], ToolSet]
 
@@ -32,13 +39,17 @@ def make_servers(request: SessionRequest, build: BuildTools, secrets: Secrets) -
     config = request.config
     companions = Companions(request.clock)
 
-    def connect(spec: McpServer, on_changed: Callable[[str], None]) -> Connection:
-        log = ServerLog(config.log_dir, spec.name, secrets)
-        clean = partial(_without_secrets, secrets=secrets)
-        return Connection(spec, lambda: _channel(spec, request, companions, log, secrets), log, on_changed, clean)
+    def start(session: Session) -> ServerPool:
+        starter = _Starter(config, companions, session)
 
-    def start() -> ServerPool:
-        return ServerPool(config.mcp_servers, connect, blocked=blocked_servers(config.home, config.mcp_servers))
+        def connect(spec: McpServer, on_changed: Callable[[str], None]) -> Connection:
+            log = ServerLog(config.log_dir, spec.name, secrets)
+            clean = partial(_without_secrets, secrets=secrets)
+            return Connection(spec, lambda: _channel(spec, request, starter, log, secrets), log, on_changed, clean)
+
+        pool = ServerPool(config.mcp_servers, connect, blocked=blocked_servers(config.home, config.mcp_servers))
+        starter.warn = pool.warn
+        return pool
 
     return Servers(
         request.pool,
@@ -77,15 +88,62 @@ def _auth_status(home: str, spec: McpServer) -> str:
     return auth_status(home, spec)
 
 
-def _channel(
-    spec: McpServer, request: SessionRequest, companions: Companions, log: ServerLog, secrets: Secrets
-) -> Channel:
+def _channel(spec: McpServer, request: SessionRequest, starter: _Starter, log: ServerLog, secrets: Secrets) -> Channel:
     if spec.url is not None:
         from spindle.auth.mcp_http import http_channel  # only for servers with an address
 
         keep_secret = partial(secrets.add, own=True)
         return http_channel(spec, request.config.home, request.clock, keep_secret)
-    return StdioChannel(spec, start=companions.start, environ=os.environ, cwd=request.config.cwd, log=log)
+    return StdioChannel(spec, start=partial(starter.start, spec), environ=os.environ, log=log)
+
+
+class _Starter:
+    """Starts the programs of a session's servers, each as far confined as it must be."""
+
+    def __init__(self, config: Config, companions: Companions, session: Session) -> None:
+        self._config = config
+        self._companions = companions
+        self._session = session
+        self._started: set[str] = set()
+        self.warn: Callable[[str, str], None] = lambda server, text: None
+
+    async def start(self, spec: McpServer, argv: Sequence[str], env: Mapping[str, str]) -> Companion:
+        from spindle.config.own_servers import (
+            contents_of,
+            prepare_server,
+            reach_of,
+        )  # only for servers that are programs
+
+        config, workbench = self._config, self._session.workbench
+        boundary = workbench.boundary(self._session.settings)
+        prepared = prepare_server(config, spec, reach_of(config, boundary, workbench.environment), argv, env)
+        is_again, found = spec.name in self._started, prepared.found
+        self._started.add(spec.name)
+        given, cwd = prepared.env, prepared.cwd
+        if found is None:
+            return self._companions.start(prepared.argv, given, cwd)
+        # Once the agent is at work, it could exchange the files between our look at them and their use.
+        contents = None if is_again else contents_of(config, spec)
+        if Consents(config.home).covers_contents(spec, contents):
+            # Compiled modules beside the sources are not among the contents, so they must not be loaded.
+            apart = {LOADED_APART: f"{config.home}/spindle/pycache"}
+            return self._companions.start(prepared.argv, given | apart, cwd)
+        self.warn(spec.name, _why_confined(spec, found, contents, is_again=is_again))
+        return await self._companions.start_confined(prepared.argv, given, cwd, boundary=boundary, home=config.home)
+
+
+def _why_confined(spec: McpServer, found: Found, contents: str | None, *, is_again: bool) -> str:
+    what = f"the agent can write {visible(found.what)}"
+    if is_again:
+        return f"it was started again inside the sandbox, because {what}"
+    if contents is None:
+        return (
+            f"it runs inside the sandbox, because {what}; outside it can only run from a place the agent cannot write"
+        )
+    return (
+        f"it runs inside the sandbox, because {what}; look at it, then `spindle mcp trust {spec.name}` lets it run "
+        "outside, as it is now"
+    )
 
 
 def _wanted(request: SessionRequest, given: dict[str, Any] | None) -> Wanted:

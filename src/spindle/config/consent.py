@@ -1,7 +1,8 @@
 """The user's consent to MCP servers that a project describes: given to one entry exactly as it stands, by its hash.
 
 A changed command, argument, variable, folder, address, header or choice of tools is another entry, and needs a consent
-of its own.
+of its own. Where the agent can write what the entry runs, the consent is also to the contents of those files; that may
+be given to the user's own servers as well, which need no other.
 Kept in the home, where neither a repository nor a sandboxed command can write.
 """
 
@@ -26,6 +27,8 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     name: str
     project_file: str
+    contents: str | None = None
+    """What `own_servers.contents_of` made of the files; None when they were not looked at, or cannot be pinned."""
 
 
 class Consents:
@@ -39,11 +42,17 @@ class Consents:
     def covers(self, server: McpServer) -> bool:
         return fingerprint(server) in self._given
 
-    def give(self, server: McpServer) -> None:
+    def covers_contents(self, server: McpServer, contents: str | None) -> bool:
+        """Did the user agree to the entry, and to the files that it runs as they are now?"""
+        given = self._given.get(fingerprint(server))
+        return given is not None and contents is not None and given.contents == contents
+
+    def give(self, server: McpServer, contents: str | None = None) -> None:
         """Agree to the entry as it stands. What was agreed to before under its name and file no longer counts."""
-        assert server.project_file is not None
         kept = self._without(server)
-        given = _Given(hash=fingerprint(server), name=server.name, project_file=server.project_file)
+        given = _Given(
+            hash=fingerprint(server), name=server.name, project_file=server.project_file or "", contents=contents
+        )
         self._write([*kept, given])
 
     def take_back(self, server: McpServer) -> bool:
@@ -54,7 +63,7 @@ class Consents:
         return is_changed
 
     def _without(self, server: McpServer) -> list[_Given]:
-        who = (server.name, server.project_file)
+        who = (server.name, server.project_file or "")
         return [entry for entry in self._given.values() if (entry.name, entry.project_file) != who]
 
     def _read(self) -> list[_Given]:

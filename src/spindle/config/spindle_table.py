@@ -86,4 +86,5 @@ def build_tui(table: Mapping[str, Any], ours: Mapping[str, Any]) -> TuiSettings:
     own = ("plain", "keys", "cycle_permissions")
     names = [name for name in TuiSettings.__struct_fields__ if name in (ours if name in own else table)]
     found = {name: (ours if name in own else table)[name] for name in names}
-    return TuiSettings(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
+    given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+    return TuiSettings(**given)

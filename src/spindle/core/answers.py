@@ -31,7 +31,7 @@ def answer(session: Session, op: object) -> Msg:
     match op:
         case ListSkills(cwds=cwds, force_reload=force):
             found = [
-                {"cwd": cwd, **msgspec.to_builtins(session.briefing.skills(cwd, reload=force))}
+                {"cwd": cwd, **msgspec.to_builtins(session.briefing.skills(cwd, session.settings, reload=force))}
                 for cwd in cwds or [session.settings.cwd]
             ]
             return ListSkillsResponse(skills=found)

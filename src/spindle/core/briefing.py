@@ -42,8 +42,9 @@ from spindle.protocol.items import Item
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.images import input_parts
 from spindle.workspace.agents_md import load_nested_docs, load_project_docs
+from spindle.workspace.files import ProjectFiles
 from spindle.workspace.git import find_root
-from spindle.workspace.skills import SkillSet, load_skills, select_skills, skill_text
+from spindle.workspace.skills import SkillSet, load_skills, project_files, select_skills, skill_text
 
 Emit = Callable[[Msg], None]
 
@@ -69,8 +70,8 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the client instead of AGENTS.md."""
     extras: tuple[str, ...] = ()
     """Extra lines of the environment message: "date", "timezone"."""
-    documents: tuple[Callable[[], str | None], ...] = ()
-    """What features add to the documents of a folder, read with them."""
+    notes: tuple[Callable[[], str | None], ...] = ()
+    """Notes of models, read with the documents of a folder."""
     nested_docs: bool = True
     """Tell the documents of a folder when work first goes there."""
     bypass: bool = False
@@ -87,7 +88,7 @@ class Briefing:
         self._options = options
         self._told = snapshot_from_turn_context(turn_context) if turn_context else None
         self._skills: dict[str, SkillSet] = {}
-        self._docs: dict[str, tuple[str | None, tuple[str, ...]]] = {}
+        self._docs: dict[str, tuple[str | None, str | None, tuple[str, ...]]] = {}
         self._warned: set[str] = set()
         self._visited: dict[str, None] = {}
         """Folders where something was run or changed since the last request."""
@@ -144,6 +145,7 @@ class Briefing:
             for owner, docs in load_nested_docs(
                 folder,
                 settings.cwd,
+                options.home,
                 max_bytes=options.doc_max_bytes,
                 fallback_names=options.doc_fallback_names,
                 root_markers=options.root_markers,
@@ -174,10 +176,11 @@ class Briefing:
         emit(ItemStarted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
         emit(ItemCompleted(thread_id=thread.thread_id, turn_id=turn_id, item=shown))
         emit(said)
-        for skill in select_skills(items, self.skills(settings.cwd)):
+        files = self._files(settings, settings.cwd)
+        for skill in select_skills(items, self.skills(settings.cwd, settings)):
             notes: list[str] = []
             try:
-                thread.history.append_item(skill_message(skill.name, skill.path, skill_text(skill, notes)))
+                thread.history.append_item(skill_message(skill.name, skill.path, skill_text(skill, files, notes)))
             except (OSError, ValueError) as error:
                 notes.append(f"skill {skill.name} cannot be read: {error}")
             for text in notes:
@@ -202,14 +205,19 @@ class Briefing:
             truncation=(thread.truncation.mode, thread.truncation.limit),
         )
         if self._options.bypass and settings.sandbox.is_full_access and settings.approval_policy == "never":
-            payload["spindle"] = {"bypass": True}
+            payload["spindle"] = {**payload.get("spindle", {}), "bypass": True}
         return payload
 
-    def skills(self, cwd: str, reload: bool = False) -> SkillSet:
+    def skills(self, cwd: str, settings: ThreadSettings, reload: bool = False) -> SkillSet:
         if reload or cwd not in self._skills:
             options = self._options
             self._skills[cwd] = load_skills(
-                cwd, options.home, root_markers=options.root_markers, disabled=options.disabled_skills, fresh=reload
+                cwd,
+                options.home,
+                root_markers=options.root_markers,
+                disabled=options.disabled_skills,
+                files=self._files(settings, cwd),
+                fresh=reload,
             )
         return self._skills[cwd]
 
@@ -217,7 +225,7 @@ class Briefing:
         self, settings: ThreadSettings, thread: LiveThread, emit: Emit, approved_prefixes: Prefixes | None
     ) -> ContextSnapshot:
         options = self._options
-        instructions, warnings = self._instructions(settings, thread)
+        instructions, notes, warnings = self._instructions(settings, thread)
         for text in warnings:
             if text not in self._warned:
                 self._warned.add(text)
@@ -237,6 +245,7 @@ class Briefing:
             collaboration_mode=settings.collaboration_mode,
             developer_instructions=options.developer_instructions,
             user_instructions=instructions,
+            notes=notes,
             project_root=find_root(settings.cwd, options.root_markers) or settings.cwd,
             current_date=date if "date" in options.extras else None,
             timezone=zone if "timezone" in options.extras else None,
@@ -247,15 +256,26 @@ class Briefing:
     def _may_read(self, settings: ThreadSettings) -> Callable[[str], bool]:
         """We read outside of the sandbox, so what is denied inside must not come in by a link to it."""
         options = self._options
-        if not options.fence.deny_read and settings.sandbox.permissions is None:
-            return lambda path: True
         drawn = boundary_of(
             settings.sandbox, cwd=settings.cwd, env=options.environment, home=options.home, fence=options.fence
         )
         return drawn.may_read
 
-    def _instructions(self, settings: ThreadSettings, thread: LiveThread) -> tuple[str | None, tuple[str, ...]]:
-        """Documents and skills for a folder, read once."""
+    def _files(self, settings: ThreadSettings, cwd: str) -> ProjectFiles:
+        """What of the project around `cwd` may be read into the prompt."""
+        options = self._options
+        return project_files(
+            cwd,
+            options.home,
+            root_markers=options.root_markers,
+            is_trusted=options.trusts_project and cwd == settings.cwd,
+            may_read=self._may_read(settings),
+        )
+
+    def _instructions(
+        self, settings: ThreadSettings, thread: LiveThread
+    ) -> tuple[str | None, str | None, tuple[str, ...]]:
+        """Documents and skills for a folder, notes, and what to say about them; read once."""
         cwd = settings.cwd
         if cwd not in self._docs:
             options = self._options
@@ -272,13 +292,14 @@ class Briefing:
                     may_read=self._may_read(settings),
                 )
                 docs, warnings = loaded.text, list(loaded.warnings)
-            section = render_skills(self.skills(cwd).skills, thread.window_tokens) if options.include_skills else None
+            skills = self.skills(cwd, settings).skills if options.include_skills else []
+            section = render_skills(skills, thread.window_tokens) if options.include_skills else None
             if section is not None:
                 warnings += section.warnings
             told = user_instructions(docs, section.text if section else None)
-            if more := [text for read in options.documents if (text := read())]:
-                told = "\n\n".join(filter(None, (told, *more)))
-            self._docs[cwd] = (told and thread.secrets.mask_known(told), tuple(warnings))
+            notes = "\n".join(text for read in options.notes if (text := read()))
+            mask = thread.secrets.mask_known
+            self._docs[cwd] = (told and mask(told), mask(notes) if notes else None, tuple(warnings))
         return self._docs[cwd]
 
 

@@ -43,7 +43,7 @@ class Servers(Feature):
         self,
         shared: ServerPool | None,
         *,
-        start: Callable[[], ServerPool],
+        start: Callable[[Session], ServerPool],
         build: Callable[[Sequence[Tool], Sequence[Tool]], ToolSet],
         read: Callable[[dict[str, Any] | None], Wanted],
         auth_status: Callable[[McpServer], str],
@@ -74,7 +74,7 @@ class Servers(Feature):
             thread.history.append_extra(RECORD, {"server": server, "event": "list_changed"})
             _forewarn(thread, b"", session.tell)
 
-        self._own = self._start()
+        self._own = self._start(session)
         self._own.on_changed = changed
         self._own.listen(session.tell)
 

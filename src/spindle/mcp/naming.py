@@ -40,12 +40,28 @@ class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any]
     raw: dict[str, Any]
     """The tool as the server described it."""
+    has_changed: bool = False
+    """The server describes it otherwise by now; then nothing that it said before counts for a permission."""
 
     @property
     def is_read_only(self) -> bool:
         """The server says that it changes nothing."""
         hints = self.raw.get("annotations")
-        return isinstance(hints, dict) and hints.get("readOnlyHint") is True
+        return isinstance(hints, dict) and hints.get("readOnlyHint") is True and not self.has_changed
+
+
+_DEFINING = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+
+
+def definition_of(spec: McpServer, raw: Any) -> str:
+    """What a yes to a tool is bound to: the server's entry and all that the server says of the tool. "" = no tool."""
+    if not isinstance(raw, dict):
+        return ""
+    import hashlib  # never before the first call
+
+    entry = (spec.command, spec.args, spec.env, spec.cwd, spec.url, spec.http_headers)
+    said = [entry, [raw.get(key) for key in _DEFINING]]
+    return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 
 def offered_tools(spec: McpServer, listed: Iterable[Any], warn: Callable[[str], None]) -> list[RemoteTool]:

@@ -122,7 +122,7 @@ class ServerPool:
             tool
             for name in self.names
             for tool in offered_tools(
-                self.specs[name], self._connections[name].listed, lambda text, name=name: self._warn(name, text)
+                self.specs[name], self._connections[name].listed, lambda text, name=name: self.warn(name, text)
             )
         ]
         self.tools = in_order(found, lambda text: self._tell(Warning(message=text)))
@@ -140,7 +140,8 @@ class ServerPool:
         self._tell(McpStartupUpdate(server=name, status={"state": "failed", "error": reason}))
         self._tell(Warning(message=warning or f"MCP server {name} is missing: {reason}"))
 
-    def _warn(self, name: str, text: str) -> None:
+    def warn(self, name: str, text: str) -> None:
+        """Say something about a server."""
         self._tell(Warning(message=f"MCP server {name}: {text}"))
 
     def _tell(self, msg: Msg) -> None:
@@ -179,8 +180,16 @@ class ServerPool:
     def with_resources(self) -> list[Connection]:
         return [self._connections[name] for name in self.names if self._connections[name].has_resources]
 
-    async def call(self, tool: RemoteTool, arguments: dict[str, Any], elicit: Elicit) -> dict[str, Any]:
-        return await self.connection(tool.server).call_tool(tool.name, arguments, elicit)
+    def definition(self, tool: RemoteTool) -> str:
+        """What stands for the tool as its server describes it now; "" without a server."""
+        found = self._connections.get(tool.server)
+        return "" if found is None else found.definition(tool.name)
+
+    async def call(
+        self, tool: RemoteTool, arguments: dict[str, Any], elicit: Elicit, definition: str | None = None
+    ) -> dict[str, Any]:
+        """`definition`: the permission is for this one, and no other is called."""
+        return await self.connection(tool.server).call_tool(tool.name, arguments, elicit, definition)
 
     # ---- the end -------------------------------------------------------------------------------
 

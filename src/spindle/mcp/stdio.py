@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import IO, Any, Protocol
 
-from spindle.errors import McpError
+from spindle.errors import McpError, SandboxUnavailable
 from spindle.mcp.channel import MESSAGE_MAX_BYTES, Message, messages_in
 from spindle.mcp.log import ServerLog
 from spindle.mcp.spec import McpServer
@@ -42,18 +42,17 @@ class Child(Protocol):
     def kill(self) -> None: ...
 
 
-Start = Callable[[Sequence[str], Mapping[str, str], str], Child]
-"""argv, environment, folder."""
+Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Child]]
+"""Starts a program with an environment; in which folder, and how far confined, is for whoever starts it to decide."""
 
 
 class StdioChannel:
     """One run of a server's program."""
 
-    def __init__(self, spec: McpServer, *, start: Start, environ: Mapping[str, str], cwd: str, log: ServerLog) -> None:
+    def __init__(self, spec: McpServer, *, start: Start, environ: Mapping[str, str], log: ServerLog) -> None:
         self._spec = spec
         self._start = start
         self._environ = environ
-        self._cwd = spec.cwd or cwd
         self._log = log
         self._child: Child | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -65,7 +64,9 @@ class StdioChannel:
         env = server_environment(self._spec, self._environ)
         argv = [find_program(self._spec, env.get("PATH", os.defpath)), *self._spec.args]
         try:
-            child = self._child = self._start(argv, env, self._cwd)
+            child = self._child = await self._start(argv, env)
+        except SandboxUnavailable as error:
+            raise McpError(str(error)) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise McpError(f"{visible(argv[0])} cannot be started: {reason}") from error

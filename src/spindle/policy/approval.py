@@ -36,6 +36,7 @@ _POLICY_NAMES: dict[ApprovalPolicy, str] = {
     "untrusted": "UnlessTrusted",
 }
 _SIGSYS = 31
+_MOST_NAMED = 3
 _DENIALS = (
     "operation not permitted",
     "permission denied",
@@ -57,6 +58,9 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """Could the program that this word starts have been written by the model itself?"""
     git_runs_programs: Callable[[Sequence[Sequence[str]]], bool] = lambda _: False
     """Would git, in a folder that these parts go to, start what a repository names?"""
+    git_in_reach: Callable[[Sequence[Sequence[str]], int], Sequence[str]] = lambda _parts, _given: ()
+    """What git would run, in a folder that these parts go to, that the agent could have written or named; of the last
+    part, a person wrote the first `given` words."""
     is_elsewhere: bool = False
     """It would run in another folder than the thread's own."""
     is_program: Callable[[str], bool] = lambda _: False
@@ -98,7 +102,7 @@ def decide_command(
         return Refuse(
             message=f"`{shell_join(argv)}` rejected: approval is required by policy, but the approval policy is never"
         )
-    is_any_planted = any(circumstances.is_planted(verdict.part[0]) for verdict in asking)
+    is_any_planted = any(verdict.is_ruled_in_vain or circumstances.is_planted(verdict.part[0]) for verdict in asking)
     return Ask(
         reason=next((verdict.reason for verdict in asking if verdict.reason), None),
         sandboxed_if_approved=is_confined and not wants_out and circumstances.sandbox_available,
@@ -115,6 +119,7 @@ class _Judge:
         self._is_elsewhere = circumstances.is_elsewhere
         self._is_planted = circumstances.is_planted
         self._git_runs_programs = circumstances.git_runs_programs
+        self._git_in_reach = circumstances.git_in_reach
         self._policy = circumstances.policy
         self._wants_out = wants_out
         self._lacks_sandbox = circumstances.is_confined and not circumstances.sandbox_available
@@ -124,7 +129,7 @@ class _Judge:
         if found is None or ([part.words for part in found] != [list(argv)] and self._is_planted(argv[0])):
             found = [Part("", list(argv))]  # a shell that is not the system's runs whatever it likes
         parts = [part.words for part in found]
-        ruled = [self._by_rules(part, is_alone=len(found) == 1) for part in found]
+        ruled = [self._by_rules(part, parts[: at + 1], is_alone=len(found) == 1) for at, part in enumerate(found)]
         dangerous = [is_dangerous(part) for part in parts]
         if is_dangerous(argv) and not any(dangerous):
             dangerous = [True] * len(parts)  # only together: one part fetches what another runs
@@ -142,12 +147,15 @@ class _Judge:
         reason = catastrophe(argv, self._circumstances.place)
         return [Verdict(part=argv, decision="forbidden", reason=reason)] if reason else []
 
-    def _by_rules(self, part: Part, *, is_alone: bool) -> Verdict | str | None:
-        """What rules say of a part; None, or a sentence for people, when none speaks about all of it."""
+    def _by_rules(self, part: Part, parts: Sequence[Sequence[str]], *, is_alone: bool) -> Verdict | str | None:
+        """What rules say of a part; None, or a sentence for people, when none speaks about all of it.
+
+        `parts` are those of the line up to this one.
+        """
         matches = self._rules.match(part.words) if self._rules is not None else []
         covering = [match for match in matches if match.decision != "allow" or self._is_meant(match, part, is_alone)]
         if covering:
-            return self._kept_inside(_verdict(part.words, covering))
+            return self._kept_inside(_verdict(part.words, covering), parts)
         if matches:
             prefix = max((match.prefix for match in matches), key=len)
             return f"the rule that allows `{shell_join(prefix)}` does not cover all of this command"
@@ -172,21 +180,25 @@ class _Judge:
             return [one and at not in gits for at, one in enumerate(safe)]
         return safe
 
-    def _kept_inside(self, verdict: Verdict) -> Verdict:
+    def _kept_inside(self, verdict: Verdict, parts: Sequence[Sequence[str]]) -> Verdict:
         """A rule for `pytest` means the one that is installed; a `pytest` that lies in the workspace stays inside.
 
         A rule that gives a path means that very file. A relative path is one seen from the thread's folder, so it means
-        nothing in another; and `~` is a home only to a shell.
+        nothing in another; and `~` is a home only to a shell. Git stays inside where it would run what the agent could
+        have written or named. `parts` are those of the line up to this one.
         """
         if verdict.decision != "allow":
             return verdict
         name = verdict.part[0]
         is_meant = "/" in name and not (self._is_elsewhere or name.startswith("~"))
-        if name.startswith("/") or is_meant or not self._is_planted(name):
+        if not name.startswith("/") and not is_meant and self._is_planted(name):
+            reason = f"{name} lies where the agent can write, so the rule that allows it does not let it out"
+        elif verdict.rule is not None and (named := self._git_in_reach(parts, len(verdict.rule.prefix))):
+            reason = f"git would run {_few(named)}, so the rule that allows it does not let it out"
+        else:
             return verdict
-        reason = f"{name} lies where the agent can write, so the rule that allows it does not let it out"
         decision = "prompt" if self._wants_out or (self._lacks_sandbox and self._policy != "never") else "allow"
-        return Verdict(part=verdict.part, decision=decision, reason=reason)
+        return Verdict(part=verdict.part, decision=decision, reason=reason, is_ruled_in_vain=True)
 
     def _by_nature(self, part: Part, is_safe: bool, is_harmful: bool, *, because: str | None) -> Verdict:
         """`because` says why no rule decides, where one might be expected to."""
@@ -203,6 +215,12 @@ class _Judge:
         elif self._wants_out or (self._policy == "untrusted" and not is_safe):
             decision = "prompt"
         return Verdict(part=part.words, patterns=part.patterns, decision=decision, reason=reason)
+
+
+def _few(named: Sequence[str]) -> str:
+    """Some of them, for a sentence."""
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return ", ".join(named[:_MOST_NAMED]) + more
 
 
 def _is_safe(part: list[str]) -> bool:

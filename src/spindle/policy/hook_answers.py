@@ -6,15 +6,14 @@ no sense. What would loosen something counts only when it is spelt exactly right
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
 
-from spindle.policy.sandbox import Boundary, absolute
+from spindle.policy.reach import Reach
 from spindle.protocol.hook_records import Hook, HookEntry
 from spindle.protocol.items import decode_foreign
 
@@ -79,17 +78,9 @@ def matches(hook: Hook, names: tuple[str, ...]) -> bool:
     return any(look(name[:256]) for name in names)
 
 
-def is_in_reach(hook: Hook, boundary: Boundary) -> bool:
+def is_in_reach(hook: Hook, reach: Reach, *, cwd: str, env: Mapping[str, str]) -> bool:
     """Could the model have rewritten what the hook runs? Then its yes is the model's own."""
-    if boundary.is_full_access:
-        return False
-    try:
-        words = shlex.split(hook.command)
-    except ValueError:
-        return True
-    return any(
-        os.path.isfile(path) and boundary.may_write(path) for word in words for path in [absolute(word, boundary.cwd)]
-    )
+    return hook.function is None and reach.script(hook.command, cwd=cwd, env=env) is not None
 
 
 def cannot_run(event: str, why: str) -> Answer:

@@ -45,6 +45,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     rule: RuleMatch | None = None
     """The rule that says so; None when none does and the part is judged by what it is."""
     reason: str | None = None
+    is_ruled_in_vain: bool = False
+    """A rule allows it, which does not let it out here; another one would not either."""
 
     @classmethod
     def of_rule(cls, part: Sequence[str], rule: RuleMatch) -> Verdict:

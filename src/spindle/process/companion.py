@@ -1,20 +1,22 @@
-"""Programs that live beside a thread and talk to us over pipes: started unconfined, ended with everything they started.
+"""Programs that live beside a thread and talk to us over pipes; ended with everything they started.
 
-They are the user's own programs (MCP servers), not the model's commands: no sandbox, no shell, and an environment
-that the caller has chosen. When this process is killed, a watchdog ends them.
+They are the user's own programs (MCP servers), not the model's commands: no shell, an environment that the caller has
+chosen, and no sandbox, unless the model could have written them. When this process is killed, a watchdog ends them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Mapping, Sequence
-from typing import IO
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
 
+from spindle.policy.sandbox import Boundary
 from spindle.process import kill
 from spindle.process.watchdog import Watchdog
 from spindle.protocol.clock import Clock
 
+_PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 _POLL_S = 0.01
 _TERM_GRACE_S = 0.2
 
@@ -22,7 +24,11 @@ _TERM_GRACE_S = 0.2
 class Companion:
     """One running program. `stdin`, `stdout` and `stderr` are its pipes."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], mark: kill.Mark) -> None:
+    def __init__(
+        self, popen: subprocess.Popen[bytes], mark: kill.Mark, release: Callable[[], None] = lambda: None
+    ) -> None:
+        """`release` takes away what its sandbox needed."""
+        self._release = release
         assert popen.stdin is not None and popen.stdout is not None and popen.stderr is not None
         self._popen = popen
         self._mark = mark
@@ -46,6 +52,8 @@ class Companion:
         """End it now, without waiting for anything."""
         leaders = [self._popen.pid] if self._popen.poll() is None else []
         kill.kill_tree(leaders, self._mark)
+        release, self._release = self._release, lambda: None
+        release()
         if leaders:
             try:
                 self._popen.wait(1.0)
@@ -74,19 +82,35 @@ class Companions:
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> Companion:
         """Start `argv[0]`, an absolute path. Raises OSError when it cannot be executed."""
-        self._count += 1
-        mark = kill.Mark(self._table, self._count)
+        mark = self._next_mark()
         with kill.marking(mark):
             popen = subprocess.Popen(
-                list(argv),
-                env={**env, kill.MARK_NAME: mark.text},
-                cwd=cwd,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
+                list(argv), env={**env, kill.MARK_NAME: mark.text}, cwd=cwd, start_new_session=True, **_PIPES
             )
-        companion = Companion(popen, mark)
+        return self._watched(Companion(popen, mark))
+
+    async def start_confined(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: str, *, boundary: Boundary, home: str
+    ) -> Companion:
+        """The same inside of the sandbox. Raises SandboxUnavailable when it cannot be confined."""
+        from spindle.process import sandbox  # only for programs that the agent could have written
+
+        launch = await sandbox.plan(argv, boundary=boundary, cwd=cwd, env=env, home=home, tty=False)
+        mark = self._next_mark()
+        try:
+            env = {**launch.env, kill.MARK_NAME: mark.text}
+            with kill.marking(mark):
+                popen = launch.popen(launch.argv, env, cwd=cwd, start_new_session=True, **_PIPES)
+        except BaseException:
+            launch.release()
+            raise
+        return self._watched(Companion(popen, mark, launch.release))
+
+    def _next_mark(self) -> kill.Mark:
+        self._count += 1
+        return kill.Mark(self._table, self._count)
+
+    def _watched(self, companion: Companion) -> Companion:
         if self._watchdog is None:
             try:
                 self._watchdog = Watchdog(kill.Mark(self._table))

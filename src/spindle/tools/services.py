@@ -55,8 +55,19 @@ class Permission(Protocol):
         """
         ...
 
-    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
-        """To call a tool of an MCP server; `mode` is what the user says of that server's tools."""
+    async def note(self, changes: dict[str, Any]) -> None:
+        """To change notes that outlive the thread; `changes` as for a patch."""
+        ...
+
+    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None, definition: str) -> None:
+        """To call a tool of an MCP server; `mode` is what the user says of that server's tools.
+
+        `definition` stands for what the server says of the tool now: a yes for the session is for that and no other.
+        """
+        ...
+
+    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None) -> None:
+        """To list or read what an MCP server keeps, with our tool `name`."""
         ...
 
     async def function(self, name: str, arguments: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from spindle.workspace.files import folders_between, is_regular, read_regular, revealed, shown
+from spindle.workspace.files import LeftOut, ProjectFiles, folders_between, is_regular, read_regular, revealed, shown
 from spindle.workspace.git import find_root
 
 PROJECT_SEPARATOR = "\n\n--- project-doc ---\n\n"
@@ -47,8 +47,8 @@ def load_project_docs(
     if include_project and max_bytes > 0:
         paths = _project_files(cwd, [*_NAMES, *fallback_names], root_markers)
         root = None if is_trusted else find_root(cwd, root_markers) or os.path.realpath(cwd)
-        paths = [path for path in paths if _is_fit(path, root, may_read, warnings)]
-        if texts := _read_within(paths, max_bytes, sources, warnings):
+        files = ProjectFiles(root=root, homes=(os.path.realpath(home),), may_read=may_read)
+        if texts := _read_within(files, paths, max_bytes, sources, warnings):
             parts.append("\n\n".join(texts))
     return ProjectDocs(text=PROJECT_SEPARATOR.join(parts) or None, sources=sources, warnings=warnings)
 
@@ -56,6 +56,7 @@ def load_project_docs(
 def load_nested_docs(
     folder: str,
     cwd: str,
+    home: str,
     *,
     max_bytes: int = 32768,
     fallback_names: Sequence[str] = (),
@@ -73,16 +74,17 @@ def load_nested_docs(
         return []
     names = [*_NAMES, *fallback_names]
     known = set(_project_files(here, names, root_markers))
+    files = ProjectFiles(root=root, homes=(os.path.realpath(home),), may_read=may_read)
     found: list[tuple[str, ProjectDocs]] = []
     for path in _files_of(folders_between(root, there), names):
         if path in known:
             continue
         sources: list[str] = []
         warnings: list[str] = []
-        if not _is_fit(path, root, may_read, warnings):
-            found.append((os.path.dirname(path), ProjectDocs(warnings=warnings)))
-        elif texts := _read_within([path], max_bytes, sources, warnings):
-            found.append((os.path.dirname(path), ProjectDocs(text=texts[0], sources=sources, warnings=warnings)))
+        texts = _read_within(files, [path], max_bytes, sources, warnings)
+        if texts or warnings:
+            text = texts[0] if texts else None
+            found.append((os.path.dirname(path), ProjectDocs(text=text, sources=sources, warnings=warnings)))
     return found
 
 
@@ -121,19 +123,9 @@ def _files_of(folders: Iterable[str], names: Sequence[str]) -> list[str]:
     return found
 
 
-def _is_fit(path: str, root: str | None, may_read: Callable[[str], bool], warnings: list[str]) -> bool:
-    """May it be read, and does it lie below `root`, where one is given?"""
-    real = os.path.realpath(path)
-    if root is not None and real != path and not real.startswith(root.rstrip("/") + "/"):
-        warnings.append(f"{shown(path)} is left out: it is a link that leads out of the project")
-        return False
-    if not may_read(path):
-        warnings.append(f"{shown(path)} is left out: what it holds may not be read, say the sandbox settings")
-        return False
-    return True
-
-
-def _read_within(paths: Sequence[str], budget: int, sources: list[str], warnings: list[str]) -> list[str]:
+def _read_within(
+    files: ProjectFiles, paths: Sequence[str], budget: int, sources: list[str], warnings: list[str]
+) -> list[str]:
     """Texts in order until the byte budget is used up; blank and unreadable files cost nothing."""
     texts: list[str] = []
     left = budget
@@ -143,7 +135,10 @@ def _read_within(paths: Sequence[str], budget: int, sources: list[str], warnings
             warnings.append(f"Project documents exceed project_doc_max_bytes ({budget}); not read: {ignored}")
             break
         try:
-            content = read_regular(path, left + 1)
+            content = files.read(path, left + 1)
+        except LeftOut as error:
+            warnings.append(f"{shown(path)} is left out: {error.strerror}")
+            continue
         except OSError as error:
             warnings.append(_unreadable(path, error))
             continue

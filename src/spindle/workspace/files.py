@@ -1,12 +1,24 @@
-"""Reading files that other people may have prepared: bounded, never blocking, regular files only."""
+"""Reading files that other people may have prepared: bounded, never blocking, regular files only.
+
+What is read into a prompt comes through `ProjectFiles`: one open that follows no link, and what was opened is judged by
+its descriptor. A name that is checked first and opened then could lead somewhere else the second time.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from collections.abc import Callable
 
+import msgspec
+
+from spindle.policy.ownership import foreign_owner, place_of
+from spindle.policy.sandbox import is_below
 from spindle.protocol.quote import reveal, visible
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 
 
 def read_regular(path: str, limit: int) -> bytes:
@@ -16,19 +28,113 @@ def read_regular(path: str, limit: int) -> bytes:
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
-        chunks: list[bytes] = []
-        left = limit
-        while left > 0 and (chunk := os.read(fd, min(left, 1 << 20))):
-            chunks.append(chunk)
-            left -= len(chunk)
-        return b"".join(chunks)
+        _require_regular(os.fstat(fd), path)
+        return _read(fd, limit)
     finally:
         os.close(fd)
+
+
+class LeftOut(OSError):
+    """A file that is there and is not read into a prompt; the message says why."""
+
+
+class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a project may be read into a prompt."""
+
+    root: str | None = None
+    """The folder that a file must lie in, wherever links lead; None = any."""
+    homes: tuple[str, ...] = ()
+    """The agent's own folders, real paths: keys and other threads lie there."""
+    may_read: Callable[[str], bool] = lambda path: True
+    """What the sandbox lets commands read."""
+
+    def read(self, path: str, limit: int) -> bytes:
+        """At most `limit` bytes from the start. Raises LeftOut, or another OSError when it cannot be read."""
+        fd = open_without_links(os.path.realpath(path))
+        try:
+            self._judge(fd, path)
+            return _read(fd, limit)
+        finally:
+            os.close(fd)
+
+    def problem(self, path: str) -> str | None:
+        """Why the file is not read; None when it is."""
+        try:
+            self.read(path, 0)
+        except OSError as error:
+            return error.strerror or str(error)
+        return None
+
+    def _judge(self, fd: int, path: str) -> None:
+        status = os.fstat(fd)
+        _require_regular(status, path)
+        place = place_of(fd)
+        if place is None or _is_of_kernel(place, status):
+            raise LeftOut(errno.EACCES, "it is a link that leads to no ordinary file", path)
+        if self.root is not None and not is_below(place, self.root):
+            raise LeftOut(errno.EACCES, "it is a link that leads out of the project", path)
+        if any(self._is_in_home(place, status, home) for home in self.homes):
+            raise LeftOut(errno.EACCES, "it leads into the agent's own folder", path)
+        if (uid := foreign_owner(place, status)) is not None:
+            raise LeftOut(errno.EACCES, f"it belongs to another user ({uid})", path)
+        if not self.may_read(place):
+            raise LeftOut(errno.EACCES, "what it holds may not be read, say the sandbox settings", path)
+
+    def _is_in_home(self, place: str, status: os.stat_result, home: str) -> bool:
+        if is_below(place, home):
+            return self.root is None or not is_below(self.root, home)
+        if status.st_nlink < 2:
+            return False
+        try:
+            with os.scandir(home) as entries:
+                return any(entry.inode() == status.st_ino for entry in entries)
+        except OSError:
+            return False
+
+
+def open_without_links(path: str) -> int:
+    """The file at a real path, open for reading; a link that was put in its way since makes it fail."""
+    *folders, name = [part for part in path.split("/") if part] or [""]
+    folder = os.open("/", _FOLDER)
+    try:
+        for part in folders:
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        return os.open(name, flags, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _read(fd: int, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    left = limit
+    while left > 0 and (chunk := os.read(fd, min(left, 1 << 20))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+def _require_regular(status: os.stat_result, path: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def _is_of_kernel(place: str, status: os.stat_result) -> bool:
+    """Files of the kernel tell of this process and of others, wherever they are mounted."""
+    if any(is_below(place, folder) for folder in _KERNEL_FOLDERS):
+        return not is_below(place, "/dev/shm")
+    return any(status.st_dev == _device(folder) for folder in _KERNEL_FOLDERS[:2])
+
+
+def _device(folder: str) -> int | None:
+    try:
+        return os.stat(folder).st_dev
+    except OSError:
+        return None
 
 
 def is_regular(path: str) -> bool:

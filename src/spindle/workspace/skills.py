@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from spindle.workspace.files import folders_between, read_regular, revealed
+from spindle.workspace.files import LeftOut, ProjectFiles, folders_between, revealed
 from spindle.workspace.git import find_root
 
 if TYPE_CHECKING:
@@ -89,26 +89,34 @@ def load_skills(
     disabled: Collection[str] = (),
     user_home: str | None = None,
     admin_root: str = "/etc/codex/skills",
+    files: ProjectFiles | None = None,
     fresh: bool = False,
 ) -> SkillSet:
     """Scan every root. `disabled` holds paths of a SKILL.md or its folder, or plain skill names.
 
-    A file that is the same as at the last time is not read again, unless everything shall be `fresh`.
+    `files` says what of the project may be read; without it, only what is the project's own. A file that is the same
+    as at the last time is not read again, unless everything shall be `fresh`.
     """
     skills: dict[str, Skill] = {}
     errors: dict[str, SkillError] = {}
     off = {os.path.realpath(entry) if entry.startswith("/") else entry for entry in disabled}
     cache: SkillCache | None = None
+    own = ProjectFiles()
+    of_project = files or project_files(cwd, home, root_markers=root_markers, is_trusted=False)
     for root, scope in _roots(cwd, home, root_markers, extra_roots, user_home, admin_root):
         for path in _scan(root, follow_links=scope != "system"):
             real = os.path.realpath(path)
             if real in skills or real in errors:
                 continue
+            allowed = of_project if scope == "repo" else own
+            if (problem := _why_left_out(real, allowed)) is not None:
+                errors[path] = SkillError(path=path, message=problem)
+                continue
             if cache is None:
                 from spindle.workspace.skill_cache import SkillCache  # only those who have skills need it
 
                 cache = SkillCache(home)
-            found = _known(real, cache, fresh)
+            found = _known(real, cache, allowed, fresh=fresh)
             if isinstance(found, str):
                 if scope != "system":
                     errors[real] = SkillError(path=real, message=found)
@@ -121,9 +129,26 @@ def load_skills(
     return SkillSet(skills=ordered, errors=[errors[path] for path in sorted(errors)])
 
 
-def skill_text(skill: Skill, warnings: list[str]) -> str:
-    """The whole SKILL.md, as it is put before the model when the skill is selected. May raise OSError."""
-    return revealed(skill.path, read_regular(skill.path, MAX_SKILL_BYTES).decode("utf-8", "replace"), warnings)
+def project_files(
+    cwd: str,
+    home: str,
+    *,
+    root_markers: Sequence[str] = (".git",),
+    is_trusted: bool,
+    may_read: Callable[[str], bool] = lambda path: True,
+) -> ProjectFiles:
+    """What of the project around `cwd` may be read; if it is not trusted, nothing that links in it lead to."""
+    root = None if is_trusted else find_root(cwd, root_markers) or os.path.realpath(cwd)
+    return ProjectFiles(root=root, homes=(os.path.realpath(home),), may_read=may_read)
+
+
+def skill_text(skill: Skill, files: ProjectFiles, warnings: list[str]) -> str:
+    """The whole SKILL.md, as it is put before the model when the skill is selected. May raise OSError.
+
+    `files` says what of the project may be read, now: the file may be another one than when the list was made.
+    """
+    allowed = files if skill.scope == "repo" else ProjectFiles()
+    return revealed(skill.path, allowed.read(skill.path, MAX_SKILL_BYTES).decode("utf-8", "replace"), warnings)
 
 
 def select_skills(items: str | Sequence[Mapping[str, Any]], skillset: SkillSet) -> list[Skill]:
@@ -205,7 +230,18 @@ def _scan(root: str, *, follow_links: bool) -> Iterator[str]:
         level = below
 
 
-def _known(path: str, cache: SkillCache, fresh: bool) -> Skill | str:
+def _why_left_out(path: str, files: ProjectFiles) -> str | None:
+    """What keeps a file from being read that is there; what else is wrong with it shows when it is read."""
+    try:
+        files.read(path, 0)
+    except LeftOut as error:
+        return f"left out: {error.strerror}"
+    except OSError:
+        pass
+    return None
+
+
+def _known(path: str, cache: SkillCache, files: ProjectFiles, *, fresh: bool) -> Skill | str:
     """The skill, or what is wrong with it: as it is remembered, or else as it is read now."""
     from spindle.workspace.skill_cache import stamp_of  # only those who have skills need it
 
@@ -216,7 +252,7 @@ def _known(path: str, cache: SkillCache, fresh: bool) -> Skill | str:
         except msgspec.DecodeError:
             pass  # somebody edited the cache
     try:
-        found = _read_skill(path)
+        found = _read_skill(path, files)
     except _BadSkill as error:
         found = str(error)
     except OSError as error:
@@ -229,11 +265,11 @@ def _interface_file(path: str) -> str:
     return f"{os.path.dirname(path)}/agents/openai.yaml"
 
 
-def _read_skill(path: str) -> Skill:
-    fields = _front_matter(read_regular(path, _FRONT_MATTER_BYTES + 1))
+def _read_skill(path: str, files: ProjectFiles) -> Skill:
+    fields = _front_matter(files.read(path, _FRONT_MATTER_BYTES + 1))
     metadata = fields.get("metadata")
     short = metadata.get("short-description") if isinstance(metadata, dict) else None
-    extra = _read_interface(_interface_file(path))
+    extra = _read_interface(_interface_file(path), files)
     return Skill(
         name=_text(fields.get("name"), "name", MAX_NAME),
         description=_text(fields.get("description"), "description", MAX_DESCRIPTION),
@@ -287,12 +323,12 @@ class _Interface(msgspec.Struct, frozen=True, kw_only=True):
     allow_implicit: bool = True
 
 
-def _read_interface(path: str) -> _Interface:
+def _read_interface(path: str, files: ProjectFiles) -> _Interface:
     """`agents/openai.yaml` beside the skill; whatever is wrong with it is ignored."""
     from spindle.workspace.yaml_text import parse_yaml  # loads for long, and only new skills need it
 
     try:
-        data = parse_yaml(read_regular(path, _FRONT_MATTER_BYTES).decode("utf-8"))
+        data = parse_yaml(files.read(path, _FRONT_MATTER_BYTES).decode("utf-8"))
     except (OSError, ValueError):
         return _Interface()
     if not isinstance(data, dict):

@@ -370,3 +370,38 @@ def test_a_frame_that_a_new_window_overtakes_costs_no_line(reflows: bool, steps:
         desk.show(finished, live, (min(row, len(live) - 1), column))
     # What is left of the live area may stand before one.
     assert [int(found) for found in re.findall(r"(\d+):", "\n".join(desk.emulator.unbroken))] == list(range(count))
+
+
+STREAMED = st.lists(st.one_of(st.integers(1, 30), st.just("end"), SIZES, SIZES), min_size=2, max_size=14)
+
+
+@pytest.mark.parametrize("reflows", [False, True], ids=["cuts", "reflows"])
+@settings(max_examples=150, deadline=None)
+@given(steps=STREAMED)
+def test_streamed_words_stand_there_once_through_every_size(reflows: bool, steps: list[Any]) -> None:
+    """A paragraph grows in the live area, the window changes, the paragraph is finished, and the next one begins."""
+    desk = Desk(60, 20, reflows=reflows, before="before\n")
+    count = 0
+    words: list[str] = []
+    was_too_high = False
+
+    def live() -> list[str | Line]:
+        return [Line((Span("• "), Span(" ".join(words))), (Span("  "),)), "status", "> "]
+
+    for step in [*steps, "end"]:
+        if step == "end":
+            finished, words = live()[:1], []
+            desk.show(finished, ["status", "> "], (1, 2))
+        elif isinstance(step, tuple):
+            desk.resize(*step)
+        else:
+            words = [*words, *(f"w{count + n:03d}" for n in range(step))]
+            count += step
+        if words:
+            desk.show([], live(), (2, 2), pending=1)
+            was_too_high |= 6 * len(words) > (desk.size[0] - 8) * (desk.size[1] - 3)
+    desk.emulator.resize(200, 60)  # what a narrow window hides is there
+    found = re.findall(r"w(\d{3})", "".join(desk.everything))
+    assert sorted(set(found)) == [f"{n:03d}" for n in range(count)], "none is lost"
+    if not was_too_high and not (desk.size[0] < 12):
+        assert found == [f"{n:03d}" for n in range(count)], "none is there twice"

@@ -33,7 +33,7 @@ class CallPerson:
         return answer.content or {}
 
     async def elicit(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
-        if self._site.settings.approval_policy == "never":
+        if self._site.settings.approval_policy == "never" or not self._approvals.is_attended:
             return {"action": "decline"}
         from spindle.protocol.tool_servers import ElicitationRequest  # only for those who have MCP servers
 

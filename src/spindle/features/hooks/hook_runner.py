@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,17 +15,18 @@ import msgspec
 from spindle.context.truncate import truncate_text
 from spindle.errors import SandboxUnavailable
 from spindle.features.hooks.function_hook import call_hook
-from spindle.policy.hook_answers import Answer, cannot_run, matches, read_answer
+from spindle.policy.hook_answers import Answer, cannot_run, is_in_reach, matches, read_answer
+from spindle.policy.reach import Reach
 from spindle.policy.sandbox import Boundary
 from spindle.process.command import Command
 from spindle.process.error_stream import error_stream
 from spindle.process.output import OutputRing
 from spindle.process.table import Finished, ProcessTable
 from spindle.protocol.clock import Clock
-from spindle.protocol.events import HookCompleted, HookStarted, Msg
+from spindle.protocol.events import HookCompleted, HookStarted, Msg, Warning
 from spindle.protocol.hook_records import Hook, HookEntry, HookRun, snake
 from spindle.protocol.items import encode_payload
-from spindle.protocol.quote import readable
+from spindle.protocol.quote import readable, visible
 
 CONTEXT_TOKENS = 2500
 """How much of what a hook says is told, unless the hook has a limit of its own."""
@@ -45,6 +46,15 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     boundary: Boundary
     emit: Callable[[Msg], None]
+    reach: Reach
+    """Where the agent may write, now or in another thread."""
+    environment: Mapping[str, str]
+    """What commands are given."""
+
+    @property
+    def own_environment(self) -> dict[str, str]:
+        """The same without what leads to files that the agent may write: for hooks with a right that it has not."""
+        return self.reach.without_reach(self.environment, cwd=self.cwd)
 
 
 class HookRunner:
@@ -62,9 +72,17 @@ class HookRunner:
         self._mask = mask
         """Takes secrets out of what hooks say."""
         self._background: set[asyncio.Task[Answer]] = set()
+        self._warned: set[str] = set()
+        """Hooks of which was said that they do not leave the sandbox."""
 
     def has(self, event: str) -> bool:
         return event in self._hooks
+
+    def out_of_reach(self, event: str, moment: Moment) -> set[str]:
+        """The keys of the hooks on an event that the agent could not have written."""
+        own = moment.own_environment
+        hooks = self._hooks.get(event, ())
+        return {hook.key for hook in hooks if not is_in_reach(hook, moment.reach, cwd=moment.cwd, env=own)}
 
     async def run(
         self, event: str, payload: dict[str, Any], moment: Moment, *, names: tuple[str, ...] = (), about: str = ""
@@ -158,9 +176,9 @@ class HookRunner:
         try:
             with error_stream(err, watch) as error_file:
                 command = Command(
-                    argv=self._processes.shell_argv(hook.command, login=False),
+                    argv=self._argv(hook, moment),
                     cwd=moment.cwd,
-                    boundary=moment.boundary if hook.is_confined else None,
+                    boundary=moment.boundary if self._is_confined(hook, moment) else None,
                     input_file=fd,
                     error_file=error_file,
                 )
@@ -173,6 +191,34 @@ class HookRunner:
             raise
         finally:
             os.close(fd)
+
+    def _argv(self, hook: Hook, moment: Moment) -> list[str]:
+        argv = self._processes.shell_argv(hook.command, login=False)
+        if hook.is_confined and hook.event != "PermissionRequest":
+            return argv
+        # It may do, or allow, what the agent may not: it must not find the agent's programs on its search path.
+        given, own = moment.environment, moment.own_environment
+        changed = [f"{name}={value}" for name, value in own.items() if given[name] != value]
+        dropped = [word for name in given if name not in own for word in ("-u", name)]
+        return ["/usr/bin/env", *dropped, *changed, *argv] if changed or dropped else argv
+
+    def _is_confined(self, hook: Hook, moment: Moment) -> bool:
+        """Inside the sandbox: unless the person lets it out, and it is nothing that the agent could have written."""
+        if hook.is_confined:
+            return True
+        own = moment.own_environment
+        found = moment.reach.script(hook.command, cwd=moment.cwd, env=own, is_strict=False)
+        if found is None:
+            return False
+        if hook.key not in self._warned:
+            self._warned.add(hook.key)
+            moment.emit(
+                Warning(
+                    message=f"the {hook.event} hook in {hook.path} runs inside the sandbox, although it says sandbox = "
+                    f"false: the agent can write what it runs ({visible(found.what)})"
+                )
+            )
+        return True
 
     def _told(self, hook: Hook, answer: Answer) -> Answer:
         """The answer as it may be shown and recorded: no secrets, nothing hidden, not too long."""

@@ -14,11 +14,14 @@ from spindle.core.feature import Admission, Feature, RunCall
 from spindle.errors import ModelError, Rejected, SpindleError, ToolError
 from spindle.features.hooks.hook_runner import HookRunner, Moment, run_id
 from spindle.features.hooks.hooked_call import HookedCall, changed_call, read_call, session_of
-from spindle.policy.hook_answers import Answer, is_in_reach
+from spindle.policy.hook_answers import Answer
+from spindle.policy.reach import Reach
 from spindle.protocol.events import Warning
 from spindle.protocol.hook_records import Hook
 from spindle.protocol.items import Item, developer_message, user_message
+from spindle.protocol.origin import block
 from spindle.tools.tool import ToolCall, ToolResult
+from spindle.workspace.git import find_root
 
 if TYPE_CHECKING:
     from spindle.core.running_turn import RunningTurn
@@ -189,13 +192,17 @@ class Hooks(Feature):
             return False
         given = {**hooked.input, "description": reason} if reason and isinstance(hooked.input, dict) else hooked.input
         details = {"tool_name": hooked.name, "tool_input": given}
+        assert self._runner is not None
+        moment = self._moment(turn, "PermissionRequest")
+        # Looked at before it runs and after: a program that the agent put there could take itself away again.
+        sure = self._runner.out_of_reach("PermissionRequest", moment)
         answers = await self._run(turn, "PermissionRequest", details, names=hooked.names, about=call_id)
+        sure &= self._runner.out_of_reach("PermissionRequest", moment)
         refusal = _refusal(answers)
         if refusal is not None:
             raise Rejected(f"a PermissionRequest hook refuses this: {refusal}")
         allowing = [hook for hook, answer in answers if answer.allows]
-        boundary = self._session.workbench.boundary(turn.settings)
-        counted = [hook for hook in allowing if hook.source != "project" and not is_in_reach(hook, boundary)]
+        counted = [hook for hook in allowing if hook.source != "project" and hook.key in sure]
         if allowing and not counted and not self._has_warned:
             self._has_warned = True
             turn.emit(
@@ -233,14 +240,21 @@ class Hooks(Feature):
     ) -> list[tuple[Hook, Answer]]:
         if self._runner is None or not self._runner.has(event):
             return []
-        is_end = event == "SessionEnd"
-        moment = Moment(
-            turn_id=None if is_end else turn.turn_id,
-            cwd=turn.settings.cwd,
-            boundary=self._session.workbench.boundary(turn.settings),
-            emit=self._session.tell if is_end else turn.emit,
-        )
+        moment = self._moment(turn, event)
         return await self._runner.run(event, {**self._facts(turn, event), **details}, moment, names=names, about=about)
+
+    def _moment(self, turn: RunningTurn, event: str) -> Moment:
+        is_end = event == "SessionEnd"
+        workbench, cwd = self._session.workbench, turn.settings.cwd
+        boundary = workbench.boundary(turn.settings)
+        return Moment(
+            turn_id=None if is_end else turn.turn_id,
+            cwd=cwd,
+            boundary=boundary,
+            emit=self._session.tell if is_end else turn.emit,
+            reach=Reach(boundary, env=workbench.environment, also=(find_root(cwd) or cwd,)),
+            environment=workbench.environment,
+        )
 
     def _facts(self, turn: RunningTurn, event: str) -> dict[str, Any]:
         """What every hook is told, in the fields that events of its kind have."""
@@ -283,7 +297,8 @@ def _refusal(answers: list[tuple[Hook, Answer]]) -> str | None:
 
 
 def _contexts(answers: list[tuple[Hook, Answer]]) -> list[Item]:
-    return [developer_message(answer.context) for _, answer in answers if answer.context]
+    """What hooks have to say, each in a block that says so: a hook may pass on text of anybody."""
+    return [developer_message(block("hook_context", answer.context)) for _, answer in answers if answer.context]
 
 
 def _with(result: ToolResult, context: list[Item]) -> ToolResult:

@@ -260,19 +260,31 @@ def _key(name: str) -> str:
 
 def _trust(config: Config, name: str) -> int:
     """Show what would run, and agree to it: whoever types this has been told to look first."""
+    from spindle.config.own_servers import contents_of  # only to agree to a server
+
     server = _find(config, name)
-    if server.project_file is None:
+    contents = contents_of(config, server)
+    if server.project_file is None and contents == "":
         raise ConfigError(f"{name} is in your own configuration; it needs no consent")
+    if server.project_file is None and contents is None:
+        raise ConfigError(
+            f"what {name} runs is too large to be looked at, or found wherever it starts; keep it where the agent "
+            "cannot write"
+        )
     _get(config, name, as_json=False)
-    Consents(config.home).give(server)
-    print(f"Agreed to '{name}' as it stands in {visible(server.project_file)}; when it changes, it is off again.")
+    Consents(config.home).give(server, contents)
+    if server.project_file is not None:
+        print(f"Agreed to '{name}' as it stands in {visible(server.project_file)}; when it changes, it is off again.")
+    if contents:
+        print("Agreed to the files it runs as they are now; when they change, it runs inside the sandbox.")
     return 0
 
 
 def _untrust(config: Config, name: str) -> int:
     server = _find(config, name)
-    if server.project_file is not None and Consents(config.home).take_back(server):
-        print(f"'{name}' of {visible(server.project_file)} is off from the next session on.")
+    if Consents(config.home).take_back(server):
+        where = f"of {visible(server.project_file)} is off" if server.project_file else "runs inside the sandbox"
+        print(f"'{name}' {where} from the next session on.")
     else:
         print(f"There is no consent to '{name}'.")
     return 0

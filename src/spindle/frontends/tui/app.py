@@ -7,8 +7,9 @@ is not about the screen is in `interface.py`. Everything runs on one event loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from spindle.api.door import OpenThread
@@ -38,7 +39,7 @@ class App(Interface):
         self.terminal = stage.terminal
         self.painter = stage.painter
         super().__init__(launch, self._notify)
-        self._skills: list[Skill] = []
+        self._skills: Sequence[Skill] = ()
         self.composer: Composer = stage.composer
         furnish(self.composer, self.config, self, self.clock, commands=lambda: COMMANDS, skills=lambda: self._skills)
         self.showing = Showing(self)
@@ -55,9 +56,14 @@ class App(Interface):
         self.keyboard.listen()
 
     def stop_listening(self) -> None:
-        self.composer.close()
+        if self.was_left:
+            self.composer.close()
+        else:
+            self.composer.save_now()  # cut short: the draft is taken up again at the next start
         self.keyboard.stop()
         self.frames.stop()
+        with contextlib.suppress(Exception):  # painting may be what has failed; the thread must be closed all the same
+            self.showing.print_rest()
 
     # ---- showing things ------------------------------------------------------------------------
 
@@ -129,6 +135,7 @@ class App(Interface):
     # ---- the draft -----------------------------------------------------------------------------
 
     def set_draft(self, text: str) -> None:
+        self.composer.discard()  # Up brings back what stood there
         self.composer.set_text(text)
         self.redraw()
 
@@ -150,10 +157,18 @@ class App(Interface):
 
     def suspend(self) -> None:
         """Ctrl-Z: give the terminal to the shell until `fg`."""
+        if not self.terminal.is_ours:
+            return  # the editor has it, and was stopped, too
         self.frames.pause()
+        self.showing.leave_pager()
         self.painter.clear_live()
         self.terminal.suspend()
         self.frames.go_on()
+
+    def end_by(self, number: int) -> None:
+        if number == signal.SIGINT and not self.terminal.is_ours:
+            return  # Ctrl-C in the editor: it is the editor's
+        super().end_by(number)
 
     def lend_terminal(self) -> None:
         """Another program has the terminal now: the editor."""
@@ -163,7 +178,9 @@ class App(Interface):
         self.terminal.leave()
 
     def take_terminal(self) -> None:
-        """It is ours again."""
+        """It is ours again, unless we are leaving."""
+        if self.is_leaving:
+            return
         self.terminal.enter()
         self.keyboard.listen()
         self.frames.go_on()

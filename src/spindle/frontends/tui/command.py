@@ -62,9 +62,7 @@ def _draw(launch: Launch) -> int:
     from spindle.frontends.tui.first_paint import Stage  # not in plain mode
 
     with Stage(launch) as stage:
-        import asyncio  # after the first paint: it takes longer than all before
-
-        from spindle.frontends.tui.app import App  # likewise
+        from spindle.frontends.tui.app import App  # after the first paint: asyncio and the engine come with it
         from spindle.frontends.tui.polling import make_loop  # likewise
 
         async def interface() -> int:
@@ -75,8 +73,8 @@ def _draw(launch: Launch) -> int:
                 stage.last_words = app.last_words
 
         try:
-            with asyncio.Runner(loop_factory=make_loop) as runner:
-                return runner.run(interface())
+            # Not asyncio.run: it would wait for threads, and the process ends right after this.
+            return make_loop().run_until_complete(interface())
         except Exception as error:  # our bug: the terminal is given back, and the person is told
             stage.last_words.append(f"error: internal error: {type(error).__name__}: {error}")
             return 1

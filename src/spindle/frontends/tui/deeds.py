@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from spindle.frontends.tui.commands import running
-from spindle.frontends.tui.commands.model import step_effort
+from spindle.frontends.tui.keys import Key
 
 if TYPE_CHECKING:
     from spindle.frontends.tui.app import App
@@ -70,6 +70,13 @@ class Deeds:
         elif self._is_second(QUIT_HINT):
             app.quit()
 
+    def quit(self) -> None:
+        """Ctrl-D; messages that wait for the end of the turn are asked about first."""
+        if self._app.queued:
+            self._app.run_slash("/quit")
+        else:
+            self._app.quit()
+
     def _is_second(self, hint: str) -> bool:
         """Whether the key was pressed just before; else its hint is shown for a while."""
         if self._armed == hint:
@@ -100,16 +107,18 @@ class Deeds:
         self._app.set_mode(self._app.modes.next())
 
     def change_effort(self, step: int) -> None:
-        """Less or more reasoning, among those levels that the model has."""
-        self._app.spawn(self._change_effort(step))
+        """Less or more reasoning, among those that the model has."""
+        from spindle.frontends.tui.commands.model import step_effort  # seldom
 
-    async def _change_effort(self, step: int) -> None:
-        if (effort := await step_effort(self._app, step)) is not None:
-            self._app.showing.flash(f"reasoning: {effort}")
+        async def change() -> None:
+            if (effort := await step_effort(self._app, step)) is not None:
+                self._app.showing.flash(f"reasoning: {effort}")
+
+        self._app.spawn(change())
 
     def open_transcript(self) -> None:
         app = self._app
-        app.spawn(app.page("Transcript", app.conversation.transcript(app.size[0])))
+        app.spawn(app.showing.page("Transcript", app.conversation.transcript(app.size[0]), at_end=True))
 
     def show_keys(self) -> None:
         self._app.spawn(self._show_keys())
@@ -118,7 +127,11 @@ class Deeds:
         from spindle.frontends.tui.shortcuts import ShortcutsView  # seldom
 
         composer = self._app.composer
-        await self._app.ask(ShortcutsView(composer.keymap, lambda key: composer.key(key) and None))
+
+        def write(key: Key) -> None:
+            composer.key(key)
+
+        await self._app.ask(ShortcutsView(composer.keymap, write))
 
     def open_editor(self) -> None:
         self._app.spawn(self._edit_outside())

@@ -50,7 +50,7 @@ class Facts:
             if interface.is_working
             else "idle",
             model=settings.model if settings is not None else config.model or "",
-            effort=interface.effort or (thread.effort if thread is not None else config.model_reasoning_effort),
+            effort=thread.effort if thread is not None else config.model_reasoning_effort,
             cwd=interface.cwd,
             project=self._project,
             branch=self._git.branch if self._git is not None else None,

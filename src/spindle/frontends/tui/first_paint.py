@@ -5,7 +5,6 @@ Leaving it gives the terminal back as it was, whatever happened in between, and 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from types import FrameType, TracebackType
@@ -23,7 +22,8 @@ from spindle.frontends.tui.status_line import StatusFacts, folder_words, items_f
 from spindle.frontends.tui.text.theme import choose
 from spindle.protocol.quote import visible
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+"""The signals that end the interface."""
 ROOMY = 12
 
 
@@ -45,7 +45,7 @@ class Stage:
         self.last_words: list[str] = []
 
     def __enter__(self) -> Self:
-        for number in _ENDING:
+        for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._end_at_once)
         self.early = self.terminal.enter()
@@ -56,9 +56,8 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.terminal.leave()
-        with contextlib.suppress(OSError):  # the terminal may be gone
-            for words in self.last_words:
-                os.write(2 if words.startswith("error:") else 1, f"{visible(words)}\n".encode("utf-8", "replace"))
+        for words in self.last_words:
+            self.terminal.say(visible(words), is_error=words.startswith("error:"))
 
     def _end_at_once(self, number: int, frame: FrameType | None) -> None:
         """A signal before the event loop takes care of signals: nothing was said yet, so nothing is lost."""

@@ -15,6 +15,7 @@ from spindle.frontends.tui.view import View
 if TYPE_CHECKING:
     from spindle.frontends.tui.app import App
     from spindle.frontends.tui.screen.decoder import Decoder
+    from spindle.frontends.tui.screen.pager import Pager
 
 GUARD_S = 0.4
 """A view that appears by itself takes letters and Enter only when no key has come for so long."""
@@ -33,6 +34,7 @@ class Keyboard:
         self._loop = asyncio.get_running_loop()
         self._rest: asyncio.TimerHandle | None = None
         self._guarded: View[object] | None = None
+        self._is_guarded_seen = False
         self._quiet_since = 0.0
         self._actions = _actions(app)
 
@@ -47,7 +49,13 @@ class Keyboard:
     def view_appeared(self, view: View[object]) -> None:
         """A view has come up: maybe the person is in the middle of a word."""
         self._guarded = view if view.guards_typing else None
-        self._quiet_since = self._loop.time()
+        self._is_guarded_seen = False
+
+    def view_seen(self, view: View[object]) -> None:
+        """The terminal has taken a picture of it: behind a pager, or while the terminal is slow, nobody has seen it."""
+        if view is self._guarded and not self._is_guarded_seen:
+            self._is_guarded_seen = True
+            self._quiet_since = self._loop.time()
 
     # ---- reading -------------------------------------------------------------------------------
 
@@ -109,11 +117,23 @@ class Keyboard:
 
     # ---- whose it is ---------------------------------------------------------------------------
 
+    @property
+    def _pager(self) -> Pager | None:
+        """The pager, unless a key that came just before has closed it."""
+        pager = self._app.showing.pager
+        return None if pager is None or pager.closed.done() else pager
+
+    @property
+    def _view(self) -> View[object] | None:
+        """The question that is shown, unless a key that came just before has answered it."""
+        view = self._app.view
+        return None if view is None or view.answer.done() else view
+
     def _key(self, key: Key) -> None:
         app = self._app
-        if (pager := app.showing.pager) is not None:
+        if (pager := self._pager) is not None:
             pager.key(key if pager.is_typing else app.composer.keymap.translated(key, "pager"))
-        elif (view := app.view) is not None:
+        elif (view := self._view) is not None:
             self._key_for_view(view, key)
         elif app.composer.key(key):
             app.deeds.forget()
@@ -136,7 +156,7 @@ class Keyboard:
         if self._guarded is not view:
             return False
         now = self._loop.time()
-        if now - self._quiet_since >= GUARD_S:
+        if self._is_guarded_seen and now - self._quiet_since >= GUARD_S:
             self._guarded = None
             return False
         self._quiet_since = now
@@ -144,9 +164,9 @@ class Keyboard:
 
     def _paste(self, text: str) -> None:
         app = self._app
-        if app.showing.pager is not None:
+        if self._pager is not None:
             return
-        if (view := app.view) is None or self._is_meant_for_draft(view, Key("paste", text)):
+        if (view := self._view) is None or self._is_meant_for_draft(view, Key("paste", text)):
             app.composer.paste(text)
         else:
             view.paste(text)
@@ -159,7 +179,7 @@ def _actions(app: App) -> dict[str, Callable[[], None]]:
         "queue": app.deeds.queue_draft,
         "interrupt_turn": app.deeds.escape,
         "cancel": app.deeds.cancel,
-        "quit": app.quit,
+        "quit": app.deeds.quit,
         "suspend": app.suspend,
         "clear_terminal": app.clear_screen,
         "next_mode": app.deeds.next_mode,

@@ -50,8 +50,6 @@ class Interface:
         self.clock: Clock = SystemClock()
         self.thread: OpenThread | None = None
         self.hearing: Hearing | None = None
-        self.effort: str | None = None
-        """The reasoning effort that was asked for last."""
         self.view: View[Any] | None = None
         """The question that is shown."""
         self.attention = Attention(self.config.tui, notify)
@@ -83,6 +81,8 @@ class Interface:
             await self._leave()
 
     async def _leave(self) -> None:
+        if not self.was_left:
+            self.turns.closed()  # what was entered and never got into the thread is kept with the draft
         self.stop_listening()
         self.asking.withdraw()
         if (thread := self.thread) is not None:
@@ -92,6 +92,12 @@ class Interface:
             self.last_words = [*words, *self.last_words, *([f"error: {problem}"] if problem else [])]
         for task in self._tasks:
             task.cancel()
+        if self._tasks:  # an editor is ended, a file for a moment is removed
+            await asyncio.wait(self._tasks, timeout=leaving.TASKS_S)
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._end.done()
 
     def end_by(self, number: int) -> None:
         """A signal ends it."""
@@ -102,8 +108,14 @@ class Interface:
 
     def give_up(self, sentence: str) -> None:
         """It cannot go on: leave, and say why."""
-        self.last_words.append(f"error: {sentence}")
-        self._finish(1)
+        if not self._end.done():
+            self.last_words.append(f"error: {sentence}")
+            self._finish(1)
+
+    @property
+    def was_left(self) -> bool:
+        """The person has ended it, no signal and no error."""
+        return self._end.done() and not self._end.cancelled() and self._end.result() == 0
 
     def _finish(self, code: int) -> None:
         if not self._end.done():
@@ -111,8 +123,13 @@ class Interface:
 
     def _callback_failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if isinstance(error, Exception):
-            self.give_up(f"internal error: {type(error).__name__}: {error}")
+        if not isinstance(error, Exception):
+            return
+        sentence = f"internal error: {type(error).__name__}: {error}"
+        if "handle" in context:
+            self.give_up(sentence)  # it may be the painting itself, which would fail again and again
+        else:
+            self.fail(sentence)
 
     # ---- how it is shown: for those that show it ---------------------------------------------------
 
@@ -211,7 +228,6 @@ class Interface:
     def submit(self, op: Op) -> None:
         if isinstance(op, OverrideTurnContext):
             self.modes.notice(op)
-            self.effort = self.effort if op.effort is msgspec.UNSET else op.effort
         self._hand_in(op)
 
     def _hand_in(self, op: Op) -> None:
@@ -313,7 +329,6 @@ class Interface:
         self.asking.withdraw()
         self.turns.closed()
         self.thread = self.hearing = None
-        self.effort = None
 
     def hear(self, event: Event) -> None:
         """Something happened in the thread."""

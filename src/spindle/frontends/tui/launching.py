@@ -58,8 +58,8 @@ class Launch:
         """Plain lines were asked for, or are all that the terminal can do."""
         from spindle.frontends.terminal import is_dumb  # light
 
-        wanted = self.parsed.flag("plain") or self.config.tui.plain or bool(os.environ.get("SPINDLE_A11Y", "0") != "0")
-        return wanted or is_dumb(os.environ)
+        is_hinted = os.environ.get("SPINDLE_A11Y", "") not in ("", "0")
+        return self.parsed.flag("plain") or self.config.tui.plain or is_hinted or is_dumb(os.environ)
 
     def request_fields(self) -> dict[str, Any]:
         """The fields of the SessionRequest beside the configuration."""

@@ -7,10 +7,14 @@ import signal
 from collections.abc import Callable
 
 from spindle.api.door import OpenThread
+from spindle.frontends.tui.first_paint import ENDING
 from spindle.protocol.request import TokenUsage
 
 PATIENCE_S = 3.0
 """How long a thread may take to close before what it runs is killed."""
+
+TASKS_S = 1.0
+"""How long whatever else goes on may take to clean up behind itself."""
 
 
 def farewell(usage: TokenUsage, thread_id: str | None) -> list[str]:
@@ -43,8 +47,9 @@ async def close(thread: OpenThread) -> str:
 
 
 def catch_signals(end: Callable[[int], None]) -> None:
-    """SIGTERM, SIGHUP and a SIGINT from outside end the interface; `end` is told which. What was ignored stays so."""
+    """SIGTERM, SIGHUP, SIGINT and SIGQUIT from outside end the interface; `end` is told which. What was ignored stays
+    so."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             loop.add_signal_handler(number, end, number)

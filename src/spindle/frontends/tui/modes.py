@@ -35,6 +35,8 @@ class Modes:
 
     def opened(self, approval: str, sandbox: SandboxPolicy, mode: str) -> None:
         """Another thread is open; it has settings of its own."""
+        if self.mode == AUTO_EDIT and Permissions(approval, sandbox) == self._now:
+            return  # a new thread that goes on with what was chosen: leaving auto-edit still means what it did
         self._now, self._before = Permissions(approval, sandbox), None
         self.mode = PLAN if mode == PLAN else DEFAULT
 

@@ -39,6 +39,8 @@ class Opening:
         self._launch = launch
         self._reader: asyncio.Task[None] | None = None
         self._catalog: Catalog | None = None
+        self._model = ""
+        """That of the thread that is being opened; what was said in it before has its prices."""
         self.request = SessionRequest(config=launch.config, **launch.request_fields())
         """With what the present thread was opened, or is being opened."""
         self.is_asking_first = launch.asks_first
@@ -105,6 +107,7 @@ class Opening:
         """Everything is about this thread from now on; what was said in it before is printed first, if it is not
         shown already."""
         app = self._app
+        self._model = thread.settings.model
         hearing = Hearing(thread)
         thread.begin()
         if thread.records and not is_shown:
@@ -182,13 +185,11 @@ class Opening:
     def _cost(self, usage: TokenUsage) -> float | None:
         """What tokens cost with the model in use, in dollars."""
         app = self._app
-        if app.thread is None:
-            return None
         spindle = app.config.spindle
         if self._catalog is None:
             self._catalog = Catalog.load(app.config.model_catalog_json)
         found = known_prices(
-            app.thread.settings.model,
+            app.thread.settings.model if app.thread is not None else self._model,
             self._catalog,
             for_all=spindle.context_prices,
             by_model={**spindle.prices, **spindle.context_model_prices},

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from spindle.frontends.tui.picture import FRAMES_A_SECOND, Pane, activity_row, compose, waiting_lines
+from spindle.frontends.tui.printing import Printing
 from spindle.frontends.tui.shown import Line, Span, line
 from spindle.frontends.tui.status_line import StatusFacts, items_from, status_line, title_items_from, title_text
 from spindle.frontends.tui.text.clean import safe
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 ANSWER_S = 0.1
 """How long a terminal may take to say where its cursor is."""
 FLASH_S = 2.0
-"""How long a short notice stands in the place of the status line."""
 
 
 class Showing:
@@ -33,7 +33,8 @@ class Showing:
         self._loop = asyncio.get_running_loop()
         self._title = ""
         self._flash: asyncio.TimerHandle | None = None
-        app.terminal.on_drained = app.redraw
+        self._printing = Printing()
+        app.terminal.on_drained = self._drained
         self.is_over = False
         """Nothing is painted any more: the terminal is no longer ours."""
 
@@ -46,13 +47,14 @@ class Showing:
             return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
         if self.pager is not None:
             self.pager.paint()
+            self._show_title(self._app.folder.now())  # it tells that a question waits
         else:
             self._paint_live()
 
     def _paint_live(self) -> None:
         app = self._app
         width, height = app.size
-        finished = app.conversation.take_finished(width)
+        self._printing.add(app.conversation.take_finished(width))
         facts = app.folder.now()
         picture = compose(
             width,
@@ -68,13 +70,35 @@ class Showing:
             status=self._status(facts, width),
         )
         is_painted = app.painter.frame(
-            finished, picture.lines, picture.cursor, (width, height), pending=picture.pending
+            self._printing.portion(), picture.lines, picture.cursor, (width, height), pending=picture.pending
         )
         if not is_painted:
             # The window has changed, and the terminal was asked where the live area is; mostly it answers at once.
             self._loop.call_later(ANSWER_S, app.redraw)
+        elif not app.terminal.is_behind:
+            if not self._printing.is_done:
+                self._loop.call_soon(app.frames.now)  # after the keys that have come meanwhile
+            if app.view is not None:
+                app.keyboard.view_seen(app.view)
         self._show_title(facts)
         app.frames.beat(self._beat())
+
+    def _drained(self) -> None:
+        """A slow terminal has taken the last frame."""
+        if self._printing.is_done:
+            self._app.redraw()
+        else:
+            self._app.frames.now()
+
+    def print_rest(self) -> None:
+        """The end: all that is finished is printed, also what waited behind a pager."""
+        app = self._app
+        if self.pager is not None:
+            self.pager.close()
+        self._printing.add(app.conversation.take_finished(app.size[0]))
+        rest = self._printing.rest()
+        if rest and not app.painter.frame(rest, [], None, app.size):
+            app.painter.frame([], [], None, app.size)  # no time to wait for what the terminal would answer
 
     def _pane(self, width: int, height: int) -> Pane:
         app = self._app
@@ -122,14 +146,14 @@ class Showing:
         self._app.painter.looks = choose(self._app.config.tui.theme, os.environ)
 
     def flash(self, words: str) -> None:
-        """Say something for a moment."""
+        """Say something for a moment, in the place of the status line."""
         self.hint = words
         if self._flash is not None:
             self._flash.cancel()
-        self._flash = self._loop.call_later(FLASH_S, self._unflash, words)
+        self._flash = self._loop.call_later(FLASH_S, self._end_flash, words)
         self._app.redraw()
 
-    def _unflash(self, words: str) -> None:
+    def _end_flash(self, words: str) -> None:
         self._flash = None
         if self.hint == words:
             self.hint = ""
@@ -142,10 +166,15 @@ class Showing:
             self._title = title
             self._app.terminal.set_title(title)
 
+    def leave_pager(self) -> None:
+        """The screen goes to another program; with the next picture the pager takes its own again."""
+        if self.pager is not None:
+            self.pager.leave_screen()
+
     # ---- the screen as a whole -------------------------------------------------------------------
 
-    async def page(self, title: str, lines: Iterable[Line]) -> None:
-        """Show lines in the pager until the person closes it."""
+    async def page(self, title: str, lines: Iterable[Line], *, at_end: bool = False) -> None:
+        """Show lines in the pager until the person closes it; `at_end`: the last of them first."""
         from spindle.frontends.tui.screen.pager import Pager  # with the first long text
 
         if self.pager is not None:
@@ -155,6 +184,9 @@ class Showing:
         self.pager = Pager(app.terminal, app.painter, title, lines, inline=inline)
         try:
             self.paint()
+            if at_end:  # the pager has been told the size of the window by now
+                self.pager.scroll.to_end()
+                self.paint()
             await self.pager.closed
         finally:
             self.pager.close()

@@ -32,6 +32,9 @@ class View(Generic[T]):
         """What is typed now must not be seen."""
         return False
 
+    waiting = 0
+    """How many more questions stand behind it; whoever shows it keeps that number true."""
+
     def __init__(self) -> None:
         self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 
 from spindle.errors import SpindleError
+from spindle.process.lookup import find_installed
 from spindle.thread.private_files import unlink_if_possible
 
 
@@ -53,10 +54,17 @@ async def edit(text: str, suspend: Callable[[], None], resume: Callable[[], None
 
 async def _run(words: list[str]) -> None:
     try:
-        process = await asyncio.create_subprocess_exec(*words)
+        program = words[0] if "/" in words[0] else find_installed(words[0]) or words[0]
+        process = await asyncio.create_subprocess_exec(program, *words[1:])
     except OSError as error:
         raise SpindleError(f"The editor {words[0]!r} cannot be started: {error.strerror}.") from error
-    if code := await process.wait():
+    try:
+        code = await process.wait()
+    finally:
+        if process.returncode is None:  # we are leaving: it must not go on with a terminal that the shell has
+            process.terminate()
+            await process.wait()
+    if code:
         raise SpindleError(f"The editor {words[0]!r} ended with exit code {code}; the draft is as it was.")
 
 

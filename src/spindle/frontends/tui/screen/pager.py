@@ -72,8 +72,12 @@ class Pager:
         """Give the screen back."""
         if not self.closed.done():
             self.closed.set_result(None)
+        self.leave_screen()
+
+    def leave_screen(self) -> None:
+        """Leave the alternate screen; `paint` takes it again."""
         if self._is_open:
-            self._is_open = False
+            self._is_open, self._painted_size = False, (0, 0)
             self._terminal.alternate_screen(False)
 
     def _rows(self, width: int, height: int) -> list[Row]:
@@ -130,6 +134,8 @@ class Pager:
         return self._typed is not None
 
     def key(self, key: Key) -> None:
+        if self.closed.done():
+            return
         if self._typed is not None:
             self._key_of_search(key)
         else:

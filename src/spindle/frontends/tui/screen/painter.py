@@ -141,9 +141,10 @@ class Painter:
         """Put the cursor where it belongs, and write the frame if there is anything to write."""
         has_moved = place is not None and (place[0] + sheet.top, place[1]) != (self._row, self._column)
         self._rows = shown
-        if not sheet.parts and not has_moved and (place is not None) == self._is_shown:
-            return
         self._where.painted(sheet.printed, len(shown), self._size[1])
+        if not sheet.parts and not has_moved and (place is not None) == self._is_shown:
+            self._row -= sheet.top  # what was finished stood there already, and the live area begins below it now
+            return
         if place is not None:
             sheet.put_cursor(*place, shown[place[0]])
             self._row, self._column = place
@@ -192,7 +193,8 @@ class Painter:
             up_to -= stays
             if is_known:  # if it is only a guess, rather print something twice than never
                 self._stranded.strand(up - up_to, self._size[0], size[0] if self._where.reflows else self._size[0])
-        sheet.restart((f"\x1b[{up_to}A" if up_to > 0 else "\n" * -up_to) + "\r\x1b[J")
+        # Rows are taken away, not only erased: a terminal that cuts them may still have what is out of sight.
+        sheet.restart((f"\x1b[{up_to}A" if up_to > 0 else "\n" * -up_to) + f"\r\x1b[{size[1]}M")
         self._row = 0
 
     def _rest_of_row(self, gone: int, width: int) -> int:

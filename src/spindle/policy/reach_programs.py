@@ -1,0 +1,135 @@
+"""Programs that run what they are given or find: interpreters, package runners, and how they are told what to run.
+
+Tables for `reach_commands.py`. A program that is missing here is judged by the looks of its arguments.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
+    """How a program that runs texts or files is told which."""
+
+    code: tuple[str, ...] = ()
+    """Options whose value is a program's text."""
+    module: tuple[str, ...] = ()
+    """Options whose value is looked up by name, in the working folder too."""
+    valued: tuple[str, ...] = ()
+    """Other options that take the next word."""
+    subcommands: tuple[str, ...] = ()
+    """Words before the file."""
+
+
+PYTHON = Interpreter(code=("-c",), module=("-m",), valued=("-W", "-X", "--check-hash-based-pycs"))
+NODE = Interpreter(
+    code=("-e", "--eval", "-p", "--print", "-pe"),
+    valued=("-C", "--conditions", "--env-file", "--input-type", "--title", "--icu-data-dir"),
+)
+INTERPRETERS: tuple[tuple[str, Interpreter], ...] = (
+    (r"(python|pypy)w?[\d.]*t?|ipython\d*", PYTHON),
+    (r"node(js)?[\d.]*|tsx|ts-node(-esm)?|esr|babel-node", NODE),
+    (r"bun", msgspec.structs.replace(NODE, subcommands=("run",))),
+    (r"deno", Interpreter(subcommands=("run", "eval", "serve"))),
+    (r"perl[\d.]*", Interpreter(code=("-e", "-E"), valued=("-I",))),
+    (r"j?ruby[\d.]*", Interpreter(code=("-e",), module=("-r",), valued=("-I", "-C"))),
+    (r"php[\d.]*", Interpreter(code=("-r",), valued=("-d", "-c"))),
+    (r"(lua|luajit)[\d.-]*", Interpreter(code=("-e",), module=("-l",))),
+    (r"Rscript|R", Interpreter(code=("-e",))),
+    (r"at|batch|crontab", Interpreter(valued=("-q", "-t", "-u"))),
+    (r"java", Interpreter(valued=("--add-modules", "--add-opens", "--enable-native-access"))),
+    (r"(tclsh|wish|expect)[\d.]*", Interpreter(code=("-c",))),
+    (
+        r"julia|groovy|scala|elixir|iex|osascript|ghc|runghc|runhaskell|guile|sbcl|racket|swipl",
+        Interpreter(code=("-e",)),
+    ),
+    (
+        r"dotnet|mono|wine(64)?|wasmtime|wasmer|pwsh|powershell|swift|dart|crystal|nim|kotlin|erl|escript",
+        Interpreter(),
+    ),
+)
+PROJECT_RUNNERS = frozenset(
+    (
+        *("npm", "pnpm", "yarn", "uv", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "cargo"),
+        *("go", "make", "gmake", "just", "task", "rake", "bundle", "bundler", "composer", "gradle", "gradlew", "mvn"),
+        *("mvnw", "sbt", "lein", "clj", "clojure", "mix", "rebar3", "stack", "cabal", "zig", "nix", "nix-shell", "tox"),
+        *("nox", "invoke", "inv", "fab", "ninja", "cmake", "bazel", "bazelisk", "meson", "docker-compose", "direnv"),
+        *("devbox", "mise", "asdf", "lerna", "nx", "turbo", "rush", "pytest", "ansible-playbook", "vagrant", "earthly"),
+    )
+)
+"""Programs that do what files of the folder say."""
+FETCHERS = frozenset(("npx", "pnpx", "bunx", "uvx", "pipx"))
+FETCHING = {
+    ("npm", "exec"), ("npm", "x"), ("pnpm", "dlx"), ("yarn", "dlx"), ("bun", "x"), ("uv", "tool"), ("deno", "x"),
+}  # fmt: skip
+"""Programs that fetch what they run, unless they find it in the folder."""
+SOURCE_OPTIONS = frozenset(
+    (
+        *("-p", "--package", "--prefix", "--userconfig", "--globalconfig", "--cwd", "-C", "--dir", "-w", "--workspace"),
+        *(
+            "--from",
+            "--with",
+            "--with-editable",
+            "--with-requirements",
+            "--spec",
+            "--directory",
+            "--project",
+            "--index",
+        ),
+        *(
+            "--index-url",
+            "--extra-index-url",
+            "--default-index",
+            "--find-links",
+            "-f",
+            "-i",
+            "--config-file",
+            "--python",
+        ),
+        *(
+            "-c",
+            "--constraints",
+            "--overrides",
+            "--pip-args",
+            "--registry",
+            "--script-shell",
+            "--node-options",
+            "--call",
+        ),
+    )
+)
+"""Options of theirs that take the next word, which may be a folder that code comes from."""
+FOLDER_OPTIONS = ("-C", "--directory", "--project", "--prefix", "--cwd", "--dir", "--manifest-path", "-f", "--file")
+CODE_ENDS = (
+    *(".py", ".pyz", ".pyc", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".sh", ".bash"),
+    *(".zsh", ".fish", ".rb", ".pl", ".pm", ".php", ".lua", ".jar", ".class", ".wasm", ".so", ".dylib", ".node"),
+    *(".dll", ".exe", ".ps1", ".bat", ".cmd", ".awk", ".tcl", ".r", ".R", ".jl", ".groovy", ".kts", ".scm", ".el"),
+)
+HARMLESS_BUILTINS = frozenset(
+    ("echo", "printf", "true", "false", ":", "test", "[", "pwd", "exit", "return", "sleep", "wait", "umask", "ulimit")
+)
+TAME_BUILTINS = HARMLESS_BUILTINS | {"read", "export", "readonly", "declare", "typeset", "local", "set", "unset", "let"}
+"""The same where the values of variables are followed."""
+OTHER_BUILTINS = frozenset(
+    (
+        *("eval", "trap", "alias", "unalias", "hash", "enable", "export", "readonly", "declare", "typeset", "local"),
+        *(
+            "set",
+            "unset",
+            "shopt",
+            "bind",
+            "complete",
+            "compopt",
+            "fc",
+            "mapfile",
+            "readarray",
+            "coproc",
+            "let",
+            "read",
+        ),
+        *("popd", "dirs", "getopts", "setopt", "autoload", "zmodload", "fg", "bg", "disown", "suspend", "vared"),
+    )
+)
+"""They change what the words behind them mean, or run what they are given."""
+TEXT_TOOLS = frozenset(("awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq", "m4", "bc", "dc"))
+"""Programs whose own language is given as a word, or in the file of an option; what else they are given is data."""

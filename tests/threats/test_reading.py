@@ -1,0 +1,180 @@
+"""What gets into a prompt from files of the project (row 6 of the security findings, and the owners of row 19).
+
+The model and the repository are hostile: they put links, pipes, devices and files of others where documents and skills
+are looked for. What must not be read must be in no request; what ordinary projects do must go on working.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fake_server import FakeServer, message, turn
+from installed import Spindle
+from spindle.workspace.agents_md import load_nested_docs, load_project_docs
+from spindle.workspace.files import ProjectFiles
+from spindle.workspace.skills import load_skills, project_files, skill_text
+
+SKILL = "---\nname: helper\ndescription: helps\n---\n"
+
+
+def trust(spindle: Spindle) -> None:
+    spindle.configure(f'[projects."{spindle.workspace}"]\ntrust_level = "trusted"')
+
+
+def prompt_of(spindle: Spindle, server: FakeServer, text: str = "hi") -> str:
+    server.script(turn(message("fine")))
+    done = spindle("exec", text)
+    assert done.code == 0, done.err
+    return json.dumps(server.requests[-1].json)
+
+
+LEADS: dict[str, Callable[[Spindle], str]] = {
+    "environ": lambda spindle: "/proc/self/environ",
+    "environ by thread": lambda spindle: "/proc/thread-self/environ",
+    "command line": lambda spindle: "/proc/self/cmdline",
+    "key": lambda spindle: str(spindle.home / "auth.json"),
+    "denied": lambda spindle: str(spindle.workspace.parent / "denied/secret.txt"),
+    "chain": lambda spindle: str(spindle.workspace / "first"),
+}
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+@pytest.mark.parametrize("lead", sorted(LEADS))
+def test_row_06_no_link_brings_what_commands_may_not_read_into_the_prompt(
+    spindle: Spindle, server: FakeServer, lead: str, is_trusted: bool
+) -> None:
+    spindle.configure(f'[spindle.sandbox]\ndeny_read = ["{spindle.workspace.parent}/denied/**"]')
+    if is_trusted:
+        trust(spindle)
+    (spindle.workspace.parent / "denied").mkdir()
+    (spindle.workspace.parent / "denied/secret.txt").write_text(f"{SKILL}CANARY-IN-FILE")
+    (spindle.home / "auth.json").write_text('{"OPENAI_API_KEY": "CANARY-KEY"}')
+    (spindle.workspace / "first").symlink_to("second")
+    (spindle.workspace / "second").symlink_to("/proc/self/environ")
+    for name in ("AGENTS.md", ".codex/skills/helper/SKILL.md", ".agents/skills/other/SKILL.md"):
+        path = spindle.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(LEADS[lead](spindle))
+    spindle.environment["CANARY_VARIABLE"] = "CANARY-IN-ENVIRONMENT"
+    sent = prompt_of(spindle, server, "$helper $other do it")
+    assert "CANARY" not in sent and "CODEX_HOME=" not in sent
+
+
+def test_row_06_links_inside_of_the_project_and_ordinary_ones_of_a_trusted_one_are_followed(
+    spindle: Spindle, server: FakeServer
+) -> None:
+    (spindle.workspace / "CLAUDE.md").write_text("WORDS OF THE PROJECT")
+    (spindle.workspace / "AGENTS.md").symlink_to("CLAUDE.md")
+    assert "WORDS OF THE PROJECT" in prompt_of(spindle, server)
+    shared = spindle.workspace.parent / "shared.md"
+    shared.write_text("WORDS OF THE TEAM")
+    (spindle.workspace / "AGENTS.md").unlink()
+    (spindle.workspace / "AGENTS.md").symlink_to(shared)
+    assert "WORDS OF THE TEAM" not in prompt_of(spindle, server)
+    trust(spindle)
+    assert "WORDS OF THE TEAM" in prompt_of(spindle, server)
+
+
+def test_row_06_a_file_that_is_exchanged_between_look_and_open_is_judged_by_what_was_opened(tmp_path: Path) -> None:
+    """The race, made certain: the path is resolved while it is harmless, and the link is there when it is opened."""
+    project, secret = tmp_path / "project", tmp_path / "secret"
+    project.mkdir()
+    secret.write_text("SECRET")
+    path = project / "AGENTS.md"
+    path.write_text("harmless")
+
+    def exchange(place: str) -> bool:
+        path.unlink()
+        path.symlink_to(secret)
+        return True
+
+    files = ProjectFiles(root=str(project), may_read=exchange)
+    assert files.read(str(path), 100) == b"harmless"
+    with pytest.raises(OSError, match="leads out of the project"):
+        files.read(str(path), 100)
+
+    path.unlink()
+    path.write_text("harmless")
+    folder = project / "sub"
+    folder.mkdir()
+    (folder / "AGENTS.md").write_text("harmless")
+    real = os.path.realpath(folder / "AGENTS.md")
+    (folder / "AGENTS.md").unlink()
+    folder.rmdir()
+    folder.symlink_to("/proc/self")
+    with pytest.raises(OSError):
+        ProjectFiles().read(real.replace("AGENTS.md", "environ"), 100)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "hard link into the home"])
+def test_row_06_what_is_no_ordinary_file_of_the_project_is_neither_read_nor_waited_for(
+    tmp_path: Path, kind: str
+) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    for folder in (home, project / ".git"):
+        folder.mkdir(parents=True)
+    (home / "auth.json").write_text("SECRET")
+    target = project / "AGENTS.md"
+    match kind:
+        case "pipe":
+            os.mkfifo(target)
+        case "device":
+            target.symlink_to("/dev/zero")
+        case "folder":
+            target.mkdir()
+        case _:
+            os.link(home / "auth.json", target)
+    docs = load_project_docs(str(project), str(home))
+    assert docs.text is None and docs.sources == []
+
+
+def test_row_06_documents_of_folders_the_work_moves_to_are_judged_alike(tmp_path: Path) -> None:
+    home, project, denied = tmp_path / "home", tmp_path / "project", tmp_path / "denied"
+    for folder in (home, project / ".git", denied, *(project / name for name in "abc")):
+        folder.mkdir(parents=True)
+    (home / "auth.json").write_text("SECRET")
+    (denied / "file").write_text("SECRET")
+    (project / "a/AGENTS.md").symlink_to("/proc/self/environ")
+    (project / "b/AGENTS.md").symlink_to(home / "auth.json")
+    (project / "c/AGENTS.md").symlink_to(denied / "file")
+    for name in "abc":
+        [(folder, docs)] = load_nested_docs(str(project / name), str(project), str(home))
+        assert folder == str(project / name) and docs.text is None
+        assert "is left out: it is a link that leads" in docs.warnings[0]
+
+
+def test_row_06_a_skill_that_is_exchanged_after_it_was_listed_is_not_read(tmp_path: Path) -> None:
+    home, project, secret = tmp_path / "home", tmp_path / "project", tmp_path / "secret"
+    folder = project / ".agents/skills/helper"
+    for one in (home, project / ".git", folder):
+        one.mkdir(parents=True)
+    secret.write_text("SECRET")
+    (folder / "SKILL.md").write_text(f"{SKILL}WORDS")
+    files = project_files(str(project), str(home), is_trusted=False)
+    [skill] = load_skills(str(project), str(home), user_home=str(home), files=files).skills
+    assert "WORDS" in skill_text(skill, files, [])
+    for target in (secret, Path("/proc/self/environ"), home / "auth.json"):
+        (folder / "SKILL.md").unlink()
+        (folder / "SKILL.md").symlink_to(target)
+        with pytest.raises(OSError):
+            skill_text(skill, files, [])
+
+
+def test_row_06_a_folder_of_skills_that_is_a_link_brings_nothing_from_outside(tmp_path: Path) -> None:
+    home, project, other = tmp_path / "home", tmp_path / "project", tmp_path / "other"
+    for one in (home / "skills/own", project / ".git", project / ".codex", other / "theirs"):
+        one.mkdir(parents=True)
+    (other / "theirs/SKILL.md").write_text(SKILL)
+    (home / "skills/own/SKILL.md").write_text(SKILL.replace("helper", "own"))
+    (project / ".codex/skills").symlink_to(other)
+    found = load_skills(str(project), str(home), user_home=str(home))
+    assert [(skill.scope, skill.name) for skill in found.skills] == [("user", "own")]
+    assert [error.message for error in found.errors] == ["left out: it is a link that leads out of the project"]
+    files = project_files(str(project), str(home), is_trusted=True)
+    found = load_skills(str(project), str(home), user_home=str(home), files=files)
+    assert [(skill.scope, skill.name) for skill in found.skills] == [("repo", "helper"), ("user", "own")]
