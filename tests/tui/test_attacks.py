@@ -151,7 +151,7 @@ def test_a_terminal_that_takes_nothing_does_not_keep_it_and_is_sane_when_it_goes
 
 
 def test_an_endless_line_leaves_room_for_keys_and_in_the_scrollback(tui: OpenTui, server: FakeServer) -> None:
-    server.script(turn(message("x" * 2_000_000 + "THE-END", deltas=200)))
+    server.script(turn(message("x" * 2_000_000 + " THE-END", deltas=200)))
     t = tui().ready()
     before = len(t.raw)
     t.submit("go").wait_for("Worked for").wait_for("THE-END")

@@ -165,7 +165,7 @@ class Briefing:
         self, thread: LiveThread, items: Sequence[dict[str, Any]], settings: ThreadSettings, turn_id: str, emit: Emit
     ) -> str:
         """The person's input, then the whole text of every skill it selects. Gives the input's text."""
-        made = input_parts(items, settings.cwd)
+        made = input_parts(items, settings.cwd, self._may_read(settings))
         for text in made.warnings:
             emit(Warning(message=text))
         message: Item = {"type": "message", "role": "user", "content": made.parts}

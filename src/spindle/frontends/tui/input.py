@@ -125,7 +125,9 @@ class Keyboard:
                 self._take(each)
             except Exception as error:  # our bug: the key is lost, the interface and the draft live on
                 self._app.fail(f"internal error: {type(error).__name__}: {error}")
-        self._app.frames.now()
+        # Most answers only confirm what we thought.
+        if self._app.painter.is_waiting or not all(isinstance(each, Reply) for each in inputs):
+            self._app.frames.now()
 
     def _take(self, got: Input) -> None:
         match got:

@@ -60,6 +60,11 @@ class View(Generic[T]):
         """The person named a row by its number, in one piece (plain mode); False when there are no such rows."""
         return False
 
+    @property
+    def takes_words(self) -> bool:
+        """Whether words can be written now. Where not, only a number, a letter or Enter is an answer (plain mode)."""
+        return self.cursor() is not None
+
     def paste(self, text: str) -> None:
         """Pasted text; nothing for views without a field to write in."""
 
