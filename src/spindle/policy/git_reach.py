@@ -55,7 +55,7 @@ _PROGRAM_VARIABLES = (
 )
 _STARTED = frozenset(
     (
-        *("git", "gpg", "gpg2", "gpgsm", "ssh", "ssh-keygen", "ssh-agent", "sh", "bash", "perl", "less", "more", "vi"),
+        *("gpg", "gpg2", "gpgsm", "ssh", "ssh-keygen", "ssh-agent", "sh", "bash", "perl", "less", "more", "vi"),
         *(
             "vim",
             "nvim",
