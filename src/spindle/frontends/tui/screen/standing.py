@@ -114,4 +114,3 @@ class Adrift(NamedTuple):
 
 
 Place = Standing | Adrift
-
