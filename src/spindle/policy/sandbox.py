@@ -44,7 +44,7 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     protected: tuple[str, ...] = MORE_PROTECTED
     """Paths below every writable root that stay read-only, in addition to the names that always do."""
     read: Literal["all", "workspace"] = "all"
-    """What may be read: everything, or the workspace and what building in it takes (`view.py`)."""
+    """What may be read: everything, or the workspace and what building in it takes (see sandbox.md)."""
     deny_read: tuple[str, ...] = ()
     """Globs of what may not even be read. Relative ones hold below the working directory and every writable root."""
     unix_sockets: tuple[str, ...] = ()
