@@ -87,8 +87,29 @@ def _told_version() -> bool:
         return False
 
 
-if __name__ == "__main__":
-    # `python -m` puts the working directory on the path: a repository must not be able to replace our modules.
+def _leave_working_folder() -> None:
+    """Take what means the working folder off the path: a repository must not be able to replace our modules.
+
+    `python -m` puts it first; an empty or relative entry of PYTHONPATH means it too. The command does the same for
+    itself (`scripts/spindle`): it must not even load this module from there.
+    """
     if not sys.flags.safe_path:
         del sys.path[0]
+    named = os.environ.get("PYTHONPATH")
+    if not named:
+        return
+    try:
+        here, given = os.path.realpath("."), {os.path.abspath(entry) for entry in named.split(os.pathsep)}
+    except OSError:
+        return  # the folder is gone
+    own = os.path.realpath(sys.prefix)
+    for entry in given.intersection(sys.path):
+        place = os.path.realpath(entry)
+        is_around = f"{here}/".startswith(f"{place}/") or (here != "/" and place.startswith(f"{here}/"))
+        if is_around and not place.startswith(f"{own}/"):
+            sys.path.remove(entry)
+
+
+if __name__ == "__main__":
+    _leave_working_folder()
     run()

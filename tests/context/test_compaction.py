@@ -149,7 +149,7 @@ def test_an_empty_summary_is_said_to_be_missing():
 def test_what_an_endpoint_returns_stays_as_it_is_without_the_context_that_is_rebuilt():
     opaque = {"type": "compaction", "encrypted_content": "T1BBUVVF", "id": "cmp_1"}
     returned = [*CONTEXT, user_message("kept"), ABORTED, user_message("<skill>\nx"), opaque, assistant_message("a")]
-    assert remote_replacement(CONTEXT[:1], returned, ledger="known") == [
+    assert remote_replacement(CONTEXT[:1], returned, returned, ledger="known") == [
         CONTEXT[0],
         ledger_message("known"),
         *returned[3:],

@@ -15,7 +15,7 @@ from e2e.test_bad_input import refused
 from fake_server import FakeServer, Received, Turn, message, turn
 from installed import Spindle
 from spindle.errors import ConfigError
-from spindle.frontends.exec.files import check_images, check_output, read_schema, write_last_message
+from spindle.frontends.exec.files import check_images, open_output, read_schema, write_last_message
 
 
 def png(width: int = 1, height: int = 1) -> bytes:
@@ -98,7 +98,7 @@ def test_a_place_where_nothing_can_be_written_is_named_with_the_reason(tmp_path:
         (f"{tmp_path}/{'x' * 300}", "File name too long"),
     ]:
         with pytest.raises(ConfigError) as caught:
-            check_output(path)
+            open_output(path, None)
         assert str(caught.value).startswith(f"the last message cannot be written to {path} (-o): {reason}")
 
 
@@ -107,10 +107,10 @@ def test_a_place_without_permission_is_named(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     (tmp_path / "mine").chmod(0o444)
     with pytest.raises(ConfigError, match="Permission denied"):
-        check_output(f"{tmp_path}/mine")
+        open_output(f"{tmp_path}/mine", None)
     tmp_path.chmod(0o555)
     with pytest.raises(ConfigError, match=f"no permission to write in {tmp_path}"):
-        check_output(f"{tmp_path}/new")
+        open_output(f"{tmp_path}/new", None)
     tmp_path.chmod(0o755)
 
 
@@ -120,8 +120,8 @@ def test_looking_whether_a_file_can_be_written_changes_nothing(tmp_path: Path) -
     for path in ("old", "new", "dangling"):
         if path == "dangling":
             (tmp_path / path).symlink_to("elsewhere")
-        check_output(f"{tmp_path}/{path}")
-    check_output("/dev/null")
+        open_output(f"{tmp_path}/{path}", None).close()
+    open_output("/dev/null", None).close()
     after = (tmp_path / "old").stat()
     assert (tmp_path / "old").read_text() == "good" and before.st_mtime_ns == after.st_mtime_ns
     assert sorted(os.listdir(tmp_path)) == ["dangling", "old"]
@@ -132,10 +132,10 @@ def test_the_last_message_replaces_a_file_and_keeps_what_it_is(tmp_path: Path) -
     target.write_text("old")
     target.chmod(0o640)
     (tmp_path / "link").symlink_to("target")
-    assert write_last_message(f"{tmp_path}/link", "new")
+    assert write_last_message(open_output(f"{tmp_path}/link", None), "new")
     assert (target.read_text(), target.stat().st_mode & 0o777) == ("new", 0o640)
     os.link(target, tmp_path / "twin")
-    assert write_last_message(str(target), "newer")
+    assert write_last_message(open_output(str(target), None), "newer")
     assert (tmp_path / "twin").read_text() == "newer"
     assert sorted(os.listdir(tmp_path)) == ["link", "target", "twin"]
 
@@ -144,8 +144,7 @@ def test_the_last_message_goes_into_a_pipe_too(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    check_output(str(pipe))
-    assert write_last_message(str(pipe), "through")
+    assert write_last_message(open_output(str(pipe), None), "through")
     assert os.read(reading, 100) == b"through"
     os.close(reading)
 

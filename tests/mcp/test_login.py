@@ -79,7 +79,7 @@ def mcp(spindle_cmd: list[str], codex_home: Path, tmp_path: Path, opened: Path) 
         env = {"CODEX_HOME": str(codex_home), "HOME": str(tmp_path), "PATH": f"{programs}:/usr/bin:/bin"}
         process = subprocess.Popen(
             [*spindle_cmd, "mcp", *words],
-            cwd=tmp_path,
+            cwd=codex_home,
             env={**env, "DISPLAY": display},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -133,3 +133,27 @@ def test_a_stop_in_the_pager_leaves_the_main_screen_alone(
         assert "stays on the screen" in t.scrollback and "Stopped" in t.scrollback
         t.key("ctrl-d").wait_for("spindle resume").send("exit\n")
         t.wait_exit()
+
+
+def test_a_terminal_that_takes_nothing_does_not_keep_it_and_is_sane_when_it_goes_on(
+    tui: OpenTui, server: FakeServer
+) -> None:
+    server.script(turn(message("word " * 60_000)))
+    t = tui().ready().type("go").wait_for("go", where="screen")
+    with t.still():  # the terminal stops
+        t.send("\r")
+        time.sleep(2)
+        t.process.send_signal(signal.SIGTERM)
+        assert t.process.wait(20) == 143
+    assert t.wait_exit() == 143
+    t.assert_sane()
+    assert "spindle resume" in t.scrollback
+
+
+def test_an_endless_line_leaves_room_for_keys_and_in_the_scrollback(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("x" * 2_000_000 + " THE-END", deltas=200)))
+    t = tui().ready()
+    before = len(t.raw)
+    t.submit("go").wait_for("Worked for").wait_for("THE-END")
+    assert len(t.raw) - before < 200_000
+    assert "characters are left out here; Ctrl-T shows all" in t.flat

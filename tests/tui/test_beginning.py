@@ -87,6 +87,32 @@ def test_an_unknown_folder_is_asked_about_before_there_is_a_composer(tui: OpenTu
     tui(cwd=folder).ready()  # and now nothing is asked
 
 
+def test_what_is_typed_while_the_program_loads_answers_no_question_and_is_sent_later(
+    tui: OpenTui, server: FakeServer, home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "unknown folder"
+    folder.mkdir()
+    server.script(turn(message("fine answer")))
+    t = tui(cwd=folder)
+    t.until(lambda: t.raw, "the first paint")
+    t.type("1 of 3 things").key("enter")
+    t.wait_for("Do you trust", where="screen").wait_for("› 1 of 3 things", where="screen").idle(0.5)
+    assert t.process.poll() is None and trust_of(home, folder) is None and not server.turns_asked
+    t.key("2").wait_for("fine answer")
+    assert said(server) == ["1 of 3 things"] and trust_of(home, folder) == "untrusted"
+
+
+def test_what_is_typed_before_the_list_of_threads_is_there_searches_in_it(tui: OpenTui, server: FakeServer) -> None:
+    for words in ("apple question", "berry question"):
+        t = tui(words).wait_for("done").idle()
+        t.key("ctrl-d")
+        assert t.wait_exit() == 0
+    t = tui("resume")
+    t.until(lambda: t.raw, "the first paint")
+    t.type("apple").key("enter").wait_for("› apple question").wait_for("Ask for anything", where="screen").idle()
+    assert "berry question" not in t.screen and len(server.turns_asked) == 2
+
+
 def test_without_credentials_there_is_a_choice_and_nothing_is_sent(
     tui: OpenTui, home: Path, server: FakeServer
 ) -> None:

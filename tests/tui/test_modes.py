@@ -13,7 +13,7 @@ from spindle.config.schema import Config
 from spindle.core.settings import apply_op
 from spindle.frontends.tui.modes import Modes
 from spindle.protocol.ops import OverrideTurnContext
-from spindle.protocol.settings import SandboxPolicy, ThreadSettings
+from spindle.protocol.settings import Allowed, SandboxPolicy, ThreadSettings
 
 LOOSE, STRICT = ["default", "plan", "auto-edit"], ["default", "plan"]
 
@@ -73,7 +73,7 @@ def test_auto_edit_is_taken_back_exactly(tmp_path: Path) -> None:
     before = settings
     seen: list[ThreadSettings] = []
     for mode in ("plan", "auto-edit", "plan", "default"):
-        settings = apply_op(settings, modes.change(mode))
+        settings = apply_op(settings, modes.change(mode), Allowed())
         seen.append(settings)
     assert [each.collaboration_mode.mode for each in seen] == ["plan", "default", "plan", "default"]
     assert [each.sandbox.mode for each in seen] == ["read-only", "workspace-write", "read-only", "read-only"]

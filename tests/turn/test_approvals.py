@@ -110,3 +110,31 @@ async def test_an_abort_is_a_no_that_ends_the_turn(start: Start, workspace: Path
     driver.submit(ExecApproval(id=sub_id, decision="abort"))
     assert (await driver.end_of(sub_id))[-1] == TurnAborted(turn_id=sub_id, reason="interrupted")
     assert not (workspace / "log").exists()
+
+
+@pytest.mark.parametrize(
+    ("approval", "sandbox", "is_asked"),
+    [
+        ("untrusted", "workspace-write", True),
+        ("untrusted", "danger-full-access", True),
+        ("on-request", "read-only", True),
+        ("on-request", "workspace-write", False),
+        ("never", "read-only", False),
+        ("on-failure", "workspace-write", False),
+    ],
+)
+async def test_09_a_note_is_asked_about_where_a_command_that_writes_would_be(
+    start: Start, tmp_path: Path, approval: str, sandbox: str, is_asked: bool
+) -> None:
+    note = calls("memory", {"command": "create", "path": "a.md", "text": "always push\n"}, "m1")
+    looks = calls("memory", {"command": "view"}, "m2")
+    config = {"spindle": {"memory": True}}
+    driver = await start(looks, note, says("done"), approval=approval, sandbox=sandbox, config=config)
+    driver.begin("go")
+    msg = await driver.until(*ENDS)
+    assert isinstance(msg, ApplyPatchApprovalRequest) is is_asked
+    if isinstance(msg, ApplyPatchApprovalRequest):
+        assert "always push" in str(msg.changes) and "later threads" in str(msg.reason)
+        driver.submit(PatchApproval(id="m1", decision="denied"))
+        await driver.until(TaskComplete)
+    assert bool(list((tmp_path / "codex-home").rglob("a.md"))) is not is_asked

@@ -120,7 +120,7 @@ async def test_functions_are_asked_before_commands_and_both_are_heard(
     assert driver.inputs[0][-1] == {
         "type": "message",
         "role": "developer",
-        "content": [{"type": "input_text", "text": "know this"}],
+        "content": [{"type": "input_text", "text": "<hook_context>\nknow this\n</hook_context>"}],
     }
 
 

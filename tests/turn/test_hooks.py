@@ -92,6 +92,11 @@ def runs(msgs: list[Msg]) -> list[tuple[str, str, list[dict[str, str]]]]:
     ]
 
 
+def said(text: str) -> str:
+    """What a hook adds, as the model is told it."""
+    return f"<hook_context>\n{text}\n</hook_context>"
+
+
 def last_texts(driver: Driver, count: int) -> list[tuple[str, str]]:
     messages = [item for item in driver.inputs[-1] if item["type"] == "message"]
     return [(item["role"], item["content"][0]["text"]) for item in messages[-count:]]
@@ -331,7 +336,7 @@ async def test_what_hooks_add_follows_the_output_and_stays_in_the_record(start: 
         "function_call_output",
         *["message"] * 2,
     ]
-    assert last_texts(driver, 2) == [("developer", "before it"), ("developer", "after it")]
+    assert last_texts(driver, 2) == [("developer", said("before it")), ("developer", said("after it"))]
     before = driver.inputs[-1]
     await driver.turn("more")
     assert driver.inputs[-1][: len(before)] == before
@@ -396,7 +401,7 @@ async def test_a_hook_can_add_to_an_input(start: Start, hooks: HookFiles, body: 
     hooks.add("UserPromptSubmit", body)
     driver = await start(says("hi"))
     await driver.turn("hello")
-    assert last_texts(driver, 2) == [("user", "hello"), ("developer", "be brief")]
+    assert last_texts(driver, 2) == [("user", "hello"), ("developer", said("be brief"))]
 
 
 async def test_input_that_joins_a_running_turn_is_judged_too(start: Start, hooks: HookFiles, workspace: Path) -> None:
@@ -420,7 +425,7 @@ async def test_what_a_start_hook_says_stands_before_the_first_input_once(start: 
     hooks.add("SessionStart", "echo welcome", matcher="startup")
     driver = await start(says("a"), says("b"))
     await driver.turn("hello")
-    assert last_texts(driver, 2) == [("developer", "welcome"), ("user", "hello")]
+    assert last_texts(driver, 2) == [("developer", said("welcome")), ("user", "hello")]
     await driver.turn("again")
     assert len(hooks.told) == 1
 
@@ -681,7 +686,11 @@ async def test_what_a_hook_says_is_cut_shown_plainly_and_without_secrets(
     driver = await start(says("hi"))
     await driver.turn("hello")
     [(_, text)] = last_texts(driver, 1)
-    assert text.startswith("a\\u{1B}[31mb ") and "sk-very-secret" not in text and "tokens truncated" in text
+    assert (
+        text.startswith("<hook_context>\na\\u{1B}[31mb ")
+        and "sk-very-secret" not in text
+        and "tokens truncated" in text
+    )
     assert len(text) < 11_000
 
 

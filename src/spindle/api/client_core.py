@@ -22,6 +22,7 @@ from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.api.engine import Engine
 from spindle.api.options import Path, ThreadOptions, check_id, check_model_client
 from spindle.api.shown import Account, Match, ModelEntry, Page, ThreadRecord
+from spindle.api.taking_over import RecordedTurn
 from spindle.api.workers import in_thread
 from spindle.assembly.model import ToolNameTaken
 from spindle.config.schema import Config
@@ -155,8 +156,9 @@ class ClientCore:
     async def _as_recorded(self, ref: ThreadRef, options: ThreadOptions) -> tuple[ThreadOptions, Config, RolloutData]:
         """The options and the configuration with which a recorded thread goes on."""
         data = await in_thread(self.store.read, ref)
-        options = recorded_options(options, data)
-        return options, recorded(load(self.options, self.home, options), options, data), data
+        turn = RecordedTurn.of(data, self.home, self.clock)
+        there = recorded_options(options, turn)
+        return there, recorded(load(self.options, self.home, there), options, data, turn), data
 
     async def _open(self, options: ThreadOptions, config: Config, **which: Any) -> Conversation:
         """Open the thread and let it work."""
@@ -172,6 +174,7 @@ class ClientCore:
                 config=config,
                 source=_SOURCE,
                 originator=self.options.client_name,
+                is_attended=options.on_approval is not None,
                 ephemeral=options.ephemeral,
                 base_instructions=options.base_instructions,
                 client=None if lent is None else _borrowed(lent),

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from spindle.api.options import ThreadOptions, check_text
+from spindle.api.taking_over import RecordedTurn
 from spindle.config.keys import KEYS
 from spindle.config.kinds import Layer, check_layer, dotted
 from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
 from spindle.config.sources import merge, overrides_layer, resolve_home
 from spindle.errors import ConfigError, SpindleError, UsageError
-from spindle.protocol.settings import APPROVAL_POLICIES, PERSONALITIES, SUMMARIES, SandboxPolicy
-from spindle.thread.history import History
+from spindle.protocol.settings import PERSONALITIES, SUMMARIES, SandboxPolicy
 from spindle.thread.rollout import RolloutData
 
 _TOML_TYPES = (str, int, float, list, date, time)
@@ -83,15 +83,18 @@ def load(options: ClientOptions, home: str, thread: ThreadOptions) -> Config:
     return config
 
 
-def recorded(config: Config, thread: ThreadOptions, data: RolloutData) -> Config:
-    """The same for a recorded thread: what the program leaves out is as in the thread's last turn."""
-    context = History.replay(data).last_turn_context or {}
-    said = set(thread.config or ())
-    changes: dict[str, Any] = {}
-    if thread.on_approval is not None and thread.approval_policy is None and "approval_policy" not in said:
-        changes |= _recorded_approval(context, config)
-    if thread.sandbox is None and not {"sandbox_mode", "default_permissions"} & said:
-        changes |= _recorded_sandbox(context, config)
+def recorded(config: Config, thread: ThreadOptions, data: RolloutData, turn: RecordedTurn) -> Config:
+    """The same for a recorded thread: what the program leaves out is as in the thread's last turn, if that is ours.
+
+    `thread` is as the program gave it.
+    """
+    context, said = turn.context, set(thread.config or ())
+    changes = turn.permissions(
+        config,
+        approval=thread.on_approval is not None and thread.approval_policy is None and "approval_policy" not in said,
+        sandbox=thread.sandbox is None and not {"sandbox_mode", "default_permissions"} & said,
+        cwd=thread.cwd is None,
+    )
     # A model of another provider is no use here.
     is_same_provider = data.meta.get("model_provider") in (None, config.provider.id)
     if thread.model is None and "model" not in said and is_same_provider and isinstance(context.get("model"), str):
@@ -105,35 +108,15 @@ def recorded(config: Config, thread: ThreadOptions, data: RolloutData) -> Config
     return msgspec.structs.replace(config, **changes) if changes else config
 
 
-def recorded_options(thread: ThreadOptions, data: RolloutData) -> ThreadOptions:
+def recorded_options(thread: ThreadOptions, turn: RecordedTurn) -> ThreadOptions:
     """The options with the folder and the mode of the thread's last turn where they name none."""
-    context = History.replay(data).last_turn_context or {}
-    cwd = context.get("cwd") or data.meta.get("cwd")
-    mode = context.get("collaboration_mode")
+    mode = turn.context.get("collaboration_mode")
     is_planning = isinstance(mode, dict) and mode.get("mode") == "plan"
     return msgspec.structs.replace(
         thread,
-        cwd=thread.cwd if thread.cwd is not None or not isinstance(cwd, str) or not os.path.isdir(cwd) else cwd,
+        cwd=thread.cwd if thread.cwd is not None else turn.folder(_current_folder()),
         mode=thread.mode or ("plan" if is_planning else None),
     )
-
-
-def _recorded_approval(context: dict[str, Any], config: Config) -> dict[str, Any]:
-    policy, allowed = context.get("approval_policy"), config.allowed_approval_policies
-    if policy not in APPROVAL_POLICIES or (allowed is not None and policy not in allowed):
-        return {}
-    return {"approval_policy": policy}
-
-
-def _recorded_sandbox(context: dict[str, Any], config: Config) -> dict[str, Any]:
-    if config.sandbox.permissions is not None:
-        return {}  # what the user denies now is denied, whatever held when the thread was recorded
-    try:
-        policy = SandboxPolicy.from_wire(context.get("sandbox_policy"))
-    except ConfigError:
-        return {}
-    allowed = config.allowed_sandbox_modes
-    return {} if allowed is not None and policy.mode not in allowed else {"sandbox": policy}
 
 
 def _flags(thread: ThreadOptions) -> dict[str, Any]:

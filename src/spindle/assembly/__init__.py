@@ -10,8 +10,8 @@ from typing import Any
 
 from spindle.assembly.features import make_features
 from spindle.assembly.model import client_tools, model_access, tool_set
-from spindle.assembly.options import briefing_options, offloads, settings_from
-from spindle.assembly.record import Draft, restore_usage, session_meta
+from spindle.assembly.options import allowed_by, briefing_options, offloads, settings_from
+from spindle.assembly.record import Draft, base_text, restore_usage, session_meta
 from spindle.assembly.request import SessionRequest
 from spindle.auth.credentials import session_secrets
 from spindle.config.schema import Config
@@ -27,7 +27,6 @@ from spindle.model.provider import Provider
 from spindle.policy.environment import child_environment, withheld_names
 from spindle.policy.secrets import Secrets
 from spindle.process.table import ProcessTable
-from spindle.prompt.instructions import choose_instructions
 from spindle.protocol.events import SessionConfigured, Warning
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
@@ -50,6 +49,7 @@ async def open_session(request: SessionRequest) -> Session:
         _close_to_others(config, draft.warnings)
         secrets = _secrets(config, access.provider, credential)
         draft.history.mask = secrets.mask_json
+        draft.history.seal = draft.store.sealer.seal
         stream = request.stream or EventStream()
         stream.mask = partial(masked_msg, secrets=secrets)
         # The connection opens while files are read below; the first request waits for it only as long as it must.
@@ -64,6 +64,7 @@ async def open_session(request: SessionRequest) -> Session:
         # What the caller brings comes last: it sees each moment as the others have left it.
         features = [*own, *request.features]
         settings = settings_from(config, draft.model) if order is None else order.settings
+        allowed_by(config).check(settings.approval_policy, settings.sandbox)
         thread = _live_thread(draft, access, settings, build_tools(), secrets)
         greeting = [
             _configured(thread, settings, replay=request.replay),
@@ -97,17 +98,8 @@ def _live_thread(
     draft: Draft, access: ModelAccess, settings: ThreadSettings, tools: ToolSet, secrets: Secrets
 ) -> LiveThread:
     """The thread, with the base text it was started with, or starts with now."""
-    request, config, history, info = draft.request, draft.request.config, draft.history, draft.info
-    instructions = choose_instructions(
-        explicit=request.base_instructions,
-        recorded=history.base_instructions,
-        file_text=config.base_instructions,
-        template=info.model_messages.instructions_template if info.model_messages else None,
-        template_variables=info.model_messages.instructions_variables if info.model_messages else None,
-        model_text=info.base_instructions,
-        family=info.family,
-        personality=settings.personality,
-    )
+    request, config, history = draft.request, draft.request.config, draft.history
+    instructions = base_text(draft, settings)
     if not history.meta:
         history.append_meta(session_meta(request, draft.thread_id, instructions))
     is_for_all = bool(request.base_instructions or config.base_instructions)
@@ -155,6 +147,8 @@ def _equipment(draft: Draft, features: Sequence[Feature], secrets: Secrets, warm
 def _limits(request: SessionRequest) -> Limits:
     config, order = request.config, request.order
     return Limits(
+        allowed=allowed_by(config),
+        is_attended=request.is_attended,
         max_requests=config.spindle.max_steps,
         turn_s=config.spindle.turn_timeout_s,
         cap=order.cap if order is not None else lambda settings: settings,

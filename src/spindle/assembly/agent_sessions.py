@@ -60,6 +60,7 @@ def _agent_request(root: SessionRequest, order: AgentOrder, pool: ServerPool | N
         ephemeral=root.ephemeral,
         base_instructions=root.base_instructions,
         user_instructions=root.user_instructions,
+        is_attended=root.is_attended,
         bypass=root.bypass,
         client=root.client,
         clock=root.clock,

@@ -17,6 +17,7 @@ from spindle.model.credential import Credential, StaticCredential
 from spindle.model.headers import Identity
 from spindle.model.provider import Provider
 from spindle.model.responses import ResponsesClient
+from spindle.protocol.quote import visible
 from spindle.tools.router import JIT_TOOLS, ToolChoice, ToolSet, build_tools
 from spindle.tools.tool import Tool
 
@@ -79,7 +80,13 @@ def client_tools(draft: Draft) -> list[Tool]:
     from spindle.tools.dynamic import dynamic_tools  # few clients have any
 
     try:
-        return [*dynamic_tools(specs), *request.tools]
+        found = dynamic_tools(specs)
+        if not request.dynamic_tools and draft.is_foreign:
+            names = ", ".join(visible(tool.name) for tool in found)
+            draft.warnings.append(
+                f"the thread's file, which Spindle with this home did not write, brings tools: {names}"
+            )
+        return [*found, *request.tools]
     except ConfigError as error:
         if request.dynamic_tools:
             raise

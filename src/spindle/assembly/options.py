@@ -10,7 +10,7 @@ from spindle.core.briefing import BriefingOptions
 from spindle.core.feature import Feature
 from spindle.core.live_thread import ModelOverrides
 from spindle.policy.sandbox import PROTECTED_NAMES
-from spindle.protocol.settings import AgentRole, ThreadSettings
+from spindle.protocol.settings import AgentRole, Allowed, ThreadSettings
 from spindle.workspace.git import find_root
 
 
@@ -27,6 +27,11 @@ def settings_from(config: Config, model: str) -> ThreadSettings:
         personality=config.personality or "pragmatic",
         service_tier=config.service_tier,
     )
+
+
+def allowed_by(config: Config) -> Allowed:
+    """The administrator's limits."""
+    return Allowed(approval_policies=config.allowed_approval_policies, sandbox_modes=config.allowed_sandbox_modes)
 
 
 def model_overrides(config: Config) -> ModelOverrides:
@@ -78,7 +83,7 @@ def briefing_options(
         developer_instructions=config.developer_instructions,
         user_instructions=request.user_instructions,
         extras=config.spindle.environment_extras,
-        documents=tuple(feature.document for feature in features),
+        notes=tuple(feature.notes for feature in features),
         nested_docs=config.spindle.nested_agents_md,
         bypass=request.bypass,
         protected=(*PROTECTED_NAMES, *config.spindle.fence.protected),

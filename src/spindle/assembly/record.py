@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,8 +14,10 @@ from spindle.core.live_thread import LiveThread
 from spindle.errors import ThreadError
 from spindle.model.catalog import Catalog, ModelInfo
 from spindle.policy.rulebook import RuleBook
+from spindle.prompt.instructions import choose_instructions
 from spindle.protocol.clock import iso_utc
 from spindle.protocol.request import TokenUsage
+from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.thread.rollout import RolloutWriter
 from spindle.thread.store import ThreadRef, ThreadStore
@@ -63,6 +66,12 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             warnings=warnings,
         )
 
+    @property
+    def is_foreign(self) -> bool:
+        """The thread goes on from a record that this home did not write, or not as it stands there."""
+        history = self.history
+        return bool(history.records) and not self.store.sealer.holds(history.meta, history.last_turn_context)
+
     def __enter__(self) -> Draft:
         return self
 
@@ -105,6 +114,28 @@ def _recorded(request: SessionRequest, store: ThreadStore) -> ThreadRef | None:
         config = request.config
         return store.latest(config.cwd, config.provider.id, include_other_cwds=request.any_folder)
     return None
+
+
+def base_text(draft: Draft, settings: ThreadSettings) -> str:
+    """The base text the thread was started with, or starts with now."""
+    request, config, history, info = draft.request, draft.request.config, draft.history, draft.info
+    choose = partial(
+        choose_instructions,
+        explicit=request.base_instructions,
+        file_text=config.base_instructions,
+        template=info.model_messages.instructions_template if info.model_messages else None,
+        template_variables=info.model_messages.instructions_variables if info.model_messages else None,
+        model_text=info.base_instructions,
+        family=info.family,
+        personality=settings.personality,
+    )
+    instructions = choose(recorded=history.base_instructions)
+    if draft.is_foreign and instructions != choose():
+        draft.warnings.append(
+            "the thread goes on with the base instructions that its file brings: Spindle with this home did not write "
+            "them, and they are not those of the configuration"
+        )
+    return instructions
 
 
 def session_meta(request: SessionRequest, thread_id: str, instructions: str) -> dict[str, Any]:

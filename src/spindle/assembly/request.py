@@ -42,6 +42,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The response after which to branch, or the number of turns to keep; None = the end."""
     base_instructions: str | None = None
     user_instructions: str | None = None
+    is_attended: bool = True
+    """Somebody can answer what a person is asked. Otherwise such a question is a no, at once."""
     bypass: bool = False
     """The person started this with the flag that takes away sandbox and approvals; the record says so."""
     legacy_interrupt_error: bool = False

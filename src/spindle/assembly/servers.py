@@ -121,11 +121,8 @@ class _Starter:
         self._started.add(spec.name)
 
     async def start(self, spec: McpServer, argv: Sequence[str], env: Mapping[str, str]) -> Companion:
-        from spindle.config.own_servers import (
-            contents_of,
-            prepare_server,
-            reach_of,
-        )  # only for servers that are programs
+        from spindle.config.agent_reach import reach_of  # only for servers that are programs
+        from spindle.config.own_servers import contents_of, prepare_server  # likewise
 
         config, workbench = self._config, self._session.workbench
         boundary = workbench.boundary(self._session.settings)

@@ -131,8 +131,8 @@ def _note_part(line: Mapping[str, Any], parts: dict[str, tuple[int, int]]) -> No
 
 
 def _find_lms(environ: Mapping[str, str]) -> str | None:
-    import shutil  # only when a model is missing
+    from spindle.process.lookup import find_installed  # only when a model is missing
 
     home = environ.get("HOME") or "~"
     own = os.path.expanduser(f"{home}/.lmstudio/bin/lms")
-    return shutil.which("lms", path=environ.get("PATH")) or (own if os.access(own, os.X_OK) else None)
+    return find_installed("lms", environ) or (own if os.access(own, os.X_OK) else None)

@@ -9,21 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from spindle.config.agent_reach import widest_reach
 from spindle.config.schema import Config
 from spindle.errors import McpError
 from spindle.mcp.spec import McpServer
 from spindle.mcp.stdio import find_program, server_environment
-from spindle.policy.environment import child_environment
 from spindle.policy.own_programs import Prepared, prepare
 from spindle.policy.reach import Reach
-from spindle.policy.sandbox import Boundary, boundary_of
-from spindle.workspace.git import find_root
-
-
-def reach_of(config: Config, boundary: Boundary, env: Mapping[str, str]) -> Reach:
-    """Where the agent may write: in this session, and in others that work on the same project."""
-    root = find_root(config.cwd, config.project_root_markers) or config.cwd
-    return Reach(boundary, env=env, also=(config.cwd, root, *config.workspace_write.writable_roots))
 
 
 def prepare_server(
@@ -40,9 +32,7 @@ def contents_of(config: Config, server: McpServer) -> str | None:
     """
     if server.command is None:
         return ""
-    env = child_environment(os.environ, config.environment, secret_names=config.secret_variables)
-    widest = boundary_of(config.workspace_write, cwd=config.cwd, env=env, home=config.home, fence=config.spindle.fence)
-    reach = reach_of(config, widest, env)
+    reach = widest_reach(config)
     given = server_environment(server, os.environ)
     try:
         argv = [find_program(server, given.get("PATH", os.defpath)), *server.args]

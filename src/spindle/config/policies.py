@@ -102,7 +102,7 @@ def _profile_within(policy: SandboxPolicy, name: str, limits: Requirements, warn
     if not limits.allows_profile(name):
         raise ConfigError(f"the permission profile {name!r} is not allowed by {limits.file}; choose another")
     allowed = limits.sandbox_modes
-    mode = "danger-full-access" if policy.permissions and _writes_everywhere(policy) else policy.mode
+    mode = policy.amounts_to
     if allowed is None or mode in allowed:
         return policy
     if "read-only" not in allowed or mode == "read-only":
@@ -115,11 +115,6 @@ def _profile_within(policy: SandboxPolicy, name: str, limits: Requirements, warn
     )
     profile = policy.permissions and policy.permissions.read_only()
     return SandboxPolicy(mode="read-only", network_access=policy.network_access and bool(profile), permissions=profile)
-
-
-def _writes_everywhere(policy: SandboxPolicy) -> bool:
-    profile = policy.permissions
-    return profile is not None and any(rule.place == ":root" and rule.access == "write" for rule in profile.rules)
 
 
 def _within(key: str, value: str, allowed: tuple[str, ...] | None, file: str, warnings: list[str]) -> Any:

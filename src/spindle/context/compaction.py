@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -16,7 +16,6 @@ from spindle.context.calls import find_pairs
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.truncate import truncate_output, truncate_text
 from spindle.context.wording import (
-    LEDGER_CLOSE,
     LEDGER_OPEN,
     NO_SUMMARY,
     RULES_HEADING,
@@ -26,7 +25,8 @@ from spindle.context.wording import (
     is_summary,
 )
 from spindle.errors import ModelError
-from spindle.protocol.items import Item, is_output, is_user_input, item_text, said_text, user_message
+from spindle.protocol.items import Item, encode_json, is_output, is_user_input, item_text, said_text, user_message
+from spindle.protocol.origin import block, defused
 
 if TYPE_CHECKING:
     from spindle.context.ledger import WorkLedger
@@ -217,12 +217,12 @@ def drop_oldest(items: Sequence[Item], count: int = 1) -> list[Item]:
 
 
 def summary_text(summary: str) -> str:
-    return f"{SUMMARY_PREAMBLE}\n{summary.strip() or NO_SUMMARY}"
+    return f"{SUMMARY_PREAMBLE}\n{defused(summary.strip()) or NO_SUMMARY}"
 
 
 def ledger_message(ledger: str) -> Item:
     """The work ledger as context for the model."""
-    return user_message(f"{LEDGER_OPEN}\n{ledger.strip()}\n{LEDGER_CLOSE}")
+    return user_message(block("work_ledger", ledger.strip()))
 
 
 def replacement(
@@ -256,12 +256,27 @@ def replacement(
 def remote_replacement(
     initial_context: Sequence[Item],
     returned: Sequence[Item],
+    items: Sequence[Item] = (),
     *,
     ledger: WorkLedger | str = "",
     ledger_tokens: int = LEDGER_TOKENS,
 ) -> list[Item]:
-    """The same from what a compaction endpoint returned: its items as they are, without context that is rebuilt."""
-    kept = [item for item in returned if not _is_standing_context(item)]
+    """The same from what a compaction endpoint returned: its items as they are, without context that is rebuilt.
+
+    A server speaks for the model. Words in the name of others count where they stand in `items` already: outputs that
+    do not are left out, and so are messages in the person's role that hold a tag of ours.
+    """
+    known = {encode_json(_content(item)) for item in items}
+    kept: list[Item] = []
+    for item in returned:
+        if is_output(item) or item.get("type") == "message":
+            role = "tool" if is_output(item) else item.get("role")
+            if role not in ("assistant", "user", "tool") or _is_standing_context(item):
+                continue
+            is_forged = role == "tool" or (role == "user" and defused(said := item_text(item)) != said)
+            if is_forged and encode_json(_content(item)) not in known:
+                continue
+        kept.append(item)
     return [*initial_context, *_ledger_messages(ledger, ledger_tokens, kept), *kept]
 
 
@@ -311,6 +326,11 @@ def tail_start(items: Sequence[Item], budget_tokens: int, *, is_summary: IsSumma
 
 
 # ---- small things ------------------------------------------------------------------------------------
+
+
+def _content(item: Item) -> list[Any]:
+    """What makes two items say the same, whatever ids a server gives them."""
+    return [item.get(name) for name in ("type", "role", "call_id", "content", "output")]
 
 
 def _ledger_messages(ledger: WorkLedger | str, tokens: int, others: Sequence[Item]) -> list[Item]:

@@ -70,8 +70,8 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the client instead of AGENTS.md."""
     extras: tuple[str, ...] = ()
     """Extra lines of the environment message: "date", "timezone"."""
-    documents: tuple[Callable[[], str | None], ...] = ()
-    """What features add to the documents of a folder, read with them."""
+    notes: tuple[Callable[[], str | None], ...] = ()
+    """Notes of models, read with the documents of a folder."""
     nested_docs: bool = True
     """Tell the documents of a folder when work first goes there."""
     bypass: bool = False
@@ -88,7 +88,7 @@ class Briefing:
         self._options = options
         self._told = snapshot_from_turn_context(turn_context) if turn_context else None
         self._skills: dict[str, SkillSet] = {}
-        self._docs: dict[str, tuple[str | None, tuple[str, ...]]] = {}
+        self._docs: dict[str, tuple[str | None, str | None, tuple[str, ...]]] = {}
         self._warned: set[str] = set()
         self._visited: dict[str, None] = {}
         """Folders where something was run or changed since the last request."""
@@ -165,7 +165,7 @@ class Briefing:
         self, thread: LiveThread, items: Sequence[dict[str, Any]], settings: ThreadSettings, turn_id: str, emit: Emit
     ) -> str:
         """The person's input, then the whole text of every skill it selects. Gives the input's text."""
-        made = input_parts(items, settings.cwd)
+        made = input_parts(items, settings.cwd, self._may_read(settings))
         for text in made.warnings:
             emit(Warning(message=text))
         message: Item = {"type": "message", "role": "user", "content": made.parts}
@@ -205,7 +205,7 @@ class Briefing:
             truncation=(thread.truncation.mode, thread.truncation.limit),
         )
         if self._options.bypass and settings.sandbox.is_full_access and settings.approval_policy == "never":
-            payload["spindle"] = {"bypass": True}
+            payload["spindle"] = {**payload.get("spindle", {}), "bypass": True}
         return payload
 
     def skills(self, cwd: str, settings: ThreadSettings, reload: bool = False) -> SkillSet:
@@ -225,7 +225,7 @@ class Briefing:
         self, settings: ThreadSettings, thread: LiveThread, emit: Emit, approved_prefixes: Prefixes | None
     ) -> ContextSnapshot:
         options = self._options
-        instructions, warnings = self._instructions(settings, thread)
+        instructions, notes, warnings = self._instructions(settings, thread)
         for text in warnings:
             if text not in self._warned:
                 self._warned.add(text)
@@ -246,6 +246,7 @@ class Briefing:
             collaboration_mode=settings.collaboration_mode,
             developer_instructions=options.developer_instructions,
             user_instructions=instructions,
+            notes=notes,
             project_root=find_root(settings.cwd, options.root_markers) or settings.cwd,
             current_date=date if "date" in options.extras else None,
             timezone=zone if "timezone" in options.extras else None,
@@ -272,8 +273,10 @@ class Briefing:
             may_read=self._may_read(settings),
         )
 
-    def _instructions(self, settings: ThreadSettings, thread: LiveThread) -> tuple[str | None, tuple[str, ...]]:
-        """Documents and skills for a folder, read once."""
+    def _instructions(
+        self, settings: ThreadSettings, thread: LiveThread
+    ) -> tuple[str | None, str | None, tuple[str, ...]]:
+        """Documents and skills for a folder, notes, and what to say about them; read once."""
         cwd = settings.cwd
         if cwd not in self._docs:
             options = self._options
@@ -295,9 +298,9 @@ class Briefing:
             if section is not None:
                 warnings += section.warnings
             told = user_instructions(docs, section.text if section else None)
-            if more := [text for read in options.documents if (text := read())]:
-                told = "\n\n".join(filter(None, (told, *more)))
-            self._docs[cwd] = (told and thread.secrets.mask_known(told), tuple(warnings))
+            notes = "\n".join(text for read in options.notes if (text := read()))
+            mask = thread.secrets.mask_known
+            self._docs[cwd] = (told and mask(told), mask(notes) if notes else None, tuple(warnings))
         return self._docs[cwd]
 
 

@@ -45,8 +45,8 @@ class Feature:
         """The tools it brings. Asked once, before the session is open; the list keeps its bytes from then on."""
         return ()
 
-    def document(self) -> str | None:
-        """What the model is told with the documents of its folder; asked when those are read."""
+    def notes(self) -> str | None:
+        """Notes of models that a thread begins with, told as such; asked when the documents of a folder are read."""
         return None
 
     def ops(self) -> Mapping[type[Op], Handler]:

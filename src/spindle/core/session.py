@@ -43,7 +43,7 @@ from spindle.protocol.ops import (
     UserInput,
     UserTurn,
 )
-from spindle.protocol.settings import ThreadSettings
+from spindle.protocol.settings import Allowed, ThreadSettings
 from spindle.thread.store import ThreadStore
 
 
@@ -60,6 +60,10 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True):
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How far a turn may go."""
 
+    allowed: Allowed = Allowed()
+    """The administrator's limits."""
+    is_attended: bool = True
+    """Somebody can answer questions of permission."""
     max_requests: int = 0
     """Stop a turn after this many; 0 = no limit."""
     turn_s: float = 0.0
@@ -99,6 +103,7 @@ class Session:
         self._ops: asyncio.Queue[Submission] = asyncio.Queue()
         self._handlers = {kind: handler for feature in features for kind, handler in feature.ops().items()}
         self.turns = Turns(self)
+        self.turns.approvals.is_attended = limits.is_attended
 
     # ---- the outside ---------------------------------------------------------------------------
 
@@ -203,7 +208,7 @@ class Session:
     async def _handle(self, submission: Submission) -> None:
         match submission.op:
             case UserTurn() as op:
-                settings = apply_op(self.settings, op)
+                settings = apply_op(self.settings, op, self.limits.allowed)
                 branch = self._way_back(op.last_response_id) if op.last_response_id is not None else None
                 await self._stop("replaced")
                 self.settings = settings
@@ -227,7 +232,7 @@ class Session:
 
                 self.emit(submission.id, BackgroundStopped(process_ids=await self.workbench.processes.stop_some(ids)))
             case OverrideTurnContext() as op:
-                self.settings = apply_op(self.settings, op)
+                self.settings = apply_op(self.settings, op, self.limits.allowed)
             case Interrupt():
                 await self._stop("interrupted")
             case op if isinstance(op, ANSWERS):

@@ -13,14 +13,18 @@ from spindle.protocol.settings import (
     APPROVAL_POLICIES,
     PERSONALITIES,
     SUMMARIES,
+    Allowed,
     CollaborationMode,
     SandboxPolicy,
     ThreadSettings,
 )
 
 
-def apply_op(settings: ThreadSettings, op: UserTurn | OverrideTurnContext) -> ThreadSettings:
-    """The settings with what the op names replaced. Raises SpindleError for a value that cannot be."""
+def apply_op(settings: ThreadSettings, op: UserTurn | OverrideTurnContext, allowed: Allowed) -> ThreadSettings:
+    """The settings with what the op names replaced. Raises SpindleError for a value that cannot or must not be.
+
+    Every front end's ops come by here, so the administrator's limits are applied here and nowhere else.
+    """
     changes: dict[str, Any] = {}
     if op.cwd is not None:
         changes["cwd"] = _folder(op.cwd)
@@ -39,7 +43,12 @@ def apply_op(settings: ThreadSettings, op: UserTurn | OverrideTurnContext) -> Th
     if op.collaboration_mode is not None:
         changes["collaboration_mode"] = CollaborationMode.from_wire(op.collaboration_mode)
         changes |= _of_mode(op.collaboration_mode)
-    return msgspec.structs.replace(settings, **changes) if changes else settings
+    if not changes:
+        return settings
+    changed = msgspec.structs.replace(settings, **changes)
+    if "approval_policy" in changes or "sandbox" in changes:
+        allowed.check(changed.approval_policy, changed.sandbox)
+    return changed
 
 
 def _of_mode(mode: Any) -> dict[str, str]:

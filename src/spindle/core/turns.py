@@ -6,7 +6,6 @@ Starts, steers and stops them. What a turn does is `turn.py`; what it has at han
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -41,7 +40,7 @@ class Turns:
             lambda: session.submit(Submission("", Interrupt())),
             workbench.rules,
             mask=thread.secrets.mask,
-            search_path=workbench.environment.get("PATH", os.defpath),
+            environment=workbench.environment,
             note=lambda what, is_granted: thread.notes.approval(what, is_granted=is_granted),
             new_id=thread.clock.uuid7,
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spindle.core.feature import Feature
-from spindle.prompt.document_messages import notes_section
 from spindle.tools.memory import Memory
 from spindle.tools.memory_folder import MemoryFolder
 from spindle.tools.tool import Tool
@@ -23,6 +22,5 @@ class ProjectNotes(Feature):
     def tools(self) -> Sequence[Tool]:
         return [Memory(self._folder)]
 
-    def document(self) -> str | None:
-        index = MemoryFolder(self._folder).index()
-        return None if index is None else notes_section(index)
+    def notes(self) -> str | None:
+        return MemoryFolder(self._folder).index()

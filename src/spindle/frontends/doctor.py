@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
 
@@ -22,6 +21,7 @@ from spindle.frontends.plain_text import reading_words
 from spindle.frontends.terminal import STDOUT, columns_of, terminal_size
 from spindle.policy.environment import EnvironmentPolicy, child_environment
 from spindle.policy.sandbox import Fence, is_below
+from spindle.process.lookup import find_installed
 from spindle.process.sandbox.survey import NARROW_WORDS, WORDS, Backend, Trial, resource_limits, survey, try_mode
 from spindle.protocol.quote import visible
 
@@ -66,8 +66,9 @@ async def _examine(parsed: Parsed) -> Report:
         _login(config, checks)
         _hooks(config, checks)
     _terminal(checks)
-    _program("git", "folders that are no repository work too", checks)
-    _program("rg", "the model searches with grep instead", checks)
+    folder = config.cwd if config is not None else None
+    _program("git", "folders that are no repository work too", folder, checks)
+    _program("rg", "the model searches with grep instead", folder, checks)
     backends = await survey()
     checks.append(Check("limits", NOTE, resource_limits()))
     fence = config.spindle.fence if config is not None else Fence()
@@ -176,8 +177,8 @@ def _terminal(checks: list[Check]) -> None:
     checks.append(Check("terminal", OK, f"{os.environ.get('TERM') or 'no TERM'}, {columns} × {rows}"))
 
 
-def _program(name: str, without: str, checks: list[Check]) -> None:
-    path = shutil.which(name)
+def _program(name: str, without: str, folder: str | None, checks: list[Check]) -> None:
+    path = find_installed(name, cwd=folder)
     if path is None:
         checks.append(Check(name, NOTE, f"not found; {without}"))
         return

@@ -65,13 +65,20 @@ def set_scene(project: str, home: str) -> None:
     """A git repository with a bug in it, and a home of its own: the user's files are not touched."""
     import subprocess  # once, to make a repository
 
+    from spindle.process.lookup import find_installed  # the same
+
     os.makedirs(project)
     os.makedirs(home, mode=0o700)
     for name, content in FILES.items():
         with open(f"{project}/{name}", "w", encoding="utf-8") as file:
             file.write(content)
     try:
-        subprocess.run(["git", "init", "-q", project], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+        subprocess.run(
+            [find_installed("git") or "git", "init", "-q", project],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+        )
     except (OSError, subprocess.CalledProcessError):
         os.makedirs(f"{project}/.git", exist_ok=True)  # no git here: the folder alone marks the project's root
 

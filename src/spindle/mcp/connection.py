@@ -11,6 +11,7 @@ from spindle.errors import McpError
 from spindle.mcp.channel import Channel
 from spindle.mcp.client import KNOWN_VERSIONS, VERSION, Client
 from spindle.mcp.log import ServerLog
+from spindle.mcp.naming import definition_of
 from spindle.mcp.spec import McpServer
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import visible
@@ -50,6 +51,10 @@ class Connection:
         self._questions: dict[asyncio.Task[dict[str, Any]], Elicit] = {}
         self.listed: list[Any] = []
         """Its tools, as they were listed first; a later list changes nothing here."""
+        self._now: list[Any] = []
+        """Its tools as it listed them last."""
+        self._is_outdated = False
+        """It says that it has other tools than those."""
 
     @property
     def has_resources(self) -> bool:
@@ -57,11 +62,26 @@ class Connection:
 
     async def start(self) -> None:
         """Shake hands and list the tools. Raises McpError."""
-        self.listed = await self._connect()
+        self.listed = self._now = await self._connect()
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], elicit: Elicit) -> dict[str, Any]:
-        """What the server answers, errors of the tool included. Raises McpError when there is no answer."""
+    def definition(self, name: str) -> str:
+        """What stands for the tool as the server described it last; "" when it has it no more."""
+        return definition_of(self.spec, next((tool for tool in self._now if _is_called(tool, name)), None))
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], elicit: Elicit, definition: str | None = None
+    ) -> dict[str, Any]:
+        """What the server answers, errors of the tool included. Raises McpError when there is no answer.
+
+        `definition` is that of the tool for which there is a permission: another one is not called.
+        """
         client = await self._live_client()
+        if definition is not None:
+            if self._is_outdated:
+                listed = await self._all_pages(client, "tools/list", "tools", self.spec.tool_timeout_s)
+                self._now, self._is_outdated = self._clean(listed), False
+            if self.definition(name) != definition:
+                raise McpError("the server describes this tool otherwise by now, so it was not called; call it again")
         self._asked_by.append(elicit)
         try:
             params = {"name": name, "arguments": arguments}
@@ -112,6 +132,7 @@ class Connection:
             if client is not None:
                 await client.aclose()
             listed = await self._connect()
+            self._now, self._is_outdated = listed, False
             if _in_order(listed) != _in_order(self.listed):
                 self._on_changed(self.spec.name)
             assert self._client is not None
@@ -171,6 +192,7 @@ class Connection:
 
     def _hear(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/tools/list_changed":
+            self._is_outdated = True
             self._on_changed(self.spec.name)
         elif method == "notifications/message":
             self._log.note(f"{params.get('level', 'info')}: {str(params.get('data'))[:4000]}")
@@ -195,6 +217,10 @@ class Connection:
 
 async def _as_task(question: Awaitable[dict[str, Any]]) -> dict[str, Any]:
     return await question
+
+
+def _is_called(tool: Any, name: str) -> bool:
+    return isinstance(tool, dict) and tool.get("name") == name
 
 
 def _in_order(listed: list[Any]) -> list[bytes]:

@@ -180,8 +180,16 @@ class ServerPool:
     def with_resources(self) -> list[Connection]:
         return [self._connections[name] for name in self.names if self._connections[name].has_resources]
 
-    async def call(self, tool: RemoteTool, arguments: dict[str, Any], elicit: Elicit) -> dict[str, Any]:
-        return await self.connection(tool.server).call_tool(tool.name, arguments, elicit)
+    def definition(self, tool: RemoteTool) -> str:
+        """What stands for the tool as its server describes it now; "" without a server."""
+        found = self._connections.get(tool.server)
+        return "" if found is None else found.definition(tool.name)
+
+    async def call(
+        self, tool: RemoteTool, arguments: dict[str, Any], elicit: Elicit, definition: str | None = None
+    ) -> dict[str, Any]:
+        """`definition`: the permission is for this one, and no other is called."""
+        return await self.connection(tool.server).call_tool(tool.name, arguments, elicit, definition)
 
     # ---- the end -------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from spindle.model.client import (
     TextDelta,
 )
 from spindle.model.failures import ResponseFailed, incomplete
-from spindle.model.wellformed import is_well_formed
+from spindle.model.wellformed import is_of_model, is_well_formed
 from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
 from spindle.protocol.request import TokenUsage
 
@@ -101,7 +101,7 @@ class Decoder:
         return [Created(_text_of(event.response, "id"))]
 
     def _added(self, event: _ItemEvent) -> list[ModelEvent]:
-        if not is_well_formed(event.item):
+        if not is_well_formed(event.item) or not is_of_model(event.item):
             return []  # its deltas open an item of their own
         given = _text_of(event.item, "id")
         return [ItemAdded(event.item, self._begin(given, event.item.get("type", "")))]
@@ -125,7 +125,7 @@ class Decoder:
         return [*opened, RawReasoningDelta(item_id, event.delta, event.content_index)]
 
     def _done(self, event: _ItemEvent) -> list[ModelEvent]:
-        if not is_well_formed(event.item):
+        if not is_well_formed(event.item) or not is_of_model(event.item):
             return []
         if is_call(event.item) and not call_id_of(event.item):
             # Its output has to name it, also in the next request.

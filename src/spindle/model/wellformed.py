@@ -54,6 +54,9 @@ class _Compaction(msgspec.Struct):
     encrypted_content: str
 
 
+_NEVER_OF_MODEL = frozenset(("item_reference", "additional_tools"))
+"""Kinds of input that stand for something else, or bring tools along."""
+
 _SHAPES: dict[str, Any] = {
     "message": _Message,
     "reasoning": _Reasoning,
@@ -64,6 +67,20 @@ _SHAPES: dict[str, Any] = {
     "compaction": _Compaction,
     "compaction_summary": _Compaction,
 }
+
+
+_OWN_ROLES = (None, "assistant")
+
+
+def is_of_model(item: Item) -> bool:
+    """Whether an item is one that a model says: no words of a person or a developer, and no output of a tool.
+
+    Those are ours to record. A server that could bring them would speak in another's name, in every later request.
+    """
+    kind = item.get("type")
+    if not isinstance(kind, str) or kind.endswith(("_output", "_response", "_outputs")) or kind in _NEVER_OF_MODEL:
+        return False
+    return kind != "message" or item.get("role") in _OWN_ROLES
 
 
 def is_well_formed(item: Item) -> bool:

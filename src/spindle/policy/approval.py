@@ -31,6 +31,7 @@ _POLICY_NAMES: dict[ApprovalPolicy, str] = {
     "untrusted": "UnlessTrusted",
 }
 _SIGSYS = 31
+_MOST_NAMED = 3
 _DENIALS = (
     "operation not permitted",
     "permission denied",
@@ -74,6 +75,8 @@ class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
     rule: RuleMatch | None = None
     """The rule that says so; None when none does and the part is judged by what it is."""
     reason: str | None = None
+    is_ruled_in_vain: bool = False
+    """A rule allows it, which does not let it out here; another one would not either."""
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +89,9 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """Could the program that this word starts have been written by the model itself?"""
     git_runs_programs: Callable[[Sequence[Sequence[str]]], bool] = lambda _: False
     """Would git, in a folder that these parts go to, start what a repository names?"""
+    git_in_reach: Callable[[Sequence[Sequence[str]], int], Sequence[str]] = lambda _parts, _given: ()
+    """What git would run, in a folder that these parts go to, that the agent could have written or named; of the last
+    part, a person wrote the first `given` words."""
     is_elsewhere: bool = False
     """It would run in another folder than the thread's own."""
 
@@ -122,7 +128,7 @@ def decide_command(
         return Refuse(
             message=f"`{shell_join(argv)}` rejected: approval is required by policy, but the approval policy is never"
         )
-    is_any_planted = any(circumstances.is_planted(verdict.part[0]) for verdict in asking)
+    is_any_planted = any(verdict.is_ruled_in_vain or circumstances.is_planted(verdict.part[0]) for verdict in asking)
     return Ask(
         reason=next((verdict.reason for verdict in asking if verdict.reason), None),
         sandboxed_if_approved=is_confined and not wants_out and circumstances.sandbox_available,
@@ -137,6 +143,7 @@ class _Judge:
         self._is_elsewhere = circumstances.is_elsewhere
         self._is_planted = circumstances.is_planted
         self._git_runs_programs = circumstances.git_runs_programs
+        self._git_in_reach = circumstances.git_in_reach
         self._policy = circumstances.policy
         self._wants_out = wants_out
         self._lacks_sandbox = circumstances.is_confined and not circumstances.sandbox_available
@@ -145,7 +152,7 @@ class _Judge:
         parts = split_command(argv)
         if parts is None or (parts != [list(argv)] and self._is_planted(argv[0])):
             parts = [list(argv)]  # a shell that is not the system's runs whatever it likes
-        found = [self._kept_inside(_by_rules(part, rules)) for part in parts]
+        found = [self._kept_inside(_by_rules(part, rules), parts[: at + 1]) for at, part in enumerate(parts)]
         dangerous = [is_dangerous(part) for part in parts]
         if is_dangerous(argv) and not any(dangerous):
             dangerous = [True] * len(parts)  # only together: one part fetches what another runs
@@ -169,21 +176,25 @@ class _Judge:
             return [one and at not in gits for at, one in enumerate(safe)]
         return safe
 
-    def _kept_inside(self, verdict: _Verdict | None) -> _Verdict | None:
+    def _kept_inside(self, verdict: _Verdict | None, parts: Sequence[Sequence[str]]) -> _Verdict | None:
         """A rule for `pytest` means the one that is installed; a `pytest` that lies in the workspace stays inside.
 
         A rule that gives a path means that very file. A relative path is one seen from the thread's folder, so it means
-        nothing in another; and `~` is a home only to a shell.
+        nothing in another; and `~` is a home only to a shell. Git stays inside where it would run what the agent could
+        have written or named. `parts` are those of the line up to this one.
         """
         if verdict is None or verdict.decision != "allow":
             return verdict
         name = verdict.part[0]
         is_meant = "/" in name and not (self._is_elsewhere or name.startswith("~"))
-        if name.startswith("/") or is_meant or not self._is_planted(name):
+        if not name.startswith("/") and not is_meant and self._is_planted(name):
+            reason = f"{name} lies where the agent can write, so the rule that allows it does not let it out"
+        elif verdict.rule is not None and (named := self._git_in_reach(parts, len(verdict.rule.prefix))):
+            reason = f"git would run {_few(named)}, so the rule that allows it does not let it out"
+        else:
             return verdict
-        reason = f"{name} lies where the agent can write, so the rule that allows it does not let it out"
         decision = "prompt" if self._wants_out or (self._lacks_sandbox and self._policy != "never") else "allow"
-        return _Verdict(part=verdict.part, decision=decision, reason=reason)
+        return _Verdict(part=verdict.part, decision=decision, reason=reason, is_ruled_in_vain=True)
 
     def _by_nature(self, part: Sequence[str], *, is_safe: bool, is_harmful: bool) -> _Verdict:
         decision: Literal["allow", "prompt", "forbidden"] = "allow"
@@ -199,6 +210,12 @@ class _Judge:
         elif self._wants_out or (self._policy == "untrusted" and not is_safe):
             decision = "prompt"
         return _Verdict(part=part, decision=decision, reason=reason)
+
+
+def _few(named: Sequence[str]) -> str:
+    """Some of them, for a sentence."""
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return ", ".join(named[:_MOST_NAMED]) + more
 
 
 def _is_safe(part: list[str]) -> bool:

@@ -42,7 +42,12 @@ class ToolScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 
     server: str
     tool: str
+    definition: str = ""
+    """Stands for what the server said of the tool when the yes was given. It is no part of what others are shown."""
 
+
+RESOURCES = "resources"
+"""The definition, and the name, of what is no tool of a server: listing and reading what it keeps."""
 
 Scope = CommandScope | PrefixScope | FileScope | ToolScope
 
@@ -57,7 +62,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_wire(self) -> dict[str, Any]:
         """For events: the same fields and a sentence for people."""
-        scope = {name: list(v) if isinstance(v, tuple) else v for name, v in msgspec.to_builtins(self.scope).items()}
+        fields = msgspec.to_builtins(self.scope)
+        fields.pop("definition", None)
+        scope = {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
         return {**msgspec.to_builtins(self), "scope": scope, "text": describe(self)}
 
 
@@ -79,8 +86,9 @@ def file_grant(path: str, *, expires: Expiry) -> Grant:
     return Grant(effect="write_file", scope=FileScope(path=path), expires=expires)
 
 
-def tool_grant(server: str, tool: str, *, expires: Expiry) -> Grant:
-    return Grant(effect="call_tool", scope=ToolScope(server=server, tool=tool), expires=expires)
+def tool_grant(server: str, tool: str, *, expires: Expiry, definition: str = "") -> Grant:
+    scope = ToolScope(server=server, tool=tool, definition=definition)
+    return Grant(effect="call_tool", scope=scope, expires=expires)
 
 
 def describe(grant: Grant) -> str:
@@ -89,6 +97,8 @@ def describe(grant: Grant) -> str:
     match grant.scope:
         case FileScope(path=path):
             return f"write {visible(path)}, {until}"
+        case ToolScope(server=server, definition="resources"):
+            return f"list and read the resources of the MCP server {visible(server)}, {until}"
         case ToolScope(server="", tool=tool):
             return f"use the tool {visible(tool)}, {until}"
         case ToolScope(server=server, tool=tool):

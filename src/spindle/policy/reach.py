@@ -112,6 +112,10 @@ class Reach:
             return False
         return any(self._may_write(step) for step in steps) or self._has_other_name(real)
 
+    def holds_name(self, real: str) -> bool:
+        """Could the agent have put there what goes by this name? The folder must be a real path."""
+        return self.is_fenced and self._may_write(real)
+
     def holds_open(self, fd: int) -> bool:
         """The same of an open file or folder, by where it lies now."""
         if not self.is_fenced:
@@ -214,7 +218,8 @@ def paths_in(text: str) -> list[str]:
 
 
 def _way(path: str) -> Iterator[str]:
-    """Every name that is looked up on the way along `path`, each below a folder that is resolved; at last the end."""
+    """Every link on the way along `path`, each by its own real place; at last the end. A folder on the way that could
+    be replaced is one in which the end can be written too, and what is protected cannot be moved away with it."""
     waiting = path.split("/")[::-1]
     place, links = "/", 0
     while waiting:
@@ -225,10 +230,10 @@ def _way(path: str) -> Iterator[str]:
             place = os.path.dirname(place)
             continue
         here = f"{place.rstrip('/')}/{name}"
-        yield here
         if not os.path.islink(here):
             place = here
             continue
+        yield here
         links += 1
         if links > _MOST_LINKS:
             raise OSError("too many links")

@@ -8,7 +8,6 @@ beside `/work`) widens a root. How it is enforced on a process is `process/sandb
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -32,8 +31,6 @@ _SHARED_MEMORY = "/dev/shm"
 _INSTALLED = ("site-packages", "dist-packages")
 _PARTS_OF_ENVIRONMENT = ("bin", "lib", "pyvenv.cfg")
 
-_POINTER_LIMIT = 4096
-_SETTINGS_LIMIT = 1 << 16
 _MOST_STEPS = 1000
 
 
@@ -156,6 +153,15 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
             rules=Rules((Rule("/", "write"), *denied)),
             is_let_out=True,
         )
+
+    def doubt(self) -> str | None:
+        """Why it cannot be said what must stay read-only, as a sentence; None when it can."""
+        if self.is_let_out or not self.roots:
+            return None
+        from spindle.policy.git_find import oddity  # with the first command
+
+        found = (oddity(f"{root.rstrip('/')}/.git") for root in self.roots)
+        return next((why for why in found if why is not None), None)
 
     def _is_protected(self, real: str, root: str) -> bool:
         # On a file system that folds case `.GIT` is `.git`; elsewhere refusing it costs nobody anything.
@@ -318,43 +324,14 @@ def agent_home(env: Mapping[str, str]) -> str:
 
 
 def protected_paths(root: str, more: tuple[str, ...] = MORE_PROTECTED) -> tuple[str, ...]:
-    """What stays read-only below `root`, existing or not; with a `.git` pointer file also the folders it points at."""
+    """What stays read-only below `root`, existing or not, with whatever `.git` there leads to or names."""
     base = root.rstrip("/")
     paths = [f"{base}/{name}" for name in PROTECTED_NAMES]
     paths += [os.path.normpath(f"{base}/{name}") for name in more if name]
-    repository = paths[0]
-    pointed = _git_pointer(paths[0])
-    if pointed:
-        paths.append(pointed)
-        repository = pointed
-        common = _first_line(f"{pointed}/commondir")
-        if common:
-            repository = os.path.realpath(absolute(common, pointed))
-            paths.append(repository)
-    named = _named_by_git(repository, root)
-    paths += [path for path in named if not any(is_below(path, other) for other in paths)]
+    from spindle.policy import git_places  # with the first command or file tool, not before the first request
+
+    paths += [path for path in git_places.obeyed(paths[0], root) if not any(is_below(path, one) for one in paths)]
     return tuple(paths)
-
-
-def _named_by_git(repository: str, root: str) -> list[str]:
-    """What the settings of a repository name below its tree: git runs and obeys it like what is in the repository."""
-    try:
-        fd = os.open(f"{repository}/config", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        text = os.fsdecode(os.read(fd, _SETTINGS_LIMIT)) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
-    finally:
-        os.close(fd)
-    has_submodules = os.path.isdir(f"{repository}/modules")
-    if "path" not in text.lower() and not has_submodules:
-        return []
-    from spindle.policy import git_config  # few repositories name anything
-
-    named = git_config.named_paths(text, settings=repository, tree=root)
-    if has_submodules:
-        named += git_config.submodule_pointers(repository)
-    return [path for path in map(os.path.realpath, named) if is_below(path, root) and path != root]
 
 
 def absolute(path: str, folder: str) -> str:
@@ -376,30 +353,3 @@ def is_inside(path: str, folders: Iterable[str]) -> bool:
         if path != folder and is_below(path, folder):
             return True
     return False
-
-
-def _git_pointer(path: str) -> str | None:
-    """The folder a `.git` file points at (a worktree or a submodule), or None."""
-    if not os.path.isfile(path):
-        return None
-    line = _first_line(path)
-    if not line.startswith("gitdir:"):
-        return None
-    return os.path.realpath(absolute(line[len("gitdir:") :].strip(), os.path.dirname(path)))
-
-
-def _first_line(path: str) -> str:
-    """The first line of a regular file. A repository may have put a named pipe there, and nobody would ever write into
-    it."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return ""
-        return os.fsdecode(os.read(fd, _POINTER_LIMIT).split(b"\n", 1)[0]).strip()
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)

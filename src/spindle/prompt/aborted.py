@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, user_message
+from spindle.protocol.origin import block
 
 
 def aborted_marker() -> Item:
     """Appended after the last item of a turn that was stopped."""
-    return user_message(f"<turn_aborted>\n{text('turn_aborted')}\n</turn_aborted>")
+    return user_message(block("turn_aborted", text("turn_aborted")))
 
 
 def user_command_message(command: str, exit_code: int, duration_s: float, output: str) -> Item:
     """A `!command` the user ran."""
-    return user_message(
-        f"<user_shell_command>\n<command>\n{command}\n</command>\n<result>\nExit code: {exit_code}\n"
-        f"Duration: {duration_s:.4f} seconds\nOutput:\n{output}\n</result>\n</user_shell_command>"
+    told = (
+        f"<command>\n{command}\n</command>\n<result>\nExit code: {exit_code}\n"
+        f"Duration: {duration_s:.4f} seconds\nOutput:\n{output}\n</result>"
     )
+    return user_message(block("user_shell_command", told))

@@ -9,6 +9,7 @@ import msgspec
 
 from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, user_message
+from spindle.protocol.origin import block, defused, defused_name
 from spindle.protocol.quote import readable, visible
 
 DEFAULT_LIST_CHARS = 8_000
@@ -56,15 +57,14 @@ def user_instructions(docs: str | None, skills: str | None) -> str | None:
     return "\n\n".join(part for part in (docs, skills) if part) or None
 
 
-def notes_section(index: str) -> str:
-    """The list of notes that models wrote in this project, and what it is."""
-    return f"{text('memory_intro')}\n{index}"
+def notes_message(index: str | None) -> Item:
+    """The list of notes that models wrote in this project, and what it is; None: there were some, and are no more."""
+    return user_message(block("project_notes", f"{text('memory_intro')}\n{index or 'There are no notes any more.'}"))
 
 
 def agents_message(cwd: str, instructions: str) -> Item:
-    return user_message(
-        f"# AGENTS.md instructions for {visible(cwd)}\n\n<INSTRUCTIONS>\n{instructions}\n</INSTRUCTIONS>"
-    )
+    heading = f"# AGENTS.md instructions for {defused(visible(cwd))}"
+    return user_message(f"{heading}\n\n{block('INSTRUCTIONS', instructions)}")
 
 
 def agents_ended_message(cwd: str) -> Item:
@@ -74,7 +74,8 @@ def agents_ended_message(cwd: str) -> Item:
 
 def skill_message(name: str, path: str, content: str) -> Item:
     """A selected skill with its whole file; stands after the prompt."""
-    return user_message(f"<skill>\n<name>{name}</name>\n<path>{path}</path>\n{content}\n</skill>")
+    named = f"<name>{defused_name(visible(name))}</name>\n<path>{defused_name(visible(path))}</path>"
+    return user_message(block("skill", f"{named}\n{content}"))
 
 
 # ---- fitting the list into its room ------------------------------------------------------------------

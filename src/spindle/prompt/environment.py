@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spindle.protocol.items import Item, user_message
+from spindle.protocol.origin import defused_name
 from spindle.protocol.quote import visible
 
 
@@ -17,4 +18,4 @@ def environment_message(
 
 def _inside(value: str) -> str:
     """A folder can have any name; it must not pass for another line, or for the end of the message."""
-    return visible(value).replace("<", "\\u{3C}")
+    return defused_name(visible(value))

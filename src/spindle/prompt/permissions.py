@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, developer_message, encode_json
+from spindle.protocol.origin import defused_name
 from spindle.protocol.quote import visible
 from spindle.protocol.settings import PermissionProfile, SandboxPolicy
 
@@ -64,7 +65,7 @@ def _profile_part(
     ]
     filled = {
         "{mode}": sandbox.mode,
-        "{name}": visible(profile.name),
+        "{name}": defused_name(visible(profile.name)),
         "{network}": "enabled" if sandbox.has_network else "restricted",
         "{protected}": _join_names(protected),
         "{root}": "everything" if reads_everything else _NARROW,
@@ -89,12 +90,12 @@ def _roots_part(roots: Sequence[str]) -> str:
 
 
 def _join_names(names: Iterable[str]) -> str:
-    return ", ".join(f"`{visible(name)}`" for name in names)
+    return ", ".join(f"`{defused_name(visible(name))}`" for name in names)
 
 
 def _prefix_list(prefixes: Iterable[Sequence[str]], room: int) -> str:
     """The approved prefixes, one JSON array per line, as many as the limit and the room allow."""
-    lines = sorted({encode_json(list(prefix)).decode() for prefix in prefixes})[:MAX_PREFIXES]
+    lines = sorted({encode_json(list(prefix)).decode().replace("<", "\\u003c") for prefix in prefixes})[:MAX_PREFIXES]
     heading = "\n\n" + text("approved_prefixes") + "\n"
     room -= len(heading.encode())
     kept: list[str] = []

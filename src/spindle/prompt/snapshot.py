@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from spindle.errors import ConfigError
-from spindle.prompt.document_messages import agents_ended_message, agents_message
+from spindle.prompt.document_messages import agents_ended_message, agents_message, notes_message
 from spindle.prompt.environment import environment_message
 from spindle.prompt.modes import mode_message, mode_text, model_switch_message, personality_message
 from spindle.prompt.permissions import PROTECTED, permissions_message
@@ -41,6 +41,8 @@ class ContextSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     developer_instructions: str | None = None
     user_instructions: str | None = None
     """Project documents and skills, without the heading."""
+    notes: str | None = None
+    """The list of notes that models wrote in this project."""
     project_root: str | None = None
     current_date: str | None = None
     timezone: str | None = None
@@ -61,6 +63,8 @@ def initial_context(snapshot: ContextSnapshot, *, personality_baked: bool = True
         items.append(personality_message(snapshot.personality))
     if snapshot.user_instructions:
         items.append(agents_message(snapshot.cwd, snapshot.user_instructions))
+    if snapshot.notes:
+        items.append(notes_message(snapshot.notes))
     if snapshot.includes_environment:
         items.append(_environment(snapshot))
     return items
@@ -86,6 +90,8 @@ def context_changes(old: ContextSnapshot | None, new: ContextSnapshot) -> list[I
     if _documents_differ(old, new):
         told = new.user_instructions
         items.append(agents_message(new.cwd, told) if told else agents_ended_message(new.cwd))
+    if old.notes != new.notes:
+        items.append(notes_message(new.notes))
     return items
 
 
@@ -178,6 +184,7 @@ def turn_context_payload(
         "developer_instructions": snapshot.developer_instructions,
         "final_output_json_schema": output_schema,
         "truncation_policy": {"mode": truncation[0], "limit": truncation[1]} if truncation else None,
+        "spindle": {"notes": snapshot.notes} if snapshot.notes else None,
     }
     return {key: value for key, value in payload.items() if value is not None}
 
@@ -191,6 +198,7 @@ def snapshot_from_turn_context(payload: dict[str, Any]) -> ContextSnapshot | Non
         sandbox = SandboxPolicy.from_wire(payload.get("sandbox_policy"))
     except ConfigError:
         return None
+    ours = payload.get("spindle")
     return ContextSnapshot(
         cwd=cwd,
         approval_policy=policy,
@@ -200,6 +208,7 @@ def snapshot_from_turn_context(payload: dict[str, Any]) -> ContextSnapshot | Non
         collaboration_mode=CollaborationMode.from_wire(payload.get("collaboration_mode")),
         developer_instructions=_text_or_none(payload.get("developer_instructions")),
         user_instructions=_text_or_none(payload.get("user_instructions")),
+        notes=_text_or_none(ours.get("notes")) if isinstance(ours, dict) else None,
         current_date=_text_or_none(payload.get("current_date")),
         timezone=_text_or_none(payload.get("timezone")),
     )

@@ -131,6 +131,7 @@ CONTEXT_PREFIXES = (
     "<user_action>",
     "<work_ledger>",
     "<hook_prompt",
+    "<project_notes>",
 )
 """How user-role messages begin that no person typed (compared in lower case)."""
 

@@ -47,6 +47,10 @@ class PermissionProfile(msgspec.Struct, frozen=True, kw_only=True):
         return any(rule.access == "write" for rule in self.rules)
 
     @property
+    def writes_everywhere(self) -> bool:
+        return any(rule.access == "write" and rule.place in (":root", "/") for rule in self.rules)
+
+    @property
     def denies(self) -> bool:
         """Does it name something that stays closed even for what a person lets out of the sandbox?"""
         return any(rule.access == "deny" and rule.place != ":root" for rule in self.rules)
@@ -76,6 +80,15 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_network(self) -> bool:
         return self.mode == "danger-full-access" or self.network_access
+
+    @property
+    def amounts_to(self) -> str:
+        """The plain mode that allows as much, whatever name it goes by."""
+        if self.permissions is None or self.is_full_access:
+            return self.mode
+        if self.permissions.writes_everywhere:
+            return "danger-full-access"
+        return "workspace-write" if self.permissions.can_write else self.mode
 
     def to_wire(self) -> dict[str, Any]:
         """The tagged form of protocol v1 and of the rollout."""
@@ -161,6 +174,24 @@ class ThreadSettings(msgspec.Struct, frozen=True, kw_only=True):
     personality: Personality = "pragmatic"
     collaboration_mode: CollaborationMode = CollaborationMode()
     service_tier: str | None = None
+
+
+class Allowed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the administrator of this machine allows; None = anything. It holds for every way of changing settings."""
+
+    approval_policies: tuple[str, ...] | None = None
+    sandbox_modes: tuple[str, ...] | None = None
+
+    def check(self, approval_policy: str, sandbox: SandboxPolicy) -> None:
+        """Raise ConfigError for values that are not allowed."""
+        for what, value, allowed in (
+            ("approval policy", approval_policy, self.approval_policies),
+            ("sandbox mode", sandbox.amounts_to, self.sandbox_modes),
+        ):
+            if allowed is not None and value not in allowed:
+                raise ConfigError(
+                    f"the {what} {value} is not allowed here by the administrator; use one of {', '.join(allowed)}"
+                )
 
 
 _Whole = Annotated[int, msgspec.Meta(ge=0)]

@@ -100,6 +100,8 @@ class History:
 
         Applied to what is appended, never to what was recorded before: a prompt's prefix keeps its bytes.
         """
+        self.seal: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None
+        """`seal(meta, context)`: marks the settings of a turn as written by this home; see `seal`."""
         self.records: list[Record] = []
         """Everything that was recorded, in the order in which it is told, whether or not there is a file."""
         self.entries: list[Entry] = []
@@ -256,6 +258,8 @@ class History:
 
     def append_turn_context(self, payload: dict[str, Any]) -> None:
         """Record the settings that the model was told for this turn."""
+        if self.seal is not None and self.writer is not None:
+            payload = self.seal(self.meta, payload)
         self._record("turn_context", encode_payload(payload))
         self._contexts.append((len(self.entries), payload))
 

@@ -26,6 +26,7 @@ from spindle.thread.rollout import (
     parse_line,
     read_rollout,
 )
+from spindle.thread.seal import Sealer
 
 if TYPE_CHECKING:
     from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadPage
@@ -54,6 +55,7 @@ class ThreadStore:
     def __init__(self, home: str, clock: Clock) -> None:
         self.home = home
         self.names = ThreadNames(home, clock)
+        self.sealer = Sealer(home, clock)
         self._clock = clock
         self._sessions = f"{home}/sessions"
         self._archive = f"{home}/archived_sessions"
@@ -169,9 +171,13 @@ class ThreadStore:
         now = iso_utc(self._clock.now())
         changes = {"id": new_id, "session_id": new_id, "timestamp": now, "forked_from_id": data.thread_id}
         own = {key: value for key, value in data.meta.items() if key not in _LATE_START_FIELDS}
-        lines = [format_line("session_meta", encode_payload({**own, **(meta or {}), **changes}), now)]
+        begins = {**own, **(meta or {}), **changes}
+        lines = [format_line("session_meta", encode_payload(begins), now)]
         for record in records_up_to(data.records, up_to):
-            lines.append(format_line(record.kind, record.raw, record.timestamp or now))
+            raw = record.raw
+            if record.kind == "turn_context":
+                raw = encode_payload(self.sealer.moved(data, begins, record.payload))
+            lines.append(format_line(record.kind, raw, record.timestamp or now))
         path = self.new_path(new_id)
         private_files.make_private_folders(os.path.dirname(path), self._sessions)
         try:

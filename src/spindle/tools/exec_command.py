@@ -130,6 +130,9 @@ async def _type(chars: str, live: LiveProcess, ctx: ToolContext) -> None:
         )
     if live.exit_code is not None:
         return  # it ended meanwhile; the report says how
+    if live.command.is_let_out and not ctx.boundary.is_full_access:
+        started = {"session_id": live.id, "argv": list(live.command.argv), "cwd": live.command.cwd}
+        await ctx.permission.typing(chars, **started)
     ctx.emit(TerminalInteraction(call_id=live.call_id, process_id=str(live.id), stdin=chars))
     if not await live.running.write(chars.encode(), _TYPE_LIMIT_S) and live.running.exit_code is None:
         raise ToolError("write_stdin failed: the program does not read its input; not all characters were taken")

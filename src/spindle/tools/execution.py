@@ -63,6 +63,7 @@ class Execution:
                 escalated=args.is_escalated,
                 justification=args.justification,
                 prefix_rule=args.prefix_rule,
+                tty=tty,
             )
         except Rejected as refusal:
             if not refusal.by_user:
@@ -91,7 +92,7 @@ class Execution:
         if not looks_denied(exit_code, output.peek().text()):
             return None
         try:
-            if not await self._ctx.permission.retry(self.argv, cwd=self.cwd):
+            if not await self._ctx.permission.retry(self.argv, cwd=self.cwd, tty=command.tty):
                 return None
         except Rejected as refusal:
             output.add(f"\n{refusal}\n".encode())  # the model reads it with the output

@@ -6,9 +6,12 @@ from typing import Any
 
 import msgspec
 
-from spindle.errors import McpError, ToolError
+from spindle.errors import McpError, Rejected, ToolError
+from spindle.mcp.connection import Connection
+from spindle.mcp.naming import clean_words
 from spindle.mcp.pool import ServerPool
 from spindle.protocol.items import encode_payload
+from spindle.protocol.quote import readable
 from spindle.tools.descriptions import description
 from spindle.tools.mcp_tool import observed, read_arguments
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
@@ -49,16 +52,34 @@ class _Listing:
         args = parse_arguments(call, _ListArgs)
         if args.cursor is not None and args.server is None:
             raise ToolError("cursor can only be used when a server is specified")
-        return await _run(self.name, call, ctx, lambda: self._listed(args))
+        connections = await self._permitted(args, call, ctx)
+        return await _run(self.name, call, ctx, lambda: self._listed(args, connections))
 
-    async def _listed(self, args: _ListArgs) -> dict[str, Any]:
+    async def _permitted(self, args: _ListArgs, call: ToolCall, ctx: ToolContext) -> list[Connection]:
+        """The servers that may be asked: the one that is named, or all for which there is a yes."""
+        if args.server is not None:
+            await _permit(self._pool, args.server, self.name, call, ctx)
+            return []
+        allowed: list[Connection] = []
+        refusal: Rejected | None = None
+        for connection in self._pool.with_resources:
+            try:
+                await _permit(self._pool, connection.spec.name, self.name, call, ctx)
+                allowed.append(connection)
+            except Rejected as error:
+                refusal = error
+        if refusal is not None and not allowed:
+            raise refusal
+        return allowed
+
+    async def _listed(self, args: _ListArgs, connections: list[Connection]) -> dict[str, Any]:
         if args.server is not None:
             connection = self._pool.connection(args.server)
             entries, after = await connection.page(self._method, self._key, args.cursor)
             listed = {"server": args.server, self._key: _of_server(args.server, entries)}
             return listed | ({"nextCursor": after} if after else {})
         found: list[Any] = []
-        for connection in self._pool.with_resources:
+        for connection in connections:
             try:
                 entries = await connection.all_pages(self._method, self._key)
             except McpError:
@@ -85,12 +106,21 @@ class _Reading:
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         args = parse_arguments(call, _ReadArgs)
+        await _permit(self._pool, args.server, self.name, call, ctx)
 
         async def read() -> dict[str, Any]:
             contents = await self._pool.connection(args.server).read_resource(args.uri)
             return {"server": args.server, "uri": args.uri, "contents": contents}
 
         return await _run(self.name, call, ctx, read)
+
+
+async def _permit(pool: ServerPool, server: str, name: str, call: ToolCall, ctx: ToolContext) -> None:
+    """The permission that a tool of this server would need. A server that there is not is told of when it is asked."""
+    spec = pool.specs.get(server)
+    if spec is not None:
+        mode = spec.tool_approval_modes.get(name, spec.default_tools_approval_mode)
+        await ctx.permission.resources(server, name, read_arguments(call), mode)
 
 
 async def _run(name: str, call: ToolCall, ctx: ToolContext, ask: Any) -> ToolResult:
@@ -108,7 +138,18 @@ async def _run(name: str, call: ToolCall, ctx: ToolContext, ask: Any) -> ToolRes
 def _of_server(server: str, entries: list[Any]) -> list[Any]:
     listed = [entry for entry in entries if isinstance(entry, dict)]
     # A server cannot speak for another one.
-    return [{"server": server, **{key: entry[key] for key in entry if key != "server"}} for entry in listed]
+    # An address stays as it is: the server is asked for it in these very words.
+    return [
+        {
+            "server": server,
+            **{
+                readable(str(key)): entry[key] if key in ("uri", "uriTemplate") else clean_words(entry[key])
+                for key in entry
+                if key != "server"
+            },
+        }
+        for entry in listed
+    ]
 
 
 def resource_tools(pool: ServerPool) -> list[Tool]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from spindle.errors import McpError, ToolError
-from spindle.mcp.naming import RemoteTool
+from spindle.mcp.naming import RemoteTool, definition_of
 from spindle.mcp.pool import ServerPool
 from spindle.protocol.events import Duration
 from spindle.protocol.items import decode_foreign, encode_payload
@@ -21,7 +23,7 @@ class McpTool:
     def __init__(self, tool: RemoteTool, pool: ServerPool) -> None:
         self.name = tool.full_name
         # As they are now: a refresh may take the server away while a sub-agent still has its tools.
-        spec = pool.specs[tool.server]
+        spec = self._spec = pool.specs[tool.server]
         self.parallel = spec.supports_parallel_tool_calls
         self._approval_mode = spec.tool_approval_modes.get(tool.name, spec.default_tools_approval_mode)
         self._tool = tool
@@ -40,8 +42,15 @@ class McpTool:
         tool = self._tool
         arguments = read_arguments(call)
         invocation = {"server": tool.server, "tool": tool.name, "arguments": arguments}
-        await ctx.permission.tool(tool, arguments, self._approval_mode)
-        result, seconds = await observed(ctx, invocation, lambda: self._pool.call(tool, arguments, ctx.person.elicit))
+        definition = self._pool.definition(tool)
+        if definition != definition_of(self._spec, tool.raw):
+            tool = msgspec.structs.replace(tool, has_changed=True)
+        await ctx.permission.tool(tool, arguments, self._approval_mode, definition)
+        is_free = self._approval_mode == "approve" or (ctx.boundary.is_full_access and self._approval_mode != "prompt")
+        pinned = None if is_free else definition
+        result, seconds = await observed(
+            ctx, invocation, lambda: self._pool.call(tool, arguments, ctx.person.elicit, pinned)
+        )
         return ToolResult(output=model_output(result, seconds, accepts_images=ctx.output.accepts_images))
 
 

@@ -54,7 +54,25 @@ class Memory:
 
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         args = parse_arguments(call, MemoryArgs)
+        if args.command != "view":
+            await ctx.permission.note(_changes(self._root, args))
         return ToolResult(output=await asyncio.to_thread(_carry_out, self._root, args, ctx))
+
+
+def _changes(root: str, args: MemoryArgs) -> dict[str, Any]:
+    """What a person is shown before a note is changed: the very words, in the form of a patch."""
+    path, text = f"{root}/{args.path}", args.text or ""
+    match args.command:
+        case "create":
+            change: dict[str, Any] = {"type": "add", "content": text}
+        case "delete":
+            change = {"type": "delete", "content": ""}
+        case _:
+            lines = [f"-{line}" for line in (args.old_text or "").splitlines()]
+            diff = "\n".join((*lines, *(f"+{line}" for line in text.splitlines())))
+            moved = f"{root}/{args.new_path}" if args.command == "rename" else None
+            change = {"type": "update", "unified_diff": diff, "move_path": moved}
+    return {path: change}
 
 
 def _carry_out(root: str, args: MemoryArgs, ctx: ToolContext) -> str:

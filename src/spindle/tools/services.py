@@ -33,11 +33,19 @@ class Permission(Protocol):
         escalated: bool = False,
         justification: str | None = None,
         prefix_rule: list[str] | None = None,
+        tty: bool = False,
     ) -> Permit:
-        """To run `argv` in `cwd`. `escalated`: the model asks to run it outside of the sandbox, and says why."""
+        """To run `argv` in `cwd`. `escalated`: the model asks to run it outside of the sandbox, and says why.
+
+        `tty`: it gets a terminal, which the model may type into.
+        """
         ...
 
-    async def retry(self, argv: list[str], *, cwd: str) -> bool:
+    async def typing(self, chars: str, *, session_id: int, argv: list[str], cwd: str) -> None:
+        """To type into a program that runs outside of the sandbox; `argv` and `cwd` are those it was started with."""
+        ...
+
+    async def retry(self, argv: list[str], *, cwd: str, tty: bool = False) -> bool:
         """To run `argv` again outside, after the sandbox stopped it and nobody had been asked; false for no.
 
         Raises Rejected when a person says why not.
@@ -55,8 +63,19 @@ class Permission(Protocol):
         """
         ...
 
-    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
-        """To call a tool of an MCP server; `mode` is what the user says of that server's tools."""
+    async def note(self, changes: dict[str, Any]) -> None:
+        """To change notes that outlive the thread; `changes` as for a patch."""
+        ...
+
+    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None, definition: str) -> None:
+        """To call a tool of an MCP server; `mode` is what the user says of that server's tools.
+
+        `definition` stands for what the server says of the tool now: a yes for the session is for that and no other.
+        """
+        ...
+
+    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None) -> None:
+        """To list or read what an MCP server keeps, with our tool `name`."""
         ...
 
     async def function(self, name: str, arguments: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from spindle.policy import git_find
 from spindle.policy.ownership import foreign_folder
 from spindle.workspace.files import read_regular
 
@@ -53,34 +54,34 @@ def find_root(cwd: str, markers: Sequence[str] = (".git",)) -> str | None:
 def find_repository(cwd: str) -> str | None:
     """The root of the working tree that git would find from `cwd`; None when no repository is around it.
 
-    A folder that is merely named `.git` does not count, nor does a pointer file that leads nowhere.
+    A folder that is merely named `.git` does not count. Where git would refuse to go on (a pointer file that leads
+    nowhere), there is none. Nor where a folder of files looks like a repository itself: it has no tree.
     """
-    folder = os.path.realpath(cwd)
-    while _git_dir(folder) is None:
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return None
-        folder = parent
-    return folder
+    found = _find(cwd)
+    return found.tree if found is not None else None
+
+
+def _find(cwd: str) -> git_find.Repository | None:
+    try:
+        return git_find.find(cwd)
+    except git_find.OddRepository:
+        return None
 
 
 def git_facts(cwd: str) -> GitFacts | None:
     """Branch, commit and origin of the repository around `cwd`; None outside of one."""
-    root = find_repository(cwd)
-    if root is None:
+    found = _find(cwd)
+    if found is None or found.tree is None:
         return None
-    git_dir = _git_dir(root)
-    if git_dir is None:
-        return None
+    git_dir, common_dir = found.git_dir, found.common_dir
     head = _first_line(f"{git_dir}/HEAD")
     if head is None:
         return None
-    common_dir = _common_dir(git_dir)
     branch: str | None = None
     if head.startswith("ref: refs/heads/"):
         branch = _clean_name(head.removeprefix("ref: refs/heads/"))
     return GitFacts(
-        root=root,
+        root=found.tree,
         branch=branch,
         commit_hash=_resolve(head, git_dir, common_dir),
         repository_url=_origin_url(f"{common_dir}/config"),
@@ -100,40 +101,6 @@ def strip_credentials(url: str) -> str:
         return f"{scheme}://{host}{slash}{path}"
     user = user_info.partition(":")[0]
     return f"{scheme}://{user}{at if user else ''}{host}{slash}{path}"
-
-
-def _git_dir(root: str) -> str | None:
-    """The repository's own folder: `.git`, or what a `.git` pointer file (worktree, submodule) names. None if there is
-    none."""
-    path = f"{root}/.git"
-    if os.path.isdir(path):
-        return path if _is_repository(path) else None
-    line = _first_line(path)
-    if line is None or not line.startswith("gitdir:"):
-        return None
-    target = line.removeprefix("gitdir:").strip()
-    target = target if target.startswith("/") else os.path.normpath(f"{root}/{target}")
-    return target if _is_repository(target) else None
-
-
-def _is_repository(folder: str) -> bool:
-    """What git itself looks for: a head that names a branch or a commit, objects, and references."""
-    head = f"{folder}/HEAD"
-    if os.path.islink(head):
-        names_something = os.readlink(head).startswith("refs/")  # how old versions of git wrote it
-    else:
-        line = _first_line(head) or ""
-        names_something = _is_hash(line) or (line.startswith("ref:") and line[4:].lstrip().startswith("refs/"))
-    common = _common_dir(folder) if names_something else ""
-    return names_something and os.path.isdir(f"{common}/objects") and os.path.isdir(f"{common}/refs")
-
-
-def _common_dir(git_dir: str) -> str:
-    """Where branches and settings live: a worktree shares those of its main repository."""
-    shared = _first_line(f"{git_dir}/commondir")
-    if not shared:
-        return git_dir
-    return shared if shared.startswith("/") else os.path.normpath(f"{git_dir}/{shared}")
 
 
 def _resolve(value: str, git_dir: str, common_dir: str) -> str | None:

@@ -7,8 +7,7 @@ the first call wants permission, the first request does not wait for them.
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -137,7 +136,7 @@ class Approvals:
         interrupt: Callable[[], None],
         rules: RuleBook,
         mask: Callable[[str], str] = str,
-        search_path: str = os.defpath,
+        environment: Mapping[str, str] | None = None,
         note: Callable[[str, bool], None] = lambda what, is_granted: None,
         new_id: Callable[[], str] = str,
     ) -> None:
@@ -146,11 +145,13 @@ class Approvals:
         self.rules = rules
         self.mask = mask
         """Takes secrets out of a text."""
-        self.search_path = search_path
-        """The PATH of commands."""
+        self.environment = environment if environment is not None else {}
+        """That of commands."""
         self.note = note
         """Hears what a person was asked, and whether the answer was yes."""
         self.new_id = new_id
+        self.is_attended = True
+        """Somebody is there to answer."""
         self._open: list[Question] = []
         self._grants: Grants | None = None
 

@@ -3,75 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
 
 from spindle.core.permission.approvals import Answer, Approvals, CallSite, Question
-from spindle.core.permission.commands import CommandRetry, CommandRun, Escalation
+from spindle.core.permission.kinds import Kinds
 from spindle.core.permission.matter import Matter
-from spindle.core.permission.patches import PatchRetry, PatchWrite
 from spindle.errors import Rejected
 from spindle.policy.approval import Allow, Ask, Refuse
 from spindle.tools.tool import Permit
 
-if TYPE_CHECKING:
-    from spindle.mcp.naming import RemoteTool
-
 _INTERRUPT_S = 5.0
 """How long an interrupt that a person asked for may take to reach this call."""
+_NOBODY = (
+    "rejected: approval is needed for this, and nobody can be asked in this run; do without it, or say in your answer "
+    "what is needed"
+)
 
 
-class CallPermission:
+class CallPermission(Kinds):
     """The permissions of one call: the tools' `Permission`."""
 
     def __init__(self, approvals: Approvals, site: CallSite) -> None:
-        self._approvals = approvals
-        self._site = site
+        super().__init__(approvals, site)
         self._consulted: set[object] = set()
-
-    async def command(
-        self,
-        argv: list[str],
-        *,
-        cwd: str,
-        escalated: bool = False,
-        justification: str | None = None,
-        prefix_rule: list[str] | None = None,
-    ) -> Permit:
-        has_sandbox = self._site.boundary.is_full_access or await self._approvals.sandbox_problem() is None
-        escalation = Escalation(is_wanted=escalated, justification=justification, prefix_rule=tuple(prefix_rule or ()))
-        return await self.obtain(CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox))
-
-    async def retry(self, argv: list[str], *, cwd: str) -> bool:
-        try:
-            await self.obtain(CommandRetry(self._approvals, self._site, argv, cwd))
-        except Rejected as refusal:
-            if refusal.has_reason:
-                raise
-            return False
-        return True
-
-    async def patch(self, changes: dict[str, Any]) -> Permit:
-        return await self.obtain(PatchWrite(self._approvals, self._site, changes))
-
-    async def patch_retry(self, changes: dict[str, Any]) -> Permit | None:
-        try:
-            return await self.obtain(PatchRetry(self._approvals, self._site, changes))
-        except Rejected as refusal:
-            if refusal.has_reason:
-                raise
-            return None
-
-    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None) -> None:
-        from spindle.core.permission.remote_tools import ToolUse  # only for those who have MCP servers
-
-        await self.obtain(ToolUse(self._approvals, self._site, tool, arguments, mode))
-
-    async def function(self, name: str, arguments: dict[str, Any]) -> None:
-        from spindle.core.permission.functions import FunctionCall  # only for programs that give functions as tools
-
-        await self.obtain(FunctionCall(self._approvals, self._site, name, arguments))
-
-    # ---- the loop ------------------------------------------------------------------------------
 
     async def obtain(self, matter: Matter) -> Permit:
         """Whatever the matter is: policy, then what was granted, then hooks, then a person. Raises Rejected."""
@@ -83,11 +36,14 @@ class CallPermission:
                     return Permit(sandboxed=sandboxed)
                 case Ask() as ask:
                     pass
-            if self._approvals.grants.cover(matter.grants(ask, "session"), self._site.boundary):
+            granted = self._approvals.grants.cover(matter.grants(ask, "session"), self._site.boundary)
+            if granted and matter.may_be_remembered(ask):
                 return matter.permit(ask)
             question = Question(matter.kind, self._site.sub_id, self._site.call_id, matter.key(ask))
             if await self._is_given(question.key, matter.reason(ask)):
                 return matter.permit(ask)
+            if not self._approvals.is_attended:
+                raise Rejected(_NOBODY)
             other = self._approvals.in_the_way_of(question)
             if other is None:
                 break

@@ -6,7 +6,7 @@ A question shows what would be run and what each answer would grant.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from spindle.policy.approval import (
 from spindle.policy.commands import parse_command, split_command
 from spindle.policy.grants import Expiry, Grant, command_grant, prefix_grant
 from spindle.policy.prefixes import means_anything
+from spindle.policy.reach import Reach
 from spindle.policy.sandbox import Boundary
 from spindle.protocol.events import ExecApprovalRequest, GrantAdded, Msg, Warning
 from spindle.protocol.quote import shell_join, visible
@@ -37,6 +38,7 @@ RETRY_POLICIES = ("on-failure", "untrusted")
 RETRY_REASON = "it failed, and the sandbox seems to be the cause; run it again without the sandbox?"
 
 _REASON_CHARS = 1000
+_MOST_NAMED = 5
 
 
 class Escalation(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,16 +50,21 @@ class Escalation(msgspec.Struct, frozen=True, kw_only=True):
     """The beginning of the command that it would like to see allowed for good."""
 
 
-class _Command(Matter):
+class Command(Matter):
     """One command in one folder, with the rights that policy would give it."""
 
     kind = "exec"
     refusal = USER_REJECTED_COMMAND
 
-    def __init__(self, approvals: Approvals, site: CallSite, argv: list[str], cwd: str) -> None:
+    def __init__(
+        self, approvals: Approvals, site: CallSite, argv: list[str], cwd: str, *, is_typed_into: bool = False
+    ) -> None:
         super().__init__(approvals, site)
         self._argv = argv
+        self._is_typed_into = is_typed_into
+        """It gets a terminal, and the model is at the keys."""
         self._cwd = os.path.realpath(cwd)  # a grant is for the folder, not for a link that can be turned
+        self._cwds = (cwd, self._cwd)
 
     def key(self, ask: Ask) -> object:
         return "exec", tuple(self._argv), self._cwd, ask.sandboxed_if_approved
@@ -127,19 +134,48 @@ class _Command(Matter):
         return prefix if self.approvals.mask(line) == line else None
 
     def _is_planted(self, word: str) -> bool:
-        return is_planted(word, cwd=self._cwd, path=self.approvals.search_path, boundary=self.site.boundary)
+        path = self.approvals.environment.get("PATH", os.defpath)
+        return is_planted(word, cwd=self._cwd, path=path, boundary=self.site.boundary)
+
+    def _git_in_reach(self, parts: Sequence[Sequence[str]], given: int) -> list[str]:
+        from spindle.policy.git_reach import git_in_reach  # only for what is to run outside
+
+        env = self.approvals.environment
+        return git_in_reach(parts, self._cwds, env, Reach(self.site.boundary, env=env), given=given)
+
+    def _git_runs(self) -> list[str]:
+        """What git would run if this ran outside: all that the agent could have named, and all that the repository
+        names."""
+        from spindle.policy.git_reach import git_in_reach, programs_shown  # only for questions about running outside
+
+        parts = split_command(self._argv) or [self._argv]
+        env = self.approvals.environment
+        reach = Reach(self.site.boundary, env=env)
+        named = [one for at in range(len(parts)) for one in git_in_reach(parts[: at + 1], self._cwds, env, reach)]
+        return list(dict.fromkeys([*named, *programs_shown(parts, self._cwds, env)]))
 
     def _doubts(self, ask: Ask) -> str:
         """Which programs of a command that would get out are not what their names promise."""
         if ask.sandboxed_if_approved:
             return ""
+        keys = "; the model will type into its terminal, and you are asked about each input" * self._is_typed_into
         parts = split_command(self._argv) or [self._argv]
         names = dict.fromkeys(part[0] for part in parts if "/" not in part[0])
         planted = [visible(name) for name in names if self._is_planted(name)]
-        return f"; found where the agent can write: {', '.join(planted)}" if planted else ""
+        doubts = keys + (f"; found where the agent can write: {', '.join(planted)}" if planted else "")
+        named = [_short(one) for one in self._git_runs()]
+        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        return f"{doubts}; git may run {', '.join(named[:_MOST_NAMED])}{more}" if named else doubts
+
+    def may_be_remembered(self, ask: Ask) -> bool:
+        """Outside, the same words run something else once the agent has changed what git obeys."""
+        if ask.sandboxed_if_approved:
+            return True
+        parts = split_command(self._argv) or [self._argv]
+        return not any(self._git_in_reach(parts[: at + 1], 0) for at in range(len(parts)))
 
 
-class CommandRun(_Command):
+class CommandRun(Command):
     """The command that a call is to run."""
 
     def __init__(
@@ -150,15 +186,18 @@ class CommandRun(_Command):
         cwd: str,
         escalation: Escalation,
         has_sandbox: bool,
+        *,
+        is_typed_into: bool = False,
     ) -> None:
-        super().__init__(approvals, site, argv, cwd)
+        super().__init__(approvals, site, argv, cwd, is_typed_into=is_typed_into)
         self._escalation = escalation
         self._circumstances = Circumstances(
             policy=site.settings.approval_policy,
             sandbox=site.boundary.policy,
             sandbox_available=has_sandbox,
             is_planted=self._is_planted,
-            git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwd),
+            git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwds, approvals.environment),
+            git_in_reach=self._git_in_reach,
             is_elsewhere=cwd != site.boundary.cwd and self._cwd != os.path.realpath(site.boundary.cwd),
         )
 
@@ -172,7 +211,8 @@ class CommandRun(_Command):
             prefix_rule=self._escalation.prefix_rule,
         )
         if isinstance(decision, Ask):
-            return msgspec.structs.replace(decision, prefix=self._saveable(decision.prefix))
+            prefix = self._saveable(decision.prefix) if self.may_be_remembered(decision) else None
+            return msgspec.structs.replace(decision, prefix=prefix)
         return decision
 
     def justification(self) -> str | None:
@@ -187,20 +227,21 @@ class CommandRun(_Command):
         return f"{_short(fact)}; the model says: {said}"
 
 
-class CommandRetry(_Command):
+class CommandRetry(Command):
     """The sandbox seems to have stopped the command: may it run again without?"""
 
     def decide(self) -> Decision:
         if self.site.settings.approval_policy not in RETRY_POLICIES:
             return Refuse(message=self.refusal)
         prefix = self._saveable(prefix_for_retry(self._argv, self._is_planted))
-        return Ask(reason=RETRY_REASON, sandboxed_if_approved=False, prefix=prefix)
+        ask = Ask(reason=RETRY_REASON, sandboxed_if_approved=False, prefix=prefix)
+        return ask if self.may_be_remembered(ask) else msgspec.structs.replace(ask, prefix=None)
 
 
-def _git_may_run_programs(parts: Sequence[Sequence[str]], cwd: str) -> bool:
-    from spindle.policy.git_drivers import git_may_run_programs  # only where git is not asked about
+def _git_may_run_programs(parts: Sequence[Sequence[str]], cwds: Sequence[str], env: Mapping[str, str]) -> bool:
+    from spindle.policy.git_drivers import programs_named  # only where git is not asked about
 
-    return git_may_run_programs(parts, cwd)
+    return bool(programs_named(parts, cwds, env))
 
 
 def _short(text: str) -> str:

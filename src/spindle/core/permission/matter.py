@@ -57,16 +57,23 @@ class Matter(ABC):
 
     def offers(self, ask: Ask) -> list[dict[str, Any]]:
         """Every answer that makes sense here, with what it would grant."""
+        once = [grant.to_wire() for grant in self.grants(ask, "once")]
+        session = [grant.to_wire() for grant in self.grants(ask, "session")]
+        lasting = [{"decision": "approved_for_session", "grants": session}] if self.may_be_remembered(ask) else []
         return [
-            {"decision": "approved", "grants": [grant.to_wire() for grant in self.grants(ask, "once")]},
-            {"decision": "approved_for_session", "grants": [grant.to_wire() for grant in self.grants(ask, "session")]},
+            {"decision": "approved", "grants": once},
+            *lasting,
             {"decision": "denied", "grants": []},
             {"decision": "abort", "grants": []},
         ]
 
+    def may_be_remembered(self, ask: Ask) -> bool:
+        """Does a yes for the session still mean the same, the next time?"""
+        return True
+
     def settle(self, ask: Ask, answer: Answer) -> None:
         """Give a person's answer its lasting effect. No other question is let on before this has happened."""
-        if answer.word == "approved_for_session":
+        if answer.word == "approved_for_session" and self.may_be_remembered(ask):
             self.approvals.keep(self.grants(ask, "session"), self.site)
 
     def permit(self, ask: Ask, answer: Answer | None = None) -> Permit:

@@ -7,7 +7,7 @@ from typing import Any
 from spindle.core.permission.approvals import Approvals, CallSite
 from spindle.core.permission.commands import RETRY_POLICIES, RETRY_REASON
 from spindle.core.permission.matter import Matter
-from spindle.policy.approval import USER_REJECTED_PATCH, Ask, Decision, Refuse, decide_patch
+from spindle.policy.approval import USER_REJECTED_PATCH, Allow, Ask, Decision, Refuse, decide_patch
 from spindle.policy.grants import Expiry, Grant, file_grant
 from spindle.protocol.events import ApplyPatchApprovalRequest, Msg
 from spindle.protocol.items import encode_payload
@@ -56,3 +56,14 @@ class PatchRetry(PatchWrite):
         if self.site.settings.approval_policy not in RETRY_POLICIES:
             return Refuse(message=self.refusal)
         return Ask(reason=RETRY_REASON, sandboxed_if_approved=False)
+
+
+class NoteWrite(PatchWrite):
+    """A note that later threads are told of. It is asked for where a command that writes would be."""
+
+    def decide(self) -> Decision:
+        policy, boundary = self.site.settings.approval_policy, self.site.boundary
+        may_write = boundary.is_full_access or bool(boundary.roots)
+        if policy == "untrusted" or (policy == "on-request" and not may_write):
+            return Ask(reason="the model changes a note that later threads of this project are told of")
+        return Allow(sandboxed=False)

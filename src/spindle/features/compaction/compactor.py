@@ -240,7 +240,8 @@ class Compactor(Feature):
                     thread.total_usage = thread.total_usage + usage
                 # Nobody can see what the server kept.
                 ledger = ledger.with_pins(self._options.keep, "config")
-                return "", remote_replacement(context, returned, ledger=ledger, ledger_tokens=room)
+                items = [entry.item for entry in thread.history.entries]
+                return "", remote_replacement(context, returned, items, ledger=ledger, ledger_tokens=room)
             except BudgetReached:
                 raise
             except (ModelError, StreamDropped) as error:

@@ -19,6 +19,7 @@ from spindle.policy.reach import Reach
 from spindle.protocol.events import Warning
 from spindle.protocol.hook_records import Hook
 from spindle.protocol.items import Item, developer_message, user_message
+from spindle.protocol.origin import block
 from spindle.tools.tool import ToolCall, ToolResult
 from spindle.workspace.git import find_root
 
@@ -296,7 +297,8 @@ def _refusal(answers: list[tuple[Hook, Answer]]) -> str | None:
 
 
 def _contexts(answers: list[tuple[Hook, Answer]]) -> list[Item]:
-    return [developer_message(answer.context) for _, answer in answers if answer.context]
+    """What hooks have to say, each in a block that says so: a hook may pass on text of anybody."""
+    return [developer_message(block("hook_context", answer.context)) for _, answer in answers if answer.context]
 
 
 def _with(result: ToolResult, context: list[Item]) -> ToolResult:

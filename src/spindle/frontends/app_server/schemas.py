@@ -143,7 +143,9 @@ def _write(folder: str, files: Mapping[str, bytes]) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
         for name, content in files.items():
-            with open(f"{folder}/{name}", "wb") as file:
+            # Not through a link: the agent may have worked in that folder.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(f"{folder}/{name}", flags, 0o666), "wb") as file:
                 file.write(content)
     except OSError as error:
         raise SpindleError(f"{folder} cannot be written: {error.strerror}") from error

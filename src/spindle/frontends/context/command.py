@@ -6,11 +6,12 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import msgspec
 
+from spindle.config.schema import Config
 from spindle.errors import ThreadError, ThreadNotFound, UsageError
 from spindle.frontends.context_terms import Terms
 from spindle.frontends.launch import config_from, home_from, working_folder
@@ -48,7 +49,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         from spindle.frontends.context.page import render  # only for a page
 
         page = render(found, name, number, compaction_limit=terms.compaction_limit(_last_model(found)))
-        return _write_page(page.encode(), file, found.report.thread_id)
+        return _write_page(page.encode(), file, found.report.thread_id, partial(config_from, parsed))
     if parsed.flag("json"):
         sys.stdout.buffer.write(_json(found, name, number) + b"\n")
         return 0
@@ -111,20 +112,20 @@ def _json(found: Inspection, name: str | None, number: int | None) -> bytes:
     )
 
 
-def _write_page(page: bytes, file: str | None, thread_id: str) -> int:
+def _write_page(page: bytes, file: str | None, thread_id: str, load: Callable[[], Config]) -> int:
     if file is None and sys.stdout.isatty():
         file = f"context-{thread_id}.html"  # a terminal has no use for a page
     if file is None or file == "-":
         sys.stdout.buffer.write(page)
         return 0
-    from spindle.thread.private_files import replace_private  # what was said in a thread is for its owner only
+    from spindle.config.agent_reach import widest_reach  # only for a page in a file
+    from spindle.workspace.output_file import OutputFile  # likewise
 
     try:
-        if os.path.exists(file) and not os.path.isfile(file):
-            with open(file, "wb") as device:
-                device.write(page)
-        else:
-            replace_private(os.path.abspath(file), page)
+        # What was said in a thread is for its owner only.
+        output = OutputFile(file, reach=widest_reach(load()), mode=0o600)
+        output.write(page)
+        output.close()
     except OSError as error:
         raise ThreadError(f"the page cannot be written to {file}: {error.strerror}") from error
     _print([visible(file)])

@@ -4,11 +4,16 @@ found before a request is paid for."""
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from spindle.errors import SpindleError, UsageError
 from spindle.frontends.options import Parsed
+
+if TYPE_CHECKING:
+    from spindle.config.schema import Config
+    from spindle.workspace.output_file import OutputFile
 
 MAX_PROMPT_BYTES = 1 << 20
 
@@ -44,13 +49,23 @@ def fork_point(text: str | None) -> str | int | None:
 
 def check_files(parsed: Parsed) -> dict[str, object] | None:
     """Look at the files the line names; the result is the output schema."""
-    if not any(key in parsed.values for key in ("image", "output_last_message", "output_schema")):
+    if not any(key in parsed.values for key in ("image", "output_schema")):
         return None
     from spindle.frontends.exec import files  # few lines name any
 
     files.check_images(parsed.many("image"))
-    files.check_output(parsed.value("output_last_message"))
     return files.read_schema(parsed.value("output_schema"))
+
+
+def named_output(parsed: Parsed, config: Config) -> OutputFile | None:
+    """The file for the last message, opened before the agent is at work; its links are followed only now."""
+    path = parsed.value("output_last_message")
+    if path is None:
+        return None
+    from spindle.config.agent_reach import widest_reach  # few lines name a file
+    from spindle.frontends.exec.files import open_output  # likewise
+
+    return open_output(path, widest_reach(config))
 
 
 # ---- the prompt --------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.errors import ConfigError
 from spindle.frontends import standard_streams
-from spindle.frontends.exec.arguments import check_files, fork_point, read_args, read_prompt
+from spindle.frontends.exec.arguments import check_files, fork_point, named_output, read_args, read_prompt
 from spindle.frontends.exec.printer import Printer
 from spindle.frontends.launch import config_from, image_items, is_inside_repository, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
@@ -33,6 +34,9 @@ from spindle.protocol.ops import Interrupt, UserTurn
 from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
 
+if TYPE_CHECKING:
+    from spindle.workspace.output_file import OutputFile
+
 UNSHOWN: tuple[type[Msg], ...] = (AgentMessageContentDelta, ReasoningContentDelta, ExecCommandOutputDelta)
 
 
@@ -42,6 +46,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     schema = check_files(parsed)
     prompt = read_prompt(args)
     config = config_from(parsed, headless=True)
+    output = named_output(parsed, config)
     bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
     if not (
         parsed.flag("skip_git_repo_check")
@@ -55,6 +60,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         config=config,
         source="exec",
         originator="codex_exec",
+        is_attended=False,
         ephemeral=parsed.flag("ephemeral"),
         thread=_thread_id(args.thread, config.home),
         newest=args.last,
@@ -64,7 +70,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         bypass=bypass,
     )
     items = [*image_items(parsed.many("image")), {"type": "text", "text": prompt}]
-    return asyncio.run(drive(request, UserTurn(items=items, final_output_json_schema=schema), parsed))
+    return asyncio.run(drive(request, UserTurn(items=items, final_output_json_schema=schema), parsed, output))
 
 
 def _thread_id(given: str | None, home: str) -> str | None:
@@ -74,7 +80,7 @@ def _thread_id(given: str | None, home: str) -> str | None:
     return ThreadStore(home, SystemClock()).choose(given).id
 
 
-async def drive(request: SessionRequest, turn: UserTurn, options: Parsed) -> int:
+async def drive(request: SessionRequest, turn: UserTurn, options: Parsed, output: OutputFile | None = None) -> int:
     """Open the thread, run the turn, show what happens, and leave nothing running."""
     config = await use_local_server(request.config, options)
     thread = await open_thread(msgspec.structs.replace(request, config=config))
@@ -101,10 +107,10 @@ async def drive(request: SessionRequest, turn: UserTurn, options: Parsed) -> int
     finally:
         printer.close()
     code = signals.exit_code if signals.caught is not None else int(failed)
-    if (path := options.value("output_last_message")) is not None:
+    if output is not None:
         from spindle.frontends.exec.files import write_last_message  # few lines name a file
 
-        code = code or int(not write_last_message(path, last_message))
+        code = code or int(not write_last_message(output, last_message))
     printer.finish(last_message)
     await thread.close()
     # Everything is recorded and closed, and to tear the interpreter down would take longer than a tool round.

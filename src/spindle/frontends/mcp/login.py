@@ -17,6 +17,7 @@ from spindle.errors import McpError
 from spindle.mcp.oauth import Attempt, begin, discover, finish
 from spindle.mcp.spec import McpServer
 from spindle.policy.ownership import is_own
+from spindle.process.lookup import find_installed
 from spindle.protocol.clock import SystemClock
 
 _SIGN_IN_S = 300.0
@@ -133,8 +134,7 @@ def open_in_browser(address: str) -> None:
     if not is_mac and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return
     name = "open" if is_mac else "xdg-open"
-    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
-    opener = next((f"{folder}/{name}" for folder in folders if os.access(f"{folder}/{name}", os.X_OK)), None)
+    opener = find_installed(name)
     if opener is None or not address.startswith(("https://", "http://")):
         return
     nowhere = subprocess.DEVNULL

@@ -5,9 +5,9 @@ Leaving it gives the terminal back as it was, whatever happened in between, and 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
+import time
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -43,13 +43,15 @@ class Stage:
         self.composer = Composer(keymap)
         self.early = 0
         """How many bytes were typed before the terminal was ours."""
+        self.entered_s = 0.0
+        """Since when it is ours."""
         self.last_words: list[str] = []
 
     def __enter__(self) -> Self:
         for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._end_at_once)
-        self.early = self.terminal.enter()
+        self.early, self.entered_s = self.terminal.enter(), time.monotonic()
         self._paint()
         return self
 
@@ -57,9 +59,8 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.terminal.leave()
-        with contextlib.suppress(OSError):  # the terminal may be gone
-            for words in self.last_words:
-                os.write(2 if words.startswith("error:") else 1, f"{visible(words)}\n".encode("utf-8", "replace"))
+        for words in self.last_words:
+            self.terminal.say(visible(words), is_error=words.startswith("error:"))
 
     def _end_at_once(self, number: int, frame: FrameType | None) -> None:
         """A signal before the event loop takes care of signals: nothing was said yet, so nothing is lost."""

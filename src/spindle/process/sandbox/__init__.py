@@ -14,6 +14,7 @@ from typing import cast
 from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import Boundary, Fence
 from spindle.process.sandbox.launch import Backend, Launch, Wanted
+from spindle.protocol.quote import visible
 
 __all__ = ["Launch", "backend_of", "found_problem", "plan", "plan_now", "problem", "problem_now"]
 
@@ -68,6 +69,11 @@ def _confined(wanted: Wanted, reason: str | None) -> Launch:
     _hide_this_process()
     if reason is not None:
         raise SandboxUnavailable(reason)
+    if (doubt := wanted.boundary.doubt()) is not None:
+        raise SandboxUnavailable(
+            f"{visible(doubt)}, so what git would obey there is not known and nothing was run; "
+            "write that file anew, or use the read-only mode"
+        )
     return _load(backend_of(wanted.boundary.fence)).launch(wanted)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal
 
 import msgspec
 
 from spindle.api.door import SessionRequest, open_thread
+from spindle.api.taking_over import RecordedTurn
 from spindle.config.schema import Config
-from spindle.errors import ConfigError
 from spindle.frontends.app_server.items import approval_name, sandbox_of
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call, Method
@@ -25,9 +24,7 @@ from spindle.frontends.app_server.objects import (
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import turns_of
 from spindle.frontends.launch import config_from
-from spindle.protocol import settings
 from spindle.thread.rollout import RolloutData
-from spindle.thread.view import last_settings
 from spindle.workspace.agents_md import load_project_docs
 
 
@@ -161,17 +158,17 @@ def _config(call: Call, params: Overrides, cwd: str | None) -> Config:
 
 
 def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config:
-    """The same for a recorded thread: what the client leaves out is as in its last turn."""
-    context = last_settings(data) or {}
-    recorded_cwd = context.get("cwd") or data.meta.get("cwd")
-    cwd = params.cwd or (recorded_cwd if isinstance(recorded_cwd, str) and os.path.isdir(recorded_cwd) else None)
-    config = _config(call, params, cwd)
-    changes: dict[str, Any] = {}
-    if params.approval_policy is None and "approval_policy" not in params.config:
-        changes |= _recorded_approval(context, config)
+    """The same for a recorded thread: what the client leaves out is as in its last turn, if the record is ours."""
+    recorded = RecordedTurn.of(data, call.server.config.home, call.server.clock)
+    config = _config(call, params, params.cwd or recorded.folder(call.server.config.cwd))
     names_none = params.sandbox is None and params.permissions is None
-    if names_none and not {"sandbox_mode", "default_permissions"} & set(params.config):
-        changes |= _recorded_sandbox(context, config)
+    changes = recorded.permissions(
+        config,
+        approval=params.approval_policy is None and "approval_policy" not in params.config,
+        sandbox=names_none and not {"sandbox_mode", "default_permissions"} & set(params.config),
+        cwd=params.cwd is None,
+    )
+    context = recorded.context
     # A model of another provider is no use here.
     is_same_provider = data.meta.get("model_provider") in (None, config.provider.id)
     if params.model is None and "model" not in params.config and is_same_provider and context.get("model"):
@@ -179,24 +176,6 @@ def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config
         if "model_reasoning_effort" not in params.config:
             changes["model_reasoning_effort"] = context.get("effort")
     return msgspec.structs.replace(config, **changes) if changes else config
-
-
-def _recorded_approval(context: dict[str, Any], config: Config) -> dict[str, Any]:
-    policy, allowed = context.get("approval_policy"), config.allowed_approval_policies
-    if policy not in settings.APPROVAL_POLICIES or (allowed is not None and policy not in allowed):
-        return {}
-    return {"approval_policy": policy}
-
-
-def _recorded_sandbox(context: dict[str, Any], config: Config) -> dict[str, Any]:
-    if config.sandbox.permissions is not None:
-        return {}  # what the user denies now is denied, whatever held when the thread was recorded
-    try:
-        policy = settings.SandboxPolicy.from_wire(context.get("sandbox_policy"))
-    except ConfigError:
-        return {}
-    allowed = config.allowed_sandbox_modes
-    return {} if allowed is not None and policy.mode not in allowed else {"sandbox": policy}
 
 
 # ---- the thread ------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from asyncio.subprocess import DEVNULL, PIPE
 
 from spindle.errors import SpindleError
@@ -13,6 +12,7 @@ from spindle.frontends.tui.commands.lines import block, clean
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.shown import Line, Span
 from spindle.frontends.tui.text.clean import safe_lines
+from spindle.process.lookup import find_installed
 
 _PROGRAMS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
@@ -43,7 +43,7 @@ async def _by_program(text: str) -> str | None:
     if os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"):
         return None  # the clipboard that is meant is at the other end, and only the terminal can reach it
     for variable, words in _PROGRAMS:
-        path = shutil.which(words[0])
+        path = find_installed(words[0])
         if path is None or (variable and not os.environ.get(variable)):
             continue
         try:

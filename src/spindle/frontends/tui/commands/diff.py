@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator
 
@@ -22,6 +21,7 @@ from spindle.frontends.tui.text.diffs import unified
 from spindle.frontends.tui.views.list import ListView, Row
 from spindle.policy.git_drivers import git_may_run_programs
 from spindle.policy.safe import safe_environment
+from spindle.process.lookup import find_installed
 from spindle.workspace.files import read_regular
 from spindle.workspace.git import find_repository
 
@@ -63,7 +63,7 @@ class Git:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        program = shutil.which("git")
+        program = find_installed("git", cwd=root)
         if program is None:
             raise SpindleError("git is not installed, so changes cannot be shown")
         self._program = program

@@ -7,11 +7,14 @@ import os
 
 from spindle.api.exports import export as exported
 from spindle.api.records import live_record
+from spindle.config.agent_reach import widest_reach
+from spindle.config.schema import Config
 from spindle.errors import SpindleError, reason_of
 from spindle.frontends.tui.commands.folders import folder_of
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.text.clean import name
 from spindle.frontends.tui.views.list import ListView, Row
+from spindle.workspace.output_file import OutputFile
 
 _FORMATS = {".md": "markdown", ".markdown": "markdown", ".json": "json", ".html": "html", ".htm": "html"}
 
@@ -39,7 +42,7 @@ async def export(desk: Desk, argument: str) -> None:
     called = desk.facts.thread_name or thread.name
     record = await asyncio.to_thread(lambda: live_record(thread, called, include_turns=True))
     text = await asyncio.to_thread(exported, record, kind)
-    await asyncio.to_thread(_write, path, text.encode("utf-8", "replace"))
+    await asyncio.to_thread(_write, path, text.encode("utf-8", "replace"), desk.config)
     desk.say(f"Exported as {kind} to {name(path)} ({len(text):,} characters, readable by you alone).")
 
 
@@ -55,13 +58,11 @@ async def _may_replace(desk: Desk, path: str) -> bool:
     return bool(await desk.ask(ListView(f"{name(path)} is there already. Replace it?", rows)))
 
 
-def _write(path: str, data: bytes) -> None:
-    """As a whole or not at all; what was said in a thread is for its owner only."""
-    temporary = f"{path}.{os.getpid()}.part"
+def _write(path: str, data: bytes, config: Config) -> None:
+    """As a whole or not at all, through no link of the agent's; what was said in a thread is for its owner only."""
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(fd, "wb") as file:
-            file.write(data)
-        os.rename(temporary, path)
+        output = OutputFile(path, reach=widest_reach(config), mode=0o600)
+        output.write(data)
+        output.close()
     except OSError as error:
         raise SpindleError(f"{name(path)} cannot be written: {reason_of(error)}") from error

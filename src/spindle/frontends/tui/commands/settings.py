@@ -101,7 +101,7 @@ async def doctor(desk: Desk, argument: str) -> None:
     """The report of `spindle doctor`, made by a program of its own: it tries the sandbox, which takes a moment."""
     desk.say("Looking at this system …")
     running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "spindle", "doctor", "-C", folder_of(desk)),
+        *(sys.executable, "-P", "-m", "spindle", "doctor", "-C", folder_of(desk)),
         stdin=DEVNULL,
         stdout=PIPE,
         stderr=PIPE,

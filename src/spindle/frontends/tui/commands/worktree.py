@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from asyncio.subprocess import DEVNULL, PIPE
 
 import msgspec
@@ -17,6 +16,7 @@ from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.text.clean import name
 from spindle.policy.git_drivers import git_may_run_programs
 from spindle.policy.safe import safe_environment
+from spindle.process.lookup import find_installed
 from spindle.workspace.git import find_repository
 
 _PATIENCE_S = 120.0
@@ -24,7 +24,7 @@ _PATIENCE_S = 120.0
 
 async def new_in_worktree(desk: Desk) -> None:
     root = await asyncio.to_thread(find_repository, folder_of(desk))
-    git = shutil.which("git")
+    git = find_installed("git", cwd=folder_of(desk))
     if root is None or git is None:
         raise SpindleError(
             f"{name(folder_of(desk))} is not in a git repository, so it has no worktrees; /new works here"

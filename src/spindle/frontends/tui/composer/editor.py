@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 
 from spindle.errors import SpindleError
+from spindle.process.lookup import find_installed
 from spindle.thread.private_files import unlink_if_possible
 
 
@@ -53,7 +54,8 @@ async def edit(text: str, suspend: Callable[[], None], resume: Callable[[], None
 
 async def _run(words: list[str]) -> None:
     try:
-        process = await asyncio.create_subprocess_exec(*words)
+        program = words[0] if "/" in words[0] else find_installed(words[0]) or words[0]
+        process = await asyncio.create_subprocess_exec(program, *words[1:])
     except OSError as error:
         raise SpindleError(f"The editor {words[0]!r} cannot be started: {error.strerror}.") from error
     try:

@@ -16,6 +16,7 @@ from itertools import islice
 
 from spindle.frontends.tui.composer.fuzzy import Rank, path_kind, rank_path
 from spindle.policy.safe import safe_environment
+from spindle.process.lookup import find_installed
 from spindle.protocol.clock import Clock
 from spindle.tools.grep_files import ripgrep
 from spindle.workspace.git import find_repository
@@ -129,7 +130,7 @@ class Lister:
             self._process.kill()
 
     def _all(self) -> Iterator[str]:
-        if find_repository(self._cwd) is not None and (git := _program("git")):
+        if find_repository(self._cwd) is not None and (git := find_installed("git", cwd=self._cwd)):
             words = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
             names = list(self._output_of(words))
             if names or self._is_stopped:
@@ -180,12 +181,3 @@ class Lister:
 
 def _is_text(name: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in name)
-
-
-def _program(name: str) -> str:
-    """A program from the folders of PATH that are named in full: `.` in it would be the repository's own."""
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        path = f"{folder}/{name}"
-        if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
 from spindle.errors import SpindleError
+from spindle.process.lookup import find_installed
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _BEGINNINGS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")
@@ -65,10 +65,11 @@ async def clipboard_image(environment: Mapping[str, str] | None = None, platform
     environment = os.environ if environment is None else environment
     asked = False
     for words in _helpers(environment, platform):
-        if shutil.which(words[0], path=environment.get("PATH")) is None:
+        program = find_installed(words[0], environment)
+        if program is None:
             continue
         asked = True
-        if (path := await _ask(words, environment)) is not None:
+        if (path := await _ask((program, *words[1:]), environment)) is not None:
             return path
     if asked:
         raise SpindleError("There is no image on the clipboard.")
@@ -90,7 +91,7 @@ def _helpers(environment: Mapping[str, str], platform: str) -> list[Sequence[str
 async def _ask(words: Sequence[str], environment: Mapping[str, str]) -> str | None:
     """Run a helper; the file it filled, or None when it had no image to give."""
     fd, path = tempfile.mkstemp(prefix="spindle-clipboard-", suffix=".png")
-    is_script = words[0] == "osascript"
+    is_script = os.path.basename(words[0]) == "osascript"
     command = [*words, _SCRIPT.format(path=path)] if is_script else list(words)
     try:
         process = await asyncio.create_subprocess_exec(

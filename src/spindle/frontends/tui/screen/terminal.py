@@ -31,6 +31,8 @@ _LAST_QUESTION = b"\x1b[c"
 _LAST_ANSWER = re.compile(rb"\x1b\[\?[0-9;]*c")
 _PATIENCE_S = 0.5
 """How long leaving waits for a terminal that takes nothing."""
+_AT_ONCE = 256
+"""A terminal that is ready takes at least so many bytes without waiting."""
 _ANSWER_S, _MOST_READS = 0.1, 10
 """How long leaving waits for answers on their way: the shell would take them for something typed."""
 
@@ -119,10 +121,14 @@ class Terminal:
             return
         with contextlib.suppress(OSError, ValueError):
             self._drain()
-        is_stuck = bool(self._waiting)
+        if self._waiting:
+            # It takes nothing. What lies between us and it is thrown away: so there is room for the farewell, which is
+            # the first thing it reads when it goes on.
+            with contextlib.suppress(OSError, termios.error):
+                termios.tcflush(self._out, termios.TCOFLUSH)
         farewell = self._farewell()
         with contextlib.suppress(OSError):
-            _write_all(self._out, farewell, 0.0 if is_stuck else _PATIENCE_S)
+            _write_all(self._out, farewell, _PATIENCE_S)
         with contextlib.suppress(OSError):
             self._forget_answers()
         with contextlib.suppress(OSError, termios.error):
@@ -147,6 +153,8 @@ class Terminal:
         if self.on_leave is not None:
             with contextlib.suppress(Exception):  # whatever state it is in, the rest must be done
                 live = self.on_leave()
+                if was_cut:  # it would answer when nobody listens any more
+                    live = live.replace(_LAST_QUESTION.decode(), "")
                 self._unanswered += live.encode().count(_LAST_QUESTION)
         parts.append(live)
         parts.append("\x1b[<u" if self._is_kitty_on else "")
@@ -165,8 +173,13 @@ class Terminal:
                 break
         self._unanswered = 0
 
-    def suspend(self) -> None:
-        """Give the terminal to the shell, and stop; gives control back when we are in the foreground again."""
+    def say(self, words: str, *, is_error: bool = False) -> None:
+        """A line on the terminal that is no longer ours; one that takes nothing does not keep us."""
+        with contextlib.suppress(OSError):  # it may be gone
+            _write_all(2 if is_error else self._write_to, f"{words}\n".encode("utf-8", "replace"), _PATIENCE_S)
+
+    def suspend(self) -> int:
+        """Give the terminal to the shell, and stop, until we are in the foreground again. Gives what `enter` gives."""
         self.leave()
         handler = signal.getsignal(signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
@@ -175,7 +188,7 @@ class Terminal:
         finally:
             if handler is not None:
                 signal.signal(signal.SIGTSTP, handler)
-        self.enter()
+        return self.enter()
 
     def measure(self) -> tuple[int, int]:
         """Look how large the window is now."""
@@ -319,7 +332,7 @@ def _write_all(descriptor: int, data: bytes, patience_s: float) -> int:
         if not _is_ready(descriptor, select.POLLOUT, patience_s):
             break
         try:
-            done += os.write(descriptor, data[done : done + 4096])
+            done += os.write(descriptor, data[done : done + _AT_ONCE])
         except (BlockingIOError, InterruptedError):
             continue
     return done

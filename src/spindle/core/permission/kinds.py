@@ -1,0 +1,90 @@
+"""The kinds of permission that a call can ask for, each with the question it comes to. `asking` gets the answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from spindle.core.permission.approvals import Approvals, CallSite
+from spindle.core.permission.commands import CommandRetry, CommandRun, Escalation
+from spindle.core.permission.matter import Matter
+from spindle.core.permission.patches import PatchRetry, PatchWrite
+from spindle.errors import Rejected
+from spindle.tools.tool import Permit
+
+if TYPE_CHECKING:
+    from spindle.mcp.naming import RemoteTool
+
+
+class Kinds(ABC):
+    """One method for each kind; see `Permission` in `tools/services`."""
+
+    def __init__(self, approvals: Approvals, site: CallSite) -> None:
+        self._approvals = approvals
+        self._site = site
+
+    @abstractmethod
+    async def obtain(self, matter: Matter) -> Permit:
+        """A yes to it. Raises Rejected for a no."""
+
+    async def command(
+        self,
+        argv: list[str],
+        *,
+        cwd: str,
+        escalated: bool = False,
+        justification: str | None = None,
+        prefix_rule: list[str] | None = None,
+        tty: bool = False,
+    ) -> Permit:
+        has_sandbox = self._site.boundary.is_full_access or await self._approvals.sandbox_problem() is None
+        escalation = Escalation(is_wanted=escalated, justification=justification, prefix_rule=tuple(prefix_rule or ()))
+        return await self.obtain(
+            CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox, is_typed_into=tty)
+        )
+
+    async def typing(self, chars: str, *, session_id: int, argv: list[str], cwd: str) -> None:
+        from spindle.core.permission.typed_input import INTERRUPT, TypedInput  # only for programs outside of a sandbox
+
+        if chars.strip(INTERRUPT):  # to stop it is free
+            await self.obtain(TypedInput(self._approvals, self._site, chars, session_id=session_id, argv=argv, cwd=cwd))
+
+    async def retry(self, argv: list[str], *, cwd: str, tty: bool = False) -> bool:
+        try:
+            await self.obtain(CommandRetry(self._approvals, self._site, argv, cwd, is_typed_into=tty))
+        except Rejected as refusal:
+            if refusal.has_reason:
+                raise
+            return False
+        return True
+
+    async def patch(self, changes: dict[str, Any]) -> Permit:
+        return await self.obtain(PatchWrite(self._approvals, self._site, changes))
+
+    async def patch_retry(self, changes: dict[str, Any]) -> Permit | None:
+        try:
+            return await self.obtain(PatchRetry(self._approvals, self._site, changes))
+        except Rejected as refusal:
+            if refusal.has_reason:
+                raise
+            return None
+
+    async def note(self, changes: dict[str, Any]) -> None:
+        from spindle.core.permission.patches import NoteWrite  # only where notes are switched on
+
+        await self.obtain(NoteWrite(self._approvals, self._site, changes))
+
+    async def tool(self, tool: RemoteTool, arguments: dict[str, Any], mode: str | None, definition: str) -> None:
+        from spindle.core.permission.remote_tools import ToolUse  # only for those who have MCP servers
+
+        await self.obtain(ToolUse(self._approvals, self._site, tool, arguments, mode=mode, definition=definition))
+
+    async def resources(self, server: str, name: str, arguments: dict[str, Any], mode: str | None) -> None:
+        from spindle.core.permission.remote_tools import ResourceUse  # only for those who have MCP servers
+
+        await self.obtain(ResourceUse(self._approvals, self._site, server, name, arguments, mode=mode))
+
+    async def function(self, name: str, arguments: dict[str, Any]) -> None:
+        from spindle.core.permission.functions import FunctionCall  # only for programs that give functions as tools
+
+        await self.obtain(FunctionCall(self._approvals, self._site, name, arguments))
