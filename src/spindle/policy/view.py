@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from spindle.policy import toolchains
+from spindle.policy import git_find, toolchains
 from spindle.policy.ownership import foreign_folder
 from spindle.policy.permissions import Rule, Rules, denying
 from spindle.policy.sandbox import absolute, is_below, is_led_by_link
@@ -129,27 +129,21 @@ def _repository(folder: str, home: str) -> Iterator[str]:
     if folder == "/" or (home and is_below(home, folder)) or foreign_folder(folder, ".git") is not None:
         return
     yield folder
-    pointed = _pointed(f"{folder}/.git", b"gitdir: ", folder)
-    if pointed is None or not os.path.isfile(f"{pointed}/HEAD"):
+    try:
+        pointed = git_find.pointer(f"{folder}/.git")
+        if pointed is None or not git_find.is_repository(pointed):
+            return
+        pointed, common = os.path.realpath(pointed), os.path.realpath(git_find.common_dir(pointed))
+    except git_find.OddRepository:
         return
     # A file of the tree says where git keeps things. It is believed only if what is there says the same of the tree.
-    common = _pointed(f"{pointed}/commondir", b"", pointed)
-    if common is not None and os.path.dirname(pointed) == f"{common}/worktrees":
-        if _pointed(f"{pointed}/gitdir", b"", pointed) == f"{folder}/.git" and os.path.isfile(f"{common}/HEAD"):
+    if common == pointed:
+        if _worktree(pointed) == folder:
+            yield pointed
+    elif os.path.dirname(pointed) == f"{common}/worktrees":
+        back = (_content(f"{pointed}/gitdir", _POINTER_BYTES) or b"").removesuffix(b"\n")
+        if os.path.realpath(absolute(os.fsdecode(back), pointed)) == f"{folder}/.git":
             yield common
-    elif common is None and _worktree(pointed) == folder:
-        yield pointed
-
-
-def _pointed(file: str, prefix: bytes, folder: str) -> str | None:
-    """The path that stands in a file of git's, resolved."""
-    content = None if os.path.isdir(file) else _content(file, _POINTER_BYTES)
-    if content is None or not content.startswith(prefix):
-        return None
-    path = content[len(prefix) :].rstrip(b"\r\n")
-    if not path or b"\n" in path or path != path.strip():
-        return None  # an odd one
-    return os.path.realpath(absolute(os.fsdecode(path), folder))
 
 
 def _worktree(repository: str) -> str | None:
