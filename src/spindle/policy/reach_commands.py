@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from spindle.policy.launchers import LAUNCHERS
 from spindle.policy.reach import Found, find_program, paths_in
 from spindle.policy.reach_programs import (
     CODE_ENDS,
@@ -30,7 +31,7 @@ from spindle.policy.reach_programs import (
     Interpreter,
 )
 from spindle.policy.sandbox import absolute
-from spindle.policy.wrappers import LAUNCHERS, SHELLS, WRAPPERS, script_argument, unwrapped
+from spindle.policy.wrappers import SHELLS, WRAPPERS, script_argument, unwrapped
 
 if TYPE_CHECKING:
     from spindle.policy.reach import Reach
