@@ -79,6 +79,17 @@ def is_known(words: Sequence[str]) -> bool:
     return name in options_table() or name in INTERPRETERS or name in SHELLS or _options(list(words), 0)[0] is not None
 
 
+def runs_by_place(words: Sequence[str]) -> bool:
+    """Is the program, or the file that an interpreter runs, another one when seen from another folder?"""
+    name = plain_name(words[0])
+    if "/" in words[0] and not words[0].startswith(("/", "~")):
+        return True
+    if name not in SHELLS and (name not in INTERPRETERS or name in options_table()):
+        return False
+    file = next((word for word in words[1:] if not word.startswith(("-", "+"))), "")
+    return "-m" not in words[1:3] and not file.startswith("/")
+
+
 def has_only_harmless_options(words: Sequence[str]) -> bool:
     """Of a known program: is there nothing in its words that a rule for the program alone would not cover?
 
