@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from spindle.policy.harmless_options import GENERAL, GENERAL_SHORT, Options, options_table
-from spindle.policy.launchers import LAUNCHERS, inner_starts, starts_programs
+from spindle.policy.launchers import inner_starts, is_launcher, starts_programs
 from spindle.policy.wrappers import SHELLS
 
 REMOTE = frozenset(("ssh", "docker", "podman", "nerdctl", "kubectl", "vagrant", "aws", "gcloud"))
@@ -104,6 +104,8 @@ def has_only_harmless_options(words: Sequence[str]) -> bool:
 def plain_name(program: str) -> str:
     """`/usr/bin/python3.11` is python; `sqlite3` is itself."""
     name = os.path.basename(program).removesuffix(".exe")
+    if found := re.match(r"(perl|python|pypy|ruby|php|lua|tclsh|node)\d[\w.-]*$", name):
+        return found[1]
     bare = re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name)
     return bare if name not in options_table() and (bare in INTERPRETERS or bare in options_table()) else name
 
@@ -217,7 +219,7 @@ class _Cover:
 
     def _starts(self, word: str) -> bool:
         name = plain_name(word)
-        return name in LAUNCHERS or name in SHELLS or name in INTERPRETERS or self._is_program(word)
+        return is_launcher(name) or name in SHELLS or name in INTERPRETERS or self._is_program(word)
 
 
 def _options(words: Sequence[str], start: int) -> tuple[Options | None, int]:

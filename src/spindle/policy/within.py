@@ -13,7 +13,7 @@ import msgspec
 
 from spindle.policy.danger import FIND_RUNS, Examination, strip_prefixes
 from spindle.policy.destroyers import INTERPRETERS, git_command, run_by_git
-from spindle.policy.launchers import COMPILER_WRAPPERS, LAUNCHERS, launched, subcommand_at
+from spindle.policy.launchers import is_launcher, launched, subcommand_at
 from spindle.policy.scan import MAX_DEPTH, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, TooMuch, read_script
 from spindle.policy.wrappers import SHELLS, WRAPPERS, script_argument, unwrapped
@@ -95,7 +95,7 @@ def _run_by(name: str, words: list[str]) -> tuple[list[list[str]], list[str]]:
         return [rest], []
     if name == "git":
         return _by_git(rest)
-    if name in LAUNCHERS or name in COMPILER_WRAPPERS:
+    if is_launcher(name):
         return _split(launched(words))
     if (at := subcommand_at(words)) is not None:
         return _split(launched(words[at:]))
