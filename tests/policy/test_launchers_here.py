@@ -115,6 +115,7 @@ def runs_canary(argv: list[str], folder: Path) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600 if EVERYTHING else 120)
 @pytest.mark.skipif(BWRAP is None, reason="other programs are tried out in bubblewrap only")
 def test_whatever_runs_another_program_here_is_known_for_it(tmp_path: Path) -> None:
     canary = tmp_path / "canary"

@@ -133,6 +133,8 @@ class _Cover:
         name = plain_name(words[start])
         if self._is_all_named(named) and not self._grows():
             return True
+        if words[start] in STATE_CHANGERS and words[start] != "cd":
+            return False  # builtins that run their words, or decide what later ones mean: only what is named
         command = words[start:]
         if starts_programs(command) and name not in REMOTE:
             inner = [start + at for at in inner_starts(command)]

@@ -16,6 +16,7 @@ from spindle.policy.destroyers import DESTROYERS, INTERPRETERS, destroys, may_be
 from spindle.policy.launchers import is_launcher, subcommand_at
 from spindle.policy.scan import MAX_DEPTH, TOO_DEEP, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, Command, Script, TooMuch, read_script
+from spindle.policy.words import evaluates
 from spindle.policy.wrappers import SHELLS, WRAPPERS, reads_its_input, script_argument, unwrapped
 
 MAX_SCRIPT = 256 * 1024
@@ -183,6 +184,8 @@ class Examination:
         if depth > MAX_DEPTH or words == TOO_DEEP:
             return self._give_up()
         name, rest = os.path.basename(words[0]), words[1:]
+        if any(self.is_dangerous_script(word, depth + 1) for word in evaluates(words)):
+            return True
         if name in WRAPPERS:
             return any(self.is_dangerous_command(inner, depth + 1) for inner in unwrapped(name, rest))
         if name in SHELLS:

@@ -37,7 +37,7 @@ peco sk percol multitail anacron box64 box86 muvm krunvm linux32 linux64 i386 i4
 ppc64 ppc64le s390 s390x sparc sparc64 mips mips64 parisc alpha arm armh aarch64 uname26 scalene py-spy memray
 viztracer kernprof pyinstrument austin hwloc-bind likwid-pin likwid-perfctr likwid-mpirun vtune bats prove runtest
 ansible ansible-console ansible-playbook salt salt-call salt-ssh fab knife act wsl xpanes tclkit rustup-init
-inotify-hookable incrond fcron setns ld.so libtool spawn
+inotify-hookable incrond fcron setns ld.so libtool compgen complete mapfile readarray jobs fc spawn
 """
 LAUNCHERS = frozenset(_LAUNCHERS.split())
 """Programs whose options we do not know: what they run may begin at any of their words, or stand in one word."""

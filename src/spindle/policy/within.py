@@ -16,6 +16,7 @@ from spindle.policy.destroyers import INTERPRETERS, git_command, run_by_git
 from spindle.policy.launchers import is_launcher, launched, subcommand_at
 from spindle.policy.scan import MAX_DEPTH, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, TooMuch, read_script
+from spindle.policy.words import evaluates
 from spindle.policy.wrappers import SHELLS, WRAPPERS, script_argument, unwrapped
 
 MAX_COMMANDS = 5000
@@ -61,6 +62,7 @@ def look_within(argv: Sequence[str]) -> Within | None:
         if name != words[0]:
             waiting.append(([name, *words[1:]], depth))
         commands, scripts = _run_by(name, words)
+        scripts += evaluates(words)
         waiting += [(inner, depth + 1) for inner in commands]
         if name in SHELLS or name in INTERPRETERS:
             files.update((tuple(inner), None) for inner in commands)
