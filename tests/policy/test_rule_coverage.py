@@ -308,11 +308,18 @@ def test_row_2_what_is_offered_for_good(command: str, wanted: str, offered: str 
     assert asked.prefix == (None if offered is None else tuple(offered.split()))
 
 
-@pytest.mark.parametrize("line", ["cd sub && ./ok.sh", "hash -p ./x npm; npm test", "pushd sub && npm test"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("cd sub && ./ok.sh", "hash -p ./x npm; npm test", "pushd sub && npm test", "alias npm=./x; npm test"),
+        *("cd sub && bash ok.sh", "cd sub; python3 ok.py", "read PATH; npm test", "shopt -s expand_aliases; npm test"),
+    ],
+)
 def test_row_16_what_a_shell_would_make_of_later_words_is_not_what_the_rules_mean(line: str) -> None:
-    rules = ("cd", "pushd", "hash", "./ok.sh", "npm test")
+    rules = ("cd", "pushd", "hash", "./ok.sh", "npm test", "alias", "bash ok.sh", "python3 ok.py", "read", "shopt -s")
     assert decide(line, *rules) == Allow(sandboxed=True)
     assert isinstance(decide(line, *rules, escalated=True), Ask)
+    assert decide("cd sub && npm test", *rules) == Allow(sandboxed=False)
 
 
 def test_row_16_a_program_found_by_a_pattern_is_not_the_one_that_a_rule_means() -> None:

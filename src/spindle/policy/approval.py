@@ -13,7 +13,7 @@ import msgspec
 
 from spindle.policy.catastrophe import Place, catastrophe
 from spindle.policy.commands import is_dangerous, is_known_safe, split_command, split_parts
-from spindle.policy.coverage import STATE_CHANGERS, covers
+from spindle.policy.coverage import STATE_CHANGERS, covers, runs_by_place
 from spindle.policy.prefixes import offerable_prefix
 from spindle.policy.restricting import restricted
 from spindle.policy.rules import STRICTNESS as _STRICTNESS
@@ -129,7 +129,7 @@ class _Judge:
         if found is None or ([part.words for part in found] != [list(argv)] and self._is_planted(argv[0])):
             found = [Part("", list(argv))]  # a shell that is not the system's runs whatever it likes
         parts = [part.words for part in found]
-        ruled = [self._by_rules(part, parts[: at + 1], is_alone=len(found) == 1) for at, part in enumerate(found)]
+        ruled = [self._by_rules(part, parts, at) for at, part in enumerate(found)]
         dangerous = [is_dangerous(part) for part in parts]
         if is_dangerous(argv) and not any(dangerous):
             dangerous = [True] * len(parts)  # only together: one part fetches what another runs
@@ -147,25 +147,26 @@ class _Judge:
         reason = catastrophe(argv, self._circumstances.place)
         return [Verdict(part=argv, decision="forbidden", reason=reason)] if reason else []
 
-    def _by_rules(self, part: Part, parts: Sequence[Sequence[str]], *, is_alone: bool) -> Verdict | str | None:
-        """What rules say of a part; None, or a sentence for people, when none speaks about all of it.
-
-        `parts` are those of the line up to this one.
-        """
+    def _by_rules(self, part: Part, parts: Sequence[Sequence[str]], at: int) -> Verdict | str | None:
+        """What rules say of the part at this place of a line; None, or a sentence for people, when none speaks about
+        all of it."""
         matches = self._rules.match(part.words) if self._rules is not None else []
-        covering = [match for match in matches if match.decision != "allow" or self._is_meant(match, part, is_alone)]
+        covering = [match for match in matches if match.decision != "allow" or self._is_meant(match, part, parts)]
         if covering:
-            return self._kept_inside(_verdict(part.words, covering), parts)
+            return self._kept_inside(_verdict(part.words, covering), parts[: at + 1])
         if matches:
             prefix = max((match.prefix for match in matches), key=len)
             return f"the rule that allows `{shell_join(prefix)}` does not cover all of this command"
         return None
 
-    def _is_meant(self, match: RuleMatch, part: Part, is_alone: bool) -> bool:
+    def _is_meant(self, match: RuleMatch, part: Part, parts: Sequence[Sequence[str]]) -> bool:
         """Does a rule that allows mean this command, too, with the words behind those that it names?"""
-        if part.words[0] in STATE_CHANGERS and not is_alone:
-            return False  # after `cd x` or `hash -p` the other parts are not what the rules for them mean
-        return _covers(len(match.prefix), part.words, part.patterns, self._circumstances)
+        words = part.words
+        if words[0] in STATE_CHANGERS and words[0] != "cd" and len(parts) > 1:
+            return False  # after `hash -p` or `alias` the other parts are not what the rules for them mean
+        if (self._is_elsewhere or any(one[0] == "cd" for one in parts)) and runs_by_place(words):
+            return False  # a path in a rule is one seen from the thread's own folder
+        return _covers(len(match.prefix), words, part.patterns, self._circumstances)
 
     def _safe(self, argv: Sequence[str], parts: list[list[str]]) -> list[bool]:
         """Which parts only look. Only the policy `untrusted` wants to know: finding programs on the disk takes time."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from spindle.policy.harmless_options import GENERAL, GENERAL_SHORT, Options, options_table
-from spindle.policy.launchers import LAUNCHERS, inner_starts, starts_programs
+from spindle.policy.launchers import inner_starts, is_launcher, starts_programs
 from spindle.policy.wrappers import SHELLS
 
 REMOTE = frozenset(("ssh", "docker", "podman", "nerdctl", "kubectl", "vagrant", "aws", "gcloud"))
@@ -79,6 +79,17 @@ def is_known(words: Sequence[str]) -> bool:
     return name in options_table() or name in INTERPRETERS or name in SHELLS or _options(list(words), 0)[0] is not None
 
 
+def runs_by_place(words: Sequence[str]) -> bool:
+    """Is the program, or the file that an interpreter runs, another one when seen from another folder?"""
+    name = plain_name(words[0])
+    if "/" in words[0] and not words[0].startswith(("/", "~")):
+        return True
+    if name not in SHELLS and (name not in INTERPRETERS or name in options_table()):
+        return False
+    file = next((word for word in words[1:] if not word.startswith(("-", "+"))), "")
+    return "-m" not in words[1:3] and not file.startswith("/")
+
+
 def has_only_harmless_options(words: Sequence[str]) -> bool:
     """Of a known program: is there nothing in its words that a rule for the program alone would not cover?
 
@@ -93,6 +104,8 @@ def has_only_harmless_options(words: Sequence[str]) -> bool:
 def plain_name(program: str) -> str:
     """`/usr/bin/python3.11` is python; `sqlite3` is itself."""
     name = os.path.basename(program).removesuffix(".exe")
+    if found := re.match(r"(perl|python|pypy|ruby|php|lua|tclsh|node)\d[\w.-]*$", name):
+        return found[1]
     bare = re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name)
     return bare if name not in options_table() and (bare in INTERPRETERS or bare in options_table()) else name
 
@@ -120,6 +133,8 @@ class _Cover:
         name = plain_name(words[start])
         if self._is_all_named(named) and not self._grows():
             return True
+        if words[start] in STATE_CHANGERS and words[start] != "cd":
+            return False  # builtins that run their words, or decide what later ones mean: only what is named
         command = words[start:]
         if starts_programs(command) and name not in REMOTE:
             inner = [start + at for at in inner_starts(command)]
@@ -206,7 +221,7 @@ class _Cover:
 
     def _starts(self, word: str) -> bool:
         name = plain_name(word)
-        return name in LAUNCHERS or name in SHELLS or name in INTERPRETERS or self._is_program(word)
+        return is_launcher(name) or name in SHELLS or name in INTERPRETERS or self._is_program(word)
 
 
 def _options(words: Sequence[str], start: int) -> tuple[Options | None, int]:

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from spindle.policy.destroyers import DESTROYERS, INTERPRETERS, destroys, may_be, run_by_git
-from spindle.policy.launchers import LAUNCHERS
+from spindle.policy.launchers import is_launcher, subcommand_at
 from spindle.policy.scan import MAX_DEPTH, TOO_DEEP, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, Command, Script, TooMuch, read_script
+from spindle.policy.words import evaluates
 from spindle.policy.wrappers import SHELLS, WRAPPERS, reads_its_input, script_argument, unwrapped
 
 MAX_SCRIPT = 256 * 1024
@@ -24,6 +25,8 @@ MAX_STARTS = 64
 MAX_LAUNCHED = 2000
 
 FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"))
+_ELSEWHERE = frozenset(("git", "docker", "podman", "nerdctl", "kubectl", "vagrant", "gh", "gcloud"))
+"""What these start runs elsewhere, or is looked at in another way."""
 _FETCHERS = frozenset(("curl", "wget", "aria2c", "fetch", "nc", "ncat", "lynx", "http", "xh"))
 _DECODERS = frozenset(("base64", "base32", "xxd", "openssl", "uudecode", "gunzip", "zcat", "bunzip2", "xz"))
 _RUN_TEXT = frozenset(("eval", "source", "."))
@@ -181,6 +184,8 @@ class Examination:
         if depth > MAX_DEPTH or words == TOO_DEEP:
             return self._give_up()
         name, rest = os.path.basename(words[0]), words[1:]
+        if any(self.is_dangerous_script(word, depth + 1) for word in evaluates(words)):
+            return True
         if name in WRAPPERS:
             return any(self.is_dangerous_command(inner, depth + 1) for inner in unwrapped(name, rest))
         if name in SHELLS:
@@ -188,7 +193,7 @@ class Examination:
             return script is not None and (MANY in script or self.is_dangerous_script(script, depth + 1))
         if name == "eval":
             return self.is_dangerous_script(" ".join(rest), depth + 1)
-        if name in LAUNCHERS:
+        if is_launcher(name) or (subcommand_at(words) is not None and name not in _ELSEWHERE):
             return self._launches_danger(rest, depth + 1)
         if name in ("find", "fd", "fdfind"):
             return any(

@@ -37,7 +37,7 @@ peco sk percol multitail anacron box64 box86 muvm krunvm linux32 linux64 i386 i4
 ppc64 ppc64le s390 s390x sparc sparc64 mips mips64 parisc alpha arm armh aarch64 uname26 scalene py-spy memray
 viztracer kernprof pyinstrument austin hwloc-bind likwid-pin likwid-perfctr likwid-mpirun vtune bats prove runtest
 ansible ansible-console ansible-playbook salt salt-call salt-ssh fab knife act wsl xpanes tclkit rustup-init
-inotify-hookable incrond fcron setns libtool spawn
+inotify-hookable incrond fcron setns ld.so libtool compgen complete mapfile readarray jobs fc spawn
 """
 LAUNCHERS = frozenset(_LAUNCHERS.split())
 """Programs whose options we do not know: what they run may begin at any of their words, or stand in one word."""
@@ -99,16 +99,17 @@ _SCRIPT_SIGNS = re.compile(r"[\s=]")
 MAX_STARTS = 200
 
 
+def is_launcher(name: str) -> bool:
+    """Does a program of this name start others, with options that we do not know?"""
+    return (
+        name in LAUNCHERS or name in COMPILER_WRAPPERS or name.startswith(("qemu-", "ld-linux", "ld-musl", "ld64.so"))
+    )
+
+
 def starts_programs(words: Sequence[str]) -> bool:
     """Does this command start another one that its own words name?"""
     name = os.path.basename(words[0])
-    return (
-        name in LAUNCHERS
-        or name in WRAPPERS
-        or name in COMPILER_WRAPPERS
-        or name.startswith(("qemu-", "ld-linux"))
-        or subcommand_at(words) is not None
-    )
+    return is_launcher(name) or name in WRAPPERS or subcommand_at(words) is not None
 
 
 def subcommand_at(words: Sequence[str]) -> int | None:

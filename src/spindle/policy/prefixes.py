@@ -20,9 +20,10 @@ from spindle.policy.coverage import (
     innermost,
     is_known,
     no_word,
+    plain_name,
 )
 from spindle.policy.danger import is_dangerous
-from spindle.policy.launchers import COMPILER_WRAPPERS, LAUNCHERS, subcommand_at
+from spindle.policy.launchers import COMPILER_WRAPPERS, LAUNCHERS, is_launcher, subcommand_at
 from spindle.policy.wrappers import SHELLS, WRAPPERS
 
 MAX_WORDS = 32
@@ -121,7 +122,9 @@ def means_anything(words: Sequence[str]) -> bool:
     if not words:
         return True
     name, rest = _plain_name(words[0]), list(words[1:])
-    if not name or name in _NEVER or name in _TRANSPARENT or name.startswith(("mkfs", "qemu-", "ld-linux")):
+    if not name or name in _NEVER or name in _TRANSPARENT or name.startswith("mkfs"):
+        return True
+    if is_launcher(name):
         return True
     at = subcommand_at([name, *rest])
     if at is not None and name not in REMOTE:
@@ -178,4 +181,4 @@ def _behind_wrappers(words: Sequence[str]) -> list[str]:
 def _plain_name(program: str) -> str:
     """`/usr/bin/python3.11` is python; `sqlite3` is itself."""
     name = os.path.basename(program).lower().removesuffix(".exe")
-    return name if name in _NAMES else re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name)
+    return name if name in _NAMES else plain_name(re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name))

@@ -13,9 +13,10 @@ import msgspec
 
 from spindle.policy.danger import FIND_RUNS, Examination, strip_prefixes
 from spindle.policy.destroyers import INTERPRETERS, git_command, run_by_git
-from spindle.policy.launchers import COMPILER_WRAPPERS, LAUNCHERS, launched, subcommand_at
+from spindle.policy.launchers import is_launcher, launched, subcommand_at
 from spindle.policy.scan import MAX_DEPTH, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, TooMuch, read_script
+from spindle.policy.words import evaluates
 from spindle.policy.wrappers import SHELLS, WRAPPERS, script_argument, unwrapped
 
 MAX_COMMANDS = 5000
@@ -61,6 +62,7 @@ def look_within(argv: Sequence[str]) -> Within | None:
         if name != words[0]:
             waiting.append(([name, *words[1:]], depth))
         commands, scripts = _run_by(name, words)
+        scripts += evaluates(words)
         waiting += [(inner, depth + 1) for inner in commands]
         if name in SHELLS or name in INTERPRETERS:
             files.update((tuple(inner), None) for inner in commands)
@@ -95,7 +97,7 @@ def _run_by(name: str, words: list[str]) -> tuple[list[list[str]], list[str]]:
         return [rest], []
     if name == "git":
         return _by_git(rest)
-    if name in LAUNCHERS or name in COMPILER_WRAPPERS:
+    if is_launcher(name):
         return _split(launched(words))
     if (at := subcommand_at(words)) is not None:
         return _split(launched(words[at:]))
