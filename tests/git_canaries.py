@@ -346,6 +346,20 @@ def of_the_tree(place: Place, names: Iterable[str]) -> None:
     plant(place, place.work / ".git", place.work / ".gitattributes", [name for name in names if name != "hooks"])
 
 
+def of_the_tree_by_name(place: Place, names: Iterable[str]) -> None:
+    """The same, as seen from the tree."""
+    of_the_tree(place, names)
+    settings = place.work / ".git/config"
+    settings.write_text(settings.read_text().replace(f"{place.work}/tools/", "./tools/"))
+
+
+def of_the_tree_by_shell(place: Place, names: Iterable[str]) -> None:
+    """The same, for an interpreter."""
+    of_the_tree(place, names)
+    settings = place.work / ".git/config"
+    settings.write_text(settings.read_text().replace(f"{place.work}/tools/", "sh tools/"))
+
+
 def hooks_that_start_scripts(place: Place, names: Iterable[str]) -> None:
     """The user's own hooks start a script of the tree."""
     script = place.canary("agent:script")
@@ -422,6 +436,8 @@ KINDS: dict[str, tuple[Callable[[Place, Iterable[str]], None], tuple[str, ...]]]
     "included": (included, ("",)),
     "conditionally_included": (conditionally_included, ("",)),
     "of_the_tree": (of_the_tree, ("",)),
+    "of_the_tree_by_name": (of_the_tree_by_name, ("",)),
+    "of_the_tree_by_shell": (of_the_tree_by_shell, ("",)),
     "hooks_that_start_scripts": (hooks_that_start_scripts, ("",)),
     "hooks_by_module": (hooks_by_module, ("",)),
     "on_the_path": (on_the_path, ("",)),

@@ -248,7 +248,12 @@ def test_exec_asks_nobody_whatever_the_configuration_says(
 ) -> None:
     config = home / "config.toml"
     config.write_text('approval_policy = "untrusted"\n' + config.read_text())
-    script = [run("touch x", "c1"), run(f"touch {outside}/x", "c2", **ESCALATED), run("rm -rf x", "c3")]
+    script = [
+        run("touch x", "c1"),
+        run(f"touch {outside}/x", "c2", **ESCALATED),
+        run("rm -rf .", "c3"),
+        run("mkdir -p build && rm -rf build", "c4"),
+    ]
     for more in ([], ["-c", "approval_policy=on-request"], ["-a", "on-failure"], ["--full-auto"]):
         server.script(*(turn(item) for item in script), turn(message("done")))
         command = [*spindle_cmd, "exec", "-s", "workspace-write", *more, "go"]
@@ -259,7 +264,8 @@ def test_exec_asks_nobody_whatever_the_configuration_says(
         outputs = {i["call_id"]: i["output"] for i in server.requests[-1].json["input"] if "output" in i}
         assert "exited with code 0" in outputs["c1"]
         assert outputs["c2"].startswith("approval policy is Never; reject command")
-        assert outputs["c3"].endswith("rejected: blocked by policy")
+        assert "it would delete the whole workspace; name the files or folders" in outputs["c3"]
+        assert "exited with code 0" in outputs["c4"]
     assert (workspace / "x").exists() and list(outside.iterdir()) == []
 
 

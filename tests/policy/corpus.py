@@ -10,7 +10,41 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Kind = Literal["safe", "dangerous", "neither"]
-VERDICTS: dict[Kind, str] = {"safe": "aaa", "dangerous": "ppf", "neither": "paa"}
+VERDICTS: dict[Kind, str] = {"safe": "aaa", "dangerous": "ppa", "neither": "paa"}
+REFUSED = frozenset(
+    r"""
+git push --force
+git push -f
+git push --force-with-lease
+git push origin +main
+git -c a=b -c c=d push -f
+git push --forc
+sudo rm -rf /
+mkfs.ext4 /dev/sda1
+mkfs -t ext4 /dev/sdb
+/sbin/mkfs.xfs /dev/sda
+dd if=/dev/zero of=/dev/sda
+dd of=/dev/sda if=x
+dd of=//dev/sda if=x
+dd of=/dev/../dev/nvme0n1 if=x
+dd if=x of=/./dev/sda
+cat x > /dev/sda
+x > /dev/nvme0n1
+sudo shred /dev/sda
+chmod -R 777 /
+chmod -R a+rwx /
+chmod 777 -R /
+chmod -R 0777 /
+chmod --recursive ugo+rwx /*
+:(){ :|:& };:
+bomb() { bomb | bomb & }; bomb
+find . -type d -exec rm -rf {} \;
+find . -execdir rm -f {} +
+find . '-delete'
+eval eval eval eval eval eval eval eval eval eval eval ls
+""".strip().splitlines()
+)
+"""Nobody could make these good again, or nobody can read them: refused where no person can be asked."""
 
 
 class Case(NamedTuple):
@@ -20,7 +54,8 @@ class Case(NamedTuple):
 
     @property
     def verdicts(self) -> str:
-        return VERDICTS[self.kind]
+        is_refused = self.script in REFUSED or (self.kind == "dangerous" and len(self.script) > 50_000)
+        return VERDICTS[self.kind][:2] + "f" if is_refused else VERDICTS[self.kind]
 
 
 CASES: list[Case] = []

@@ -62,12 +62,15 @@ def test_leaving_the_sandbox_can_only_be_asked_for_on_request(policy: ApprovalPo
     assert decide("on-request", "read-only", escalated=True) == Ask(sandboxed_if_approved=False)
 
 
-def test_a_dangerous_command_is_refused_when_nobody_can_be_asked() -> None:
+def test_row_11_what_destroys_runs_where_nobody_can_be_asked_and_a_catastrophe_is_refused_with_its_reason() -> None:
     argv = ["/bin/bash", "-lc", "rm -rf 'my build'"]
-    quoted = """'rm -rf '"'"'my build'"'"''"""
-    assert decide("never", "workspace-write", argv=argv) == Refuse(
-        message=f"`/bin/bash -lc {quoted}` rejected: blocked by policy"
-    )
+    assert decide("never", "workspace-write", argv=argv) == Allow(sandboxed=True)
+    assert decide("never", "danger-full-access", argv=argv) == Allow(sandboxed=False)
+    for mode in ("workspace-write", "danger-full-access"):
+        assert decide("never", mode, argv=["/bin/bash", "-lc", "rm -rf ."]) == Refuse(
+            message="`/bin/bash -lc 'rm -rf .'` rejected: nobody can be asked here, and it would delete the whole "
+            "workspace; name the files or folders inside it that are to go"
+        )
 
 
 def test_without_a_sandbox_nothing_runs_bare_unasked() -> None:

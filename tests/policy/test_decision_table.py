@@ -15,7 +15,7 @@ from spindle.policy.rules import Rule, RuleSet
 from spindle.protocol.settings import APPROVAL_POLICIES, ApprovalPolicy, SandboxMode, SandboxPolicy
 
 # in, out: runs in, or without, the sandbox. ask-in, ask-out: asks, and an approved command runs so.
-# escalate: leaving the sandbox cannot be asked for. blocked: refused without a rule. rule: a rule refuses.
+# escalate: leaving the sandbox cannot be asked for. fatal: refused for what it is. rule: a rule refuses.
 # unasked: a rule wants a question, and nobody may be asked.
 # Columns: confined · confined and escalated · full access.
 PLAIN = {
@@ -31,7 +31,7 @@ SAFE = {
     "untrusted": ("in", "escalate", "out"),
 }
 DANGEROUS = {
-    "never": ("blocked", "escalate", "blocked"),
+    "never": ("in", "escalate", "out"),
     "on-failure": ("ask-in", "escalate", "ask-out"),
     "on-request": ("ask-in", "ask-out", "ask-out"),
     "untrusted": ("ask-in", "escalate", "ask-out"),
@@ -48,6 +48,12 @@ PROMPTED = {
     "on-request": ("ask-in", "ask-out", "ask-out"),
     "untrusted": ("ask-in", "escalate", "ask-out"),
 }
+FATAL = {
+    "never": ("fatal", "escalate", "fatal"),
+    "on-failure": ("ask-in", "escalate", "ask-out"),
+    "on-request": ("ask-in", "ask-out", "ask-out"),
+    "untrusted": ("ask-in", "escalate", "ask-out"),
+}
 FORBIDDEN = {
     "never": ("rule", "escalate", "rule"),
     "on-failure": ("rule", "escalate", "rule"),
@@ -58,11 +64,12 @@ FORBIDDEN = {
 NO_SANDBOX = {
     "safe": {"never": "in", "on-failure": "ask-out", "on-request": "ask-out", "untrusted": "ask-out"},
     "plain": {"never": "in", "on-failure": "ask-out", "on-request": "ask-out", "untrusted": "ask-out"},
-    "dangerous": {"never": "blocked", "on-failure": "ask-out", "on-request": "ask-out", "untrusted": "ask-out"},
+    "dangerous": {"never": "in", "on-failure": "ask-out", "on-request": "ask-out", "untrusted": "ask-out"},
+    "fatal": {"never": "fatal", "on-failure": "ask-out", "on-request": "ask-out", "untrusted": "ask-out"},
 }
 
-COMMANDS = {"safe": "ls -la", "plain": "pytest tests", "dangerous": "rm -rf build"}
-KINDS = {"safe": SAFE, "plain": PLAIN, "dangerous": DANGEROUS}
+COMMANDS = {"safe": "ls -la", "plain": "pytest tests", "dangerous": "rm -rf build", "fatal": "rm -rf /"}
+KINDS = {"safe": SAFE, "plain": PLAIN, "dangerous": DANGEROUS, "fatal": FATAL}
 RULES = {"allow": ALLOWED, "prompt": PROMPTED, "forbidden": FORBIDDEN}
 MODES: tuple[SandboxMode, ...] = ("read-only", "workspace-write", "danger-full-access", "external-sandbox")
 
@@ -74,6 +81,9 @@ def expected(
     column = 2 if not confined else 1 if escalated else 0
     if rule is not None:
         answer = RULES[rule][policy][column]
+        # No rule makes a catastrophe run where nobody can be asked; one that forbids says so itself.
+        if kind == "fatal" and policy == "never" and rule != "forbidden" and not (confined and escalated):
+            answer = "fatal"
     elif confined and not available and not escalated:
         answer = NO_SANDBOX[kind][policy]
     else:
@@ -91,7 +101,7 @@ def name_of(decision: Decision) -> str:
             for start, name in (
                 ("; reject command", "escalate"),
                 ("approval is required by policy", "unasked"),
-                ("blocked by policy", "blocked"),
+                ("nobody can be asked here", "fatal"),
                 ("policy forbids", "rule"),
             ):
                 if start in message:
@@ -202,7 +212,8 @@ def test_the_strictest_verdict_counts_for_the_whole_line() -> None:
     assert name_of(decide("git push; npm publish", *rules)) == "ask-in"
     assert name_of(decide("git push; npm publish; terraform apply", *rules)) == "rule"
     assert name_of(decide("ls && rm -rf build", allow("ls"))) == "ask-in"
-    assert name_of(decide("ls && rm -rf build", allow("ls"), policy="never")) == "blocked"
+    assert name_of(decide("ls && rm -rf build", allow("ls"), policy="never")) == "in"
+    assert name_of(decide("ls && rm -rf /", allow("ls"), policy="never")) == "fatal"
     assert name_of(decide("git push --force", allow("git"), prompt("git", "push"))) == "ask-in"
     assert name_of(decide("git push", prompt("git"), forbid("git", "push"))) == "rule"
 

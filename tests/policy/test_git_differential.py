@@ -22,14 +22,13 @@ from spindle.policy.reach import Reach
 from spindle.policy.rules import Rule, RuleSet
 from spindle.policy.safe import is_known_safe, safe_environment
 from spindle.policy.sandbox import boundary_of
+from spindle.policy.words import split_script
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 IS_UNBOUNDED = bool(os.environ.get("GIT_EVERYTHING"))
 SAMPLE = 5
 WRITE = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
-RULES = RuleSet(rules=(Rule(pattern=(("git",),)), Rule(pattern=(("cd",),))))
-"""The widest that a person can say."""
 SETS = [EVERYTHING, *([name] for name in EVERYTHING if IS_UNBOUNDED)]
 AGENTS = [kind for kind in KINDS if kind not in USERS]
 
@@ -47,7 +46,17 @@ def made(original: Place, tmp_path: Path, request: pytest.FixtureRequest) -> Pla
     return place
 
 
-def decided(place: Place, script: str, cwd: Path, policy: ApprovalPolicy, *, ruled: bool) -> Decision:
+def would_go_out(place: Place, script: str, cwd: Path) -> bool:
+    """Would a rule that covers every word of the line let all of it out?"""
+    reach = Reach(boundary_of(WRITE, cwd=str(place.work), env=place.env, home=""), env=place.env)
+    parts = [words for _, words in split_script(script) or ()]
+    cwds = (str(cwd), os.path.realpath(cwd))
+    return not any(git_in_reach(parts[: at + 1], cwds, place.env, reach) for at in range(len(parts)))
+
+
+def decided(
+    place: Place, script: str, cwd: Path, policy: ApprovalPolicy, rule: Sequence[str] | None = None
+) -> Decision:
     boundary = boundary_of(WRITE, cwd=str(place.work), env=place.env, home="")
     reach, cwds = Reach(boundary, env=place.env), (str(cwd), os.path.realpath(cwd))
     circumstances = Circumstances(
@@ -56,7 +65,8 @@ def decided(place: Place, script: str, cwd: Path, policy: ApprovalPolicy, *, rul
         git_runs_programs=lambda parts: bool(programs_named(parts, cwds, place.env)),
         git_in_reach=lambda parts, given: git_in_reach(parts, cwds, place.env, reach, given=given),
     )
-    return decide_command(["bash", "-c", script], circumstances, rules=RULES if ruled else None)
+    rules = RuleSet((Rule(pattern=tuple((word,) for word in rule)),)) if rule is not None else None
+    return decide_command(["bash", "-c", script], circumstances, rules=rules)
 
 
 def scripts(kind: str, folder: str, lines: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
@@ -89,14 +99,12 @@ def test_row1_a_rule_lets_nothing_of_the_agents_out(
     made: Place, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     kind, names = request.node.callspec.params["made"]
-    confined = let_out = 0
+    confined = 0
     for folder in KINDS[kind][1]:
         for number, (start, script) in enumerate(scripts(kind, folder, sample(kind, names))):
-            decision = decided(made, script, made.work / start, "on-request", ruled=True)
-            if not (isinstance(decision, Allow) and not decision.sandboxed):
+            if not would_go_out(made, script, made.work / start):
                 confined += 1
                 continue
-            let_out += 1
             place = copied(made, tmp_path / f"{folder.replace('/', '-')}{number}")
             relinked(place, made)
             ran = place.run(["bash", "-c", script], place.work / start, place.env)
@@ -137,7 +145,8 @@ def test_what_is_the_users_own_goes_on_as_before(made: Place, request: pytest.Fi
     ordinary = [words for words in LINES if not words[0].startswith(("-C", "--git-dir")) and words[0] != "worktree"]
     for folder in KINDS[kind][1]:
         for words in ordinary:
-            decision = decided(made, shlex.join(["git", *words]), made.work / folder, "on-request", ruled=True)
+            line = ["git", *words]
+            decision = decided(made, shlex.join(line), made.work / folder, "on-request", line)
             assert decision == Allow(sandboxed=False), (words, decision)
     ran = made.run(["bash", "-c", "git add -A && git commit -m x"], made.work, made.env)
     assert kind == "plain" or any(name.startswith("user:") for name in ran)
@@ -152,11 +161,11 @@ def test_row4_what_only_looks_runs_nothing_unasked(made: Place, request: pytest.
     for folder in KINDS[kind][1]:
         reading = [words for words in LINES if is_known_safe(["git", *words])]
         for start, script in scripts(kind, folder, reading):
-            decision = decided(made, script, made.work / start, "untrusted", ruled=False)
+            decision = decided(made, script, made.work / start, "untrusted")
             if isinstance(decision, Ask):
                 continue
             argv = ["bash", "-c", script]
             ran = made.run(argv, made.work / start, made.env | safe_environment(argv, made.env))
             assert not ran, (kind, start, script, ran)
     if kind == "plain":
-        assert decided(made, "git status", made.work, "untrusted", ruled=False) == Allow(sandboxed=True)
+        assert decided(made, "git status", made.work, "untrusted") == Allow(sandboxed=True)

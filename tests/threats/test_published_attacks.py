@@ -935,17 +935,17 @@ def test_26_the_strictest_part_of_a_chain_decides(spindle: Spindle, server: Fake
     build = spindle.workspace / "build"
     build.mkdir()
     chains = [
-        "ls; rm -rf build",
-        "ls && rm -rf build",
-        "ls || true; rm -fr build",
-        "echo build | xargs rm -rf",
-        "rm -rf build; ls",
-        "(ls; rm -rf build)",
-        "env A=1 rm -rf build",
-        "timeout 5 rm -rf build",
-        "bash -c 'bash -c \"rm -rf build\"'",
-        "echo $(rm -rf build)",
-        "\\rm -rf build",
+        "ls; rm -rf *",
+        "ls && rm -rf *",
+        "ls || true; rm -fr *",
+        "echo build | xargs rm -rf *",
+        "rm -rf *; ls",
+        "(ls; rm -rf *)",
+        "env A=1 rm -rf *",
+        "timeout 5 rm -rf *",
+        "bash -c 'bash -c \"rm -rf *\"'",
+        "echo $(rm -rf *)",
+        "\\rm -rf *",
     ]
     told = run_commands(spindle, server, chains, *WRITE)
     assert build.exists()

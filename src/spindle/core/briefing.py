@@ -238,6 +238,7 @@ class Briefing:
             sandbox=settings.sandbox,
             roots=writable_roots(settings.sandbox, settings.cwd, options.environment),
             protected=options.protected,
+            reads_everything=options.fence.read == "all",
             approved_prefixes=approved_prefixes,
             model=settings.model,
             model_text=thread.text_for(settings.model),

@@ -6,17 +6,22 @@ A decision is a value. Asking the person, and what their answer grants, is `core
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 import msgspec
 
-from spindle.policy.commands import commands_within, is_dangerous, is_known_safe, split_command
+from spindle.policy.catastrophe import Place, catastrophe
+from spindle.policy.commands import is_dangerous, is_known_safe, split_command, split_parts
+from spindle.policy.coverage import STATE_CHANGERS, covers, runs_by_place
 from spindle.policy.prefixes import offerable_prefix
+from spindle.policy.restricting import restricted
 from spindle.policy.rules import STRICTNESS as _STRICTNESS
 from spindle.policy.rules import RuleMatch, RuleSet
 from spindle.policy.safe import is_installed
 from spindle.policy.sandbox import Boundary, absolute, is_below
+from spindle.policy.verdicts import Allow, Ask, Decision, Refuse, Verdict
+from spindle.policy.words import Part
 from spindle.protocol.quote import shell_join
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
 
@@ -43,42 +48,6 @@ _DENIALS = (
 )
 
 
-class Allow(msgspec.Struct, frozen=True, kw_only=True):
-    """Go ahead without asking."""
-
-    sandboxed: bool
-
-
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A person must say yes first. `sandboxed_if_approved` is how it then runs."""
-
-    reason: str | None = None
-    sandboxed_if_approved: bool = True
-    prefix: tuple[str, ...] | None = None
-    """The beginning of the command that may be allowed for good; None when none is fit to be offered."""
-
-
-class Refuse(msgspec.Struct, frozen=True, kw_only=True):
-    """No. The message is for the model."""
-
-    message: str
-
-
-Decision = Allow | Ask | Refuse
-
-
-class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """About one part of a command line."""
-
-    part: Sequence[str]
-    decision: Literal["allow", "prompt", "forbidden"]
-    rule: RuleMatch | None = None
-    """The rule that says so; None when none does and the part is judged by what it is."""
-    reason: str | None = None
-    is_ruled_in_vain: bool = False
-    """A rule allows it, which does not let it out here; another one would not either."""
-
-
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """What a command is judged by, beside its words and the rules."""
 
@@ -94,6 +63,11 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     part, a person wrote the first `given` words."""
     is_elsewhere: bool = False
     """It would run in another folder than the thread's own."""
+    is_program: Callable[[str], bool] = lambda _: False
+    """Would this word, as a command, start any program?"""
+    place: Place = Place()
+    is_path: Callable[[str], bool] = lambda _: False
+    """Is there a file or folder of this name, seen from where the command runs?"""
 
     @property
     def is_confined(self) -> bool:
@@ -117,7 +91,7 @@ def decide_command(
     wants_out = escalated and is_confined
     if wants_out and policy != "on-request":
         return Refuse(message=_cannot_escalate(policy))
-    verdicts = _Judge(circumstances, wants_out=wants_out).parts(argv, rules)
+    verdicts = _Judge(circumstances, rules, wants_out=wants_out).parts(argv)
     if forbidden := [verdict for verdict in verdicts if verdict.decision == "forbidden"]:
         return Refuse(message=_forbidden(argv, forbidden))
     asking = [verdict for verdict in verdicts if verdict.decision == "prompt"]
@@ -132,14 +106,16 @@ def decide_command(
     return Ask(
         reason=next((verdict.reason for verdict in asking if verdict.reason), None),
         sandboxed_if_approved=is_confined and not wants_out and circumstances.sandbox_available,
-        prefix=None if is_any_planted else _prefix_to_offer(asking, prefix_rule),
+        prefix=None if is_any_planted else _prefix_to_offer(asking, prefix_rule, circumstances),
     )
 
 
 class _Judge:
     """How commands are judged in one set of circumstances."""
 
-    def __init__(self, circumstances: Circumstances, *, wants_out: bool) -> None:
+    def __init__(self, circumstances: Circumstances, rules: RuleSet | None, *, wants_out: bool) -> None:
+        self._rules = rules
+        self._circumstances = circumstances
         self._is_elsewhere = circumstances.is_elsewhere
         self._is_planted = circumstances.is_planted
         self._git_runs_programs = circumstances.git_runs_programs
@@ -148,20 +124,49 @@ class _Judge:
         self._wants_out = wants_out
         self._lacks_sandbox = circumstances.is_confined and not circumstances.sandbox_available
 
-    def parts(self, argv: Sequence[str], rules: RuleSet | None) -> list[_Verdict]:
-        parts = split_command(argv)
-        if parts is None or (parts != [list(argv)] and self._is_planted(argv[0])):
-            parts = [list(argv)]  # a shell that is not the system's runs whatever it likes
-        found = [self._kept_inside(_by_rules(part, rules), parts[: at + 1]) for at, part in enumerate(parts)]
+    def parts(self, argv: Sequence[str]) -> list[Verdict]:
+        found = split_parts(argv)
+        if found is None or ([part.words for part in found] != [list(argv)] and self._is_planted(argv[0])):
+            found = [Part("", list(argv))]  # a shell that is not the system's runs whatever it likes
+        parts = [part.words for part in found]
+        ruled = [self._by_rules(part, parts, at) for at, part in enumerate(found)]
         dangerous = [is_dangerous(part) for part in parts]
         if is_dangerous(argv) and not any(dangerous):
             dangerous = [True] * len(parts)  # only together: one part fetches what another runs
         safe = self._safe(argv, parts)
         verdicts = [
-            rule or self._by_nature(part, is_safe=is_safe, is_harmful=is_harmful)
-            for part, rule, is_safe, is_harmful in zip(parts, found, safe, dangerous, strict=True)
+            rule if isinstance(rule, Verdict) else self._by_nature(part, is_safe, is_harmful, because=rule)
+            for part, rule, is_safe, is_harmful in zip(found, ruled, safe, dangerous, strict=True)
         ]
-        return [*verdicts, *_restricted_inside(argv, parts, rules)]
+        return [*verdicts, *restricted(argv, self._rules), *self._catastrophic(argv)]
+
+    def _catastrophic(self, argv: Sequence[str]) -> list[Verdict]:
+        """What must not happen where nobody can be asked. No rule outweighs it."""
+        if self._policy != "never":
+            return []
+        reason = catastrophe(argv, self._circumstances.place)
+        return [Verdict(part=argv, decision="forbidden", reason=reason)] if reason else []
+
+    def _by_rules(self, part: Part, parts: Sequence[Sequence[str]], at: int) -> Verdict | str | None:
+        """What rules say of the part at this place of a line; None, or a sentence for people, when none speaks about
+        all of it."""
+        matches = self._rules.match(part.words) if self._rules is not None else []
+        covering = [match for match in matches if match.decision != "allow" or self._is_meant(match, part, parts)]
+        if covering:
+            return self._kept_inside(_verdict(part.words, covering), parts[: at + 1])
+        if matches:
+            prefix = max((match.prefix for match in matches), key=len)
+            return f"the rule that allows `{shell_join(prefix)}` does not cover all of this command"
+        return None
+
+    def _is_meant(self, match: RuleMatch, part: Part, parts: Sequence[Sequence[str]]) -> bool:
+        """Does a rule that allows mean this command, too, with the words behind those that it names?"""
+        words = part.words
+        if words[0] in STATE_CHANGERS and words[0] != "cd" and len(parts) > 1:
+            return False  # after `hash -p` or `alias` the other parts are not what the rules for them mean
+        if (self._is_elsewhere or any(one[0] == "cd" for one in parts)) and runs_by_place(words):
+            return False  # a path in a rule is one seen from the thread's own folder
+        return _covers(len(match.prefix), words, part.patterns, self._circumstances)
 
     def _safe(self, argv: Sequence[str], parts: list[list[str]]) -> list[bool]:
         """Which parts only look. Only the policy `untrusted` wants to know: finding programs on the disk takes time."""
@@ -176,14 +181,14 @@ class _Judge:
             return [one and at not in gits for at, one in enumerate(safe)]
         return safe
 
-    def _kept_inside(self, verdict: _Verdict | None, parts: Sequence[Sequence[str]]) -> _Verdict | None:
+    def _kept_inside(self, verdict: Verdict, parts: Sequence[Sequence[str]]) -> Verdict:
         """A rule for `pytest` means the one that is installed; a `pytest` that lies in the workspace stays inside.
 
         A rule that gives a path means that very file. A relative path is one seen from the thread's folder, so it means
         nothing in another; and `~` is a home only to a shell. Git stays inside where it would run what the agent could
         have written or named. `parts` are those of the line up to this one.
         """
-        if verdict is None or verdict.decision != "allow":
+        if verdict.decision != "allow":
             return verdict
         name = verdict.part[0]
         is_meant = "/" in name and not (self._is_elsewhere or name.startswith("~"))
@@ -194,14 +199,15 @@ class _Judge:
         else:
             return verdict
         decision = "prompt" if self._wants_out or (self._lacks_sandbox and self._policy != "never") else "allow"
-        return _Verdict(part=verdict.part, decision=decision, reason=reason, is_ruled_in_vain=True)
+        return Verdict(part=verdict.part, decision=decision, reason=reason, is_ruled_in_vain=True)
 
-    def _by_nature(self, part: Sequence[str], *, is_safe: bool, is_harmful: bool) -> _Verdict:
-        decision: Literal["allow", "prompt", "forbidden"] = "allow"
-        reason = None
-        if is_harmful:
-            decision = "forbidden" if self._policy == "never" else "prompt"
-            reason = "the command may destroy files or work"
+    def _by_nature(self, part: Part, is_safe: bool, is_harmful: bool, *, because: str | None) -> Verdict:
+        """`because` says why no rule decides, where one might be expected to."""
+        decision: Literal["allow", "prompt"] = "allow"
+        reason = because
+        if is_harmful and self._policy != "never":
+            # Where nobody can be asked it runs, see `catastrophe`: the fence confines it.
+            decision, reason = "prompt", "the command may destroy files or work"
         elif self._lacks_sandbox:
             # It never runs unconfined unless a person says so. Where nobody can be asked it is allowed here, and
             # starting it in the sandbox then fails with a text that names what is missing and the remedy.
@@ -209,7 +215,7 @@ class _Judge:
             reason = "no sandbox is available here: the command would run unconfined"
         elif self._wants_out or (self._policy == "untrusted" and not is_safe):
             decision = "prompt"
-        return _Verdict(part=part, decision=decision, reason=reason)
+        return Verdict(part=part.words, patterns=part.patterns, decision=decision, reason=reason)
 
 
 def _few(named: Sequence[str]) -> str:
@@ -223,58 +229,54 @@ def _is_safe(part: list[str]) -> bool:
     return split_command(part) == [part] and is_known_safe(part)
 
 
-def _by_rules(part: Sequence[str], rules: RuleSet | None) -> _Verdict | None:
-    matches = rules.match(part) if rules is not None else []
-    if not matches:
-        return None
-    strictest = max(matches, key=lambda match: (_STRICTNESS[match.decision], len(match.prefix)))
-    reason = None
-    if strictest.decision == "prompt":
-        reason = (
-            strictest.justification or f"a rule asks before commands that begin with {shell_join(strictest.prefix)}"
-        )
-    return _Verdict(part=part, decision=strictest.decision, rule=strictest, reason=reason)
+def _covers(named: int, words: Sequence[str], patterns: Collection[int], here: Circumstances) -> bool:
+    return covers(named, words, patterns=patterns, is_program=here.is_program, is_path=here.is_path)
 
 
-def _restricted_inside(argv: Sequence[str], parts: Sequence[Sequence[str]], rules: RuleSet | None) -> list[_Verdict]:
-    """What rules ask about or forbid, found behind wrappers and in scripts that cannot be split: `env git push > f`."""
-    if rules is None or not rules.restricts:
-        return []
-    commands = commands_within(argv)
-    if commands is None:
-        return [_Verdict(part=argv, decision="prompt", reason="the command is too long to be compared with the rules")]
-    found = [_by_rules(command, rules) for command in commands if command not in parts]
-    return [verdict for verdict in found if verdict is not None and verdict.decision != "allow"]
+def _verdict(part: Sequence[str], matches: Sequence[RuleMatch]) -> Verdict:
+    """The strictest of these rules speaks; of several such the most particular one."""
+    return Verdict.of_rule(part, max(matches, key=lambda match: (_STRICTNESS[match.decision], len(match.prefix))))
 
 
-def _forbidden(argv: Sequence[str], verdicts: Sequence[_Verdict]) -> str:
+def _forbidden(argv: Sequence[str], verdicts: Sequence[Verdict]) -> str:
     """Why, for the model. A rule's own words come first; of several rules the most particular one speaks."""
     by_rule = [verdict.rule for verdict in verdicts if verdict.rule is not None]
-    why = "blocked by policy"
     if by_rule:
         rule = max(by_rule, key=lambda rule: len(rule.prefix))
         why = rule.justification or f"policy forbids commands starting with `{shell_join(rule.prefix)}`"
+    else:
+        reasons = [verdict.reason for verdict in verdicts if verdict.reason]
+        why = f"nobody can be asked here, and {reasons[0]}" if reasons else "blocked by policy"
     return f"`{shell_join(argv)}` rejected: {why}"
 
 
-def _prefix_to_offer(asking: Sequence[_Verdict], wanted: Sequence[str]) -> tuple[str, ...] | None:
+def _prefix_to_offer(asking: Sequence[Verdict], wanted: Sequence[str], here: Circumstances) -> tuple[str, ...] | None:
     """The model's own proposal, else the first part that asks; only if allowing it would spare this question."""
     if any(verdict.rule for verdict in asking):
         return None  # another rule asks on purpose, and the stricter one counts
     causes = [verdict.part for verdict in asking]
     for prefix in (wanted, causes[0]):
-        if prefix and offerable_prefix(prefix, causes):
+        if (
+            prefix
+            and offerable_prefix(prefix, causes, here.is_program)
+            and all(_covers(len(prefix), verdict.part, verdict.patterns, here) for verdict in asking)
+        ):
             return tuple(prefix)
     return None
 
 
-def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
-    """Does the word start a program that came with the project, or that a sandboxed command could have put there?"""
+def program_at(word: str, *, cwd: str, path: str) -> str | None:
+    """The file that a word starts as a command; None when there is none."""
     if "/" in word:
         candidates = [absolute(word, cwd)]
     else:
         candidates = [f"{absolute(folder, cwd)}/{word}" for folder in path.split(os.pathsep)]
-    found = next((one for one in candidates if os.access(one, os.X_OK) and not os.path.isdir(one)), None)
+    return next((one for one in candidates if os.access(one, os.X_OK) and not os.path.isdir(one)), None)
+
+
+def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
+    """Does the word start a program that came with the project, or that a sandboxed command could have put there?"""
+    found = program_at(word, cwd=cwd, path=path)
     if found is None:
         return False
     # Resolved once for all questions below.
@@ -292,12 +294,14 @@ def is_planted(word: str, *, cwd: str, path: str, boundary: Boundary) -> bool:
     return is_below(found, here) or is_below(real, here)
 
 
-def prefix_for_retry(argv: Sequence[str], is_planted: Callable[[str], bool]) -> tuple[str, ...] | None:
+def prefix_for_retry(
+    argv: Sequence[str], is_planted: Callable[[str], bool], is_program: Callable[[str], bool]
+) -> tuple[str, ...] | None:
     """The beginning that may be allowed for good when a command is to run again outside."""
     parts = split_command(argv)
     if not parts or is_planted(argv[0]) or any(is_planted(part[0]) for part in parts):
         return None
-    return tuple(parts[0]) if offerable_prefix(parts[0], parts) else None
+    return tuple(parts[0]) if offerable_prefix(parts[0], parts, is_program) else None
 
 
 def decide_patch(paths: Sequence[str], *, policy: ApprovalPolicy, boundary: Boundary) -> Decision:

@@ -9,20 +9,33 @@ from typing import Any
 from spindle.policy.danger import is_dangerous
 from spindle.policy.safe import FIND_ACTS, is_known_safe, safe_environment
 from spindle.policy.within import commands_within
-from spindle.policy.words import SHELLS, script_of, split_script
+from spindle.policy.words import SHELLS, Part, plain_parts, script_of, split_script
 from spindle.protocol.quote import shell_join
 
-__all__ = ["commands_within", "is_dangerous", "is_known_safe", "parse_command", "safe_environment", "split_command"]
+__all__ = [
+    "commands_within",
+    "is_dangerous",
+    "is_known_safe",
+    "parse_command",
+    "safe_environment",
+    "split_command",
+    "split_parts",
+]
 
 
 def split_command(argv: Sequence[str]) -> list[list[str]] | None:
     """The plain commands of a shell script, or argv itself when no shell is involved; None when it is opaque."""
+    parts = split_parts(argv)
+    return None if parts is None else [part.words for part in parts]
+
+
+def split_parts(argv: Sequence[str]) -> list[Part] | None:
+    """The same, with what is known of each word."""
     script = script_of(argv)
     if script is None:
         is_shell = bool(argv) and os.path.basename(argv[0]) in SHELLS
-        return None if is_shell or not argv else [list(argv)]
-    parts = split_script(script)
-    return None if parts is None else [words for _, words in parts]
+        return None if is_shell or not argv else [Part("", list(argv))]
+    return plain_parts(script)
 
 
 # ---- what people see -----------------------------------------------------------------------------------

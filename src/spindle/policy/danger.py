@@ -13,9 +13,11 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from spindle.policy.destroyers import DESTROYERS, INTERPRETERS, destroys, may_be, run_by_git
-from spindle.policy.scan import MAX_DEPTH, commands_in
+from spindle.policy.launchers import is_launcher, subcommand_at
+from spindle.policy.scan import MAX_DEPTH, TOO_DEEP, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, Command, Script, TooMuch, read_script
-from spindle.policy.wrappers import LAUNCHERS, SHELLS, WRAPPERS, reads_its_input, script_argument, unwrapped
+from spindle.policy.words import evaluates
+from spindle.policy.wrappers import SHELLS, WRAPPERS, reads_its_input, script_argument, unwrapped
 
 MAX_SCRIPT = 256 * 1024
 MAX_WORK = 4 * MAX_SCRIPT
@@ -23,44 +25,58 @@ MAX_STARTS = 64
 MAX_LAUNCHED = 2000
 
 FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"))
+_ELSEWHERE = frozenset(("git", "docker", "podman", "nerdctl", "kubectl", "vagrant", "gh", "gcloud"))
+"""What these start runs elsewhere, or is looked at in another way."""
 _FETCHERS = frozenset(("curl", "wget", "aria2c", "fetch", "nc", "ncat", "lynx", "http", "xh"))
 _DECODERS = frozenset(("base64", "base32", "xxd", "openssl", "uudecode", "gunzip", "zcat", "bunzip2", "xz"))
 _RUN_TEXT = frozenset(("eval", "source", "."))
 _TALKERS = frozenset(("echo", "printf", "print", "cat"))
 _PREFIXES = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc", "noglob"))
 _FORK_BOMB = r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
-_DISK = r"/+dev/+(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|loop|mem|kmem|port)"
+DISK = re.compile(r"/+dev/+(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|loop|mem|kmem|port)")
 
 
 def is_dangerous(argv: Sequence[str]) -> bool:
     """Would this destroy work or the machine? Wrappers and nested shells are seen through."""
-    return _is_dangerous(tuple(argv))
+    return _examined(tuple(argv))[0]
+
+
+def gives_up(argv: Sequence[str]) -> bool:
+    """Is there more in it than is looked at?"""
+    return _examined(tuple(argv))[1]
 
 
 @lru_cache(maxsize=32)
-def _is_dangerous(argv: tuple[str, ...]) -> bool:
+def _examined(argv: tuple[str, ...]) -> tuple[bool, bool]:
     """The words alone decide, so the tests and builds that a model runs again and again are examined once."""
-    return _Examination().is_dangerous_command(list(argv), 0)
+    examination = Examination()
+    return examination.is_dangerous_command(list(argv), 0), examination.gave_up
 
 
-class _Examination:
+class Examination:
     """One look at a command. Texts that were looked at once are not looked at again."""
 
     def __init__(self) -> None:
+        self.gave_up = False
+        """What is too long, too deep or too much was met. It counts as dangerous."""
         self._seen: dict[str, int] = {}
         self._work = 0
+
+    def _give_up(self) -> bool:
+        self.gave_up = True
+        return True
 
     # -- a script
 
     def is_dangerous_script(self, script: str, depth: int) -> bool:
         if depth > MAX_DEPTH or len(script) > MAX_SCRIPT:
-            return True
+            return self._give_up()
         if self._seen.get(script, depth + 1) <= depth:
             return False
         self._seen[script] = depth
         self._work += len(script)
         if self._work > MAX_WORK:
-            return True
+            return self._give_up()
         if re.search(_FORK_BOMB, script):
             return True
         return self._by_scan(script, depth) or self._by_tree(script, depth)
@@ -79,22 +95,22 @@ class _Examination:
         try:
             found = read_script(script)
         except TooMuch:
-            return True
+            return self._give_up()
         if found is None:
             return False
-        if any(re.match(_DISK, os.path.normpath(path)) for path in found.written):
+        if any(DISK.match(os.path.normpath(path)) for path in found.written):
             return True
         if self._runs_what_it_fetched(found.commands):
             return True
-        if self._runs_its_own_text(found) and any(
-            self.is_dangerous_script(text, depth + 1) for text in self._texts_of(found)
+        if self.runs_its_own_text(found) and any(
+            self.is_dangerous_script(text, depth + 1) for text in self.texts_of(found)
         ):
             return True
         tokens = set(re.findall(r"[a-z][\w.-]*", script.lower()))
         for command in found.commands:
             for name in command.names:
                 if MANY in name:
-                    return True
+                    return self._give_up()
                 if UNKNOWN in name or re.search(r"[*?\[]", name):
                     if self._may_be_dangerous(name, command.words, tokens, depth):
                         return True
@@ -134,7 +150,7 @@ class _Examination:
                     return True
         return False
 
-    def _runs_its_own_text(self, script: Script) -> bool:
+    def runs_its_own_text(self, script: Script) -> bool:
         """Does a shell in it read from a pipe, a here-document, or a file that the script writes?"""
         written = {os.path.basename(path) for path in script.written} - {"null", "stderr", "stdout", "1", "2", ""}
         for command in script.commands:
@@ -149,7 +165,7 @@ class _Examination:
                     return True
         return False
 
-    def _texts_of(self, script: Script) -> Iterable[str]:
+    def texts_of(self, script: Script) -> Iterable[str]:
         yield from script.bodies
         for command in script.commands:
             if self._is_one_of(command, _TALKERS):
@@ -165,9 +181,11 @@ class _Examination:
         words = strip_prefixes(words)
         if not words:
             return False
-        if depth > MAX_DEPTH:
-            return True
+        if depth > MAX_DEPTH or words == TOO_DEEP:
+            return self._give_up()
         name, rest = os.path.basename(words[0]), words[1:]
+        if any(self.is_dangerous_script(word, depth + 1) for word in evaluates(words)):
+            return True
         if name in WRAPPERS:
             return any(self.is_dangerous_command(inner, depth + 1) for inner in unwrapped(name, rest))
         if name in SHELLS:
@@ -175,7 +193,7 @@ class _Examination:
             return script is not None and (MANY in script or self.is_dangerous_script(script, depth + 1))
         if name == "eval":
             return self.is_dangerous_script(" ".join(rest), depth + 1)
-        if name in LAUNCHERS:
+        if is_launcher(name) or (subcommand_at(words) is not None and name not in _ELSEWHERE):
             return self._launches_danger(rest, depth + 1)
         if name in ("find", "fd", "fdfind"):
             return any(
@@ -191,7 +209,7 @@ class _Examination:
     def _launches_danger(self, words: list[str], depth: int) -> bool:
         """A launcher whose own words may end anywhere: we do not know its options."""
         if len(words) > MAX_LAUNCHED:
-            return True
+            return self._give_up()
         starts = 0
         for at, word in enumerate(words):
             name = os.path.basename(word)
@@ -202,7 +220,9 @@ class _Examination:
                     return True
             elif name in DESTROYERS or name in SHELLS or name in WRAPPERS or name.startswith("mkfs"):
                 starts += 1
-                if starts > MAX_STARTS or self.is_dangerous_command(words[at:], depth):
+                if starts > MAX_STARTS:
+                    return self._give_up()
+                if self.is_dangerous_command(words[at:], depth):
                     return True
         return False
 
@@ -247,6 +267,8 @@ def strip_prefixes(words: list[str]) -> list[str]:
     at = 0
     while at < len(words) and (words[at] in _PREFIXES or _is_assignment(words[at])):
         at += 1
+        if words[at - 1] == "time" and words[at : at + 1] in (["-p"], ["--"]):
+            at += 1
     return words[at:]
 
 

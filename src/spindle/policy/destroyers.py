@@ -32,32 +32,32 @@ def may_be(pattern: str, program: str) -> bool:
 
 
 def _rm(words: list[str]) -> bool:
-    return _has_flag(words, "f", "--force") or any(re.fullmatch(r"--int\w*=(never|no|none)", word) for word in words)
+    return has_flag(words, "f", "--force") or any(re.fullmatch(r"--int\w*=(never|no|none)", word) for word in words)
 
 
 def _git(words: list[str]) -> bool:
-    command, rest = _git_command(words)
+    command, rest = git_command(words)
     match command:
         case "reset" | "rm":
             return True
         case "clean":
-            return _has_flag(rest, "f", "--force")
+            return has_flag(rest, "f", "--force")
         case "checkout" | "restore":
-            if command == "restore" and _has_flag(rest, "S", "--staged") and not _has_flag(rest, "W", "--worktree"):
+            if command == "restore" and has_flag(rest, "S", "--staged") and not has_flag(rest, "W", "--worktree"):
                 return False  # only takes back what `git add` did
             everything = any(word in (".", "./", ":/", "*", ":") for word in rest)
-            return everything or (command == "checkout" and _has_flag(rest, "f", "--force"))
+            return everything or (command == "checkout" and has_flag(rest, "f", "--force"))
         case "switch":
-            return _has_flag(rest, "f", "--force") or _has_flag(rest, "", "--discard-changes")
+            return has_flag(rest, "f", "--force") or has_flag(rest, "", "--discard-changes")
         case "push":
-            return _has_flag(rest, "f", "--force") or any(word.startswith("+") for word in rest)
+            return has_flag(rest, "f", "--force") or any(word.startswith("+") for word in rest)
         case "branch":
-            return _has_flag(rest, "D", "") or (_has_flag(rest, "d", "--delete") and _has_flag(rest, "f", "--force"))
+            return has_flag(rest, "D", "") or (has_flag(rest, "d", "--delete") and has_flag(rest, "f", "--force"))
         case _:
             return False
 
 
-def _git_command(words: list[str]) -> tuple[str, list[str]]:
+def git_command(words: list[str]) -> tuple[str, list[str]]:
     """The subcommand behind git's own options."""
     at = 0
     with_value = (
@@ -85,7 +85,7 @@ def _dd(words: list[str]) -> bool:
 
 def _chmod(words: list[str]) -> bool:
     is_open = any(re.fullmatch(r"0*777|(a|ugo)?[+=](rwx|rwX)", word) for word in words)
-    return is_open and _has_flag(words, "R", "--recursive") and any(re.fullmatch(r"/+[./*]*", word) for word in words)
+    return is_open and has_flag(words, "R", "--recursive") and any(re.fullmatch(r"/+[./*]*", word) for word in words)
 
 
 def _kill(words: list[str]) -> bool:
@@ -102,7 +102,7 @@ DESTROYERS: dict[str, Callable[[list[str]], bool]] = {
 }
 
 
-def _has_flag(words: list[str], letter: str, long: str) -> bool:
+def has_flag(words: list[str], letter: str, long: str) -> bool:
     """A short flag alone or in a cluster, or its long form (also shortened), before `--`."""
     for word in words:
         if word == "--":
@@ -126,7 +126,7 @@ def run_by_git(words: list[str]) -> Iterator[str]:
     for word in words:
         if found := re.match(r"(?:--config-env=)?alias\.[^=]*=!(.*)|!(.*)", word, re.DOTALL):
             yield found[1] or found[2] or ""
-    command, rest = _git_command(words)
+    command, rest = git_command(words)
     if (command, rest[:1]) in (("submodule", ["foreach"]), ("bisect", ["run"])):
         yield " ".join(word for word in rest[1:] if word not in ("--recursive", "-q", "--quiet"))
     if command in ("rebase", "filter-branch", "difftool", "mergetool"):

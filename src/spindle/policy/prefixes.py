@@ -9,40 +9,46 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from spindle.policy.coverage import (
+    INTERPRETERS,
+    REMOTE,
+    STATE_CHANGERS,
+    covers,
+    has_only_harmless_options,
+    innermost,
+    is_known,
+    no_word,
+    plain_name,
+)
 from spindle.policy.danger import is_dangerous
+from spindle.policy.launchers import COMPILER_WRAPPERS, LAUNCHERS, is_launcher, subcommand_at
+from spindle.policy.wrappers import SHELLS, WRAPPERS
 
 MAX_WORDS = 32
 MAX_CHARACTERS = 4000
 
+_TRANSPARENT = frozenset(
+    ("env", "nice", "nohup", "time", "timeout", "command", "stdbuf", "ionice", "setsid", "caffeinate")
+)
+"""Launchers that change nothing about what they run, so that can be offered with them in front."""
 _NEVER = frozenset(
     (
         # They run other programs with other rights, elsewhere, or from data.
-        *("sudo", "doas", "su", "pkexec", "runuser", "setpriv", "run0", "eval", "exec", "source", ".", "builtin"),
-        *("xargs", "parallel", "busybox", "toybox", "ssh", "sshpass", "chroot", "unshare", "nsenter", "bwrap"),
-        *("systemd-run", "at", "batch", "crontab", "watch", "entr", "script", "expect", "gdb", "lldb", "strace"),
-        *("ltrace", "perf", "socat", "nc", "ncat", "netcat", "telnet", "screen", "tmux", "setarch", "flock"),
+        *("sshpass", "nc", "ncat", "netcat", "telnet", "print"),
         # They destroy, and one word more is another victim.
-        *("rm", "rmdir", "unlink", "dd", "shred", "mkfs", "fdisk", "parted", "wipefs", "truncate", "mv", "cp", "ln"),
+        *("rm", "rmdir", "unlink", "dd", "shred", "mkfs", "fdisk", "parted", "wipefs", "truncate"),
+        *("mv", "cp", "ln"),
         *("chmod", "chown", "chgrp", "chattr", "mount", "umount", "kill", "pkill", "killall", "tee", "install"),
         *("shutdown", "reboot", "halt", "poweroff", "iptables", "nft", "sysctl", "insmod", "modprobe", "passwd"),
         # Their arguments are a program, or name one, wherever they stand.
-        *("find", "fd", "awk", "gawk", "mawk", "nawk", "sed", "tar", "zip", "rsync", "vi", "vim", "nvim", "ex", "ed"),
-        *("emacs", "nano", "less", "more", "man", "env-update", "openssl", "sqlite3", "psql", "mysql", "redis-cli"),
-        *("curl", "wget", "scp", "sftp", "ftp", "aria2c", "alias", "trap", "export", "declare", "typeset", "set"),
+        *("find", "fd", "fdfind", "awk", "gawk", "mawk", "nawk", "sed", "tar", "zip", "rsync", "vi", "vim", "nvim"),
+        *("ex", "ed", "emacs", "nano", "less", "more", "man", "env-update", "openssl", "sqlite3", "psql", "mysql"),
+        *("redis-cli", "curl", "wget", "scp", "sftp", "ftp", "aria2c"),
     )
-)
-_INTERPRETERS = frozenset(
-    (
-        *("python", "pypy", "ipython", "node", "nodejs", "deno", "bun", "ruby", "irb", "perl", "php", "lua", "luajit"),
-        *("rscript", "r", "julia", "java", "jshell", "groovy", "scala", "kotlin", "ghci", "runghc", "swift", "tclsh"),
-        *("wish", "osascript", "pwsh", "powershell", "cmd", "erl", "elixir", "iex", "guile", "racket", "sbcl", "ocaml"),
-        *("ts-node", "tsx", "dotnet", "mono", "go", "zig"),
-    )
-)
-"""They need what they run: a word that is no option. Code on the command line must be there in full."""
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "ash", "fish", "csh", "tcsh", "rbash", "mksh", "nu", "xonsh"))
+) | ((LAUNCHERS | WRAPPERS | COMPILER_WRAPPERS | STATE_CHANGERS) - _TRANSPARENT)
+_SHELLS = SHELLS | {"nu", "xonsh"}
 _NEED_A_WORD = frozenset(
     (
         *("git", "hg", "svn", "jj", "gh", "glab", "make", "gmake", "ninja", "cmake", "bazel", "buck", "buck2", "meson"),
@@ -76,15 +82,22 @@ _NEED_TWO_WORDS = frozenset(
         *(("rustup", "run"), ("nvm", "exec"), ("pyenv", "exec"), ("rbenv", "exec"), ("terraform", "state")),
     )
 )
-_TRANSPARENT = frozenset(
-    ("env", "nice", "nohup", "time", "timeout", "command", "stdbuf", "ionice", "setsid", "caffeinate")
+_NAMES_CODE = re.compile(
+    r"(?i)\w*(PATH|PRELOAD|OPTIONS|OPTS?|FLAGS|COMMAND|CMD|SHELL|EDITOR|PAGER|BROWSER|CONFIG\w*|HOME|ENV|STARTUP|INIT|RC|"
+    r"LIB|ASKPASS|PROXY|PROGRAM|EXEC\w*|WRAPPER|LINKER|TEMPLATE\w*)="
+    r"|(GIT|SSH|BASH|LD|DYLD|PYTHON|NODE|NPM|PERL5?|RUBY|JAVA|RUST|CARGO|GO|CC|CXX|AR|MAKE|PIP|UV|DOCKER|KUBE|AWS)\w*="
 )
+"""Variables by which a program is told what code to run, or where its settings are."""
+_NAMES = _NEVER | INTERPRETERS | _SHELLS | _NEED_A_WORD | _TRANSPARENT
 
-_NAMES = _NEVER | _INTERPRETERS | _SHELLS | _NEED_A_WORD | _TRANSPARENT
 
+def offerable_prefix(
+    prefix: Sequence[str], parts: Sequence[Sequence[str]], is_program: Callable[[str], bool] = no_word
+) -> bool:
+    """May this prefix be offered for a command whose `parts` caused the question? A rule made of it must cover them.
 
-def offerable_prefix(prefix: Sequence[str], parts: Sequence[Sequence[str]]) -> bool:
-    """May this prefix be offered for a command whose `parts` caused the question? It must cover all of them."""
+    For a program that is not known, only the exact command may be offered. `is_program`: does a word start a program?
+    """
     words = list(prefix)
     if not words or not parts or len(words) > MAX_WORDS or sum(map(len, words)) > MAX_CHARACTERS:
         return False
@@ -92,7 +105,15 @@ def offerable_prefix(prefix: Sequence[str], parts: Sequence[Sequence[str]]) -> b
         return False
     if any(list(part[: len(words)]) != words or is_dangerous(part) for part in parts):
         return False
-    return not means_anything(words)
+    if means_anything(words) or not all(covers(len(words), part, is_program=is_program) for part in parts):
+        return False
+    skipped = innermost(words)
+    inner = words[skipped:]
+    if is_known(inner):
+        return all(has_only_harmless_options(list(part)[skipped:]) for part in parts)
+    # One word alone would mean whatever may stand behind it; a program among the words is one that it may start.
+    is_exact = len(inner) > 1 and all(list(part) == words for part in parts)
+    return is_exact and not any(is_program(word) or means_anything([word]) for word in inner[1:] if word != "test")
 
 
 def means_anything(words: Sequence[str]) -> bool:
@@ -103,7 +124,13 @@ def means_anything(words: Sequence[str]) -> bool:
     name, rest = _plain_name(words[0]), list(words[1:])
     if not name or name in _NEVER or name in _TRANSPARENT or name.startswith("mkfs"):
         return True
-    if name in _SHELLS or name in _INTERPRETERS:
+    if is_launcher(name):
+        return True
+    at = subcommand_at([name, *rest])
+    if at is not None and name not in REMOTE:
+        # `uv run pytest` means no more than pytest does.
+        return at == len(rest) or rest[at].startswith("-") or means_anything(rest[at:])
+    if name in _SHELLS or name in INTERPRETERS:
         return _runs_what_follows(name, rest)
     if name in _NEED_A_WORD:
         # An option in front may change what the next word means (`git -c`, `make -f`).
@@ -113,7 +140,7 @@ def means_anything(words: Sequence[str]) -> bool:
 
 def _runs_what_follows(name: str, rest: list[str]) -> bool:
     """An interpreter without its program. Options that take code or a module need that, too."""
-    if name in _INTERPRETERS and _is_unfinished(name, rest):
+    if name in INTERPRETERS and _is_unfinished(name, rest):
         return True
     at = 0
     while at < len(rest) and rest[at].startswith(("-", "+")):
@@ -138,6 +165,8 @@ def _behind_wrappers(words: Sequence[str]) -> list[str]:
         at = 1
         if name == "env":
             while at < len(left) and re.match(r"[A-Za-z_]\w*=", left[at]):
+                if _NAMES_CODE.match(left[at]):
+                    return left[:1]
                 at += 1
         elif name == "timeout":
             at = 2 if len(left) > 1 and re.fullmatch(r"[\d.]+[smhd]?", left[1]) else 1
@@ -152,4 +181,4 @@ def _behind_wrappers(words: Sequence[str]) -> list[str]:
 def _plain_name(program: str) -> str:
     """`/usr/bin/python3.11` is python; `sqlite3` is itself."""
     name = os.path.basename(program).lower().removesuffix(".exe")
-    return name if name in _NAMES else re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name)
+    return name if name in _NAMES else plain_name(re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name))

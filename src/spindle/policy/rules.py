@@ -12,6 +12,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import islice, product
 from typing import Literal, cast
 
@@ -90,10 +91,10 @@ class RuleSet:
         found = (rule.match(words) for rule in self._by_program.get(words[0], ()))
         return [match for match in found if match is not None]
 
-    @property
-    def restricts(self) -> bool:
-        """Is there a rule that asks or forbids?"""
-        return any(rule.decision != "allow" for rule in self._rules)
+    @cached_property
+    def restricting(self) -> tuple[Rule, ...]:
+        """The rules that ask or forbid."""
+        return tuple(rule for rule in self._rules if rule.decision != "allow")
 
     def with_allowed(self, prefix: Sequence[str]) -> RuleSet:
         """These rules and one more that allows what begins with `prefix`."""

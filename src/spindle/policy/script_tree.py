@@ -7,7 +7,7 @@ The order of statements does not matter here: this looks for what may happen.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -59,19 +59,22 @@ class Script(msgspec.Struct):
     """Files that redirections write."""
 
 
-def read_script(script: str) -> Script | None:
-    """None when there is no tree. Raises TooMuch when it is too big to be looked at in full."""
+def read_script(script: str, known: Mapping[str, list[str]] | None = None) -> Script | None:
+    """None when there is no tree. Raises TooMuch when it is too big to be looked at in full.
+
+    `known` are values of variables that the script itself does not set.
+    """
     if script.count("<<") > MAX_HEREDOCS:
         raise TooMuch
     tree = parse(script)
-    return None if tree is None else _Reader(tree).read()
+    return None if tree is None else _Reader(tree, known or {}).read()
 
 
 class _Reader:
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, known: Mapping[str, list[str]]) -> None:
         self._root = tree.root
         self._text = tree.text
-        self._values: dict[str, list[str]] = {}
+        self._values: dict[str, list[str]] = {name: list(values) for name, values in known.items()}
         self._functions: set[str] = set()
         self._work = 0
 

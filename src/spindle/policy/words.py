@@ -28,6 +28,15 @@ _KEYWORDS = frozenset(
         *("repeat", "foreach", "end", "nocorrect", "noglob", "-", "always"),  # zsh
     )
 )
+_EVALUATING = """
+[ autoload bind break builtin caller chdir command compgen complete compopt continue declare dirs disown emulate
+enable eval exec exit export fc float functions getln getopts hash history integer jobs let limit local mapfile popd
+print printf private pushd pushln r read readarray readonly return sched set setopt shift shopt source suspend test
+trap ttyctl typeset ulimit umask unalias unfunction unhash unlimit unset unsetopt vared wait whence where zcompile
+zformat zle zmodload zparseopts zprof zpty zregexparse zsocket zstyle zsystem ztcp
+"""
+EVALUATING = frozenset(_EVALUATING.split())
+"""Builtins that may take a word for more than text, quoted or not: `test -v 'a[$(x)]'` runs x."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -85,7 +94,7 @@ def _read_strictly(script: str) -> list[Part] | None:
             if not words:
                 return None
             parts.append(Part(operator, words, frozenset(patterns)))
-            if len(parts) > MAX_PARTS:
+            if len(parts) > MAX_PARTS or evaluates(words):
                 return None
             operator, words, patterns = found, [], set()
             at += len(found)
@@ -101,9 +110,18 @@ def _read_strictly(script: str) -> list[Part] | None:
         words.append(word)
     if words:
         parts.append(Part(operator, words, frozenset(patterns)))
+        if evaluates(words):
+            return None
     elif operator != ";":
         return None
     return parts if parts and len(parts) <= MAX_PARTS else None
+
+
+def evaluates(words: Sequence[str]) -> list[str]:
+    """The words that a builtin may run something from, although they are quoted."""
+    if not words or words[0] not in EVALUATING:
+        return []
+    return [word for word in words[1:] if "$" in word or "`" in word]
 
 
 def _operator_at(text: str, at: int) -> str:

@@ -1,4 +1,4 @@
-"""Programs that run other programs: what they run, as lists of words."""
+"""Programs that run another one and whose options are known: what they run, as lists of words."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _WITH_VALUE: dict[str, str] = {
     "stdbuf": "ioe",
     "exec": "a",
     "time": "fo",
+    "caffeinate": "tw",
 }
 _OPERANDS_FIRST = {"timeout": 1, "chroot": 1}
 _LONG_WITHOUT_VALUE = frozenset(
@@ -46,55 +47,12 @@ _LONG_WITHOUT_VALUE = frozenset(
     )
 )
 WRAPPERS = frozenset(("command", "builtin", "nohup", "busybox", "toybox", "setsid", "chroot", *_WITH_VALUE))
-LAUNCHERS = frozenset(
-    (
-        *("parallel", "flock", "strace", "ltrace", "watch", "ssh", "unshare", "nsenter", "systemd-run", "script", "su"),
-        *(
-            "runuser",
-            "pkexec",
-            "run0",
-            "chrt",
-            "taskset",
-            "numactl",
-            "firejail",
-            "bwrap",
-            "proot",
-            "fakeroot",
-            "setpriv",
-        ),
-        *(
-            "faketime",
-            "valgrind",
-            "gdb",
-            "perf",
-            "hyperfine",
-            "entr",
-            "unbuffer",
-            "xvfb-run",
-            "dbus-run-session",
-            "npx",
-        ),
-        *(
-            "prlimit",
-            "setarch",
-            "linux32",
-            "linux64",
-            "caffeinate",
-            "arch",
-            "screen",
-            "tmux",
-            "rlwrap",
-            "chpst",
-            "capsh",
-        ),
-        *("nocorrect", "repeat", "trap", "alias", "torsocks", "proxychains", "cgexec", "direnv"),
-    )
-)
-"""Programs whose options we do not know: what they run may begin at any of their words, or stand in one word."""
 
 
 def unwrapped(name: str, words: list[str]) -> Iterator[list[str]]:
     """The commands that a wrapper with these arguments may run."""
+    if name == "command" and any(re.fullmatch(r"-\w*[vV]\w*", word) for word in words[:1]):
+        return  # it only tells what it would run
     at, valued, operands = 0, _WITH_VALUE.get(name, ""), _OPERANDS_FIRST.get(name, 0)
     maybe_value = False
     while at < len(words):

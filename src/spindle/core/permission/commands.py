@@ -23,12 +23,14 @@ from spindle.policy.approval import (
     decide_command,
     is_planted,
     prefix_for_retry,
+    program_at,
 )
+from spindle.policy.catastrophe import Place
 from spindle.policy.commands import parse_command, split_command
 from spindle.policy.grants import Expiry, Grant, command_grant, prefix_grant
 from spindle.policy.prefixes import means_anything
 from spindle.policy.reach import Reach
-from spindle.policy.sandbox import Boundary
+from spindle.policy.sandbox import Boundary, absolute
 from spindle.protocol.events import ExecApprovalRequest, GrantAdded, Msg, Warning
 from spindle.protocol.quote import shell_join, visible
 from spindle.tools.tool import Permit
@@ -154,6 +156,9 @@ class Command(Matter):
         named = [one for at in range(len(parts)) for one in git_in_reach(parts[: at + 1], self._cwds, env, reach)]
         return list(dict.fromkeys([*named, *programs_shown(parts, self._cwds, env)]))
 
+    def _is_program(self, word: str) -> bool:
+        return program_at(word, cwd=self._cwd, path=self.approvals.environment.get("PATH", os.defpath)) is not None
+
     def _doubts(self, ask: Ask) -> str:
         """Which programs of a command that would get out are not what their names promise."""
         if ask.sandboxed_if_approved:
@@ -199,6 +204,13 @@ class CommandRun(Command):
             git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwds, approvals.environment),
             git_in_reach=self._git_in_reach,
             is_elsewhere=cwd != site.boundary.cwd and self._cwd != os.path.realpath(site.boundary.cwd),
+            place=Place(
+                cwd=self._cwd,
+                workspace=(os.path.realpath(site.boundary.cwd), *site.boundary.policy.writable_roots),
+                home=os.path.expanduser("~"),
+            ),
+            is_program=self._is_program,
+            is_path=lambda word: os.path.lexists(absolute(word, self._cwd)),
         )
 
     def decide(self) -> Decision:
@@ -233,7 +245,7 @@ class CommandRetry(Command):
     def decide(self) -> Decision:
         if self.site.settings.approval_policy not in RETRY_POLICIES:
             return Refuse(message=self.refusal)
-        prefix = self._saveable(prefix_for_retry(self._argv, self._is_planted))
+        prefix = self._saveable(prefix_for_retry(self._argv, self._is_planted, self._is_program))
         ask = Ask(reason=RETRY_REASON, sandboxed_if_approved=False, prefix=prefix)
         return ask if self.may_be_remembered(ask) else msgspec.structs.replace(ask, prefix=None)
 

@@ -250,21 +250,30 @@ class Interface:
         """A draft that a person entered: a command, a command for the shell, or a message."""
         if draft.is_blank:
             return
-        if not draft.images and running.read(draft.text) is not None:
-            if (problem := running.problem_with(draft.text, is_working=self.is_working)) is not None:
+        if not draft.images and (command := running.read(draft.text)) is not None:
+            if self.thread is None and command.name not in running.AT_ANY_TIME:
+                self.turns.early.append(draft)
+            elif (problem := running.problem_with(draft.text, is_working=self.is_working)) is not None:
                 self.fail(problem)
                 self.give_back([draft])
             else:
-                self.run_slash(draft.text)
-        elif (command := draft.shell_command) is not None:
-            if command:
-                self.turns.run_command(draft, command)
+                self.spawn(self._run_slash_then_go_on(draft.text))
+                return
+        elif (script := draft.shell_command) is not None:
+            if script:
+                self.turns.run_command(draft, script)
         else:
             self.turns.send(draft)
+        self.turns.go_on()  # most commands start no turn whose end would bring the next queued message
         self.redraw()
 
     def run_slash(self, text: str) -> None:
         self.spawn(running.run(self, text))
+
+    async def _run_slash_then_go_on(self, text: str) -> None:
+        await running.run(self, text)
+        self.turns.go_on()
+        self.redraw()
 
     @property
     def request(self) -> SessionRequest:
