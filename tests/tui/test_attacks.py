@@ -93,7 +93,7 @@ def editor(folder: Path, text: str) -> str:
     return str(made)
 
 
-WAITS = """
+WAITS = r"""
 import os, time
 open("editor-pid", "w").write(str(os.getpid()))
 os.write(1, b"EDITOR UP\n")
