@@ -125,4 +125,3 @@ class Adrift(NamedTuple):
 
 
 Place = Standing | Adrift
-
