@@ -1,8 +1,8 @@
 """Storms of new window sizes in tmux while the program works: no word lost, none twice, the draft kept.
 
-A few of them with fixed seeds, which must lose no word. SPINDLE_STORMS=200 tries as many of each kind, and no word may
-be there twice either: tmux may still leave a row of the live area behind, in its scrollback, in about one storm of ten.
-SPINDLE_STORMS_FROM is the first seed.
+One of each kind with a fixed seed, which must lose no word. SPINDLE_STORMS=200 tries as many of each kind, and no word
+may be there twice either. Not all of these pass: what tmux has pushed into its scrollback cannot be taken away again,
+and a command that was running then is shown once more when it is done. SPINDLE_STORMS_FROM is the first seed.
 """
 
 from __future__ import annotations
