@@ -341,7 +341,9 @@ class Painter:
         width = self._width_of_rows(size)
         up = self._place.rows_above(width)
         up_to = up if up <= at else at - self._place.rest_of_row(up - at, width)
-        is_certain = up - up_to <= self._place.known and (isinstance(self._place, Standing) or self._place.width == width)
+        is_certain = up - up_to <= self._place.known and (
+            isinstance(self._place, Standing) or self._place.width == width
+        )
         if self._whole is not None and self._damaged and not is_certain:
             # What was printed is perhaps out of reach: it stays where it is, below what was there before.
             self._place, self._whole, self._damaged = self._whole, None, []
