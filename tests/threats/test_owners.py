@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def documents(folder: Path) -> None:
     (folder / ".codex/config.toml").write_text('developer_instructions = "FOREIGN SETTINGS"')
 
 
-def run(spindle: Spindle, server: FakeServer, cwd: Path | None = None, **more: object) -> tuple[str, Done]:
+def run(spindle: Spindle, server: FakeServer, cwd: Path | None = None, **more: Any) -> tuple[str, Done]:
     server.script(turn(message("fine")))
     done = spindle("exec", "--skip-git-repo-check", "hi", cwd=cwd, **more)
     assert done.code == 0, done.err

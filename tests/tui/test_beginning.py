@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from fake_server import FakeServer, message, turn
 from tui.terminals import OpenTui, Tui
+
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 def said(server: FakeServer) -> list[str]:
@@ -40,11 +45,25 @@ def test_keys_typed_before_the_first_paint_are_not_lost_enter_and_shift_tab_incl
     assert said(server)[1] == "a draft"
 
 
+def test_a_command_entered_before_the_session_is_open_waits_for_it(tui: OpenTui, server: FakeServer) -> None:
+    t = tui()
+    t.send("/status\n" + "!echo by-hand\n").wait_for("sandbox in force:").wait_for("You ran echo by-hand")
+    assert "still being opened" not in t.flat and not server.turns_asked
+
+
 def test_a_prompt_is_sent_exactly_as_given_even_one_that_looks_like_a_command(tui: OpenTui, server: FakeServer) -> None:
     server.script(turn(message("fine")))
     t = tui("  /status  of 'this'  ")
     asked(t, server, 1)
     assert said(server) == ["  /status  of 'this'  "]
+
+
+def test_an_image_alone_is_a_message(tui: OpenTui, server: FakeServer, workspace: Path) -> None:
+    (workspace / "pic.png").write_bytes(PICTURE)
+    asked(tui("-i", "pic.png"), server, 1)
+    parts = server.turns_asked[0].json["input"][-1]["content"]
+    assert [part["type"] for part in parts].count("input_image") == 1
+    assert all(part["text"] for part in parts if part["type"] == "input_text")
 
 
 def test_a_single_word_is_a_prompt_for_a_person(tui: OpenTui, server: FakeServer) -> None:

@@ -54,7 +54,9 @@ def furnish(home: Path, folder: Path) -> None:
     make_repository(folder)
     (folder / ".git/HEAD").write_text("ref: refs/heads/br\u202e\u200banch\n")
     for number in (2, 3):
-        (folder / hostile(number, "file", size=5, lines=False)).write_bytes(hostile(number).encode() + b"\xff\xfe\x80\n")
+        (folder / hostile(number, "file", size=5, lines=False)).write_bytes(
+            hostile(number).encode() + b"\xff\xfe\x80\n"
+        )
     (folder / "AGENTS.md").write_text(hostile(4, "doc"))
     skill = home / "skills/evil"
     skill.mkdir(parents=True)
@@ -107,7 +109,9 @@ def test_only_our_own_sequences_reach_the_terminal(
     t = tui(*FREE, "-m", model, cwd=folder, env={"TERM_PROGRAM": "WezTerm"}, columns=90, rows=40)
     t.ready().send("\x1b[O")  # somebody else has the focus: it notifies
     for number in range(5):
-        t.submit(f"go-{number}").until(lambda n=number: t.scrollback.count("Worked for") == n + 1, "the end of the turn")
+        t.submit(f"go-{number}").until(
+            lambda n=number: t.scrollback.count("Worked for") == n + 1, "the end of the turn"
+        )
     check(t)
     for command in ("status", "config", "mcp good", "skills", "hooks", "context", "warnings", "recap", "tree", "pwd"):
         t.submit(f"/{command}").idle(0.15).key("esc", "ctrl-u")
@@ -133,5 +137,7 @@ def test_only_our_own_sequences_reach_the_terminal(
 
 def check_plain(t: Tui) -> None:
     """Plain mode writes no sequence at all; tabs are for the terminal."""
-    bad = re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2066-\u2069\ufeff]", t.raw.decode("utf-8"))
+    bad = re.search(
+        "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2066-\u2069\ufeff]", t.raw.decode("utf-8")
+    )
     assert bad is None, bad

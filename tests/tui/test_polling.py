@@ -45,4 +45,4 @@ def test_a_key_that_wakes_us_may_have_waited_as_long_as_others_had_the_processor
     with Busy() as polling:
         polling.register(pipe[0], selectors.EVENT_READ)
         polling.select(0.01)
-        assert polling.waited_s == pytest.approx(0.1)
+        assert 0.1 <= polling.waited_s < 1

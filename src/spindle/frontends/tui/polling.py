@@ -44,8 +44,9 @@ class Polling(selectors.DefaultSelector):
         asked_s, delayed_s = time.monotonic(), self._delayed_s()
         found = super().select(timeout)
         now_s = time.monotonic()
-        is_found_at_once = now_s - asked_s < AT_ONCE_S
-        self.waited_s = asked_s - self._answered_s if is_found_at_once else self._delayed_s() - delayed_s
+        delay_s = self._delayed_s() - delayed_s
+        is_found_at_once = timeout == 0 or now_s - asked_s - delay_s < AT_ONCE_S
+        self.waited_s = delay_s + (asked_s - self._answered_s if is_found_at_once else 0.0)
         self._answered_s = now_s
         return found
 

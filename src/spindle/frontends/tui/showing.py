@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from spindle.frontends.tui.screen.pager import Pager
 
 FLASH_S = 2.0
-CALM_S, LONGEST_STORM_S = 0.12, 1.0
+CALM_S, LONGEST_STORM_S = 0.12, 1.5
 """A window that changes is painted when it has not changed for a while, or when that lasts too long."""
+WARY_S = 0.6
+"""And for so long after that, the terminal is asked before each frame: tmux tells of a change a quarter of a second
+after it was made."""
 ANSWER_S, LONGEST_ANSWER_S = 0.1, 1.5
 """How long a terminal takes to say where its cursor is, and how long it may take."""
 
@@ -40,6 +43,7 @@ class Showing:
         self._storm_since: float | None = None
         self._calm: asyncio.TimerHandle | None = None
         self._asked_at: float | None = None
+        self._wary_until = 0.0
         app.terminal.on_drained = self._drained
         self.is_over = False
         """Nothing is painted any more: the terminal is no longer ours."""
@@ -52,6 +56,7 @@ class Showing:
         if self._app.terminal.is_behind:
             return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
         if self.pager is not None:
+            self.pager.is_awaited = self._app.view is not None
             self.pager.paint()
             self._show_title(self._app.folder.now())  # it tells that a question waits
         elif not self._is_stormy():
@@ -75,6 +80,7 @@ class Showing:
 
     def _calmed(self) -> None:
         self._calm = self._storm_since = None
+        self._wary_until = self._loop.time() + WARY_S
         self._app.frames.now()
 
     def _paint_live(self) -> None:
@@ -95,17 +101,19 @@ class Showing:
             ),
             status=self._status(facts, width),
         )
+        now = self._loop.time()
         is_painted = app.painter.frame(
             self._printing.portion(),
             picture.lines,
             picture.cursor,
             (width, height),
             pending=picture.pending,
-            may_wait=self._asked_at is None or self._loop.time() < self._asked_at + LONGEST_ANSWER_S,
+            may_wait=self._asked_at is None or now < self._asked_at + LONGEST_ANSWER_S,
+            is_wary=now < self._wary_until,
         )
         if not is_painted:
             # The window has changed, and the terminal was asked where the live area is; mostly it answers at once.
-            self._asked_at = self._loop.time() if self._asked_at is None else self._asked_at
+            self._asked_at = now if self._asked_at is None else self._asked_at
             self._loop.call_later(ANSWER_S, app.redraw)
         else:
             self._asked_at = None

@@ -16,6 +16,8 @@ from spindle.protocol.quote import visible
 
 _COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)(?:\s+(.*))?\s*\Z", re.DOTALL)
 _LONGEST_NAME = 40
+AT_ANY_TIME = ("quit", "exit")
+"""Those that do not wait for the session to be open."""
 Handler = Callable[[Desk, str], Awaitable[None]]
 
 

@@ -57,6 +57,8 @@ class Pager:
         self._loop = asyncio.get_running_loop()
         self._renews_at = 0.0
         self._renewal: asyncio.TimerHandle | None = None
+        self.is_awaited = False
+        """Something behind it waits for the person."""
 
     # ---- what is seen ----------------------------------------------------------------------------
 
@@ -119,7 +121,7 @@ class Pager:
             return (Span(cut(f"/{self._typed}", width)),)
         percent = self.scroll.percent
         right = "" if percent is None else f"{percent} %"
-        left = _HELP
+        left = f"a question waits for you · {_HELP}" if self.is_awaited else _HELP
         if self.scroll.is_searching:
             left = f"looking for {self.scroll.sought} …"
         elif self.scroll.has_failed:

@@ -119,13 +119,15 @@ class Painter:
         *,
         pending: int = 0,
         may_wait: bool = True,
+        is_wary: bool = False,
     ) -> bool:
         """Print the finished lines, once, and show the live ones below them; all of it in one write, or in none when
         nothing has changed.
 
         False: the window has changed, and the terminal was asked where the cursor is now. Nothing is painted yet, but
         the finished lines are kept: call again with what is live when the answer is there (`take_reply`), or a
-        moment later. When that has lasted too long, call with `may_wait` false: it is painted by guess then.
+        moment later. When that has lasted too long, call with `may_wait` false: it is painted by guess then. With
+        `is_wary`, the terminal is asked even if we know of no change.
 
         `cursor` is the number of a live line and a column in it; None hides the cursor. The first `pending` live
         lines are text that will be finished later: if a smaller window pushes them into the scrollback, they are
@@ -133,7 +135,12 @@ class Painter:
         """
         size = (max(1, size[0]), max(1, size[1]))
         is_fresh = not self._begins and (size != self._size or self._is_lost)
-        if is_fresh and (request := self._seek_top(size, may_wait=may_wait)) is not None:
+        request = None
+        if is_fresh:
+            request = self._seek_top(size, may_wait=may_wait)
+        elif is_wary and not self._begins and self._where.confirms:
+            request = self._where.before_frame(size, self._row, may_wait=may_wait)
+        if request is not None:
             self._held += finished
             self._send(request)
             return False
@@ -242,8 +249,10 @@ class Painter:
         place = frame.before if is_first else self._place
         above = place.rows_above(told[0])
         if isinstance(place, Standing):
-            place = Adrift(place, above, told[0], above - place.row)
-        self._place = place._replace(below=above + frame.sheet.sunk(told[0]), width=told[0])
+            place = Adrift(place, above, told[0], above)
+        untouched = min(place.untouched, max(0, above - frame.sheet.rise))
+        below = above + frame.sheet.sunk(told[0])
+        self._place = Adrift(place.base, below, told[0], untouched)
         self._damaged += frame.printed
 
     def _pending_in(self, frame: _Frame, width: int) -> Sequence[Line]:
@@ -277,13 +286,8 @@ class Painter:
     def seek(self, size: Size) -> None:
         """The window is changing, and nothing is painted: take the live area away meanwhile. The sooner it is gone,
         the less can happen to it."""
-        if self._begins or self._is_away or (size == self._size and not self._is_lost):
-            return
-        self._send(self._seek_top(size, may_wait=True, is_final=False) or "")
-        if self._is_left and self._place.is_top:
-            self._send(f"{BEGIN}{ERASE}{END}")
-            self._place = Standing([NOTHING], 0, 0, 1)
-            self._is_away = True
+        if not self._begins and not self._is_away and (size != self._size or self._is_lost):
+            self._send(self._seek_top(size, may_wait=True, is_final=False) or "")
 
     def _seek_top(self, size: Size, *, may_wait: bool, is_final: bool = True) -> str | None:
         """Lead the cursor to the top of the live area. None: it is there, or it has to be guessed where it is.
@@ -301,7 +305,7 @@ class Painter:
             return None  # it has left the window: it may come back, as long as the window changes
         self._aim = _Aim(where.told, where.found, up)
         before = BEGIN + (HIDE if self._is_shown else "")
-        self._is_shown = False
+        self._is_shown, self._is_lost = False, True
         return before + _vertically(up) + "\r" + where.ask(self._row, size) + END
 
     def _arrived(self, aim: _Aim) -> None:
@@ -311,6 +315,11 @@ class Painter:
         self._place = self._place.raised(way, width)
         whole = None if self._whole is None else self._whole.raised(way, width)
         self._whole = whole if isinstance(whole, Standing) else None
+        if self._place.is_top:
+            # At once: if there is much below the cursor that a narrower window breaks, tmux loses its place.
+            self._send(f"{BEGIN}{ERASE}{END}")
+            self._place = Standing([NOTHING], 0, 0, 1)
+            self._is_away = True
 
     def _way_gone(self, aim: _Aim, size: Size) -> int:
         """How many rows the cursor went up, although the window had changed before."""
@@ -331,10 +340,9 @@ class Painter:
         """How many rows to go up, from this row of the window, and how many more there would be."""
         width = self._width_of_rows(size)
         up = self._place.rows_above(width)
-        if up <= at:
-            return up, 0
-        up_to = at - self._place.rest_of_row(up - at, width)
-        if self._whole is not None and self._damaged and up - up_to > self._place.known:
+        up_to = up if up <= at else at - self._place.rest_of_row(up - at, width)
+        is_certain = up - up_to <= self._place.known and (isinstance(self._place, Standing) or self._place.width == width)
+        if self._whole is not None and self._damaged and not is_certain:
             # What was printed is perhaps out of reach: it stays where it is, below what was there before.
             self._place, self._whole, self._damaged = self._whole, None, []
             return self._way_up(size, at)

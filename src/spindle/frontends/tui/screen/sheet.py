@@ -38,7 +38,7 @@ class Sheet:
         self._looks = looks
         self._width = width
         self._wraps = False
-        self._sunk = 0
+        self._sunk = self._highest = 0
         self._broken: list[Row] = []
         """Rows that the terminal breaks where it must."""
         self._is_confirmed = is_confirmed
@@ -50,10 +50,16 @@ class Sheet:
         """How many rows lower the cursor is at the end, in a window of this width."""
         return self._sunk + sum(height(row, width) for row in self._broken)
 
+    @property
+    def rise(self) -> int:
+        """How many rows higher than at the beginning the cursor has been."""
+        return -self._highest
+
     def restart(self, text: str, up: int = 0) -> None:
         """`text` leads so many rows up, to a place below which everything is blank."""
         self.parts.append(text)
         self._sunk -= up
+        self._highest = min(self._highest, self._sunk)
         self._is_fresh = True
         self._old, self._there, self.row, self.top = [NOTHING], 1, 0, 0
 
@@ -129,6 +135,7 @@ class Sheet:
 
     def _go(self, row: int) -> None:
         self._sunk += row - self.row
+        self._highest = min(self._highest, self._sunk)
         if row < self.row:
             self.parts.append(f"\x1b[{self.row - row}A")
         elif row > self.row:

@@ -100,7 +100,18 @@ class Adrift(NamedTuple):
             return self.below
         if self.below < 0:
             return self.below * -(-self.width // width)
-        return self.below if width < self.width else min(self.below, self.base.row)
+        return self.below if width < self.width else self._below_when_wider(width)
+
+    def _below_when_wider(self, width: int) -> int:
+        """Rows that were not touched are put together again. The others are not: we went over them by line feeds."""
+        rows, left = 0, self.untouched
+        for number, tall in enumerate(self.base.heights(self.width)):
+            if left < tall:
+                # What stands behind the last of them may become a part of it.
+                return rows + (-(-left * self.width // width) - 1 if left else 0) + self.below - self.untouched
+            rows += self.base.heights(width)[number]
+            left -= tall
+        return rows + self.below - self.untouched
 
     def rest_of_row(self, gone: int, width: int) -> int:
         return self.base.rest_of_row(gone, width) if gone <= self.untouched else 0
