@@ -14,6 +14,24 @@ from spindle.policy.git_config import Entry, entry_of
 from spindle.policy.sandbox import absolute
 
 _VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source")
+_KNOWN = frozenset(
+    (
+        *_VALUED,
+        *("-p", "--paginate", "-P", "--no-pager", "--no-replace-objects", "--bare", "--literal-pathspecs", "--version"),
+        *("--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs", "--no-optional-locks", "--no-lazy-fetch"),
+        *(
+            "--no-advice",
+            "--html-path",
+            "--man-path",
+            "--info-path",
+            "--exec-path",
+            "-v",
+            "-h",
+            "--help",
+            "--list-cmds",
+        ),
+    )
+)
 _MOST_FOLDERS = 50
 
 RUNNING_KEYS: dict[str, frozenset[str]] = {
@@ -163,8 +181,8 @@ def parse(words: Sequence[str]) -> GitLine:
         elif option in ("-c", "--config-env"):
             key, has_value, text = value.partition("=")
             entries.append(entry_of(key, text if has_value and option == "-c" else None))
-        elif option == "--exec-path" and equals:
-            odd = words[at]
+        elif (option == "--exec-path" and equals) or option not in _KNOWN:
+            odd = words[min(at, len(words) - 1)]
         values[option] = value
         at += 1
     return GitLine(
@@ -217,7 +235,7 @@ def named_program(line: GitLine, given: int = 0) -> str | None:
     if command == "config":
         named = [entry_of(word, None) for word in rest if "." in word and not word.startswith("-")]
         return next((one.name for one in named if runs(one) and len(rest) > 1), None)
-    return next((word for word in (*line.rest, *line.folders) if word.startswith("ext::") or "=ext::" in word), None)
+    return next((word for word in rest if word.startswith("ext::") or "=ext::" in word), None)
 
 
 def _strategy(rest: Sequence[str], at: int) -> str:
