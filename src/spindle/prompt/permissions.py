@@ -44,12 +44,11 @@ def permissions_message(
 def _sandbox_part(sandbox: SandboxPolicy, protected: Sequence[str], reads_everything: bool) -> str:
     if sandbox.permissions is not None:
         return _profile_part(sandbox, sandbox.permissions, protected, reads_everything)
+    narrow = f"only in {_NARROW} (nothing else of the home folder is there)"
     filled = {
         "{network}": "enabled" if sandbox.has_network else "restricted",
+        "{reads}": "everywhere" if reads_everything else narrow,
         "{protected}": _join_names(protected),
-        "{reads}": "everywhere"
-        if reads_everything
-        else f"only in {_NARROW} (nothing else of the home folder is there)",
     }
     return _fill(text(f"sandbox_{sandbox.mode.replace('-', '_')}"), filled)
 
@@ -67,8 +66,8 @@ def _profile_part(
         "{mode}": sandbox.mode,
         "{name}": defused_name(visible(profile.name)),
         "{network}": "enabled" if sandbox.has_network else "restricted",
-        "{protected}": _join_names(protected),
         "{root}": "everything" if reads_everything else _NARROW,
+        "{protected}": _join_names(protected),
         "{rules}": "\n".join(lines)[:MAX_RULE_CHARS],
     }
     return _fill(text("sandbox_profile"), filled)

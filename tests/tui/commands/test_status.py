@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from spindle.frontends.fit import cells
 from spindle.frontends.tui.commands import running
 from spindle.frontends.tui.commands.context import drawn
@@ -43,6 +45,15 @@ async def test_status_tells_every_field_of_the_session(open_desk: OpenDesk) -> N
     assert "4,328 of" in field(desk, "context") and "% left" in field(desk, "context")
     assert field(desk, "limits") == "the server has not named any"
     assert field(desk, "MCP server") == "files: ready"
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"), [("all", "reads everything that you can read"), ("workspace", "nothing else of your home")]
+)
+async def test_status_tells_what_commands_can_read(open_desk: OpenDesk, setting: str, words: str) -> None:
+    desk = await open_desk(f'[spindle.sandbox]\nread = "{setting}"\n')
+    await running.run(desk, "/status")
+    assert words in " ".join(desk.text.split())
 
 
 async def test_names_of_others_cannot_drive_the_terminal(desk: FakeDesk) -> None:
