@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import stat
@@ -18,6 +19,8 @@ from websockets.sync.client import ClientConnection, connect
 
 from app_server.client import WAIT_S
 from fake_server import FakeServer, message, turn
+from spindle.errors import SpindleError
+from spindle.frontends.app_server.websocket import read_token
 
 Listening = tuple[str, str, subprocess.Popen[str]]
 
@@ -119,6 +122,7 @@ def test_a_foreign_name_for_this_machine_is_turned_away(listening: Listening) ->
         (["tcp://127.0.0.1:1"], "ws://HOST:PORT"),
         (["ws://127.0.0.1:0", "--token-file", "open"], "others can read"),
         (["ws://127.0.0.1:0", "--token-file", "short"], "at least 16"),
+        (["ws://127.0.0.1:0", "--token-file", "pipe"], "no ordinary file"),
     ],
 )
 def test_what_would_not_be_safe_is_refused_in_a_sentence(
@@ -128,6 +132,7 @@ def test_what_would_not_be_safe_is_refused_in_a_sentence(
     (tmp_path / "open").chmod(0o644)
     (tmp_path / "short").write_text("x")
     (tmp_path / "short").chmod(0o600)
+    os.mkfifo(tmp_path / "pipe", 0o600)
     done = subprocess.run(
         [*spindle_cmd, "app-server", "--listen", *arguments],
         cwd=tmp_path,
@@ -136,3 +141,14 @@ def test_what_would_not_be_safe_is_refused_in_a_sentence(
         text=True,
     )
     assert done.returncode in (1, 2) and done.stderr.count("\n") == 1 and told in done.stderr
+
+
+def test_a_token_that_another_user_knows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = tmp_path / "token"
+    assert read_token(str(token)) == token.read_text().strip()
+    if os.geteuid() == 0:
+        os.chown(token, 54321, 54321)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    with pytest.raises(SpindleError, match="belongs to another user"):
+        read_token(str(token))

@@ -297,3 +297,22 @@ def test_a_key_that_is_changed_while_the_session_runs_is_masked_from_then_on(tmp
     assert secrets.mask_json(b'"the-second-key-4567"') == b'"[secret: API key]"'
     del environ["LAB_KEY"]
     assert secrets.mask_known("the-second-key-4567") == "[secret: API key]"
+
+
+@pytest.mark.parametrize(
+    ("address", "env", "is_said"),
+    [
+        ("http://lab.example/v1", {"LAB_KEY": "k"}, True),
+        ("HTTP://192.168.1.7:8000/v1", {"LAB_KEY": "k"}, True),
+        ("https://lab.example/v1", {"LAB_KEY": "k"}, False),
+        ("http://127.0.0.1:8000/v1", {"LAB_KEY": "k"}, False),
+        ("http://localhost:8000/v1", {"LAB_KEY": "k"}, False),
+        ("http://lab.example/v1", {}, False),
+    ],
+)
+def test_a_key_that_is_sent_without_encryption_is_said(
+    address: str, env: dict[str, str], is_said: bool, tmp_path: Path
+) -> None:
+    provider = Provider(id="lab", name="Lab", base_url=address, env_key="LAB_KEY")
+    warnings = sign(tmp_path, provider, env).warnings
+    assert len(warnings) == int(is_said) and all("Lab is sent without encryption" in text for text in warnings)

@@ -127,3 +127,43 @@ def test_a_project_can_add_roles_but_raise_no_limit_and_loosen_no_role(home: Pat
     )
     assert trusted.agent_roles["extra"].sandbox_mode == "danger-full-access"  # within its parent's rights all the same
     assert len([text for text in trusted.warnings if "is ignored" in text]) == 5
+
+
+@pytest.mark.parametrize(
+    ("own", "in_file", "project", "mode"),
+    [
+        ("", 'sandbox_mode = "read-only"', 'sandbox_mode = "workspace-write"', "read-only"),
+        ("", 'sandbox_mode = "read-only"', 'sandbox_mode = "danger-full-access"', "read-only"),
+        ("", 'sandbox_mode = "workspace-write"', 'sandbox_mode = "danger-full-access"', "workspace-write"),
+        (
+            'sandbox_mode = "read-only"',
+            'sandbox_mode = "workspace-write"',
+            'sandbox_mode = "workspace-write"',
+            "read-only",
+        ),
+        ("", 'sandbox_mode = "read-only"', 'config_file = "theirs.toml"', "read-only"),
+        ('sandbox_mode = "read-only"', None, 'config_file = "theirs.toml"', "read-only"),
+        # A project may confine more, and say what it likes where nothing is confined.
+        ("", 'sandbox_mode = "workspace-write"', 'sandbox_mode = "read-only"', "read-only"),
+        ("", 'model = "x"', 'sandbox_mode = "workspace-write"', "workspace-write"),
+    ],
+)
+def test_row_22_a_project_cannot_loosen_a_role_that_its_file_confines(
+    home: Path, tmp_path: Path, own: str, in_file: str | None, project: str, mode: str
+) -> None:
+    folder = tmp_path / "project"
+    (folder / ".codex").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / ".codex/config.toml").write_text(f"[agents.scout]\n{project}\n")
+    (folder / ".codex/theirs.toml").write_text('sandbox_mode = "danger-full-access"')
+    named = ""
+    if in_file is not None:
+        (home / "scout.toml").write_text(in_file)
+        named = 'config_file = "scout.toml"'
+    mine = f'[projects."{folder}"]\ntrust_level = "trusted"\n[agents.scout]\n{named}\n{own}\n'
+    config = load(home, mine, folder)
+    assert config.agent_roles["scout"].sandbox_mode == mode
+    is_dropped = mode not in project
+    assert any("a project file cannot allow more" in text for text in config.warnings) == (
+        is_dropped and (in_file is not None or "config_file" not in project)
+    )

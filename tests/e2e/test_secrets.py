@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -269,3 +270,30 @@ def test_a_file_that_speaks_of_masks_itself_is_patched_as_it_stands(
     )
     run("exec", "--json", "--yolo", "x")
     assert (workspace / "doc.md").read_text() == "It shows [secret: NAME] there.\ny\n"
+
+
+def test_10_a_command_with_a_mask_is_stopped_with_a_sentence(run: Spindle, server: FakeServer, workspace: Path) -> None:
+    server.script(
+        *commands(
+            "echo $MY_SERVICE_TOKEN",
+            "echo 'token=[secret: MY_SERVICE_TOKEN]' > .env",
+            "echo '[secret: NAME] is how a mask looks' > doc.md",
+            'echo "token=$MY_SERVICE_TOKEN" > good.env',
+        )
+    )
+    run("exec", "--json", "--yolo", "x")
+    told = [str(item["output"]) for item in server.requests[-1].json["input"] if "output" in item]
+    assert "[secret: MY_SERVICE_TOKEN]" in told[0] and "so nothing was run" in told[1]
+    assert not (workspace / ".env").exists() and (workspace / "doc.md").read_text().startswith("[secret: NAME]")
+    assert (workspace / "good.env").read_text() == f"token={TOKEN}\n"
+
+
+def test_10_a_value_in_disguise_reaches_neither_model_nor_record(
+    run: Spindle, server: FakeServer, home: Path, workspace: Path
+) -> None:
+    (workspace / "f").write_text(f"a line\nx={TOKEN}\nanother\n")
+    server.script(*commands("grep --color=always canary f", "fold -w 5 f", "xxd f", "od -c f", "iconv -t UTF-16LE f"))
+    run("exec", "--json", "--yolo", "x")
+    for place in (said(server), *(path.read_bytes() for path in run.rollouts())):
+        bare = re.sub(rb"\\u001b\[[0-9;]*[A-Za-z]|\\u0000|\\r|\\n|\s", b"", place)
+        assert TOKEN.encode() not in bare and TOKEN.encode().hex().encode() not in bare

@@ -2,8 +2,8 @@
 
 tools: names or whole tools · pages: split the list into pages of so many · answers: tool → result · start: what it
 does before it reads ("exit", "hang", "flood", "garbage", "big_line") · die_on: a tool whose call ends it · wait_on: a
-tool that is never answered · elicit_on: a tool that asks a person first · ping_on, log_on, change_on: tools that cause
-that · change: how it behaves after that · wrong_id: answers calls under another id · long: answers with so many
+tool that is never answered · elicit_on: a tool that asks a person (form) · ping_on, log_on, change_on: tools that
+cause that · change: how it behaves after that · wrong_id: answers calls under another id · long: answers with so many
 characters · version, capabilities: of the handshake · resources, templates · stubborn: does not end when it is told to
 · describe_once: a file; where it exists already, tools are described otherwise · log: a file that gets every message ·
 env: a file that gets the environment · prints: what it writes to stderr, piece by piece.
@@ -61,7 +61,7 @@ def called(number: Any, params: dict[str, Any]) -> None:
     if name == how.get("log_on"):
         send(method="notifications/message", params={"level": "info", "data": "said over the protocol"})
     if name == how.get("elicit_on"):
-        schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
+        schema = how.get("form", {"type": "object", "properties": {"colour": {"type": "string"}}})
         pending["e1"] = number
         send(id="e1", method="elicitation/create", params={"message": "Which colour?", "requestedSchema": schema})
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -19,6 +20,8 @@ from mcp.test_servers import warnings
 from sessions import Start, outputs, tags
 from spindle.mcp.naming import clean_parameters, full_name
 from spindle.model.scripted import calls, says
+from spindle.protocol.ops import ResolveElicitation
+from spindle.protocol.tool_servers import ElicitationRequest
 
 
 @pytest.mark.parametrize("start_with", ["flood", "garbage"])
@@ -303,3 +306,85 @@ def test_servers_cost_little_on_the_way_to_the_first_request(
     heavy = {"anyio", "email", "http", "httpx", "mcp", "pydantic", "tomlkit", "urllib", "hashlib", "spindle.mcp.http"}
     assert {name for name in ours if name in heavy or name.split(".")[0] in heavy} == set()
     assert "spindle.mcp.stdio" in ours
+
+
+# ---- hidden characters -------------------------------------------------------------------------------
+
+HIDDEN = "\u202eevil\u200b\U000e0041\x1b[31m\x07"
+
+
+def places(text: str) -> list[dict[str, Any]]:
+    """Schemas with the text in every place where a server can put one."""
+    return [
+        {"properties": {"a": {"enum": [text, "plain"]}}},
+        {"properties": {"a": {"const": text}}},
+        {"properties": {"a": {"type": "string", "default": text}}},
+        {"properties": {"a": {"type": "object", "default": {text: [text]}}}},
+        {"properties": {"a": {"examples": [{"x": text}]}}},
+        {"properties": {text: {"type": "string"}}, "required": [text]},
+        {"properties": {"a": {"type": "string", "format": text}}},
+        {"properties": {"a": {"type": "string", "pattern": f"^[{text}]$"}}},
+        {"patternProperties": {text: {"type": "string"}}},
+        {"$defs": {text: {"title": text}}, "properties": {}},
+        {"properties": {"a": {"type": "string", "enumNames": [text]}}},
+        {"properties": {"a": {"type": "array", "items": {"anyOf": [{"const": text, "title": text}]}}}},
+        {"x-note": {"deep": [text]}, text: text},
+    ]
+
+
+@pytest.mark.parametrize("schema", places(HIDDEN), ids=range(len(places(HIDDEN))))
+def test_23_no_place_of_a_schema_hides_anything(schema: dict[str, Any]) -> None:
+    shown = json.dumps(clean_parameters(schema), ensure_ascii=False)
+    assert all(char.isprintable() for char in shown) and "evil" in shown
+
+
+def test_23_ordinary_schemas_keep_their_bytes() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "colour": {"type": "string", "enum": ["röt", "赤", "👩‍💻", "❤️", "a b"], "default": "röt"},
+            "path": {"type": "string", "pattern": r"^\w+\.(md|txt)$", "examples": ["a\nb", "tab\there"]},
+        },
+        "required": ["colour"],
+    }
+    assert clean_parameters(schema) == schema
+
+
+def test_23_a_pattern_means_the_same_when_it_is_cleaned() -> None:
+    schema = {"properties": {"a": {"type": "string", "pattern": "^[^\x00-\x1f\u200b]+$"}}}
+    cleaned = clean_parameters(schema)["properties"]["a"]["pattern"]
+    assert cleaned.isprintable() and re.match(cleaned, "ok") and not re.match(cleaned, "\u200b")
+
+
+async def test_23_a_form_hides_nothing_and_is_answered_in_the_servers_words(start: Start) -> None:
+    form = {
+        "type": "object",
+        "properties": {f"na{HIDDEN}me": {"type": "string", "title": HIDDEN, "enum": [f"x{HIDDEN}", "y"]}},
+    }
+    entry = stub({"tools": ["a"], "elicit_on": "a", "form": form})
+    driver = await start(
+        calls("mcp__tiny__a", {}, "c1"), says("done"), approval="on-request", config=servers(tiny=entry)
+    )
+    sub_id = driver.begin("hello")
+    request = await driver.until(ElicitationRequest)
+    assert all(char.isprintable() for char in json.dumps(request.requested_schema, ensure_ascii=False))
+    ((name, field),) = (request.requested_schema or {})["properties"].items()
+    answer = {"server_name": "tiny", "request_id": request.id, "decision": "accept"}
+    driver.submit(ResolveElicitation(**answer, content={name: field["enum"][0]}))
+    await driver.end_of(sub_id)
+    told = outputs(driver.inputs[-1])["c1"]
+    assert json.loads(told[told.index("{") :])["content"] == {f"na{HIDDEN}me": f"x{HIDDEN}"}
+
+
+async def test_23_a_list_of_resources_hides_nothing(start: Start) -> None:
+    entry = stub({"resources": [{"uri": "a://1", "name": HIDDEN, "description": HIDDEN, "x": {HIDDEN: [HIDDEN]}}]})
+    driver = await start(calls("list_mcp_resources", {}, "c1"), says("done"), config=servers(tiny=entry))
+    await driver.turn("hello")
+    assert outputs(driver.inputs[-1])["c1"].isprintable()
+
+
+def test_23_the_list_of_servers_shows_no_field_raw(spindle: Spindle) -> None:
+    quoted = "".join(f"\\U{ord(char):08x}" for char in HIDDEN)
+    spindle.configure(f'[mcp_servers.far]\nurl = "https://x.example/"\nbearer_token_env_var = "T{quoted}"\n')
+    done = spindle("mcp", "list")
+    assert done.code == 0 and all(char.isprintable() or char == "\n" for char in done.out)

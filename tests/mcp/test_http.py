@@ -177,3 +177,15 @@ async def test_an_interrupted_call_is_told_to_the_server(start: Start, remote: H
     remote.stop.set()
     told = "notifications/cancelled"
     await asyncio.to_thread(wait_for, lambda: told in remote.methods(), "the server was not told")
+
+
+@pytest.mark.parametrize(("address", "is_said"), [("http://mcp.invalid/mcp", True), ("https://mcp.invalid/mcp", False)])
+async def test_a_token_that_is_sent_without_encryption_is_said(
+    start: Start, monkeypatch: pytest.MonkeyPatch, address: str, is_said: bool
+) -> None:
+    monkeypatch.setenv("WEB_TOKEN", "a-token-for-the-web")
+    entry = {"url": address, "bearer_token_env_var": "WEB_TOKEN", "startup_timeout_sec": 5}
+    driver = await start(says("done"), config=servers(web=entry))
+    await driver.turn("hi")
+    said = [text for text in warnings(driver) if "without encryption" in text]
+    assert len(said) == int(is_said) and all("MCP server web" in text for text in said)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import socket
 import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,15 @@ from mcp.http_stub import HttpStub
 from mcp.kit import servers
 from mcp.test_servers import warnings
 from sessions import Driver, Start, outputs
+from spindle.auth.mcp_http import SignIn, Web
+from spindle.auth.mcp_tokens import all_tokens, forget_tokens, store_tokens
+from spindle.errors import McpError
+from spindle.frontends.mcp.login import owner_of_peer
+from spindle.mcp.spec import McpServer
+from spindle.mcp.tokens import Tokens
 from spindle.model.scripted import calls, says
+from spindle.protocol.clock import SystemClock
+from spindle.thread.private_files import try_lock
 
 Run = Callable[..., subprocess.Popen[str]]
 TOKENS = "mcp-tokens.json"
@@ -67,7 +79,7 @@ def mcp(spindle_cmd: list[str], codex_home: Path, tmp_path: Path, opened: Path) 
         env = {"CODEX_HOME": str(codex_home), "HOME": str(tmp_path), "PATH": f"{programs}:/usr/bin:/bin"}
         process = subprocess.Popen(
             [*spindle_cmd, "mcp", *words],
-            cwd=tmp_path,
+            cwd=codex_home,
             env={**env, "DISPLAY": display},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -301,3 +313,81 @@ async def test_a_token_is_for_the_address_it_was_given_for(
         await driver.turn("hi")
         assert other.requests and not any("authorization" in headers for _, headers, _ in other.requests)
         await driver.close()
+
+
+# ---- other sessions, other users -------------------------------------------------------------------
+
+
+def tokens_of(server: str, access: str = "access") -> Tokens:
+    url = "https://mcp.example/"
+    return Tokens(server=server, url=url, token_endpoint=url, client_id="c", access_token=access, refresh_token="r")
+
+
+def test_what_another_session_stores_at_the_same_time_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one stores tokens while ours waits for the lock; ours are added to those."""
+    store_tokens(str(tmp_path), tokens_of("first"))
+    stored = (tmp_path / TOKENS).read_text().replace("first", "third")
+
+    def meanwhile(fd: int) -> None:
+        (tmp_path / TOKENS).write_text(stored)
+        assert try_lock(fd)
+        with open(f"{tmp_path}/{TOKENS}.lock", "rb") as other:
+            assert not try_lock(other.fileno()), "nobody else can write now"
+
+    monkeypatch.setattr("spindle.auth.mcp_tokens.wait_for_lock", meanwhile)
+    store_tokens(str(tmp_path), tokens_of("second"))
+    assert [tokens.server for tokens in all_tokens(str(tmp_path))] == ["third", "second"]
+    assert forget_tokens(str(tmp_path), "third") and not forget_tokens(str(tmp_path), "absent")
+
+
+def test_sessions_that_store_tokens_at_once_lose_none(tmp_path: Path) -> None:
+    names = [f"server-{number}" for number in range(12)]
+    threads = [threading.Thread(target=store_tokens, args=(str(tmp_path), tokens_of(name))) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(tokens.server for tokens in all_tokens(str(tmp_path))) == sorted(names)
+
+
+async def test_tokens_that_another_session_renewed_first_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = str(tmp_path)
+    store_tokens(home, tokens_of("web"))
+
+    async def too_late(*_: Any) -> Tokens:
+        store_tokens(home, tokens_of("web", "renewed"))
+        raise McpError("the refresh token was used already")
+
+    monkeypatch.setattr("spindle.mcp.oauth.renew", too_late)
+    spec = McpServer(name="web", url="https://mcp.example/")
+    web = Web()
+    signed = SignIn(spec, home, web, SystemClock(), lambda value, name: None)
+    assert await signed.headers(False) == {"authorization": "Bearer access"}
+    assert await signed.headers(True) == {"authorization": "Bearer renewed"}
+    await web.aclose()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="takes another user's rights")
+def test_another_user_who_saw_the_address_cannot_answer_for_the_person(
+    mcp: Run, remote: HttpStub, auth: AuthStub
+) -> None:
+    process = mcp("login", "web")
+    back = get(shown_address(process))[1]
+    script = f"import urllib.request as u; u.urlopen({back!r})"
+    done = subprocess.run(
+        ["/usr/bin/python3", "-I", "-c", script], user=54321, group=54321, capture_output=True, text=True
+    )
+    assert "HTTP Error 403" in done.stderr and process.poll() is None
+    assert get(back)[0] == 200 and end(process)[0] == 0
+
+
+def test_whose_a_connection_is_is_read_from_the_kernel(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, peer = server.accept()
+        with accepted:
+            uid = owner_of_peer(peer, accepted.getsockname())
+            assert uid == (os.geteuid() if sys.platform == "linux" else None)
+            assert owner_of_peer(peer, accepted.getsockname(), str(tmp_path / "none")) is None
+            assert owner_of_peer(("127.0.0.2", 1), client.getsockname()) is None

@@ -20,6 +20,7 @@ from spindle.model.client import (
     SummaryPartAdded,
     TextDelta,
     TurnState,
+    cost_of_compaction,
 )
 from spindle.model.credential import EnvCredential, StaticCredential, credential_for
 from spindle.model.decoder import Decoder
@@ -472,6 +473,16 @@ async def test_of_a_compaction_only_what_is_no_item_is_left_out(serve, client_fo
         await peer.reply(200, {"output": [{"type": "message", "content": [{"text": None}]}, SEALED]})
 
     assert await client_for(await serve(handler)).compact(question) == [SEALED]
+
+
+@pytest.mark.parametrize("usage", [None, "many", {"input_tokens": 70, "output_tokens": 7, "total_tokens": 77}])
+async def test_what_a_compaction_cost_is_read_if_it_is_said(serve, client_for, question, usage: Any) -> None:
+    async def handler(peer) -> None:
+        await peer.reply(200, {"output": [SEALED], "usage": usage})
+
+    cost = cost_of_compaction(await client_for(await serve(handler)).compact(question))
+    assert (None if cost is None else cost.total_tokens) == (77 if isinstance(usage, dict) else None)
+    assert cost_of_compaction([SEALED]) is None
 
 
 async def test_json_is_read_with_the_providers_headers_but_no_session(serve, client_for) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spindle.policy.commands import is_known_safe, safe_environment
-from spindle.policy.git_drivers import git_may_run_programs
+from spindle.policy.git_drivers import git_may_run_programs, programs_named
 from spindle.policy.words import split_script
 
 SIGNED = (
@@ -183,3 +183,72 @@ def test_ordinary_repositories_are_looked_at_without_a_question(tree: Path) -> N
     git(tree, "config", "user.email", "process@external.command")
     for script in ("git status", "cd .. && cd w && git log", "git diff; cd /; git status", "cd missing || git show"):
         assert not may_run(script, tree)
+
+
+def test_row4_a_merge_that_is_done_anew_runs_the_driver_for_it(tree: Path, evil: Path) -> None:
+    git(tree, "checkout", "-q", "--", "f")
+    git(tree, "checkout", "-q", "-b", "side")
+    (tree / "f").write_text("1\n2\n")
+    git(tree, "commit", "-qam", "b")
+    git(tree, "checkout", "-q", "main")
+    (tree / "f").write_text("0\n1\n")
+    git(tree, "commit", "-qam", "c")
+    git(tree, "merge", "-q", "-s", "ours", "side", "-m", "m")
+    (tree / ".gitattributes").write_text("f merge=x\n")
+    git(tree, "config", "merge.x.driver", f"{evil} </dev/null")
+    for script in ("git log --remerge-diff", "git show --remerge-diff", "git log -p --diff-merges=remerge"):
+        assert runs_evil(script, tree) and may_run(script, tree)
+    assert not runs_evil("git log -p", tree) and not may_run("git log -p", tree)
+    git(tree, "config", "log.diffMerges", "remerge")
+    assert runs_evil("git log -m -p", tree) and may_run("git log -m -p", tree)
+
+
+def test_row4_a_head_and_the_name_of_a_folder_are_a_repository(tree: Path, evil: Path) -> None:
+    git(tree, "config", "user.name", "x")
+    shutil.copytree(tree / ".git", tree / "store")
+    (tree / "sub").mkdir()
+    for name in ("HEAD", "index"):
+        shutil.copy(tree / ".git" / name, tree / "sub" / name)
+    (tree / "sub/commondir").write_text("../store\n")
+    with (tree / "store/config").open("a") as file:
+        file.write(f'[diff "x"]textconv={evil}\n')
+    (tree / "store/info").mkdir(exist_ok=True)
+    (tree / "store/info/attributes").write_text("* diff=x\n")
+    assert runs_evil("cd sub && git show", tree)
+    assert may_run("cd sub && git show", tree) and may_run("git show", tree / "sub") and not may_run("git show", tree)
+
+
+def test_row4_a_shell_goes_by_names_and_the_system_by_links(tree: Path, evil: Path) -> None:
+    inner = tree / "x"
+    inner.mkdir()
+    git(inner, "init", "-q", "-b", "main", ".")
+    (inner / "g").write_text("1\n")
+    git(inner, "add", "g")
+    (inner / "g").write_text("2\n")
+    git(inner, "config", "diff.external", str(evil))
+    (tree / "far/deep").mkdir(parents=True)
+    (tree / "far/x").mkdir()
+    (tree / "l").symlink_to("far/deep")
+    assert runs_evil("cd l/../x && git diff", tree) and may_run("cd l/../x && git diff", tree)
+    (tree / "l").unlink()
+    (tree / "far/deep").rmdir()
+    (tree / "l").symlink_to("x")
+    # Started in a folder that was reached by a link, the shell's `..` is where the link lies.
+    (tree / "far/back").symlink_to("../x")
+    words = [["cd", ".."], ["cd", "x"], ["git", "diff"]]
+    assert programs_named(words, (f"{tree}/l", os.path.realpath(tree / "l")), {})
+
+
+def test_row4_a_pointer_with_a_blank_leads_elsewhere(tree: Path, evil: Path) -> None:
+    (tree / "sub").mkdir()
+    for name in ("g", "g "):
+        shutil.copytree(tree / ".git", tree / "sub" / name)
+    git(tree / "sub", "--git-dir=g ", "config", "diff.external", str(evil))
+    (tree / "sub/.git").write_text("gitdir: g \n")
+    (tree / "sub/f").write_text("3\n")
+    assert runs_evil("cd sub && git diff", tree) and may_run("cd sub && git diff", tree)
+
+
+def test_a_folder_list_for_cd_is_not_known(tree: Path) -> None:
+    words = [["cd", "below"], ["git", "diff"]]
+    assert programs_named(words, (str(tree),), {"CDPATH": "/somewhere"}) and not programs_named(words, (str(tree),), {})

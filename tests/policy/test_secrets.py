@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import re
+import subprocess
 from urllib.parse import quote
 
 import pytest
@@ -58,7 +59,7 @@ def test_base64_is_recognised_in_every_alignment_and_over_line_ends(before: int,
         ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "[secret: GitHub token]"),
         ("github_pat_11ABCDEFG0123456789_abcdef", "[secret: GitHub token]"),
         ("glpat-abcdefghij0123456789", "[secret: GitLab token]"),
-        ("id AKIAIOSFODNN7EXAMPLE,ASIAIOSFODNN7EXAMPLE", "id [secret: AWS key id],[secret: AWS key id]"),
+        ("id AKIAIOSFODNN7QK4T2WD,ASIAIOSFODNN7QK4T2WD", "id [secret: AWS key id],[secret: AWS key id]"),
         ("xoxb-123456789012-abcdefABCDEF", "[secret: Slack token]"),
         ("AIzaSyA0123456789abcdefghijklmnopqrstu", "[secret: Google API key]"),
         ("sk_live_abcdefghij0123456789", "[secret: Stripe key]"),
@@ -113,15 +114,15 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 
 
 def test_the_modes_mask_less_but_never_show_the_agents_own_key() -> None:
-    text = f"{VALUE} plain-token-12345 AKIAIOSFODNN7EXAMPLE"
+    text = f"{VALUE} plain-token-12345 AKIAIOSFODNN7QK4T2WD"
     made = {
         mode: Secrets(mask=mode, own=lambda: [("OWN", VALUE)], known=[("MY_TOKEN", "plain-token-12345")]).mask(text)
         for mode in ("all", "known", "none")
     }
     assert made == {
         "all": "[secret: OWN] [secret: MY_TOKEN] [secret: AWS key id]",
-        "known": "[secret: OWN] [secret: MY_TOKEN] AKIAIOSFODNN7EXAMPLE",
-        "none": "[secret: OWN] plain-token-12345 AKIAIOSFODNN7EXAMPLE",
+        "known": "[secret: OWN] [secret: MY_TOKEN] AKIAIOSFODNN7QK4T2WD",
+        "none": "[secret: OWN] plain-token-12345 AKIAIOSFODNN7QK4T2WD",
     }
 
 
@@ -259,3 +260,93 @@ def test_nothing_makes_the_search_take_long() -> None:
     for piece in hostile:
         data = piece * (200_000 // len(piece))
         assert len(SECRETS.mask_bytes(data)) > 0
+
+
+# ---- row 10: what programs put between the letters, dumps, examples ---------------------------------
+
+TOKEN = "tok9Zk2mQw7Lr4Xp1Vb8Ns6T"
+KNOWN = Secrets(known=[("DEPLOY_TOKEN", TOKEN)])
+
+
+def _piped(command: str, text: str = f"before\nkey = {TOKEN} and more\nafter\n") -> bytes:
+    return subprocess.run(["sh", "-c", command], input=text.encode(), capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat",
+        "grep --color=always Zk2mQw",
+        "grep --color=always tok9Zk2mQw7Lr4Xp1Vb8Ns6T",
+        "grep --color=always '[0-9]'",
+        "fold -w 5",
+        "fold -w 1",
+        "sed 's/./&\\r/g'",
+        "tr '\\n' '\\r'",
+        "iconv -t UTF-16LE",
+        "iconv -t UTF-16BE",
+        "iconv -t UTF-16",
+        "sed 's/./&\\x00/g'",
+        "sed 's/Zk/Z\\x1b[0mk/'",
+        *("xxd", "xxd -g1", "xxd -p", "xxd -u", "xxd -g4", "xxd -c 8", "hexdump", "hexdump -C", "hexdump -c"),
+        *("od", "od -c", "od -x", "od -b", "od -t x1", "od -A x -t x1z", "od -A d -t c", "od -t x4", "od -An -t x1"),
+        "base64",
+        "od -An -v -t x1 | tr -d ' \\n'",
+        """od -An -v -t x1 | sed 's/ /%/g' | tr -d '\\n'""",
+        """od -An -v -t x1 | tr a-f A-F | sed 's/ /%/g' | tr -d '\\n'""",
+    ],
+)
+def test_10_a_known_value_does_not_get_through_in_disguise(command: str) -> None:
+    shown = KNOWN.mask_bytes(_piped(command))
+    assert b"[secret: DEPLOY_TOKEN]" in shown, shown
+    bare = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]|[\r\n\0 ]", b"", shown)
+    assert TOKEN.encode() not in bare and TOKEN[8:16].encode() not in bare
+
+
+def test_10_other_dumps_and_colours_stay_as_they_are() -> None:
+    ordinary = "".join(f"line {number} of something else\n" for number in range(50))
+    for command in (
+        "xxd",
+        "hexdump -C",
+        "od -c",
+        "od",
+        "grep --color=always something",
+        "fold -w 7",
+        "iconv -t UTF-16LE",
+    ):
+        printed = _piped(command, ordinary)
+        assert KNOWN.mask_bytes(printed) is printed
+
+
+def test_10_what_is_disguised_is_masked_in_a_stream_too() -> None:
+    stream = KNOWN.output_stream()
+    shown = b"".join(stream.feed(_piped(command)) for command in ("fold -w 5", "xxd", "grep --color=always Zk2m"))
+    assert (shown + stream.finish()).count(b"[secret: DEPLOY_TOKEN]") >= 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "aws_access_key_id = AKIAIOSFODNN7EXAMPLE",
+        "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "stripe.api_key = 'sk_test_4eC39HqLyjWDarjtT1zdp7dc'",
+        "token: ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "Authorization: Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."
+        "eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c",
+    ],
+)
+def test_10_published_examples_are_no_secrets(text: str) -> None:
+    assert SECRETS.mask(text) == text
+
+
+def test_10_a_known_value_that_says_example_is_still_one() -> None:
+    secrets = Secrets(known=[("MY_KEY", "AKIAIOSFODNN7EXAMPLE")])
+    assert secrets.mask("id AKIAIOSFODNN7EXAMPLE") == "id [secret: MY_KEY]"
+
+
+def test_10_a_mask_of_ours_is_recognised_in_a_command() -> None:
+    secrets = Secrets(known=[("DEPLOY_TOKEN", TOKEN)])
+    assert secrets.mask_in("echo '[secret: DEPLOY_TOKEN]' > .env") == "[secret: DEPLOY_TOKEN]"
+    assert secrets.mask_in("grep -r '[secret: ' src") is None and secrets.mask_in("echo [secret: OTHER]") is None
+    secrets.mask("sk_live_4eC39HqLyjWDarjtT1zdp7dc")
+    assert secrets.mask_in("echo [secret: Stripe key]") == "[secret: Stripe key]"

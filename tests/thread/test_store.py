@@ -15,7 +15,7 @@ from spindle.thread.history import History
 from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.offload import store_output
 from spindle.thread.store import ThreadRef, ThreadStore
-from spindle.thread.view import transcript
+from spindle.thread.view import initial_messages, transcript
 
 
 def said(store: ThreadStore, ref: ThreadRef) -> list[str]:
@@ -373,3 +373,53 @@ def test_a_fork_of_the_current_generation_is_copied_whole(place: Callable[[str],
     data = store.read(fork)
     assert data.warnings == [] and "forked_from_ordinal_exclusive" not in data.meta
     assert [entry.raw for entry in History.replay(data).entries] == before
+
+
+# ---- files that hold anything ------------------------------------------------------------------------
+
+
+def _deep(depth: int) -> str:
+    return '{"a":' * depth + "1" + "}" * depth
+
+
+_STRANGE = ["1", "[1]", '"\\u0000"', str(2**200), "1e999", '"0001-01-01T00:00:00"', _deep(150), _deep(3000)]
+_FIELDS = [
+    ("session_meta", ("timestamp", "cwd", "source", "git", "model_provider", "forked_from_id")),
+    ("turn_context", ("cwd", "model", "sandbox_policy", "spindle")),
+    ("event_msg", ("type", "message", "images", "item")),
+    ("response_item", ("type", "role", "content")),
+    ("compacted", ("message", "replacement_history")),
+]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in _FIELDS])
+@pytest.mark.parametrize("value", _STRANGE, ids=lambda value: value[:20])
+def test_24_no_value_in_one_file_hides_the_others(tmp_path: Path, kind: str, value: str) -> None:
+    folder = tmp_path / "sessions/2026/01/02"
+    folder.mkdir(parents=True)
+    said = '{"type":"message","role":"user","content":[{"type":"input_text","text":"hello"}]}'
+
+    def write(number: int, more: str, **meta: str) -> None:
+        thread_id = f"01999999-aaaa-7bbb-8ccc-{number:012d}"
+        fields = {"id": f'"{thread_id}"', "timestamp": '"2026-01-02T03:04:05.000Z"', "cwd": '"/"', **meta}
+        head = ",".join(f'"{name}":{entry}' for name, entry in fields.items())
+        rows = [("session_meta", f"{{{head}}}"), ("response_item", said)]
+        lines = [f'{{"timestamp":"t","type":"{name}","payload":{payload}}}\n' for name, payload in rows]
+        (folder / f"rollout-2026-01-02T03-04-05-{thread_id}.jsonl").write_text("".join(lines) + more)
+
+    write(0, "")
+    for number, field in enumerate(dict(_FIELDS)[kind], 1):
+        if kind == "session_meta":
+            write(number, "", **{field: value})
+        else:
+            bases = {"event_msg": '"type":"user_message",', "response_item": '"type":"message","role":"user",'}
+            base = bases.get(kind, "")
+            write(number, f'{{"timestamp":"t","type":"{kind}","payload":{{{base}"{field}":{value}}}}}\n')
+    store = ThreadStore(str(tmp_path), FixedClock())
+    page = store.list(limit=100)
+    listed = {thread.id[-1] for thread in page.threads}
+    left_out = {Path(path).stem[-1] for path in page.left_out}
+    assert "0" in listed and listed | left_out == {str(number) for number in range(len(dict(_FIELDS)[kind]) + 1)}
+    assert store.list(ThreadFilter(search="hello")).threads and store.latest("/") is not None
+    for thread in page.threads:
+        initial_messages(store.read(store.get(thread.id)).records)

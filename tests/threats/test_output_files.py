@@ -31,13 +31,13 @@ def precious(tmp_path: Path) -> Iterator[Path]:
 
 
 ATTACKS = {
-    "link in place of the file": "rm -f out/last.txt; ln -s {precious}/file out/last.txt",
+    "link in place of the file": "unlink out/last.txt; ln -s {precious}/file out/last.txt",
     "link to a new file": "ln -sf {precious}/new out/last.txt",
-    "link in place of the folder": "rm -rf out; ln -s {precious} out",
+    "link in place of the folder": "unlink out/last.txt; rmdir out; ln -s {precious} out",
     "folder moved away": "mv out other; ln -s {precious} out",
-    "chain of links": "ln -s {precious} step; ln -sfn step out2; rm -rf out; ln -s out2 out",
-    "folder in place of the file": "rm -f out/last.txt; mkdir out/last.txt; ln -s {precious}/file out/last.txt/x",
-    "pipe in place of the file": "rm -f out/last.txt; mkfifo out/last.txt",
+    "chain of links": "ln -s {precious} step; ln -sfn step out2; mv out gone; ln -s out2 out",
+    "folder in place of the file": "unlink out/last.txt; mkdir out/last.txt; ln -s {precious}/file out/last.txt/x",
+    "pipe in place of the file": "unlink out/last.txt; mkfifo out/last.txt",
 }
 
 

@@ -6,6 +6,7 @@ are looked for. What must not be read must be in no request; what ordinary proje
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 
 from fake_server import FakeServer, message, turn
 from installed import Spindle
+from spindle.tools.images import ImageError, read_image
 from spindle.workspace.agents_md import load_nested_docs, load_project_docs
 from spindle.workspace.files import ProjectFiles
 from spindle.workspace.skills import load_skills, project_files, skill_text
@@ -178,3 +180,52 @@ def test_row_06_a_folder_of_skills_that_is_a_link_brings_nothing_from_outside(tm
     files = project_files(str(project), str(home), is_trusted=True)
     found = load_skills(str(project), str(home), user_home=str(home), files=files)
     assert [(skill.scope, skill.name) for skill in found.skills] == [("repo", "helper"), ("user", "own")]
+
+
+@pytest.mark.parametrize("key", ["model_instructions_file", "experimental_compact_prompt_file"])
+def test_row_06_settings_of_a_trusted_project_name_no_file_outside_of_it(
+    spindle: Spindle, server: FakeServer, key: str
+) -> None:
+    spindle.configure('[spindle.sandbox]\ndeny_read = ["**/.env"]')
+    trust(spindle)
+    (spindle.workspace / ".codex").mkdir()
+    (spindle.workspace / ".env").write_text("CANARY")
+    (spindle.workspace / "words.md").write_text("WORDS OF THE PROJECT")
+    (spindle.workspace / "link.md").symlink_to("/proc/self/environ")
+    (spindle.home / "auth.json").write_text('{"OPENAI_API_KEY": "CANARY-KEY"}')
+    spindle.environment["CANARY_VARIABLE"] = "CANARY-IN-ENVIRONMENT"
+    config = spindle.workspace / ".codex/config.toml"
+    for named in ("/proc/self/environ", str(spindle.home / "auth.json"), "../link.md", "../.env", "/etc/passwd"):
+        config.write_text(f'{key} = "{named}"')
+        server.script(turn(message("fine")))
+        done = spindle("exec", "hi")
+        sent = json.dumps(server.requests[-1].json)
+        assert done.code == 0 and "is ignored" in done.err and "CANARY" not in sent and "root:" not in sent
+    config.write_text(f'{key} = "../words.md"')
+    sent = prompt_of(spindle, server)
+    assert ("WORDS OF THE PROJECT" in sent) == (key == "model_instructions_file")
+
+
+def test_row_06_a_picture_that_is_a_link_to_a_denied_file_is_not_attached(
+    spindle: Spindle, server: FakeServer, tmp_path: Path
+) -> None:
+    picture = base64.b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    )
+    (tmp_path / "denied").mkdir()
+    (tmp_path / "denied/secret.png").write_bytes(picture)
+    (spindle.workspace / "open.png").write_bytes(picture)
+    spindle.configure(f'[spindle.sandbox]\ndeny_read = ["{tmp_path}/denied/**"]')
+    (spindle.workspace / "linked.png").symlink_to(tmp_path / "denied/secret.png")
+    (spindle.workspace / "inside.png").symlink_to("open.png")
+    for name, is_sent in (("linked.png", False), ("open.png", True), ("inside.png", True)):
+        server.script(turn(message("fine")))
+        assert spindle("exec", "-i", name, "--", "look").code == 0
+        assert ("data:image/png" in json.dumps(server.requests[-1].json)) == is_sent, name
+
+
+def test_row_06_a_picture_that_was_judged_is_not_looked_up_again(tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(b"x")
+    (tmp_path / "picture.png").symlink_to("secret.png")
+    with pytest.raises(ImageError, match="symbolic link"):
+        read_image(f"{tmp_path}/picture.png", is_true=True)

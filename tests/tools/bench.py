@@ -114,6 +114,7 @@ class Bench:
         escalated: bool = False,
         justification: str | None = None,
         prefix_rule: list[str] | None = None,
+        tty: bool = False,
     ) -> Permit:
         more = {"escalated": escalated, "justification": justification, "prefix_rule": prefix_rule}
         self.asked.append({"argv": list(argv), "cwd": cwd, **more})
@@ -121,7 +122,10 @@ class Bench:
             raise self.refusal
         return Permit(sandboxed=not self.sandbox.is_full_access)
 
-    async def retry(self, argv: list[str], *, cwd: str) -> bool:
+    async def typing(self, chars: str, *, session_id: int, argv: list[str], cwd: str) -> None:
+        raise ToolError("nothing is typed outside of the sandbox here")
+
+    async def retry(self, argv: list[str], *, cwd: str, tty: bool = False) -> bool:
         return False
 
     async def patch(self, changes: dict[str, Any]) -> Permit:

@@ -10,8 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from fake_server import FakeServer, call, message, turn
 from tui.terminals import NOT_INHERITED, OpenTui, Tui, trust
 
@@ -95,7 +93,12 @@ def editor(folder: Path, text: str) -> str:
     return str(made)
 
 
-WAITS = "import os, time\nopen('editor-pid', 'w').write(str(os.getpid()))\nprint('EDITOR UP', flush=True)\ntime.sleep(1000)\n"
+WAITS = """
+import os, time
+open("editor-pid", "w").write(str(os.getpid()))
+print("EDITOR UP", flush=True)
+time.sleep(1000)
+"""
 
 
 def test_ctrl_c_in_an_editor_is_the_editors(tui: OpenTui, workspace: Path, tmp_path: Path) -> None:
@@ -151,9 +154,22 @@ def test_a_terminal_that_takes_nothing_does_not_keep_it_and_is_sane_when_it_goes
 
 
 def test_an_endless_line_leaves_room_for_keys_and_in_the_scrollback(tui: OpenTui, server: FakeServer) -> None:
-    server.script(turn(message("x" * 2_000_000 + "THE-END", deltas=200)))
+    server.script(turn(message("x" * 2_000_000 + " THE-END", deltas=200)))
     t = tui().ready()
     before = len(t.raw)
     t.submit("go").wait_for("Worked for").wait_for("THE-END")
     assert len(t.raw) - before < 200_000
     assert "characters are left out here; Ctrl-T shows all" in t.flat
+
+
+def test_a_home_that_cannot_be_written_is_told_and_no_way_back_is_promised(
+    tui: OpenTui, server: FakeServer, home: Path
+) -> None:
+    (home / "sessions").write_text("no folder")  # not even root can make one here
+    (home / "history.jsonl").mkdir()
+    (home / "spindle").write_text("no folder")
+    server.script(turn(message("an answer all the same")))
+    t = tui().ready().submit("go").wait_for("an answer all the same").wait_for("not being recorded")
+    t.type("typing goes on").wait_for("typing goes on", where="screen").key("ctrl-c", "ctrl-d")
+    assert t.wait_exit() == 0
+    assert "spindle resume" not in t.scrollback and "Traceback" not in t.scrollback

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from fake_server import FakeServer, message, turn
 from tui.terminals import OpenTui, Tui
+
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 def said(server: FakeServer) -> list[str]:
@@ -40,11 +45,25 @@ def test_keys_typed_before_the_first_paint_are_not_lost_enter_and_shift_tab_incl
     assert said(server)[1] == "a draft"
 
 
+def test_a_command_entered_before_the_session_is_open_waits_for_it(tui: OpenTui, server: FakeServer) -> None:
+    t = tui()
+    t.send("/status\n" + "!echo by-hand\n").wait_for("sandbox in force:").wait_for("You ran echo by-hand")
+    assert "still being opened" not in t.flat and not server.turns_asked
+
+
 def test_a_prompt_is_sent_exactly_as_given_even_one_that_looks_like_a_command(tui: OpenTui, server: FakeServer) -> None:
     server.script(turn(message("fine")))
     t = tui("  /status  of 'this'  ")
     asked(t, server, 1)
     assert said(server) == ["  /status  of 'this'  "]
+
+
+def test_an_image_alone_is_a_message(tui: OpenTui, server: FakeServer, workspace: Path) -> None:
+    (workspace / "pic.png").write_bytes(PICTURE)
+    asked(tui("-i", "pic.png"), server, 1)
+    parts = server.turns_asked[0].json["input"][-1]["content"]
+    assert [part["type"] for part in parts].count("input_image") == 1
+    assert all(part["text"] for part in parts if part["type"] == "input_text")
 
 
 def test_a_single_word_is_a_prompt_for_a_person(tui: OpenTui, server: FakeServer) -> None:
@@ -85,6 +104,32 @@ def test_an_unknown_folder_is_asked_about_before_there_is_a_composer(tui: OpenTu
     t.key("ctrl-d")
     assert t.wait_exit() == 0
     tui(cwd=folder).ready()  # and now nothing is asked
+
+
+def test_what_is_typed_while_the_program_loads_answers_no_question_and_is_sent_later(
+    tui: OpenTui, server: FakeServer, home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "unknown folder"
+    folder.mkdir()
+    server.script(turn(message("fine answer")))
+    t = tui(cwd=folder)
+    t.until(lambda: t.raw, "the first paint")
+    t.type("1 of 3 things").key("enter")
+    t.wait_for("Do you trust", where="screen").wait_for("› 1 of 3 things", where="screen").idle(0.5)
+    assert t.process.poll() is None and trust_of(home, folder) is None and not server.turns_asked
+    t.key("2").wait_for("fine answer")
+    assert said(server) == ["1 of 3 things"] and trust_of(home, folder) == "untrusted"
+
+
+def test_what_is_typed_before_the_list_of_threads_is_there_searches_in_it(tui: OpenTui, server: FakeServer) -> None:
+    for words in ("apple question", "berry question"):
+        t = tui(words).wait_for("done").idle()
+        t.key("ctrl-d")
+        assert t.wait_exit() == 0
+    t = tui("resume")
+    t.until(lambda: t.raw, "the first paint")
+    t.type("apple").key("enter").wait_for("› apple question").wait_for("Ask for anything", where="screen").idle()
+    assert "berry question" not in t.screen and len(server.turns_asked) == 2
 
 
 def test_without_credentials_there_is_a_choice_and_nothing_is_sent(

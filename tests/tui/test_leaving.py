@@ -74,7 +74,7 @@ def shell(spindle_cmd: list[str], workspace: Path, tui: OpenTui, environment: di
 def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_brings_everything_back(shell: Tui, server: FakeServer) -> None:
     server.script(turn(message("after the pause")))
     with shell as t:
-        t.wait_for("shell$").send("$SPINDLE --no-alt-screen\n").wait_for("Ask for anything")
+        t.wait_for("shell$").send("$SPINDLE\n").wait_for("Ask for anything")
         t.ready().type("my draft")
         t.wait_for("my draft", where="screen").key("ctrl-z").wait_for("Stopped")
         with t.still():
@@ -84,6 +84,10 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_brings_everything_back(sh
         t.send("echo in-the-$((40 + 2))-shell\n").wait_for("in-the-42-shell")
         t.send("fg\n").wait_for(re.compile(r"^› my draft", re.MULTILINE), where="screen")
         t.key("enter").wait_for("after the pause")
+        t.key("ctrl-t").wait_for("Transcript", where="screen")
+        assert t.emulator.is_alternate
+        t.key("ctrl-z").until(lambda: not t.emulator.is_alternate and t.screen.rstrip().endswith("shell$"), "the shell")
+        t.send("fg\n").wait_for("Transcript", where="screen").key("q").wait_for("Ask for anything", where="screen")
         t.key("ctrl-d").wait_for("spindle resume")
         t.send("exit\n")
         t.wait_exit()

@@ -59,3 +59,16 @@ def test_ctrl_c_stops_the_turn_and_pressed_twice_quits(tui: OpenTui, server: Fak
     t.key("ctrl-c").wait_for("again to quit").key("ctrl-c")
     assert t.wait_exit() == 0
     t.assert_sane()
+
+
+def test_words_are_no_yes(tui: OpenTui, server: FakeServer, workspace: Path) -> None:
+    wanted = {"cmd": f"touch {workspace}/made", "sandbox_permissions": "require_escalated", "justification": "why"}
+    server.script(turn(call("exec_command", wanted, "c1")), turn(message("after it")))
+    t = tui("--plain", *ASK).wait_for("> ").send("go\n").wait_for(re.compile(r"1\. Yes, once \(y\)[\s\S]*>\s*$"))
+    for number, words in enumerate(("please do not do that", "77", "nope"), 1):
+        t.send(f"{words}\n")
+        t.until(lambda n=number: t.flat.count("No answer to this: ") == n, "the question again")
+        t.until(lambda: t.screen.rstrip().endswith(">"), "the prompt")
+    assert not (workspace / "made").exists()
+    t.send("no\n").wait_for("interrupted")
+    assert not (workspace / "made").exists()

@@ -63,6 +63,15 @@ def test_a_queued_command_runs_when_the_turn_has_ended(tui: OpenTui, server: Fak
     t.wait_for(re.compile(r"compact", re.IGNORECASE))
 
 
+def test_a_queued_command_that_starts_no_turn_holds_nothing_up(tui: OpenTui, server: FakeServer) -> None:
+    server.script(turn(message("slow answer"), delay_s=2), turn(message("last answer")))
+    t = tui().ready().submit("go")
+    for words in ("/pwd ", "!echo by-hand", "last words"):
+        t.type(words).key("tab").wait_for(f"↳ {words}".rstrip(), where="screen")
+    t.wait_for("last answer").wait_gone("↳")
+    assert said(server) == ["go", "last words"] and "You ran echo by-hand" in t.flat
+
+
 def test_letters_typed_as_a_question_appears_are_for_the_draft_and_approve_nothing(
     tui: OpenTui, server: FakeServer, workspace: Path
 ) -> None:
@@ -79,6 +88,17 @@ def test_letters_typed_as_a_question_appears_are_for_the_draft_and_approve_nothi
     assert (workspace / "made").exists()
     t.until(lambda: composer(t) == f"› {typed}yes", "the draft")
     assert len(server.turns_asked) == 2
+
+
+def test_a_transcript_that_is_open_grows_and_tells_of_a_question_behind_it(
+    tui: OpenTui, server: FakeServer, workspace: Path
+) -> None:
+    wanted = escalated(f"touch {workspace}/made")
+    server.script(turn(message("a long answer that comes late", deltas=4), wanted, event_delay_s=0.3))
+    t = tui(*ASK).ready().submit("go").key("ctrl-t").wait_for("Transcript", where="screen")
+    t.wait_for("that comes late", where="screen").wait_for("a question waits for you", where="screen").key("y", "q")
+    t.wait_for("Yes, once (y)", where="screen")
+    assert not (workspace / "made").exists()
 
 
 def test_several_questions_are_asked_one_by_one_and_a_no_brings_the_composer(

@@ -15,6 +15,7 @@ from spindle.errors import ToolError
 from spindle.features.agents.agents import Agents
 from spindle.features.agents.subagents import Subagents
 from spindle.lookback.inspection import inspect_thread
+from spindle.model.client import Compacted
 from spindle.model.scripted import AnyStep, Asked, calls, fails, patches, says, waits
 from spindle.protocol.agent_events import (
     CollabAgentEvent,
@@ -488,6 +489,21 @@ async def test_what_is_compacted_away_does_not_lose_the_sub_agents(play: Any) ->
 
 
 # ---- limits ------------------------------------------------------------------------------------------
+
+
+async def test_what_a_server_takes_to_compact_a_sub_agent_is_booked_all_the_way_up(play: Any) -> None:
+    full = TokenUsage(input_tokens=30_000, total_tokens=30_000)
+    step = calls("update_plan", {"plan": []}, "p1", usage=full)
+    cast = Cast(spawn("a"), wait_for_all(), says("over"), a=[step, says("never")])
+    limits = {"spindle": {"agents": {"max_tokens": 30_500}}, "model_auto_compact_token_limit": 20_000}
+    driver = await play(cast, config=limits)
+    compacted = Compacted([{"type": "compaction", "encrypted_content": "OPAQUE"}])
+    compacted.usage = COST
+    driver.model.compactions.append(compacted)
+    await driver.turn("go")
+    (status,) = outputs(cast.requests["parent"][-1])["wait"]["status"].values()
+    assert "31,000 tokens of 30,500 (spindle.agents.max_tokens)" in status["errored"]
+    assert driver.session.thread.total_usage.total_tokens == 31_000 + 3 * 110, "and its own three requests"
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,11 @@ def test_every_root_is_scanned_and_the_list_is_sorted_by_scope_and_name(folders:
     write_skill(folders / "repo/.codex/skills", "z-repo")
     write_skill(folders / "repo/sub/.codex/skills", "y-repo")
     write_skill(folders / "repo/.agents/skills/group/nested", "x-repo")
-    write_skill(folders / "extra", "c-extra")
     write_skill(folders / ".agents/skills", "outside")
-    assert names(load(folders, extra_roots=[str(folders / "extra")])) == [
+    assert names(load(folders)) == [
         ("repo", "x-repo"),
         ("repo", "y-repo"),
         ("repo", "z-repo"),
-        ("user", "c-extra"),
         ("user", "d-user"),
         ("user", "e-user"),
         ("system", "b-system"),

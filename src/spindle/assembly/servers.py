@@ -92,6 +92,7 @@ def _channel(spec: McpServer, request: SessionRequest, starter: _Starter, log: S
     if spec.url is not None:
         from spindle.auth.mcp_http import http_channel  # only for servers with an address
 
+        starter.look_at_address(spec)
         keep_secret = partial(secrets.add, own=True)
         return http_channel(spec, request.config.home, request.clock, keep_secret)
     return StdioChannel(spec, start=partial(starter.start, spec), environ=os.environ, log=log)
@@ -107,12 +108,21 @@ class _Starter:
         self._started: set[str] = set()
         self.warn: Callable[[str, str], None] = lambda server, text: None
 
+    def look_at_address(self, spec: McpServer) -> None:
+        """Say once where everybody on the way can read what a server is given to know us by."""
+        from spindle.auth.mcp_http import sends_key_openly  # only for servers with an address
+
+        if spec.name not in self._started and sends_key_openly(spec, self._config.home):
+            self.warn(
+                spec.name,
+                "what it knows you by is sent without encryption, because its url begins with http://; whoever is on "
+                "the way can read it, so use https:// if the server has it",
+            )
+        self._started.add(spec.name)
+
     async def start(self, spec: McpServer, argv: Sequence[str], env: Mapping[str, str]) -> Companion:
-        from spindle.config.own_servers import (
-            contents_of,
-            prepare_server,
-            reach_of,
-        )  # only for servers that are programs
+        from spindle.config.agent_reach import reach_of  # only for servers that are programs
+        from spindle.config.own_servers import contents_of, prepare_server  # likewise
 
         config, workbench = self._config, self._session.workbench
         boundary = workbench.boundary(self._session.settings)

@@ -102,7 +102,8 @@ def sign_in(
     warnings: list[str] = []
     entitled = provider.is_openai or provider.requires_openai_auth
     if provider.env_key or provider.bearer_token or not entitled:
-        return SignedIn(provider=provider, credential=credential_for(provider, None, env), warnings=warnings)
+        credential = credential_for(provider, None, env)
+        return SignedIn(provider=provider, credential=credential, warnings=_said_aloud(provider, credential))
     stored: Credential | None = None
     key = _key(env, "CODEX_API_KEY") if is_exec and provider.is_openai else ""
     from spindle.auth.store import read_login  # only a provider that is entitled to the stored login needs it
@@ -129,7 +130,21 @@ def sign_in(
     if stored is None:
         stored = MissingCredential(_how_to_sign_in(provider, env))
     credential = credential_for(provider, stored, env)
-    return SignedIn(provider=provider, credential=credential, warnings=warnings)
+    return SignedIn(provider=provider, credential=credential, warnings=[*warnings, *_said_aloud(provider, credential)])
+
+
+def _said_aloud(provider: Provider, credential: Credential) -> list[str]:
+    """A warning where everybody on the way can read the key."""
+    if not provider.base_url.lower().startswith("http://") or not credential.secrets():
+        return []
+    from spindle.model.proxy import is_sent_openly  # only for addresses without encryption
+
+    if not is_sent_openly(provider.base_url):
+        return []
+    return [
+        f"the key for {provider.name or provider.id} is sent without encryption, because the base_url begins with "
+        "http://; whoever is on the way to that server can read it, so use https:// if the server has it"
+    ]
 
 
 def _how_to_sign_in(provider: Provider, env: Mapping[str, str]) -> str:

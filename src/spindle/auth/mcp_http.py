@@ -13,8 +13,10 @@ from spindle.mcp.http import Answer, HttpChannel
 from spindle.mcp.spec import McpServer
 from spindle.mcp.tokens import Tokens
 from spindle.model.http import HttpClient
+from spindle.model.proxy import is_sent_openly
 from spindle.model.sse import SseDecoder
 from spindle.model.url import parse_url
+from spindle.policy.secrets import is_telling
 from spindle.protocol.clock import Clock
 
 _EARLY_S = 30.0
@@ -58,6 +60,16 @@ def http_channel(spec: McpServer, home: str, clock: Clock, keep_secret: KeepSecr
     return HttpChannel(spec.url, http=web, event_reader=SseDecoder, credentials=credentials, headers=headers)
 
 
+def sends_key_openly(spec: McpServer, home: str) -> bool:
+    """Is a token or another key of this server's sent over an address that others on the way can read?"""
+    assert spec.url is not None
+    if not is_sent_openly(spec.url):
+        return False
+    if spec.bearer_token_env_var or spec.env_http_headers or any(map(is_telling, spec.http_headers)):
+        return True
+    return has_tokens(home) and read_tokens(home, spec.name, spec.url) is not None
+
+
 class SignIn:
     """What `spindle mcp login` left for one server, renewed when it runs out. Read each time: others renew it too."""
 
@@ -92,6 +104,10 @@ class SignIn:
         try:
             renewed = await renew(self._web, tokens, self._clock)
         except McpError as error:
+            # Another session may have renewed them meanwhile, and servers take a refresh token only once.
+            now = read_tokens(self._home, self._spec.name, self._spec.url)
+            if now is not None and now.access_token != tokens.access_token:
+                return now
             raise McpError(f"{error}; sign in again with `spindle mcp login {self._spec.name}`") from error
         store_tokens(self._home, renewed)
         return renewed

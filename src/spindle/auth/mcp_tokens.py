@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -10,7 +12,7 @@ from spindle.errors import ConfigError
 from spindle.mcp.spec import McpServer
 from spindle.mcp.tokens import Tokens
 from spindle.protocol.items import json_reader
-from spindle.thread.private_files import open_private, replace_private
+from spindle.thread.private_files import open_private, replace_private, wait_for_lock
 
 _FILE = "mcp-tokens.json"
 _MAX_BYTES = 1 << 20
@@ -51,17 +53,38 @@ def all_tokens(home: str) -> list[Tokens]:
 
 def store_tokens(home: str, tokens: Tokens) -> None:
     """Store these tokens in place of any that the server had before."""
-    _write(home, [*(other for other in all_tokens(home) if other.server != tokens.server), tokens])
+    with _alone(home):
+        _write(home, [*(other for other in all_tokens(home) if other.server != tokens.server), tokens])
 
 
 def forget_tokens(home: str, server: str) -> bool:
     """Forget the tokens of a server. False if there were none."""
-    found = all_tokens(home)
-    kept = [tokens for tokens in found if tokens.server != server]
-    if len(kept) == len(found):
-        return False
-    _write(home, kept)
+    with _alone(home):
+        found = all_tokens(home)
+        kept = [tokens for tokens in found if tokens.server != server]
+        if len(kept) == len(found):
+            return False
+        _write(home, kept)
     return True
+
+
+@contextmanager
+def _alone(home: str) -> Iterator[None]:
+    """Nobody else changes the file between our look at it and our writing: what they store must not be lost.
+
+    The lock is on a file of its own, because the other one is replaced.
+    """
+    path = f"{home}/{_FILE}.lock"
+    try:
+        os.makedirs(home, 0o700, exist_ok=True)
+        fd = open_private(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        wait_for_lock(fd)
+        yield
+    finally:
+        os.close(fd)
 
 
 def _write(home: str, entries: list[Tokens]) -> None:

@@ -196,6 +196,7 @@ _SPINDLE = Table(
             {
                 "protected": STRINGS,
                 "backend": one_of("auto", "bwrap", "landlock", "none"),
+                "read": one_of("all", "workspace"),
                 "deny_read": STRINGS,
                 "unix_sockets": PATHS,
                 "pids_max": COUNT,

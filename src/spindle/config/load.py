@@ -11,7 +11,7 @@ import msgspec
 from spindle.config.keys import FEATURES, KEYS
 from spindle.config.kinds import Layer, resolve_path
 from spindle.config.policies import Policies, Requirements, defaults_for, read_requirements, resolve_policies
-from spindle.config.project_layer import Project, drop_forbidden, drop_loosening
+from spindle.config.project_layer import Project, drop_files_elsewhere, drop_forbidden, drop_loosening
 from spindle.config.protective import refuse_what_protects
 from spindle.config.providers import build_providers, choose_provider
 from spindle.config.reading import LayerReader
@@ -67,6 +67,8 @@ def load_config(
     above = _checked_above(above, own, profile, home, reader)
 
     project = _project_of(cwd, home, _merged(own, above, {}))
+    if project.trust.problem is not None:
+        reader.warnings.append(project.trust.problem)
     defaults = defaults_for(project.trust, headless=options.headless)
     merged = _merged(_with_project(own, project, defaults, reader), above, reader.origins)
     for layer in above:
@@ -141,6 +143,7 @@ def _with_project(
         drop_forbidden(layer, reader.warnings)
         reader.check(layer, KEYS)
         drop_loosening(layer, own, defaults, reader.warnings, uses_profile=reader.uses_profile)
+        drop_files_elsewhere(layer, project, own, reader.warnings)
         reader.note_profile(layer)
         reader.project_servers |= dict.fromkeys(layer.values.get("mcp_servers", ()), layer.label)
         merge(merged, layer, reader.origins)

@@ -12,8 +12,9 @@ from spindle.config.keys import NOT_FOR_PROJECTS
 from spindle.config.kinds import Layer
 from spindle.config.sources import read_layer
 from spindle.config.trust import Trust
+from spindle.policy.ownership import foreign_owner
 from spindle.protocol.settings import SANDBOX_MODES, STRICT_TO_LOOSE
-from spindle.workspace.files import folders_between, is_regular, shown
+from spindle.workspace.files import LeftOut, ProjectFiles, folders_between, is_regular, shown
 from spindle.workspace.git import find_root
 
 _SEARCHES = ("disabled", "cached", "live")
@@ -46,12 +47,25 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
             folders += [(f"{folder}/.codex/rules", self.trust.covers(folder)) for folder in self._folders()]
         return tuple(folders)
 
+    def readable_files(self, deny_read: Sequence[str]) -> ProjectFiles:
+        """What of the project may be read: what lies in it, and is not denied."""
+        root = self.trust.folder or os.path.realpath(self.cwd)
+
+        def may_read(path: str) -> bool:
+            from spindle.policy import deny  # only where a project names files
+
+            return not deny.is_denied(path, deny.absolute_patterns(deny_read, (root, os.path.realpath(self.cwd))))
+
+        return ProjectFiles(root=root, homes=(os.path.realpath(self.home),), may_read=may_read)
+
     def _trusted_files(self, name: str, warnings: list[str]) -> Iterator[str]:
         for folder in self._folders():
             path = f"{folder}/.codex/{name}"
             if not is_regular(path):
                 continue
-            if self.trust.covers(folder):
+            if self.trust.covers(folder) and (uid := foreign_owner(os.path.realpath(path))) is not None:
+                warnings.append(f"{shown(path)} is ignored: it belongs to another user ({uid})")
+            elif self.trust.covers(folder):
                 yield path
             else:
                 warnings.append(f"{shown(path)} is ignored: {shown(folder)} is not a trusted project")
@@ -124,6 +138,33 @@ def drop_loosening(
             _drop_loosening_role(layer, name, role, own_role, warnings)
 
 
+def drop_files_elsewhere(layer: Layer, project: Project, users: Mapping[str, Any], warnings: list[str]) -> None:
+    """Take out files that are read into a prompt and are none of the project's own, wherever links lead."""
+    named = [(values, (*path, key)) for values, path, key in _named_files(layer.values)]
+    if not named:
+        return
+    files = project.readable_files(users.get("spindle", {}).get("sandbox", {}).get("deny_read", ()))
+    for values, path in named:
+        try:
+            files.read(values[path[-1]], 0)
+        except LeftOut as error:
+            place = layer.place(path)
+            del values[path[-1]]
+            warnings.append(f"{place}: {'.'.join(path)} is ignored: {error.strerror}")
+        except (OSError, ValueError):
+            continue  # told when it is read
+
+
+def _named_files(values: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[str, ...], str]]:
+    """Where a layer names files for the prompt: the table, its path, and the key."""
+    for key in ("model_instructions_file", "experimental_instructions_file", "experimental_compact_prompt_file"):
+        if key in values:
+            yield values, (), key
+    for name, role in values.get("agents", {}).items():
+        if isinstance(role, dict) and "config_file" in role:
+            yield role, ("agents", name), "config_file"
+
+
 def _drop_looser_search(layer: Layer, users: Mapping[str, Any], warnings: list[str]) -> None:
     """What is searched for leaves the machine, so a project cannot widen a search that the user has limited, nor by old
     keys."""
@@ -143,8 +184,13 @@ def _drop_looser_search(layer: Layer, users: Mapping[str, Any], warnings: list[s
 def _drop_loosening_role(
     layer: Layer, name: str, role: dict[str, Any], own: Mapping[str, Any], warnings: list[str]
 ) -> None:
-    """A project can describe one of the user's roles in its own way, but not take away what confines it."""
+    """A project can describe one of the user's roles in its own way, but not take away what confines it: neither what
+    its table says, nor the file that the table names."""
     mode, own_mode = role.get("sandbox_mode"), own.get("sandbox_mode")
+    if mode is not None and own_mode is None and "config_file" in own:
+        from spindle.config.roles import mode_in_file  # few have roles, and fewer a file for one
+
+        own_mode = mode_in_file(own["config_file"])
     if mode is not None and own_mode is not None and SANDBOX_MODES.index(mode) > SANDBOX_MODES.index(own_mode):
         _drop(layer, ("agents", name, "sandbox_mode"), role, warnings)
     if "config_file" in role and "config_file" in own:

@@ -16,7 +16,7 @@ from spindle.config.kinds import check_layer
 from spindle.config.schema import Config
 from spindle.config.sources import read_layer
 from spindle.errors import ConfigError
-from spindle.protocol.settings import AgentRole, ThreadSettings
+from spindle.protocol.settings import SANDBOX_MODES, AgentRole, ThreadSettings
 
 _FROM_FILE = ("instructions", "developer_instructions", "model", "model_reasoning_effort", "sandbox_mode")
 
@@ -53,6 +53,13 @@ def _role(name: str, table: Mapping[str, Any], warnings: list[str]) -> AgentRole
         effort=given.get("model_reasoning_effort"),
         sandbox_mode=given.get("sandbox_mode"),
     )
+
+
+def mode_in_file(path: str) -> str | None:
+    """The sandbox mode that a role's file sets; what makes no sense there is told when the role is built."""
+    layer = read_layer(path)
+    mode = None if layer is None else layer.values.get("sandbox_mode")
+    return mode if mode is None or mode in SANDBOX_MODES else SANDBOX_MODES[0]
 
 
 def _file_values(name: str, path: str | None, warnings: list[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from spindle.config.kinds import Layer, dotted
 from spindle.errors import ConfigError, UsageError
-from spindle.workspace.files import read_regular, shown
+from spindle.workspace.files import LeftOut, read_own, shown
 
 _MAX_FILE_BYTES = 1 << 20
 
@@ -39,11 +39,15 @@ def read_layer(path: str, *, is_project: bool = False) -> Layer | None:
 
 
 def read_text(path: str, what: str) -> str | None:
-    """A text file of the user; None if it is missing. Unreadable, huge or not UTF-8 → ConfigError."""
+    """A text file of the user; None if it is missing. Another's, unreadable, huge or not UTF-8 → ConfigError."""
     try:
-        content = read_regular(path, _MAX_FILE_BYTES + 1)
+        content = read_own(path, _MAX_FILE_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except LeftOut as error:
+        raise ConfigError(
+            f"{shown(path)}: the {what} is not used: {error.strerror}; make it yours with chown, or take it away"
+        ) from error
     except OSError as error:
         raise ConfigError(f"{shown(path)}: the {what} cannot be read: {error.strerror or error}") from error
     if len(content) > _MAX_FILE_BYTES:

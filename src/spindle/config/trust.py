@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from spindle.policy.ownership import foreign_folder
+from spindle.workspace.files import folders_between, shown
 from spindle.workspace.git import find_root
 
 
@@ -16,6 +18,8 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
 
     level: Any = None
     folder: str | None = None
+    problem: str | None = None
+    """Why what the user said does not count."""
 
     def covers(self, folder: str) -> bool:
         """Whether `folder` is the trusted one or lies below it."""
@@ -39,5 +43,19 @@ def find_trust(cwd: str, projects: Mapping[str, Any]) -> Trust:
             continue
         entry = projects.get(folder) or projects.get(f"{folder}/")
         if isinstance(entry, dict) and (level := entry.get("trust_level")) is not None:
-            return Trust(level=level, folder=folder)
+            return _unless_foreign(Trust(level=level, folder=folder), real)
     return Trust()
+
+
+def _unless_foreign(trust: Trust, cwd: str) -> Trust:
+    """Trust was given to a folder of the user's own. Whoever owns what is there now could put in it what they like."""
+    if trust.level != "trusted" or trust.folder is None:
+        return trust
+    for folder in folders_between(trust.folder, cwd):
+        if (uid := foreign_folder(folder, ".git", ".codex")) is not None:
+            return Trust(
+                problem=f"{shown(folder)} is trusted by your settings, but it, or the .git or .codex in it, belongs to "
+                f"another user ({uid}), so it counts as not trusted; if it is yours, `git config --global --add "
+                f"safe.directory {shown(folder)}` says so"
+            )
+    return trust

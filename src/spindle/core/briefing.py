@@ -165,7 +165,7 @@ class Briefing:
         self, thread: LiveThread, items: Sequence[dict[str, Any]], settings: ThreadSettings, turn_id: str, emit: Emit
     ) -> str:
         """The person's input, then the whole text of every skill it selects. Gives the input's text."""
-        made = input_parts(items, settings.cwd)
+        made = input_parts(items, settings.cwd, self._may_read(settings))
         for text in made.warnings:
             emit(Warning(message=text))
         message: Item = {"type": "message", "role": "user", "content": made.parts}
@@ -238,6 +238,7 @@ class Briefing:
             sandbox=settings.sandbox,
             roots=writable_roots(settings.sandbox, settings.cwd, options.environment),
             protected=options.protected,
+            reads_everything=options.fence.read == "all",
             approved_prefixes=approved_prefixes,
             model=settings.model,
             model_text=thread.text_for(settings.model),

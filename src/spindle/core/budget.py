@@ -16,7 +16,7 @@ import msgspec
 
 from spindle.context.tokens import tokens_of_bytes
 from spindle.errors import BudgetReached, ModelError, StreamDropped, kind_of
-from spindle.model.client import Completed, ModelClient, ModelEvent, TurnState
+from spindle.model.client import Completed, ModelClient, ModelEvent, TurnState, cost_of_compaction
 from spindle.protocol.clock import Clock
 from spindle.protocol.items import Item
 from spindle.protocol.request import Prices, Request, TokenUsage
@@ -280,11 +280,14 @@ class BudgetedClient:
 
     async def compact(self, request: Request) -> list[Item]:
         reservation = self._reserve(request)
+        usage: TokenUsage | None = None
         try:
-            return await self._client.compact(request)
+            items = await self._client.compact(request)
+            usage = cost_of_compaction(items)
+            return items
         finally:
             self._running = None
-            self._ledger.commit(reservation, None)
+            self._ledger.commit(reservation, usage)
 
     async def warm(self) -> None:
         await self._client.warm()

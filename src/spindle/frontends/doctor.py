@@ -17,11 +17,12 @@ from spindle.frontends.fit import hang
 from spindle.frontends.hooks_command import state_of
 from spindle.frontends.launch import config_from, home_from
 from spindle.frontends.options import Parsed
+from spindle.frontends.plain_text import reading_words
 from spindle.frontends.terminal import STDOUT, columns_of, terminal_size
 from spindle.policy.environment import EnvironmentPolicy, child_environment
-from spindle.policy.sandbox import Fence
+from spindle.policy.sandbox import Fence, is_below
 from spindle.process.lookup import find_installed
-from spindle.process.sandbox.survey import WORDS, Backend, Trial, resource_limits, survey, try_mode
+from spindle.process.sandbox.survey import NARROW_WORDS, WORDS, Backend, Trial, resource_limits, survey, try_mode
 from spindle.protocol.quote import visible
 
 OK, NOTE, WARN, FAIL = "ok", "note", "warn", "fail"
@@ -71,6 +72,7 @@ async def _examine(parsed: Parsed) -> Report:
     backends = await survey()
     checks.append(Check("limits", NOTE, resource_limits()))
     fence = config.spindle.fence if config is not None else Fence()
+    _reading(config, fence, checks)
     environment = child_environment(os.environ, config.environment if config is not None else EnvironmentPolicy())
     trials = [await try_mode(mode, fence, environment) for mode in ("read-only", "workspace-write")]
     uname = os.uname()
@@ -145,6 +147,28 @@ def _hooks(config: Config, checks: list[Check]) -> None:
         checks.append(Check("hook", status, f"{hook.event} in {hook.path} {state_of(hook)}: {visible(hook.command)}"))
 
 
+def _reading(config: Config | None, fence: Fence, checks: list[Check]) -> None:
+    """What confined commands can read, and what they miss by that."""
+    if config is not None and config.sandbox.is_full_access:
+        return
+    setting = f'read = "{fence.read}"'
+    profile = config.sandbox.permissions if config is not None else None
+    if profile is not None and fence.read == "workspace":
+        setting += f" (where the profile {visible(profile.name)} lets `:root` be read)"
+    checks.append(Check("reads", NOTE, f"{setting}: a confined command {reading_words(fence.read)}"))
+    if fence.read != "workspace":
+        return
+    from spindle.policy.view import settings_with_keys, user_home  # only for those who narrow what is read
+
+    home = user_home(os.environ)
+    closed = ", ".join(map(visible, settings_with_keys(home)))
+    if closed:
+        checks.append(Check("reads", NOTE, f"not shown to commands, because keys seem to be in there: {closed}"))
+    if config is not None and home and is_below(home, os.path.realpath(config.cwd)):
+        what = "the working folder is or contains your home, so most of your home can be read; work in a folder inside"
+        checks.append(Check("reads", WARN, what))
+
+
 def _terminal(checks: list[Check]) -> None:
     if not sys.stdout.isatty():
         checks.append(Check("terminal", NOTE, "standard output is not a terminal"))
@@ -192,8 +216,9 @@ def _lines(report: Report) -> list[str]:
 def _outcome(trial: Trial) -> str:
     if trial.failure is not None:
         return trial.failure
-    could = ", ".join(WORDS[word] for word in trial.could)
-    could_not = ", ".join(WORDS[word] for word in trial.could_not)
+    words = {**WORDS, **NARROW_WORDS}
+    could = ", ".join(words[word] for word in trial.could)
+    could_not = ", ".join(words[word] for word in trial.could_not)
     return f"in {trial.backend}; it could {could}; it could not {could_not}"
 
 

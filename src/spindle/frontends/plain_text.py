@@ -89,6 +89,13 @@ def sandbox_line(policy: SandboxPolicy) -> str:
     return f"workspace-write [{', '.join(roots)}]{network}{profile}"
 
 
+def reading_words(reads: str) -> str:
+    """What confined commands can read, by `[spindle.sandbox] read`."""
+    if reads == "workspace":
+        return "reads the workspace, the system and toolchains, nothing else of your home"
+    return "reads everything that you can read"
+
+
 def printable(text: str) -> str:
     """Prose, or what a program printed: it must not drive the terminal, nor hide a part of itself."""
     return readable(without_terminal_codes(text))

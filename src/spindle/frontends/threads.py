@@ -71,6 +71,8 @@ def show_list(store: ThreadStore, parsed: Parsed) -> int:
         search=parsed.value("find"),
     )
     page = store.list(which, order=ThreadOrder(key="updated_at"), limit=_limit(parsed.value("limit")))
+    for path, reason in page.left_out.items():
+        print(f"warning: {visible(path)} is left out, it cannot be read: {visible(reason)}", file=sys.stderr)
     if parsed.flag("json"):
         for thread in page.threads:
             sys.stdout.buffer.write(msgspec.json.encode(thread) + b"\n")

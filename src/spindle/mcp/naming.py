@@ -22,7 +22,6 @@ _DEPTH_MAX = 32
 _TYPES = ("object", "array", "string", "number", "integer", "boolean")
 _FIRST_KEYS = ("type", "title", "description", "properties", "required", "additionalProperties", "items")
 _COMBINED = ("anyOf", "oneOf", "allOf", "$ref", "not")
-_WORDS = ("description", "title")
 _OBJECT_SIGNS = ("properties", "required", "additionalProperties")
 _ARRAY_SIGNS = ("items", "prefixItems")
 _NUMBER_SIGNS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -143,7 +142,7 @@ def clean_parameters(schema: Any) -> dict[str, Any]:
 def _cleaned(schema: Any, depth: int) -> dict[str, Any]:
     if not isinstance(schema, dict) or depth > _DEPTH_MAX:
         return {"type": "string"}
-    clean = {key: _cleaned_value(key, value, depth) for key, value in schema.items() if isinstance(key, str)}
+    clean = {readable(key): _cleaned_value(key, value, depth) for key, value in schema.items() if isinstance(key, str)}
     kind = _type_of(schema)
     if kind is not None:
         clean["type"] = kind
@@ -156,8 +155,12 @@ def _cleaned(schema: Any, depth: int) -> dict[str, Any]:
 
 def _cleaned_value(key: str, value: Any, depth: int) -> Any:
     match key:
-        case "properties" | "$defs" | "definitions" | "patternProperties" if isinstance(value, dict):
-            return {name: _cleaned(value[name], depth + 1) for name in sorted(value)}
+        case "properties" | "$defs" | "definitions" if isinstance(value, dict):
+            return {readable(name): _cleaned(value[name], depth + 1) for name in sorted(value)}
+        case "patternProperties" if isinstance(value, dict):
+            return {_pattern(name): _cleaned(value[name], depth + 1) for name in sorted(value)}
+        case "pattern" if isinstance(value, str):
+            return _pattern(value)
         case "items" if isinstance(value, dict | bool):
             return _cleaned(value, depth + 1)
         case "additionalProperties" if isinstance(value, dict):
@@ -167,7 +170,28 @@ def _cleaned_value(key: str, value: Any, depth: int) -> Any:
         case "not" if isinstance(value, dict):
             return _cleaned(value, depth + 1)
         case _:
-            return readable(value) if key in _WORDS and isinstance(value, str) else value
+            return clean_words(value, depth + 1)
+
+
+def clean_words(value: Any, depth: int = 0) -> Any:
+    """A value of a server with nothing hidden in any of its texts, names of members included."""
+    if isinstance(value, str):
+        return readable(value)
+    if depth > _DEPTH_MAX:
+        return None
+    if isinstance(value, dict):
+        return {readable(str(key)): clean_words(entry, depth + 1) for key, entry in value.items()}
+    return [clean_words(entry, depth + 1) for entry in value] if isinstance(value, list) else value
+
+
+def _pattern(expression: str) -> str:
+    """A regular expression that means the same, with what is hidden in it written out."""
+
+    def escaped(char: str) -> str:
+        units = char.encode("utf-16-be", "surrogatepass").hex()
+        return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+    return readable(expression.replace("\r", "\\r"), mark=escaped)
 
 
 def _type_of(schema: Mapping[str, Any]) -> str | None:

@@ -18,7 +18,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     env_vars: tuple[str, ...] = ()
     """Names of variables passed through to the program."""
     cwd: str | None = None
-    """The folder it runs in; else the working folder."""
+    """The folder it runs in; else the working folder, if it is trusted."""
     url: str | None = None
     """The address of a streamable HTTP server."""
     bearer_token_env_var: str | None = None

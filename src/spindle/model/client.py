@@ -106,6 +106,16 @@ class TurnState:
         self.value = value
 
 
+class Compacted(list[Item]):
+    """The items that stand for a shortened input, and what making them cost, if the server says so."""
+
+    usage: TokenUsage | None = None
+
+
+def cost_of_compaction(items: list[Item]) -> TokenUsage | None:
+    return items.usage if isinstance(items, Compacted) else None
+
+
 @runtime_checkable
 class ModelClient(Protocol):
     """A model. Every implementation keeps the contract that `stream` states."""
@@ -122,6 +132,7 @@ class ModelClient(Protocol):
     async def compact(self, request: Request) -> list[Item]:
         """Let the server shorten the input of a request; the items that stand for it, to be sent back as they are.
 
+        A `Compacted` list also tells what that cost.
         Raises `ModelError` when the server cannot do that.
         """
         ...

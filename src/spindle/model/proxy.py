@@ -39,6 +39,12 @@ def is_excepted(url: Url, no_proxy: str) -> bool:
     return _is_loopback(url.host) or any(_matches(entry, url) for entry in no_proxy.replace(",", " ").split())
 
 
+def is_sent_openly(address: str) -> bool:
+    """Could others on the way read what is sent to this address? Not on this machine, and not with TLS."""
+    url = parse_url(address)
+    return url.scheme == "http" and not _is_loopback(url.host)
+
+
 def _is_loopback(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost") or host == "::1" or _is_127(host)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
 from spindle.model import failures, sse
 from spindle.model.body import GrowingBody
-from spindle.model.client import ModelEvent, RateLimits, TurnState
+from spindle.model.client import Compacted, ModelEvent, RateLimits, TurnState
 from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
 from spindle.model.credential import Credential
 from spindle.model.headers import (
@@ -132,7 +132,11 @@ class ResponsesClient:
         items = [item for item in items if isinstance(item, dict) and is_well_formed(item)]
         if not any(map(_stands_for_work, items)):
             raise ModelError("the server's compaction holds neither a compacted thread nor a message")
-        return items
+        from spindle.model.decoder import read_usage  # the same
+
+        compacted = Compacted(items)
+        compacted.usage = read_usage(reply.get("usage"))
+        return compacted
 
     async def warm(self) -> None:
         try:

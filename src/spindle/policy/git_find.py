@@ -118,7 +118,7 @@ def oddity(entry: str) -> str | None:
     Git keeps blanks and line ends inside of a pointer, others trim them. A name that differs is another folder.
     """
     try:
-        if _is_strangers(entry):
+        if is_plain(entry) or _is_strangers(entry):
             return None
         content = _content(entry, _MOST_POINTER)
         if content is None:
@@ -138,6 +138,16 @@ def oddity(entry: str) -> str | None:
     if content is None:
         return f"{common} is no ordinary file"
     return f"{common} {_UNCLEAR}" if _is_unclear(content) else None
+
+
+def is_plain(entry: str) -> bool:
+    """A folder that shares nothing with another, or nothing at all: what nearly every `.git` is."""
+    try:
+        if not stat.S_ISDIR(os.lstat(entry).st_mode):
+            return False
+    except OSError:
+        return True
+    return not os.path.lexists(f"{entry}/commondir")
 
 
 def links_towards(path: str) -> Iterator[str]:
@@ -205,7 +215,7 @@ def _content(path: str, most: int) -> bytes | None:
             return None
         if status.st_size > most:
             raise OddRepository(f"{path} is too large")
-        return os.read(descriptor, most)
+        return os.read(descriptor, status.st_size)
     finally:
         os.close(descriptor)
 

@@ -7,12 +7,15 @@ they name a path.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 
-from spindle.policy.git_find import OddRepository, common_dir, links_towards, oddity, pointer
+from spindle.policy.git_find import OddRepository, common_dir, is_plain, links_towards, oddity, pointer
 
 _SETTINGS_LIMIT = 1 << 16
-_OBEYED = ("config", "config.worktree", "hooks", "modules", "worktrees")
-_MOST_HOOKS = 200
+_NAMES_PATHS = re.compile(rb"(?i)hookspath|\[\s*include")
+_OBEYED = frozenset(("config", "config.worktree", "hooks", "modules", "worktrees"))
+_MOST_ENTRIES = 1000
 
 
 def obeyed(entry: str, root: str) -> list[str]:
@@ -20,15 +23,25 @@ def obeyed(entry: str, root: str) -> list[str]:
 
     The folder itself where programs do not agree about which they are: then nothing in it may be written.
     """
-    led_to = _led_to(entry)
-    links = [link for path in led_to for link in links_towards(path) if link.startswith(f"{root.rstrip('/')}/")]
-    folders = [os.path.realpath(path) for path in led_to]
-    if oddity(entry) is not None:
-        return [root, *links, *folders]
-    repositories = folders if os.path.isfile(entry) else [entry, *folders]
-    behind = [path for folder in repositories for path in _behind_links(folder)]
-    behind += _named(repositories, root)
-    return [*links, *folders, *(path for path in behind if path != root and path.startswith(f"{root.rstrip('/')}/"))]
+    if is_plain(entry):
+        links, folders, repositories = [], [], [entry]
+    else:
+        led_to = _led_to(entry)
+        links = [link for path in led_to for link in links_towards(path) if _is_inside(link, root)]
+        folders = [os.path.realpath(path) for path in led_to]
+        if oddity(entry) is not None:
+            return [root, *links, *folders]
+        repositories = folders if os.path.isfile(entry) else [entry, *folders]
+    behind: list[str] = []
+    for repository in repositories:
+        names = _links_by_name(repository)
+        behind += _behind_links(repository, names)
+        behind += _named(repository, names, root)
+    return [*links, *folders, *(path for path in behind if _is_inside(path, root))]
+
+
+def _is_inside(path: str, root: str) -> bool:
+    return path.startswith(f"{root.rstrip('/')}/")
 
 
 def _led_to(entry: str) -> list[str]:
@@ -45,31 +58,35 @@ def _led_to(entry: str) -> list[str]:
     return [path for path in found if "\0" not in path]
 
 
-def _behind_links(repository: str) -> list[str]:
-    """What lies elsewhere, and is reached by a link in the repository: its settings, its hooks."""
-    links = [path for name in _OBEYED if os.path.islink(path := f"{repository}/{name}")]
+def _links_by_name(folder: str) -> dict[str, bool]:
+    """What lies in a folder, and whether it is a link."""
     try:
-        with os.scandir(f"{repository}/hooks") as entries:
-            links += [entry.path for entry, _ in zip(entries, range(_MOST_HOOKS), strict=False) if entry.is_symlink()]
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.is_symlink() for entry, _ in zip(entries, range(_MOST_ENTRIES), strict=False)}
     except OSError:
-        pass
+        return {}
+
+
+def _behind_links(repository: str, names: Mapping[str, bool]) -> list[str]:
+    """What lies elsewhere, and is reached by a link in the repository: its settings, its hooks."""
+    links = [f"{repository}/{name}" for name in _OBEYED if names.get(name)]
+    if "hooks" in names:
+        folder = f"{repository}/hooks"
+        links += [f"{folder}/{name}" for name, is_link in _links_by_name(folder).items() if is_link]
     return [path for link in links for path in (*list(links_towards(link))[1:], os.path.realpath(link))]
 
 
-def _named(repositories: list[str], root: str) -> list[str]:
+def _named(repository: str, names: Mapping[str, bool], root: str) -> list[str]:
     """What the settings name below the tree: more settings, the folder of hooks, submodules."""
-    found: list[str] = []
-    for repository in repositories:
-        has_submodules = os.path.isdir(f"{repository}/modules")
-        files = [f"{repository}/config", f"{repository}/config.worktree"]
-        if not has_submodules and not any(b"path" in _beginning(file).lower() for file in files):
-            continue
-        from spindle.policy import git_config  # few repositories name anything
+    files = [f"{repository}/{name}" for name in ("config", "config.worktree") if name in names]
+    naming = [file for file in files if _NAMES_PATHS.search(_beginning(file))]
+    if not naming and "modules" not in names:
+        return []
+    from spindle.policy import git_config  # few repositories name anything
 
-        for file in files:
-            found += git_config.named_paths(file, tree=root)
-        if has_submodules:
-            found += git_config.submodule_pointers(repository)
+    found = [path for file in naming for path in git_config.named_paths(file, tree=root)]
+    if "modules" in names:
+        found += git_config.submodule_pointers(repository)
     return [os.path.realpath(path) for path in found]
 
 

@@ -55,7 +55,7 @@ _PROGRAM_VARIABLES = (
 )
 _STARTED = frozenset(
     (
-        *("git", "gpg", "gpg2", "gpgsm", "ssh", "ssh-keygen", "ssh-agent", "sh", "bash", "perl", "less", "more", "vi"),
+        *("gpg", "gpg2", "gpgsm", "ssh", "ssh-keygen", "ssh-agent", "sh", "bash", "perl", "less", "more", "vi"),
         *(
             "vim",
             "nvim",
@@ -154,7 +154,7 @@ class _Look:
     """Goes through all that git would obey, and collects what is in reach."""
 
     def __init__(self, reach: Reach, env: Mapping[str, str], cwd: str) -> None:
-        self._cwd = cwd
+        self._cwd = self._place = cwd
         self.found: dict[str, None] = {}
         self._reach = reach
         self._env = env
@@ -180,7 +180,7 @@ class _Look:
 
     def command(self, line: GitLine, folder: str, *, changed: Sequence[GitLine]) -> None:
         """One git command in one folder, behind others that may have changed what git finds there."""
-        place = line.folder(folder)
+        place = self._place = line.folder(folder)
         env = line.environment(self._env)
         try:
             repository = find(place, env)
@@ -260,7 +260,10 @@ class _Look:
 
     def _entry(self, entry: Entry, line: GitLine, top: str) -> None:
         value = entry.value or ""
-        if entry.section == "alias":
+        address = entry.sub if entry.section == "url" else value
+        if entry.section in ("remote", "url", "branch") and "ext::" in address:
+            self._program(entry.name, address.partition("ext::")[2], top)
+        elif entry.section == "alias":
             if value.startswith("!") and entry.key == line.command.lower():
                 self._program(entry.name, value[1:], top)
         elif value and runs(entry) and _concerns(entry, line) and entry.section not in _NO_PROGRAMS:
@@ -272,19 +275,21 @@ class _Look:
                 self._program(entry.name, value.removeprefix("!"), top)
 
     def _program(self, name: str, text: str, folder: str) -> None:
-        """A line that git gives to a shell, in the top folder of the tree."""
+        """A line that git gives to a shell, in the top folder of the tree or in the one that it was started in."""
         if text.lower() in ("true", "false", "yes", "no", "on", "off", "0", "1"):
             return
         home = self._env.get("HOME", "")
         text = re.sub(r"(?<![\w/])~(?=/)|\$HOME\b|\$\{HOME\}", lambda _: home or "~", text)
         parts = plain_parts(text)
-        if parts is None:
-            inside = self._named_in(text, folder)
-        else:
-            judged = (self._reach.command(part.words, cwd=folder, env=self._env) for part in parts)
-            inside = next((found.what for found in judged if found is not None), None)
-        if inside is not None:
-            self.add(f"{inside} (by {name})")
+        for cwd in dict.fromkeys((folder, self._place)):
+            if parts is None:
+                inside = self._named_in(text, cwd)
+            else:
+                judged = (self._reach.command(part.words, cwd=cwd, env=self._env) for part in parts)
+                inside = next((found.what for found in judged if found is not None), None)
+            if inside is not None:
+                self.add(f"{inside} (by {name})")
+                return
 
     def _hook(self, path: str, top: str) -> None:
         if self._reach.holds(path):

@@ -76,7 +76,7 @@ class _Tree:
 
     def add(self, folder: str) -> None:
         self._hashed.update(os.fsencode(folder) + b"\0")
-        for name in sorted(os.listdir(folder)):
+        for name in sorted(set(os.listdir(folder)) - _NOT_LOADED):
             path = f"{folder}/{name}"
             status = os.lstat(path)
             self._files_left -= 1
@@ -88,8 +88,7 @@ class _Tree:
                     raise _TooMuch
                 self._hashed.update(os.fsencode(os.path.realpath(path)) + b"\0")
             elif stat.S_ISDIR(status.st_mode):
-                if name not in _NOT_LOADED:
-                    self.add(path)
+                self.add(path)
             elif stat.S_ISREG(status.st_mode):
                 self._add_file(path, status.st_size)
 

@@ -29,6 +29,8 @@ from spindle.policy.reach_programs import (
     TAME_BUILTINS,
     TEXT_TOOLS,
     Interpreter,
+    package_names,
+    program_files,
 )
 from spindle.policy.sandbox import absolute
 from spindle.policy.wrappers import SHELLS, WRAPPERS, script_argument, unwrapped
@@ -44,6 +46,7 @@ _CODE_ASSIGNMENT = re.compile(
     r"\b(\w*PATH|\w*LIB|\w*OPTIONS|\w*OPT|BASH_ENV|ENV|ZDOTDIR|PYTHON\w+|LD_\w+|DYLD_\w+|IFS)\+?="
 )
 """A line that sets such a variable decides what later words mean."""
+_SUBCOMMANDS = ("tool", "run", "exec", "x", "dlx")
 _UNREAD = "$\ufffe"
 """Stands in a word for what only a shell knows."""
 _SHEBANG_BYTES = 512
@@ -145,7 +148,7 @@ class Judge:
         if name in PROJECT_RUNNERS or (name == "docker" and "compose" in words[:3]):
             return self._by_folder(argv) or self._rest(words, depth)
         if name in TEXT_TOOLS:
-            return self._any_of([path for at in range(len(words)) for path in _program_files(name, words, at)])
+            return self._any_of([path for at in range(len(words)) for path in program_files(name, words, at)])
         for pattern, interpreter in INTERPRETERS:
             if re.fullmatch(pattern, name):
                 return self._interpreted(name, interpreter, words, depth)
@@ -219,8 +222,9 @@ class Judge:
                 return self._module(value or following, is_apart=is_apart) or self._rest(words[at + 1 :], depth)
             if (found := self._any_of(paths_in(word))) is not None:
                 return found
-            if word in how.valued:
-                if (found := self._any_of(paths_in(following))) is not None:
+            if word in how.valued or word in how.folders:
+                paths = following.split(os.pathsep) if word in how.folders else paths_in(following)
+                if (found := self._any_of(paths)) is not None:
                     return found
                 at += 1
             at += 1
@@ -273,7 +277,9 @@ class Judge:
 
     def _fetched(self, argv: list[str], depth: int) -> Found | None:
         """A program that fetches what it runs: in reach where that comes from a folder, or the folder has its name."""
-        words = argv[2:] if (os.path.basename(argv[0]), "".join(argv[1:2])) in FETCHING else argv[1:]
+        words = argv[1:]
+        while words and words[0] in _SUBCOMMANDS:
+            words = words[1:]
         sources, at = list[str](), 0
         while at < len(words) and words[at].startswith("-"):
             option, equals, value = words[at].partition("=")
@@ -286,7 +292,7 @@ class Judge:
             return found
         if (found := self._rest(words[at + 1 :], depth)) is not None or not self._reach.holds(self._cwd):
             return found
-        for name in {part for source in sources for part in _package_names(source)}:
+        for name in {part for source in sources for part in package_names(source)}:
             for place in (f"node_modules/.bin/{name}", f"node_modules/{name}", f".venv/bin/{name}"):
                 for folder in _upwards(self._cwd):
                     if os.path.lexists(path := f"{folder}/{place}") and self._reach.holds(path):
@@ -338,15 +344,6 @@ def _glued(word: str, options: Sequence[str]) -> tuple[str, str]:
     return "", ""
 
 
-def _program_files(name: str, words: list[str], at: int) -> list[str]:
-    """`-f FILE`, `-fFILE`, `--file=FILE`: the file if such an option stands there."""
-    options = ("-f", "--file", "--from-file", *(("-i", "-l", "-E") if name.endswith("awk") else ()))
-    option, equals, value = words[at].partition("=")
-    if option in options:
-        return [value] if equals else words[at + 1 : at + 2]
-    return [words[at][2:]] if words[at].startswith("-f") else []
-
-
 def _with_known_variables(text: str, env: Mapping[str, str]) -> str:
     """`$HOME` and its like written out, where nothing in the line could make them mean something else."""
     for name in _KNOWN_VARIABLES:
@@ -359,12 +356,6 @@ def _with_known_variables(text: str, env: Mapping[str, str]) -> str:
 
 def _is_home(word: str) -> bool:
     return (word == "~" or word.startswith("~/")) and not any(character in word[1:] for character in "*?[]~")
-
-
-def _package_names(source: str) -> list[str]:
-    """`@scope/name@1.2` → the names that it may be found by."""
-    package = re.sub(r"(?<=.)[@=<>~!\[].*", "", source)
-    return [name for name in (package, package.rpartition("/")[2]) if name]
 
 
 def _upwards(folder: str) -> list[str]:

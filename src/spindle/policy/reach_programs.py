@@ -5,6 +5,8 @@ Tables for `reach_commands.py`. A program that is missing here is judged by the 
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 
@@ -15,6 +17,8 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     """Options whose value is a program's text."""
     module: tuple[str, ...] = ()
     """Options whose value is looked up by name, in the working folder too."""
+    folders: tuple[str, ...] = ()
+    """Options whose value is a folder or a file with code."""
     valued: tuple[str, ...] = ()
     """Other options that take the next word."""
     subcommands: tuple[str, ...] = ()
@@ -24,20 +28,27 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
 PYTHON = Interpreter(code=("-c",), module=("-m",), valued=("-W", "-X", "--check-hash-based-pycs"))
 NODE = Interpreter(
     code=("-e", "--eval", "-p", "--print", "-pe"),
-    valued=("-C", "--conditions", "--env-file", "--input-type", "--title", "--icu-data-dir"),
+    folders=("-r", "--require", "--import", "--loader", "--experimental-loader", "--env-file"),
+    valued=("-C", "--conditions", "--input-type", "--title", "--icu-data-dir"),
 )
 INTERPRETERS: tuple[tuple[str, Interpreter], ...] = (
     (r"(python|pypy)w?[\d.]*t?|ipython\d*", PYTHON),
     (r"node(js)?[\d.]*|tsx|ts-node(-esm)?|esr|babel-node", NODE),
     (r"bun", msgspec.structs.replace(NODE, subcommands=("run",))),
     (r"deno", Interpreter(subcommands=("run", "eval", "serve"))),
-    (r"perl[\d.]*", Interpreter(code=("-e", "-E"), valued=("-I",))),
-    (r"j?ruby[\d.]*", Interpreter(code=("-e",), module=("-r",), valued=("-I", "-C"))),
+    (r"perl[\d.]*", Interpreter(code=("-e", "-E"), folders=("-I",))),
+    (r"j?ruby[\d.]*", Interpreter(code=("-e",), module=("-r",), folders=("-I", "-C"))),
     (r"php[\d.]*", Interpreter(code=("-r",), valued=("-d", "-c"))),
     (r"(lua|luajit)[\d.-]*", Interpreter(code=("-e",), module=("-l",))),
     (r"Rscript|R", Interpreter(code=("-e",))),
     (r"at|batch|crontab", Interpreter(valued=("-q", "-t", "-u"))),
-    (r"java", Interpreter(valued=("--add-modules", "--add-opens", "--enable-native-access"))),
+    (
+        r"java",
+        Interpreter(
+            folders=("-cp", "-classpath", "--class-path", "-p", "--module-path"),
+            valued=("--add-modules", "--add-opens", "--enable-native-access"),
+        ),
+    ),
     (r"(tclsh|wish|expect)[\d.]*", Interpreter(code=("-c",))),
     (
         r"julia|groovy|scala|elixir|iex|osascript|ghc|runghc|runhaskell|guile|sbcl|racket|swipl",
@@ -133,3 +144,18 @@ OTHER_BUILTINS = frozenset(
 """They change what the words behind them mean, or run what they are given."""
 TEXT_TOOLS = frozenset(("awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq", "m4", "bc", "dc"))
 """Programs whose own language is given as a word, or in the file of an option; what else they are given is data."""
+
+
+def program_files(name: str, words: list[str], at: int) -> list[str]:
+    """`-f FILE`, `-fFILE`, `--file=FILE`: the file if such an option stands there."""
+    options = ("-f", "--file", "--from-file", *(("-i", "-l", "-E") if name.endswith("awk") else ()))
+    option, equals, value = words[at].partition("=")
+    if option in options:
+        return [value] if equals else words[at + 1 : at + 2]
+    return [words[at][2:]] if words[at].startswith("-f") else []
+
+
+def package_names(source: str) -> list[str]:
+    """`@scope/name@1.2` → the names that it may be found by."""
+    package = re.sub(r"(?<=.)[@=<>~!\[].*", "", source)
+    return [name for name in (package, package.rpartition("/")[2]) if name]

@@ -19,6 +19,7 @@ from typing import Literal, cast
 import msgspec
 
 from spindle.errors import RulesError
+from spindle.policy.ownership import foreign_owner
 from spindle.policy.rule_syntax import MAX_TEXT, Call, Value, read_calls
 
 Decision = Literal["allow", "prompt", "forbidden"]
@@ -264,8 +265,11 @@ def _text_of(path: str) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise RulesError(f"{path}: is not a file")
+            if (uid := foreign_owner(os.path.realpath(path), status)) is not None:
+                raise RulesError(f"{path}: belongs to another user ({uid})")
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(MAX_TEXT + 1)
         finally:

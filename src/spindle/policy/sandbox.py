@@ -40,6 +40,8 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     backend: Literal["auto", "bwrap", "landlock", "none"] = "auto"
     protected: tuple[str, ...] = MORE_PROTECTED
     """Paths below every writable root that stay read-only, in addition to the names that always do."""
+    read: Literal["all", "workspace"] = "all"
+    """What may be read: everything, or the workspace and what building in it takes (see sandbox.md)."""
     deny_read: tuple[str, ...] = ()
     """Globs of what may not even be read. Relative ones hold below the working directory and every writable root."""
     unix_sockets: tuple[str, ...] = ()
@@ -123,7 +125,7 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def granted(self) -> tuple[str, ...]:
         """What a permission profile lets be written by its very name, whatever else stays as it is around it."""
-        return self.roots if self.rules is not None else ()
+        return self.roots if self.policy.permissions is not None else ()
 
     def showing(self, *programs: str) -> Boundary:
         """The same for a command of ours: its own programs can be read, whatever a permission profile leaves out."""
@@ -179,6 +181,8 @@ def boundary_of(
     homes = tuple(dict.fromkeys(path for path in (os.path.realpath(home) if home else "", agent_home(env)) if path))
     rules = _rules(policy, cwd, env)
     roots = writable_roots(policy, cwd, env, homes, rules)
+    if fence.read == "workspace" and not policy.is_full_access:
+        rules = _narrowed(rules, policy, cwd, env, homes, roots)
     denied: tuple[str, ...] = ()
     if fence.deny_read:
         from spindle.policy import deny  # only for those who deny something
@@ -208,6 +212,24 @@ def _rules(policy: SandboxPolicy, cwd: str, env: Mapping[str, str]) -> Rules | N
         return _is_led_by_link(path, {other: os.path.realpath(other) for other in (path, *writable)})
 
     return rules_at(policy.permissions, cwd, env, is_planted)
+
+
+def _narrowed(
+    rules: Rules | None,
+    policy: SandboxPolicy,
+    cwd: str,
+    env: Mapping[str, str],
+    homes: tuple[str, ...],
+    roots: tuple[str, ...],
+) -> Rules:
+    from spindle.policy.view import Workspace, workspace_view  # only for those who narrow what is read
+
+    profile = policy.permissions
+    here = os.path.realpath(cwd)
+    # A folder that a link may have turned elsewhere counts only if it is a root all the same.
+    more = map(os.path.realpath, profile.workspace_roots if profile is not None else policy.writable_roots)
+    named = tuple(dict.fromkeys((here, *(path for path in more if path in roots))))
+    return workspace_view(rules, Workspace(cwd=here, named=named, roots=roots, homes=homes), env)
 
 
 def writable_roots(
@@ -252,20 +274,24 @@ def _without_own(roots: tuple[str, ...], homes: tuple[str, ...]) -> tuple[str, .
 
 def _is_led_by_link(root: str, real: Mapping[str, str]) -> bool:
     """Is there, on the way to a root, a link that lies below another one, where a command could have put it?"""
-    others = [path for one, path in real.items() if one != root]
-    parts = root.split("/")[::-1]
+    return is_led_by_link(root, [path for one, path in real.items() if one != root])
+
+
+def is_led_by_link(path: str, folders: Sequence[str]) -> bool:
+    """Is there, on the way to a path, a link that lies below one of the folders?"""
+    parts = path.split("/")[::-1]
     place = "/"
     for _ in range(_MOST_STEPS):
         if not parts:
             return False
         name = parts.pop()
-        path = os.path.normpath(f"{place}/{name}")
-        if not os.path.islink(path):
-            place = path
-        elif any(is_below(place, other) for other in others):
+        step = os.path.normpath(f"{place}/{name}")
+        if not os.path.islink(step):
+            place = step
+        elif any(is_below(place, folder) for folder in folders):
             return True
         else:
-            target = os.readlink(path)
+            target = os.readlink(step)
             place = "/" if target.startswith("/") else place
             parts += target.split("/")[::-1]
     return True

@@ -29,6 +29,10 @@ SMALL = 4096
 _CLEAN_BYTES = 256
 _MOST_CLEAN = 256
 _WRAPS = b"\r\n"
+_GAPS = b"\r\n\0"
+_CODE = rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)"
+_DUMPED = re.compile(rb"\n ?(?:[0-9a-fA-F]{6,16}:?[ \t]+\S|(?:[0-9a-fA-F]{2} ){3})")
+_DUMPED_FIRST = re.compile(_DUMPED.pattern[2:])
 
 
 class Form:
@@ -70,9 +74,12 @@ class _Beginnings(Generic[Text]):
 class Forms:
     """Everything there is to look for. Made anew when a value is added."""
 
-    def __init__(self, values: Mapping[str, str], *, encoded: bool, shapes: bool) -> None:
+    def __init__(self, values: Mapping[str, str], *, encoded: bool, shapes: bool, seen: set[str] | None = None) -> None:
         self.shapes = shapes
         self.values = values
+        self._seen = set[str]() if seen is None else seen
+        """The names of all that was masked."""
+        self._plain = {value.encode("utf-8", "replace"): name for value, name in values.items()} if encoded else {}
         found: dict[bytes, Form] = {}
         for value, name in values.items():
             for form in _forms(value, name) if encoded else [Form(value.encode("utf-8", "replace"), name)]:
@@ -111,6 +118,10 @@ class Forms:
                 by_first.setdefault(re.escape(mark[:1]), []).append(re.escape(mark[1:]))
             pattern = b"|".join(first + b"(?:" + b"|".join(rest) + b")" for first, rest in by_first.items())
             self._marks = re.compile(pattern or rb"(?!)").search
+        if self._plain:
+            if b"\x1b" in data or b"\0" in data or _is_dump(data):
+                return False
+            data = data.translate(None, _GAPS)
         return self._marks(data.lower()) is None
 
     def mask(self, data: bytes) -> bytes:
@@ -149,10 +160,30 @@ class Forms:
             while at >= 0:
                 found.append((at, at + len(form.data), form.name))
                 at = data.find(form.data, at + len(form.data))
+        if self._plain:
+            found += self._disguised(data)
         known = len(found)
         if self.shapes:
             found += find_shapes(data)
-        return _in_order(found, known) if found else found
+        if not found:
+            return found
+        self._seen.update(name for _, _, name in found)
+        return _in_order(found, known)
+
+    def _disguised(self, data: bytes) -> Iterable[Span]:
+        """Values with colours, line ends or zeros between their letters, and in dumps of bytes."""
+        bare = re.sub(_CODE, b"", data) if b"\x1b" in data else data
+        bare = bare.translate(None, _GAPS)
+        if len(bare) != len(data):
+            for value, name in self._plain.items():
+                if value in bare:
+                    letters = [re.escape(value[at : at + 1]) for at in range(len(value))]
+                    gap = rb"(?:" + _CODE + rb"|[\r\n\0])*"
+                    yield from ((m.start(), m.end(), name) for m in re.finditer(gap.join(letters), data))
+        if _is_dump(data):
+            from spindle.policy.secret_dumps import dump_spans  # few outputs are dumps
+
+            yield from dump_spans(data, self._plain)
 
     def opens_at(self, data: bytes) -> int:
         """Where a secret may begin that the end of `data` cuts off; the length of `data` if there is none."""
@@ -275,6 +306,10 @@ class TextMasker:
         return self._stream.finish().decode("utf-8", "surrogatepass")
 
 
+def _is_dump(data: bytes) -> bool:
+    return _DUMPED_FIRST.match(data) is not None or _DUMPED.search(data) is not None
+
+
 def replace_spans(data: bytes, spans: list[Span], start: int = 0) -> bytes:
     out: list[bytes] = []
     for begin, end, name in spans:
@@ -310,6 +345,8 @@ def _forms(value: str, name: str) -> list[Form]:
     forms = [Form(form, name) for form in json_forms(value)]
     quoted = quote(plain, safe="").encode()
     forms += (Form(quoted, name), Form(quote(plain).encode(), name))
+    every = "".join(f"%{byte:02X}" for byte in plain).encode()
+    forms += (Form(every, name), Form(every.lower(), name))
     if len(plain) < MIN_ENCODED:
         return forms
     forms += (

@@ -56,6 +56,8 @@ class Secrets:
         self._ask_later: Callable[[], Iterable[Named]] | None = later
         self._own: dict[str, str] = {}
         self._known: dict[str, str] = {}
+        self._masked: set[str] = set()
+        """What was masked in the output of tools, by name."""
         self._forms: Forms | None = None
         self._text_forms: Forms | None = None
         self._sorted: dict[str, str] | None = None
@@ -154,8 +156,15 @@ class Secrets:
         if self._forms is None:
             from spindle.policy.secret_stream import Forms  # with the first output
 
-            self._forms = Forms(values, encoded=True, shapes=self._mode == "all")
+            self._forms = Forms(values, encoded=True, shapes=self._mode == "all", seen=self._masked)
         return self._forms
+
+    def mask_in(self, text: str) -> str | None:
+        """A mask of ours in what a model wants to run: it stands for a value that the model has not seen."""
+        if MASK not in text:
+            return None
+        names = {*self._masked, *self._own.values(), *self._known.values()}
+        return next((mark(name) for name in sorted(names) if mark(name) in text), None)
 
     def _known_forms(self) -> Forms:
         values = self._values(own_only=False)

@@ -84,7 +84,7 @@ class Companions:
         """Start `argv[0]`, an absolute path. Raises OSError when it cannot be executed."""
         mark = self._next_mark()
         with kill.marking(mark):
-            popen = subprocess.Popen(
+            popen: subprocess.Popen[bytes] = subprocess.Popen(
                 list(argv), env={**env, kill.MARK_NAME: mark.text}, cwd=cwd, start_new_session=True, **_PIPES
             )
         return self._watched(Companion(popen, mark))

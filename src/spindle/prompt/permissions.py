@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, developer_message, encode_json
@@ -16,6 +16,9 @@ MAX_RULE_CHARS = 2000
 PROTECTED = (".git", ".codex", ".agents", ".vscode", ".envrc", ".husky")
 """What stays read-only below every writable root unless the user configured another list."""
 
+_NARROW = "the workspace, the system's folders, language toolchains and their caches"
+"""What can be read where that is not everything."""
+
 _OPEN, _CLOSE = "<permissions instructions>", "</permissions instructions>"
 
 
@@ -26,9 +29,10 @@ def permissions_message(
     *,
     approved_prefixes: Iterable[Sequence[str]] = (),
     protected: Sequence[str] = PROTECTED,
+    reads_everything: bool = True,
 ) -> Item:
     """`roots` are the writable roots in order; they are named only where the sandbox has such."""
-    fixed = [_sandbox_part(sandbox, protected), text(f"approval_{approval_policy.replace('-', '_')}")]
+    fixed = [_sandbox_part(sandbox, protected, reads_everything), text(f"approval_{approval_policy.replace('-', '_')}")]
     roots_part = _roots_part(roots) if sandbox.mode == "workspace-write" else ""
     if approval_policy == "on-request":
         room = MAX_BYTES - len("\n".join((_OPEN, *fixed, roots_part, _CLOSE)).encode()) - 1
@@ -37,16 +41,22 @@ def permissions_message(
     return developer_message("\n".join(parts))
 
 
-def _sandbox_part(sandbox: SandboxPolicy, protected: Sequence[str]) -> str:
+def _sandbox_part(sandbox: SandboxPolicy, protected: Sequence[str], reads_everything: bool) -> str:
     if sandbox.permissions is not None:
-        return _profile_part(sandbox, sandbox.permissions, protected)
-    template = text(f"sandbox_{sandbox.mode.replace('-', '_')}")
-    return template.replace("{network}", "enabled" if sandbox.has_network else "restricted").replace(
-        "{protected}", _join_names(protected)
-    )
+        return _profile_part(sandbox, sandbox.permissions, protected, reads_everything)
+    filled = {
+        "{network}": "enabled" if sandbox.has_network else "restricted",
+        "{protected}": _join_names(protected),
+        "{reads}": "everywhere"
+        if reads_everything
+        else f"only in {_NARROW} (nothing else of the home folder is there)",
+    }
+    return _fill(text(f"sandbox_{sandbox.mode.replace('-', '_')}"), filled)
 
 
-def _profile_part(sandbox: SandboxPolicy, profile: PermissionProfile, protected: Sequence[str]) -> str:
+def _profile_part(
+    sandbox: SandboxPolicy, profile: PermissionProfile, protected: Sequence[str], reads_everything: bool
+) -> str:
     """What a permission profile allows, rule by rule, in as many words as it takes."""
     lines = [
         f"- {heading}: {_join_names(places)}"
@@ -58,9 +68,13 @@ def _profile_part(sandbox: SandboxPolicy, profile: PermissionProfile, protected:
         "{name}": defused_name(visible(profile.name)),
         "{network}": "enabled" if sandbox.has_network else "restricted",
         "{protected}": _join_names(protected),
+        "{root}": "everything" if reads_everything else _NARROW,
         "{rules}": "\n".join(lines)[:MAX_RULE_CHARS],
     }
-    template = text("sandbox_profile")
+    return _fill(text("sandbox_profile"), filled)
+
+
+def _fill(template: str, filled: Mapping[str, str]) -> str:
     for mark, value in filled.items():
         template = template.replace(mark, value)
     return template

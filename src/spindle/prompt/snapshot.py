@@ -31,6 +31,7 @@ class ContextSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()
     """The writable roots of the sandbox, in order."""
     protected: tuple[str, ...] = PROTECTED
+    reads_everything: bool = True
     approved_prefixes: Prefixes | None = None
     model: str | None = None
     model_text: str | None = None
@@ -132,6 +133,7 @@ def _permissions(snapshot: ContextSnapshot) -> Item:
         snapshot.roots,
         approved_prefixes=snapshot.approved_prefixes or (),
         protected=snapshot.protected,
+        reads_everything=snapshot.reads_everything,
     )
 
 

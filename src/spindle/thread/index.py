@@ -58,6 +58,8 @@ class ThreadIndex:
     def __init__(self, path: str, read: Reader) -> None:
         self._path = path
         self._read = read
+        self.unreadable: dict[str, str] = {}
+        """Files that the last look could make nothing of, and why."""
 
     def query(
         self,
@@ -140,29 +142,40 @@ class ThreadIndex:
                 _forget(db, path)
 
     def _add(self, db: sqlite3.Connection, path: str, archived: bool, status: os.stat_result) -> None:
+        """A file may hold anything, and none may hide the others: what cannot be listed is left out, and told."""
         try:
-            data = self._read(path)
-        except ThreadError:
-            return
-        meta = data.meta
-        source = meta.get("source")
-        values = (
-            path,
-            status.st_mtime_ns,
-            status.st_size,
-            data.thread_id,
-            int(archived),
-            _created_at(data),
-            status.st_mtime,
-            str(meta.get("cwd") or ""),
-            meta.get("model_provider"),
-            encode_json(source),
-            _source_kind(source),
-            view.preview(data.records),
-            encode_json(_facts(data)),
-        )
-        db.execute(f"INSERT INTO threads ({_COLUMNS}) VALUES ({','.join('?' * len(values))})", values)
-        db.execute("INSERT INTO texts (path, text) VALUES (?, ?)", (path, "\n".join(view.spoken_texts(data.records))))
+            _insert(db, self._read(path), archived, status)
+        except Exception as error:
+            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _OF_A_VALUE):
+                raise  # the index itself, or its disk; no matter of this file
+            _forget(db, path)
+            if status.st_size:  # else its writer has only begun
+                self.unreadable[path] = str(error) if isinstance(error, ThreadError) else type(error).__name__
+
+
+_OF_A_VALUE = (sqlite3.ProgrammingError, sqlite3.DataError)
+
+
+def _insert(db: sqlite3.Connection, data: RolloutData, archived: bool, status: os.stat_result) -> None:
+    path, meta = data.path, data.meta
+    source = meta.get("source")
+    values = (
+        path,
+        status.st_mtime_ns,
+        status.st_size,
+        data.thread_id,
+        int(archived),
+        _created_at(data),
+        status.st_mtime,
+        str(meta.get("cwd") or ""),
+        provider if isinstance(provider := meta.get("model_provider"), str) else None,
+        encode_json(source),
+        _source_kind(source),
+        view.preview(data.records),
+        encode_json(_facts(data)),
+    )
+    db.execute(f"INSERT INTO threads ({_COLUMNS}) VALUES ({','.join('?' * len(values))})", values)
+    db.execute("INSERT INTO texts (path, text) VALUES (?, ?)", (path, "\n".join(view.spoken_texts(data.records))))
 
 
 def _run_and_close(db: sqlite3.Connection, run: Callable[[sqlite3.Connection], list[Row]]) -> list[Row]:

@@ -68,6 +68,8 @@ class ThreadPage(msgspec.Struct, frozen=True, kw_only=True):
     threads: list[ThreadSummary]
     next_cursor: str | None
     backwards_cursor: str | None
+    left_out: dict[str, str] = {}
+    """Files that cannot be read as a thread, and why."""
 
 
 def summary_of(row: Row, name: str | None) -> ThreadSummary:

@@ -125,7 +125,8 @@ class ThreadStore:
                 continue  # nobody spoke in it, or only another agent did
             if provider is not None and head.meta.get("model_provider") not in (provider, None):
                 continue
-            if wanted is None or os.path.realpath(str(head.meta.get("cwd") or "")) == wanted:
+            cwd = str(head.meta.get("cwd") or "")
+            if wanted is None or ("\0" not in cwd and os.path.realpath(cwd) == wanted):
                 return ThreadRef(id=layout.thread_id_of(path) or head.meta["id"], path=path)
         return None
 
@@ -264,6 +265,7 @@ class ThreadStore:
             threads=threads,
             next_cursor=listing.cursor_at(threads[-1], order) if len(rows) > limit and threads else None,
             backwards_cursor=listing.cursor_at(threads[0], order) if threads else None,
+            left_out=index.unreadable,
         )
 
     # ---- files ----

@@ -270,8 +270,8 @@ def _from_call(record: Record, calls: dict[str, dict[str, Any]]) -> list[_Shown]
 
 def _translate(event: Event, timestamp: str = "") -> list[_Shown]:
     """A recorded event as what it showed; nothing for an event that showed nothing."""
-    kind = event.get("type")
-    kind = _ALIASES.get(str(kind), kind)
+    kind = str(event.get("type"))
+    kind = _ALIASES.get(kind, kind)
     if kind == "item_completed":
         item = event.get("item")
         return _from_thread_item(item, event, timestamp) if isinstance(item, dict) else []
@@ -281,9 +281,9 @@ def _translate(event: Event, timestamp: str = "") -> list[_Shown]:
         return [
             _user(
                 str(event.get("message") or ""),
-                event.get("images") or [],
-                event.get("local_images") or [],
-                event.get("text_elements") or [],
+                _list(event, "images"),
+                _list(event, "local_images"),
+                _list(event, "text_elements"),
                 None,
                 timestamp,
             )
@@ -294,6 +294,11 @@ def _translate(event: Event, timestamp: str = "") -> list[_Shown]:
         return [_reasoning([str(event.get("text") or "")], [], None, timestamp)]
     item = {"type": "ContextCompaction"} if kind == "context_compacted" else None
     return [_Shown([{**event, "type": kind}], item, timestamp)]
+
+
+def _list(event: Event, name: str) -> list[Any]:
+    found = event.get(name)
+    return found if isinstance(found, list) else []
 
 
 def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> list[_Shown]:

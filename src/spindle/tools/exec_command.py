@@ -14,7 +14,7 @@ from spindle.process.table import WARN_LIVE, LiveProcess, sandbox_failure
 from spindle.protocol.events import TerminalInteraction
 from spindle.protocol.quote import shell_join
 from spindle.tools.command_arguments import Amount, PermissionArgs
-from spindle.tools.execution import Execution, apply_patch_instead, cut_for_model, folder_of, put_aside
+from spindle.tools.execution import Execution, apply_patch_instead, cut_for_model, folder_of, put_aside, refuse_masks
 from spindle.tools.specs import TYPED_YIELD_MS, YIELD_MS
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, parse_arguments
 
@@ -130,6 +130,10 @@ async def _type(chars: str, live: LiveProcess, ctx: ToolContext) -> None:
         )
     if live.exit_code is not None:
         return  # it ended meanwhile; the report says how
+    refuse_masks(chars, ctx)
+    if live.command.is_let_out and not ctx.boundary.is_full_access:
+        started = {"session_id": live.id, "argv": list(live.command.argv), "cwd": live.command.cwd}
+        await ctx.permission.typing(chars, **started)
     ctx.emit(TerminalInteraction(call_id=live.call_id, process_id=str(live.id), stdin=chars))
     if not await live.running.write(chars.encode(), _TYPE_LIMIT_S) and live.running.exit_code is None:
         raise ToolError("write_stdin failed: the program does not read its input; not all characters were taken")

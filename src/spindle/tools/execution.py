@@ -36,6 +36,16 @@ DELTA_BYTES = 1024 * 1024
 DELTA_COUNT = 10_000
 
 
+def refuse_masks(text: str, ctx: ToolContext) -> None:
+    """A mask in a command would be taken for the value, and end up in the user's files. Raises ToolError."""
+    found = None if ctx.processes.secrets is None else ctx.processes.secrets.mask_in(text)
+    if found is not None:
+        raise ToolError(
+            f"{found} stands for a secret that was masked, so nothing was run: the mask would be used in its place. "
+            "Let the command take the value from where it is (a variable, a file), without writing it out"
+        )
+
+
 class Execution:
     """One command of one call, as people see it: begin, output, end."""
 
@@ -56,6 +66,7 @@ class Execution:
     async def permit(self, args: PermissionArgs, *, tty: bool = False) -> Command:
         """Get permission; gives the command to start. A refusal is shown to people, unless it was their own."""
         ctx = self._ctx
+        refuse_masks(" ".join(self.argv), ctx)
         try:
             permit = await ctx.permission.command(
                 self.argv,
@@ -63,6 +74,7 @@ class Execution:
                 escalated=args.is_escalated,
                 justification=args.justification,
                 prefix_rule=args.prefix_rule,
+                tty=tty,
             )
         except Rejected as refusal:
             if not refusal.by_user:
@@ -91,7 +103,7 @@ class Execution:
         if not looks_denied(exit_code, output.peek().text()):
             return None
         try:
-            if not await self._ctx.permission.retry(self.argv, cwd=self.cwd):
+            if not await self._ctx.permission.retry(self.argv, cwd=self.cwd, tty=command.tty):
                 return None
         except Rejected as refusal:
             output.add(f"\n{refusal}\n".encode())  # the model reads it with the output

@@ -6,7 +6,7 @@ Small pictures of the usual kinds pass unchanged, judged by their headers; only 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,8 +43,13 @@ class InputParts(msgspec.Struct, frozen=True):
 # ---- a person's input --------------------------------------------------------------------------------
 
 
-def input_parts(items: Sequence[Mapping[str, Any]], cwd: str) -> InputParts:
-    """Message parts for input items, in their order. Skills and mentions add nothing by themselves."""
+def input_parts(
+    items: Sequence[Mapping[str, Any]], cwd: str, may_read: Callable[[str], bool] = lambda path: True
+) -> InputParts:
+    """Message parts for input items, in their order. Skills and mentions add nothing by themselves.
+
+    `may_read`: what commands may read; a link to anything else could be the agent's.
+    """
     parts: list[Part] = []
     warnings: list[str] = []
     local_images = 0
@@ -56,7 +61,7 @@ def input_parts(items: Sequence[Mapping[str, Any]], cwd: str) -> InputParts:
                 parts += _wrapped("<image>", url)
             case {"type": "local_image", "path": str(path)}:
                 local_images += 1
-                parts += _local_image(_absolute(path, cwd), local_images, warnings)
+                parts += _local_image(_absolute(path, cwd), local_images, warnings, may_read)
             case {"type": "skill" | "mention"}:
                 pass
             case {"type": str(kind)}:
@@ -66,9 +71,12 @@ def input_parts(items: Sequence[Mapping[str, Any]], cwd: str) -> InputParts:
     return InputParts(parts, warnings)
 
 
-def _local_image(path: str, number: int, warnings: list[str]) -> list[Part]:
+def _local_image(path: str, number: int, warnings: list[str], may_read: Callable[[str], bool]) -> list[Part]:
     try:
-        image = read_image(path)
+        true = os.path.realpath(path)
+        if true != path and not may_read(true):
+            raise ImageError("it is a link to a file that may not be read, say the sandbox settings")
+        image = read_image(true, is_true=True)
     except ImageError as error:
         warnings.append(f"the image {path} could not be attached: {error}")
         return [_text_part(f"The image at `{path}` could not be attached: {error}")]
@@ -92,9 +100,12 @@ def _absolute(path: str, cwd: str) -> str:
 # ---- one file ----------------------------------------------------------------------------------------
 
 
-def read_image(path: str) -> LoadedImage:
-    """The file as a data URL, scaled down if it is larger than a model looks at."""
-    return load_image(_read_file(path), path)
+def read_image(path: str, *, is_true: bool = False) -> LoadedImage:
+    """The file as a data URL, scaled down if it is larger than a model looks at.
+
+    `is_true`: it is a path without links that was judged already; a link that was put there since is not followed.
+    """
+    return load_image(_read_file(path, is_true=is_true), path)
 
 
 def load_image(data: bytes, name: str) -> LoadedImage:
@@ -141,14 +152,14 @@ def check_image(path: str) -> None:
         raise ImageError(f"it has {width}×{height} pixels, which is too many")
 
 
-def _read_file(path: str) -> bytes:
+def _read_file(path: str, *, is_true: bool = False) -> bytes:
     from spindle.tools.safe_files import read_file  # only turns with a picture need it
 
     try:
         # Opening a pipe would wait for a writer, and a device may never end.
         if os.path.exists(path) and not os.path.isfile(path):
             raise ImageError("it is not a file")
-        data = read_file(os.path.realpath(path), MAX_FILE_BYTES + 1)
+        data = read_file(path if is_true else os.path.realpath(path), MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         raise ImageError(getattr(error, "strerror", None) or str(error)) from error
     if not data:

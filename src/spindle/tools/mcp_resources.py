@@ -8,8 +8,10 @@ import msgspec
 
 from spindle.errors import McpError, Rejected, ToolError
 from spindle.mcp.connection import Connection
+from spindle.mcp.naming import clean_words
 from spindle.mcp.pool import ServerPool
 from spindle.protocol.items import encode_payload
+from spindle.protocol.quote import readable
 from spindle.tools.descriptions import description
 from spindle.tools.mcp_tool import observed, read_arguments
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
@@ -136,7 +138,18 @@ async def _run(name: str, call: ToolCall, ctx: ToolContext, ask: Any) -> ToolRes
 def _of_server(server: str, entries: list[Any]) -> list[Any]:
     listed = [entry for entry in entries if isinstance(entry, dict)]
     # A server cannot speak for another one.
-    return [{"server": server, **{key: entry[key] for key in entry if key != "server"}} for entry in listed]
+    # An address stays as it is: the server is asked for it in these very words.
+    return [
+        {
+            "server": server,
+            **{
+                readable(str(key)): entry[key] if key in ("uri", "uriTemplate") else clean_words(entry[key])
+                for key in entry
+                if key != "server"
+            },
+        }
+        for entry in listed
+    ]
 
 
 def resource_tools(pool: ServerPool) -> list[Tool]:

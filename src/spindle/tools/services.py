@@ -33,11 +33,19 @@ class Permission(Protocol):
         escalated: bool = False,
         justification: str | None = None,
         prefix_rule: list[str] | None = None,
+        tty: bool = False,
     ) -> Permit:
-        """To run `argv` in `cwd`. `escalated`: the model asks to run it outside of the sandbox, and says why."""
+        """To run `argv` in `cwd`. `escalated`: the model asks to run it outside of the sandbox, and says why.
+
+        `tty`: it gets a terminal, which the model may type into.
+        """
         ...
 
-    async def retry(self, argv: list[str], *, cwd: str) -> bool:
+    async def typing(self, chars: str, *, session_id: int, argv: list[str], cwd: str) -> None:
+        """To type into a program that runs outside of the sandbox; `argv` and `cwd` are those it was started with."""
+        ...
+
+    async def retry(self, argv: list[str], *, cwd: str, tty: bool = False) -> bool:
         """To run `argv` again outside, after the sandbox stopped it and nobody had been asked; false for no.
 
         Raises Rejected when a person says why not.

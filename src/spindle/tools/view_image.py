@@ -34,7 +34,7 @@ async def run(call: ToolCall, ctx: ToolContext) -> ToolResult:
         raise ToolError(f"unable to read image at `{path}`: reading it is denied by the user's settings")
     try:
         # In a thread: scaling a large picture takes long enough to hold up the stream.
-        image = await asyncio.to_thread(read_image, true)
+        image = await asyncio.to_thread(read_image, true, is_true=True)
     except ImageError as error:
         raise ToolError(f"unable to read image at `{path}`: {error}") from error
     if image.warning:

@@ -85,7 +85,6 @@ def load_skills(
     home: str,
     *,
     root_markers: Sequence[str] = (".git",),
-    extra_roots: Sequence[str] = (),
     disabled: Collection[str] = (),
     user_home: str | None = None,
     admin_root: str = "/etc/codex/skills",
@@ -103,7 +102,7 @@ def load_skills(
     cache: SkillCache | None = None
     own = ProjectFiles()
     of_project = files or project_files(cwd, home, root_markers=root_markers, is_trusted=False)
-    for root, scope in _roots(cwd, home, root_markers, extra_roots, user_home, admin_root):
+    for root, scope in _roots(cwd, home, root_markers, user_home, admin_root):
         for path in _scan(root, follow_links=scope != "system"):
             real = os.path.realpath(path)
             if real in skills or real in errors:
@@ -177,7 +176,6 @@ def _roots(
     cwd: str,
     home: str,
     root_markers: Sequence[str],
-    extra_roots: Sequence[str],
     user_home: str | None,
     admin_root: str,
 ) -> Iterator[tuple[str, Scope]]:
@@ -195,8 +193,6 @@ def _roots(
         if folder != person:
             yield f"{folder}/.agents/skills", "repo"
     yield f"{person}/.agents/skills", "user"
-    for root in extra_roots:
-        yield root, "user"
 
 
 def _scan(root: str, *, follow_links: bool) -> Iterator[str]:

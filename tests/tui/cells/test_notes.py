@@ -104,11 +104,11 @@ def asked(script: str) -> v1.ExecApprovalRequest:
 @pytest.mark.parametrize(
     ("decision", "words"),
     [
-        ("approved", "✔ approved once: touch a && touch b"),
-        ("approved_for_session", "✔ approved for this session: touch a && touch b"),
-        ({"approved_execpolicy_amendment": {}}, "✔ approved for all commands that begin so: touch a && touch b"),
-        ("denied", "✗ refused: touch a && touch b (not run)"),
-        ("abort", "✗ refused, and the turn stopped: touch a && touch b (not run)"),
+        ("approved", "✔ approved once: touch a && ⏎ touch b"),
+        ("approved_for_session", "✔ approved for this session: touch a && ⏎ touch b"),
+        ({"approved_execpolicy_amendment": {}}, "✔ approved for all commands that begin so: touch a && ⏎ touch b"),
+        ("denied", "✗ refused: touch a && ⏎ touch b (not run)"),
+        ("abort", "✗ refused, and the turn stopped: touch a && ⏎ touch b (not run)"),
     ],
 )
 def test_an_answer_to_a_request_is_one_line(decision: Any, words: str) -> None:

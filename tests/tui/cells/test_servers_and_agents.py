@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from spindle.protocol import agent_events as v1a
-from spindle.protocol.events import Duration
+from spindle.protocol.events import Duration, Warning
 from spindle.protocol.tool_servers import McpStartupComplete, McpStartupUpdate, McpToolCallBegin, McpToolCallEnd
 from tui.cells.told import Told, shell
 
@@ -50,8 +50,11 @@ def test_a_call_that_failed_says_so_in_words() -> None:
 def test_a_server_that_cannot_be_started_is_one_warning() -> None:
     told = Told()
     told.take(McpStartupUpdate(server="good", status={"state": "starting"}))
-    shown = told.take(McpStartupUpdate(server="brokensrv", status={"state": "failed", "error": "no such program: xyz"}))
-    assert shown == ["⚠ The MCP server brokensrv could not be started: no such program: xyz"]
+    shown = told.take(
+        McpStartupUpdate(server="brokensrv", status={"state": "failed", "error": "no such program: xyz"}),
+        Warning(message="MCP server brokensrv is missing: no such program: xyz"),  # as the session tells it
+    )
+    assert shown == ["⚠ MCP server brokensrv is missing: no such program: xyz"]
     failed = [{"server": "brokensrv", "error": "no such program: xyz"}]
     assert told.take(McpStartupComplete(ready=["good"], failed=failed, cancelled=[])) == []
     told.take(McpStartupUpdate(server="good", status={"state": "ready"}))

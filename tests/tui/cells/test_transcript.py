@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from spindle.frontends.tui.cells.cell import Cell, Look
 from spindle.frontends.tui.cells.transcript import Transcript
-from spindle.frontends.tui.shown import Line, line, plain, texts
-from tui.cells.told import Told, begin, end, item, said
+from spindle.frontends.tui.screen.scroll import Scroll
+from spindle.frontends.tui.shown import Line, line, texts
+from spindle.frontends.tui.text.layout import Row
+from tui.cells.told import Told, begin, delta, end, item, said
 
 
 def test_the_transcript_has_everything_unfolded() -> None:
@@ -47,23 +49,35 @@ def test_only_what_is_looked_at_is_made_into_lines() -> None:
     transcript = Transcript(cells, Look(80))
     last = transcript.block(transcript.block_count - 1)
     assert texts(last) == ["", "1999.0", "1999.1", "1999.2"]
-    assert plain(next(reversed(transcript))) == "1999.2"
     assert sum(cell.count for cell in cells) == 1
+    scroll = Scroll(transcript)
+    assert texts_of(scroll.rows(80, 6)) == ["1998.1", "1998.2", "", "1999.0", "1999.1", "1999.2"]
+    assert sum(cell.count for cell in cells) == 3
 
 
-def test_it_is_a_sequence_of_lines() -> None:
+def test_all_of_it_can_be_read_from_the_beginning() -> None:
     transcript = Transcript([Counted("a"), Counted("b")], Look(80))
-    expected = ["a.0", "a.1", "a.2", "", "b.0", "b.1", "b.2"]
-    assert texts(transcript) == expected
-    assert len(transcript) == 7
-    assert [plain(transcript[place]) for place in range(-7, 7)] == expected * 2
-    assert texts(transcript[2:5]) == ["a.2", "", "b.0"]
-    assert texts(reversed(transcript)) == expected[::-1]
+    assert texts(transcript) == ["a.0", "a.1", "a.2", "", "b.0", "b.1", "b.2"]
 
 
-def test_the_transcript_does_not_change_while_it_is_open() -> None:
+def test_the_transcript_grows_while_it_is_open_and_the_reader_stays_where_they_are() -> None:
     told = Told()
+    told.begin_turn()
     told.take(said("One."))
-    transcript = told.conversation.transcript(80)
-    told.take(said("Two.", "m2"))
-    assert texts(transcript) == ["• One."]
+    scroll = Scroll(told.conversation.transcript(80))
+    assert texts_of(scroll.rows(80, 3)) == ["• One."]
+    told.take(delta("Two.\n\nThree", "m2"))
+    assert texts_of(scroll.rows(80, 3)) == ["• Two.", "", "  Three"]
+    told.take(delta(" four", "m2"))
+    assert texts_of(scroll.rows(80, 3)) == ["• Two.", "", "  Three four"]
+    scroll.to_start()
+    told.take(said("Two.\n\nThree four.", "m2"), said("Five.", "m3"))
+    assert texts_of(scroll.rows(80, 3)) == ["• One.", "", "• Two."]
+    scroll.to_end()
+    assert texts_of(scroll.rows(80, 3)) == ["  Three four.", "", "• Five."]
+    scroll.search("one")
+    assert texts_of(scroll.rows(80, 3))[0] == "• One.", "what is above is found, too"
+
+
+def texts_of(rows: list[Row]) -> list[str]:
+    return ["".join(span.text for span in row).rstrip() for row in rows]

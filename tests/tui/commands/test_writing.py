@@ -96,6 +96,11 @@ async def test_the_thread_is_exported_and_a_file_is_not_overwritten_unasked(desk
     assert exported["id"] == desk.thread.id
     await running.run(desk, "/export talk.docx")
     assert desk.failed[-1] == "talk.docx: the name must end in .md, .json or .html, which says what is written"
+    outside = Path(desk.config.cwd).parent / "outside"
+    outside.mkdir()
+    Path(desk.config.cwd, "folder").symlink_to(outside)
+    await running.run(desk, "/export folder/talk.md")  # row 12: the agent could have made that link
+    assert "is a link, which the agent could have made" in desk.failed[-1] and list(outside.iterdir()) == []
     Path(desk.config.cwd, "link.md").symlink_to("/etc/passwd")
     await running.run(desk, "/export link.md")
     assert desk.failed[-1].endswith("is there already and is no ordinary file; choose another name")

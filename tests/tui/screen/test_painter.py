@@ -53,7 +53,9 @@ class Desk:
         count = len(self.frames)
         lines = [_line(each) for each in live]
         given = [_line(each) for each in finished]
-        while not self.painter.frame(given, lines, cursor, self.size, pending=pending):
+        tries = 0
+        while not self.painter.frame(given, lines, cursor, self.size, pending=pending, may_wait=tries < 8):
+            tries += 1
             self.answer()
             given, count = [], len(self.frames)
         assert len(self.frames) - count <= 1
@@ -405,3 +407,12 @@ def test_streamed_words_stand_there_once_through_every_size(reflows: bool, steps
     assert sorted(set(found)) == [f"{n:03d}" for n in range(count)], "none is lost"
     if not was_too_high and not (desk.size[0] < 12):
         assert found == [f"{n:03d}" for n in range(count)], "none is there twice"
+
+
+def test_a_text_that_nobody_cleaned_cannot_drive_the_terminal() -> None:
+    desk = Desk()
+    evil = "a\x1b[2J\x9b3Jb\x07\u202ec\rd\x00\ud800"
+    desk.painter.frame([line(evil)], [line(Span(evil, "bold"))], (0, 0), desk.size)
+    written = b"".join(desk.frames).decode()
+    assert "\x1b[2J" not in written and not re.search("[\x00\x07\x80-\x9f\u202e]", written)
+    assert any("a�[2J�3Jb��c�d��" in row for row in desk.emulator.screen)

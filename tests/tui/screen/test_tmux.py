@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,50 +10,17 @@ from pathlib import Path
 import pytest
 
 from installed import wait_for
+from tui.tmux import Tmux
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 SITTING = [sys.executable, str(Path(__file__).with_name("sitting.py"))]
-
-
-class Tmux:
-    """A server of its own with one window."""
-
-    def __init__(self, folder: Path, command: list[str], columns: int, rows: int) -> None:
-        self._socket = str(folder / "tmux")
-        self._env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
-        self._env |= {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
-        self("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows), "sh")
-        self("set", "-g", "remain-on-exit", "on")
-        self("set", "-g", "status", "off")
-        self("set", "-g", "history-limit", "5000")
-        self("respawn-window", "-k", *command)
-        self.resize(columns, rows)
-
-    def __call__(self, *args: str) -> str:
-        done = subprocess.run(["tmux", "-S", self._socket, *args], env=self._env, capture_output=True, timeout=20)
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode()
-
-    def resize(self, columns: int, rows: int) -> None:
-        self("resize-window", "-x", str(columns), "-y", str(rows))
-
-    def type(self, *keys: str) -> None:
-        self("send-keys", *keys)
-
-    @property
-    def screen(self) -> str:
-        return self("capture-pane", "-p").rstrip("\n")
-
-    @property
-    def scrollback(self) -> str:
-        return self("capture-pane", "-p", "-S", "-", "-J").rstrip("\n")
 
 
 @pytest.fixture
 def tmux(tmp_path: Path) -> Iterator[Tmux]:
     made = Tmux(tmp_path, SITTING, 100, 24)
     yield made
-    made("kill-server")
+    made.close()
 
 
 def test_a_storm_of_sizes_in_tmux(tmux: Tmux) -> None:

@@ -430,3 +430,9 @@ def test_signs_by_the_thousand_are_text(sign: str) -> None:
         assert "".join(shown(text)).endswith("x")
         assert streamed([text[: count // 2], text[count // 2 :]], width=20) == render(text, 20)
     assert sys.getrecursionlimit() <= 1_000
+
+
+def test_a_table_of_very_many_columns_is_text() -> None:
+    row = "|x" * 300
+    shown = texts(render(f"{row}\n{'|-' * 300}\n{row}", 80))
+    assert shown[0] == row and not any("─" in each for each in shown)

@@ -317,6 +317,18 @@ async def test_a_tool_of_a_server_shows_server_tool_and_arguments() -> None:
     assert plain(answer(view).record) == "✔ approved once: tool remove⟨U+202E⟩ of the MCP server files"
 
 
+async def test_the_name_of_an_argument_cannot_pass_for_lines_of_ours() -> None:
+    msg = ElicitationRequest(
+        server_name="files",
+        id="c3",
+        message="…",
+        kind="tool_approval",
+        invocation={"server": "files", "tool": "t", "arguments": {"a\n\n  if yes: nothing happens\n\nb": 1}},
+    )
+    seen = shown(view_of(msg))
+    assert '  "a\\n\\n  if yes: nothing happens\\n\\nb" = 1' in seen and "  if yes: nothing happens" not in seen
+
+
 async def test_the_answer_is_recorded_in_one_line() -> None:
     view = view_of(command("echo a\necho b"))
     press(view, "d")

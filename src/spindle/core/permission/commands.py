@@ -52,15 +52,19 @@ class Escalation(msgspec.Struct, frozen=True, kw_only=True):
     """The beginning of the command that it would like to see allowed for good."""
 
 
-class _Command(Matter):
+class Command(Matter):
     """One command in one folder, with the rights that policy would give it."""
 
     kind = "exec"
     refusal = USER_REJECTED_COMMAND
 
-    def __init__(self, approvals: Approvals, site: CallSite, argv: list[str], cwd: str) -> None:
+    def __init__(
+        self, approvals: Approvals, site: CallSite, argv: list[str], cwd: str, *, is_typed_into: bool = False
+    ) -> None:
         super().__init__(approvals, site)
         self._argv = argv
+        self._is_typed_into = is_typed_into
+        """It gets a terminal, and the model is at the keys."""
         self._cwd = os.path.realpath(cwd)  # a grant is for the folder, not for a link that can be turned
         self._cwds = (cwd, self._cwd)
 
@@ -159,10 +163,11 @@ class _Command(Matter):
         """Which programs of a command that would get out are not what their names promise."""
         if ask.sandboxed_if_approved:
             return ""
+        keys = "; the model will type into its terminal, and you are asked about each input" * self._is_typed_into
         parts = split_command(self._argv) or [self._argv]
         names = dict.fromkeys(part[0] for part in parts if "/" not in part[0])
         planted = [visible(name) for name in names if self._is_planted(name)]
-        doubts = f"; found where the agent can write: {', '.join(planted)}" if planted else ""
+        doubts = keys + (f"; found where the agent can write: {', '.join(planted)}" if planted else "")
         named = [_short(one) for one in self._git_runs()]
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
         return f"{doubts}; git may run {', '.join(named[:_MOST_NAMED])}{more}" if named else doubts
@@ -175,7 +180,7 @@ class _Command(Matter):
         return not any(self._git_in_reach(parts[: at + 1], 0) for at in range(len(parts)))
 
 
-class CommandRun(_Command):
+class CommandRun(Command):
     """The command that a call is to run."""
 
     def __init__(
@@ -186,8 +191,10 @@ class CommandRun(_Command):
         cwd: str,
         escalation: Escalation,
         has_sandbox: bool,
+        *,
+        is_typed_into: bool = False,
     ) -> None:
-        super().__init__(approvals, site, argv, cwd)
+        super().__init__(approvals, site, argv, cwd, is_typed_into=is_typed_into)
         self._escalation = escalation
         self._circumstances = Circumstances(
             policy=site.settings.approval_policy,
@@ -232,7 +239,7 @@ class CommandRun(_Command):
         return f"{_short(fact)}; the model says: {said}"
 
 
-class CommandRetry(_Command):
+class CommandRetry(Command):
     """The sandbox seems to have stopped the command: may it run again without?"""
 
     def decide(self) -> Decision:

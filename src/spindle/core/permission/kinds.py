@@ -35,14 +35,23 @@ class Kinds(ABC):
         escalated: bool = False,
         justification: str | None = None,
         prefix_rule: list[str] | None = None,
+        tty: bool = False,
     ) -> Permit:
         has_sandbox = self._site.boundary.is_full_access or await self._approvals.sandbox_problem() is None
         escalation = Escalation(is_wanted=escalated, justification=justification, prefix_rule=tuple(prefix_rule or ()))
-        return await self.obtain(CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox))
+        return await self.obtain(
+            CommandRun(self._approvals, self._site, argv, cwd, escalation, has_sandbox, is_typed_into=tty)
+        )
 
-    async def retry(self, argv: list[str], *, cwd: str) -> bool:
+    async def typing(self, chars: str, *, session_id: int, argv: list[str], cwd: str) -> None:
+        from spindle.core.permission.typed_input import INTERRUPT, TypedInput  # only for programs outside of a sandbox
+
+        if chars.strip(INTERRUPT):  # to stop it is free
+            await self.obtain(TypedInput(self._approvals, self._site, chars, session_id=session_id, argv=argv, cwd=cwd))
+
+    async def retry(self, argv: list[str], *, cwd: str, tty: bool = False) -> bool:
         try:
-            await self.obtain(CommandRetry(self._approvals, self._site, argv, cwd))
+            await self.obtain(CommandRetry(self._approvals, self._site, argv, cwd, is_typed_into=tty))
         except Rejected as refusal:
             if refusal.has_reason:
                 raise

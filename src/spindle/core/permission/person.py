@@ -35,16 +35,17 @@ class CallPerson:
     async def elicit(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
         if self._site.settings.approval_policy == "never" or not self._approvals.is_attended:
             return {"action": "decline"}
-        from spindle.protocol.tool_servers import ElicitationRequest  # only for those who have MCP servers
+        from spindle.mcp.forms import CleanForm  # only for those who have MCP servers
+        from spindle.protocol.tool_servers import ElicitationRequest  # likewise
 
         request_id = f"{server}:{self._approvals.new_id()}"
         question = Question("elicitation", request_id, request_id, ("elicitation", request_id))
-        schema = params.get("requestedSchema")
+        form = CleanForm(params.get("requestedSchema"))
         request = ElicitationRequest(
             server_name=server,
             id=request_id,
             message=readable(str(params.get("message") or ""))[:_MESSAGE_CHARS],
-            requested_schema=schema if isinstance(schema, dict) else None,
+            requested_schema=form.schema,
             call_id=self._site.call_id,
             turn_id=self._site.turn_id,
             available_decisions=["accept", "decline", "cancel"],
@@ -52,7 +53,9 @@ class CallPerson:
         answer = await self._approvals.ask(question, put=lambda: self._site.emit(request))
         if answer.word == "cancel":
             return {"action": "cancel"}
-        return {"action": "accept", "content": answer.content or {}} if answer.is_yes else {"action": "decline"}
+        if not answer.is_yes:
+            return {"action": "decline"}
+        return {"action": "accept", "content": form.restore(answer.content or {})}
 
 
 def _nobody_there(kind: str) -> ToolError:

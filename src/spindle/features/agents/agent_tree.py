@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from spindle.errors import ModelError, SpindleError
-from spindle.model.client import Completed, ModelClient, ModelEvent, TurnState
+from spindle.model.client import Completed, ModelClient, ModelEvent, TurnState, cost_of_compaction
 from spindle.protocol.items import Item
 from spindle.protocol.request import Request, TokenUsage
 
@@ -86,7 +86,11 @@ class MeteredClient:
 
     async def compact(self, request: Request) -> list[Item]:
         self._tree.begin_request()
-        return await self.inner.compact(request)
+        items = await self.inner.compact(request)
+        if (usage := cost_of_compaction(items)) is not None:
+            self._tree.end_request(usage)
+            self._charge(usage)
+        return items
 
     async def warm(self) -> None:
         await self.inner.warm()

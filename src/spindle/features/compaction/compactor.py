@@ -26,6 +26,7 @@ from spindle.core.running_turn import RunningTurn, TurnOutcome
 from spindle.errors import BudgetReached, ModelError, StreamDropped
 from spindle.features.compaction.options import CompactionOptions
 from spindle.features.compaction.summary import Replacement, Summariser
+from spindle.model.client import cost_of_compaction
 from spindle.prompt.snapshot import ContextSnapshot, initial_context
 from spindle.protocol.events import Warning
 from spindle.protocol.items import Item, item_text
@@ -235,6 +236,8 @@ class Compactor(Feature):
         if self._options.asks_server and not instructions:
             try:
                 returned = await thread.client.compact(thread.build_request(settings, None))
+                if (usage := cost_of_compaction(returned)) is not None:
+                    thread.total_usage = thread.total_usage + usage
                 # Nobody can see what the server kept.
                 ledger = ledger.with_pins(self._options.keep, "config")
                 items = [entry.item for entry in thread.history.entries]

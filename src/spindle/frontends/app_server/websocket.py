@@ -10,6 +10,7 @@ import asyncio
 import hmac
 import http
 import os
+import stat
 import sys
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from spindle.errors import SpindleError, UsageError
 from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.server import Server
 from spindle.frontends.stdio import MAX_LINE_BYTES
+from spindle.policy.ownership import is_own
 
 MAX_CLIENTS = 32
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -60,8 +62,18 @@ def _stored_token(path: str) -> str:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        with open(path, encoding="utf-8") as file:
-            if os.fstat(file.fileno()).st_mode & 0o077:
+        # A pipe in its place must not be waited for.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(fd, encoding="utf-8") as file:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise SpindleError(f"the token file {path} is no ordinary file; name another") from None
+            if not is_own(status.st_uid):
+                raise SpindleError(
+                    f"the token file {path} belongs to another user ({status.st_uid}), who knows what is in it; "
+                    "name a file of your own"
+                ) from None
+            if status.st_mode & 0o077:
                 raise SpindleError(
                     f"others can read the token file {path}; `chmod 600` it, or name a new one"
                 ) from None

@@ -88,7 +88,7 @@ def _list(config: Config, *, as_json: bool) -> int:
         [
             server.name,
             visible(server.url or ""),
-            server.bearer_token_env_var or "-",
+            visible(server.bearer_token_env_var or "-"),
             _status(config, server),
             _STATUS_WORDS[auth_status(config.home, server)],
         ]

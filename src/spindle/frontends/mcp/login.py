@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from spindle.auth.mcp_tokens import store_tokens
 from spindle.errors import McpError
 from spindle.mcp.oauth import Attempt, begin, discover, finish
 from spindle.mcp.spec import McpServer
+from spindle.policy.ownership import is_own
 from spindle.process.lookup import find_installed
 from spindle.protocol.clock import SystemClock
 
@@ -49,7 +51,8 @@ class Callback:
     """Waits for the browser on a port that only this machine reaches, and hears one answer: that to our attempt.
 
     Any web page can send the browser here, so the state must be ours; and a foreign name for this machine is refused,
-    because a page could be behind it.
+    because a page could be behind it. Other users of the machine can read the state among the arguments of the browser,
+    so where the system tells whose a connection is, it must be our own user's.
     """
 
     def __init__(self) -> None:
@@ -82,7 +85,11 @@ class Callback:
         try:
             async with asyncio.timeout(_HEAD_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, text = self._judge(head.decode("latin-1"))
+                uid = owner_of_peer(writer.get_extra_info("peername"), writer.get_extra_info("sockname"))
+                if uid is None or is_own(uid):
+                    status, text = self._judge(head.decode("latin-1"))
+                else:
+                    status, text = "403 Forbidden", "Another user waits for this sign-in.\n"
                 writer.write(f"HTTP/1.1 {status}\r\n{_HEADERS}\r\n\r\n{text}".encode())
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -105,6 +112,20 @@ class Callback:
         if not self._given.done():
             self._given.set_result(given)
         return "200 OK", _PAGE
+
+
+def owner_of_peer(peer: tuple[str, int], own: tuple[str, int], table: str = "/proc/net/tcp") -> int | None:
+    """The user whose program is at the other end of a connection within this machine; None where nobody tells."""
+    wanted = [f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}" for host, port in (peer, own)]
+    try:
+        with open(table, encoding="ascii") as lines:
+            for line in lines:
+                fields = line.split()
+                if fields[1:3] == wanted:
+                    return int(fields[7])
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
 
 
 def open_in_browser(address: str) -> None:

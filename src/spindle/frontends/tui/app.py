@@ -45,7 +45,8 @@ class App(Interface):
         self.showing = Showing(self)
         self.frames = Frames(self.showing.paint)
         self.deeds = Deeds(self)
-        self.keyboard = Keyboard(self, stage.decoder, early=stage.early)
+        self.keyboard = Keyboard(self, stage.decoder)
+        self._entered = (stage.early, stage.entered_s)
         self._views: list[View[Any]] = []
         """The first is shown, the others wait."""
 
@@ -53,7 +54,7 @@ class App(Interface):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGWINCH, self._resized)
         loop.add_signal_handler(signal.SIGTSTP, self.suspend)
-        self.keyboard.listen()
+        self.keyboard.listen(*self._entered)
 
     def stop_listening(self) -> None:
         if self.was_left:
@@ -106,6 +107,7 @@ class App(Interface):
     def ready(self) -> None:
         """Time for what was put off: the editor, a draft that was left behind, the skills."""
         self.composer.load()
+        self.keyboard.composer_appeared()
         for sentence in self.composer.keymap.warnings:
             self.warn(sentence)
         self._take_up_draft()
@@ -162,7 +164,7 @@ class App(Interface):
         self.frames.pause()
         self.showing.leave_pager()
         self.painter.clear_live()
-        self.terminal.suspend()
+        self.keyboard.typed_early(self.terminal.suspend())
         self.frames.go_on()
 
     def end_by(self, number: int) -> None:
@@ -181,8 +183,7 @@ class App(Interface):
         """It is ours again, unless we are leaving."""
         if self.is_leaving:
             return
-        self.terminal.enter()
-        self.keyboard.listen()
+        self.keyboard.listen(self.terminal.enter())
         self.frames.go_on()
 
     def _notify(self, text: str) -> None:

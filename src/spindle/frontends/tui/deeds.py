@@ -118,7 +118,7 @@ class Deeds:
 
     def open_transcript(self) -> None:
         app = self._app
-        app.spawn(app.showing.page("Transcript", app.conversation.transcript(app.size[0]), at_end=True))
+        app.spawn(app.page("Transcript", app.conversation.transcript(app.size[0])))
 
     def show_keys(self) -> None:
         self._app.spawn(self._show_keys())

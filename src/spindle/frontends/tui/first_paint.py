@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -42,13 +43,15 @@ class Stage:
         self.composer = Composer(keymap)
         self.early = 0
         """How many bytes were typed before the terminal was ours."""
+        self.entered_s = 0.0
+        """Since when it is ours."""
         self.last_words: list[str] = []
 
     def __enter__(self) -> Self:
         for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._end_at_once)
-        self.early = self.terminal.enter()
+        self.early, self.entered_s = self.terminal.enter(), time.monotonic()
         self._paint()
         return self
 

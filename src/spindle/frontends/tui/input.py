@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spindle.frontends.tui.keys import Focus, Input, Key, Paste, Reply
-from spindle.frontends.tui.polling import waited_s
+from spindle.frontends.tui.polling import nobody_read_since, waited_s
 from spindle.frontends.tui.view import View
 
 if TYPE_CHECKING:
@@ -25,12 +25,14 @@ AT_ONCE = 65536
 class Keyboard:
     """Reads the terminal, and hands what was typed to whoever it is for."""
 
-    def __init__(self, app: App, decoder: Decoder, *, early: int = 0, descriptor: int = 0) -> None:
+    def __init__(self, app: App, decoder: Decoder, *, descriptor: int = 0) -> None:
         self._app = app
         self._decoder = decoder
         self._descriptor = descriptor
-        self._early = early
+        self._early = 0
         """How many bytes were typed before the terminal was ours: there, Enter is a line feed."""
+        self._held: list[Key | Paste] = []
+        """Typed before there was anything to type into: the list that is asked first, or the composer, is to come."""
         self._loop = asyncio.get_running_loop()
         self._rest: asyncio.TimerHandle | None = None
         self._guarded: View[object] | None = None
@@ -38,8 +40,15 @@ class Keyboard:
         self._quiet_since = 0.0
         self._actions = _actions(app)
 
-    def listen(self) -> None:
+    def listen(self, early: int = 0, since_s: float | None = None) -> None:
+        """Read keys. So many bytes were typed before the terminal was ours, which it is since then (default: now)."""
+        self.typed_early(early)
+        if since_s is not None:
+            nobody_read_since(self._loop, since_s)
         self._loop.add_reader(self._descriptor, self._readable)
+
+    def typed_early(self, count: int) -> None:
+        self._early = count
 
     def stop(self) -> None:
         self._loop.remove_reader(self._descriptor)
@@ -48,8 +57,22 @@ class Keyboard:
 
     def view_appeared(self, view: View[object]) -> None:
         """A view has come up: maybe the person is in the middle of a word."""
-        self._guarded = view if view.guards_typing else None
+        is_guarded = view.guards_typing or (view.guards_typed_ahead and bool(self._held))
+        self._guarded = view if is_guarded else None
         self._is_guarded_seen = False
+        self._deliver_soon()
+
+    def composer_appeared(self) -> None:
+        """Nothing more is asked first."""
+        self._deliver_soon()
+
+    def _deliver_soon(self) -> None:
+        if self._held:
+            self._loop.call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        held, self._held = self._held, []
+        self._take_all([*held])
 
     def view_seen(self, view: View[object]) -> None:
         """The terminal has taken a picture of it: behind a pager, or while the terminal is slow, nobody has seen it."""
@@ -102,10 +125,14 @@ class Keyboard:
                 self._take(each)
             except Exception as error:  # our bug: the key is lost, the interface and the draft live on
                 self._app.fail(f"internal error: {type(error).__name__}: {error}")
-        self._app.frames.now()
+        # Most answers only confirm what we thought.
+        if self._app.painter.is_waiting or not all(isinstance(each, Reply) for each in inputs):
+            self._app.frames.now()
 
     def _take(self, got: Input) -> None:
         match got:
+            case Key() | Paste() if self._has_nobody:
+                self._held.append(got)
             case Key():
                 self._key(got)
             case Paste(text=text):
@@ -116,6 +143,11 @@ class Keyboard:
                 self._app.terminal_said(got)
 
     # ---- whose it is ---------------------------------------------------------------------------
+
+    @property
+    def _has_nobody(self) -> bool:
+        """Neither the first question nor the composer is there yet. Ctrl-C and Ctrl-D wait like all other keys."""
+        return self._view is None and self._app.opening.is_asking_first
 
     @property
     def _pager(self) -> Pager | None:
@@ -131,7 +163,9 @@ class Keyboard:
 
     def _key(self, key: Key) -> None:
         app = self._app
-        if (pager := self._pager) is not None:
+        if (pager := self._pager) is not None and key.name == "ctrl-z":
+            app.suspend()
+        elif pager is not None:
             pager.key(key if pager.is_typing else app.composer.keymap.translated(key, "pager"))
         elif (view := self._view) is not None:
             self._key_for_view(view, key)
@@ -150,6 +184,9 @@ class Keyboard:
             view.key(key if is_written else self._app.composer.keymap.translated(key, *view.key_contexts))
         elif key.name not in ("enter", "tab"):
             self._app.composer.key(key)
+        elif key.name == "enter" and self._app.thread is None:
+            # Asked before the session is open, to somebody who has begun to talk: the message is sent when it is.
+            self._app.deeds.submit_draft()
 
     def _is_meant_for_draft(self, view: View[object], key: Key) -> bool:
         """Whether a person was still typing when the view came up, so that a letter is no answer."""

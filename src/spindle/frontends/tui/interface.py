@@ -7,6 +7,7 @@ person answers is up to `app.py` (drawn) and `plain.py` (line by line); both are
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
@@ -87,7 +88,8 @@ class Interface:
         self.asking.withdraw()
         if (thread := self.thread) is not None:
             problem = await leaving.close(thread)
-            way_back = thread.id if self._was_said and not is_practice(self.config) else None
+            is_there = thread.path is not None and os.path.exists(thread.path)
+            way_back = thread.id if self._was_said and is_there and not is_practice(self.config) else None
             words = leaving.farewell(self.conversation.spending.total, way_back)
             self.last_words = [*words, *self.last_words, *([f"error: {problem}"] if problem else [])]
         for task in self._tasks:
@@ -248,21 +250,30 @@ class Interface:
         """A draft that a person entered: a command, a command for the shell, or a message."""
         if draft.is_blank:
             return
-        if not draft.images and running.read(draft.text) is not None:
-            if (problem := running.problem_with(draft.text, is_working=self.is_working)) is not None:
+        if not draft.images and (command := running.read(draft.text)) is not None:
+            if self.thread is None and command.name not in running.AT_ANY_TIME:
+                self.turns.early.append(draft)
+            elif (problem := running.problem_with(draft.text, is_working=self.is_working)) is not None:
                 self.fail(problem)
                 self.give_back([draft])
             else:
-                self.run_slash(draft.text)
-        elif (command := draft.shell_command) is not None:
-            if command:
-                self.turns.run_command(draft, command)
+                self.spawn(self._run_slash_then_go_on(draft.text))
+                return
+        elif (script := draft.shell_command) is not None:
+            if script:
+                self.turns.run_command(draft, script)
         else:
             self.turns.send(draft)
+        self.turns.go_on()  # most commands start no turn whose end would bring the next queued message
         self.redraw()
 
     def run_slash(self, text: str) -> None:
         self.spawn(running.run(self, text))
+
+    async def _run_slash_then_go_on(self, text: str) -> None:
+        await running.run(self, text)
+        self.turns.go_on()
+        self.redraw()
 
     @property
     def request(self) -> SessionRequest:

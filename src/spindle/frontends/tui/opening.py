@@ -56,6 +56,7 @@ class Opening:
     async def begin(self) -> None:
         """What is asked first, then the thread, then the prompt of the command line."""
         app, launch = self._app, self._launch
+        await asyncio.sleep(0)  # keys that were typed ahead are read before anything is asked
         try:
             request = await self._decide()
             if request is None:

@@ -16,10 +16,12 @@ from typing import Any, TypeVar
 from spindle.frontends.terminal import STDIN, STDOUT, terminal_size
 from spindle.frontends.tui.commands import running
 from spindle.frontends.tui.composer.draft import Draft
+from spindle.frontends.tui.input import GUARD_S
 from spindle.frontends.tui.interface import Interface
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.launching import Launch
 from spindle.frontends.tui.shown import Line, plain, texts
+from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.view import View
 from spindle.protocol.events import TERMINAL, Event
 
@@ -28,6 +30,8 @@ PROMPT = "> "
 AGAIN_S = 2.0
 LONGEST_LINE = 1 << 20
 VIEW_ROWS, ALL_ROWS = 1000, 1 << 30
+_WORDS = {"yes": "y", "no": "n"}
+"""Answers that are as good as a letter."""
 
 
 def run(launch: Launch) -> int:
@@ -55,6 +59,8 @@ class PlainApp(Interface):
         self._before_secret: list[Any] | None = None
         """How the terminal was set before it was told to hide what is typed."""
         self._interrupted_at = float("-inf")
+        self._put_at = float("-inf")
+        """When the question was put: an Enter that comes right then was meant for something else."""
 
     # ---- reading -------------------------------------------------------------------------------
 
@@ -135,6 +141,7 @@ class PlainApp(Interface):
         shown = self._views[0] if self._views else None
         if shown is not self.view:
             self.view = shown
+            self._put_at = self._loop.time()
             if shown is not None:
                 self._print_view(shown)
         self.redraw()
@@ -156,9 +163,16 @@ class PlainApp(Interface):
     def _write_into(self, view: View[Any], said: str) -> None:
         if len(said) == 1:
             view.key(Key(said, said))
-        elif said:
+        elif said and view.takes_words:
             view.paste(said)
-        if not view.answer.done() and len(said) != 1:
+            view.key(Key("enter"))
+        elif said.lower() in _WORDS:
+            letter = _WORDS[said.lower()]
+            view.key(Key(letter, letter))
+        elif said:
+            # Whatever it means, it is no yes; maybe it was written before the question came.
+            self._print([f"No answer to this: {safe(said)}. Enter the number or the letter of one."])
+        elif not view.guards_typing or self._loop.time() - self._put_at >= GUARD_S:
             view.key(Key("enter"))
 
     # ---- printing ------------------------------------------------------------------------------

@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from spindle.frontends.tui.app import App
     from spindle.frontends.tui.screen.pager import Pager
 
-ANSWER_S = 0.1
-"""How long a terminal may take to say where its cursor is."""
 FLASH_S = 2.0
+CALM_S, LONGEST_STORM_S = 0.12, 1.5
+"""A window that changes is painted when it has not changed for a while, or when that lasts too long."""
+WARY_S = 0.6
+"""And for so long after that, the terminal is asked before each frame: tmux tells of a change a quarter of a second
+after it was made."""
+ANSWER_S, LONGEST_ANSWER_S = 0.1, 1.5
+"""How long a terminal takes to say where its cursor is, and how long it may take."""
 
 
 class Showing:
@@ -34,6 +39,11 @@ class Showing:
         self._title = ""
         self._flash: asyncio.TimerHandle | None = None
         self._printing = Printing()
+        self._painted_size = app.size
+        self._storm_since: float | None = None
+        self._calm: asyncio.TimerHandle | None = None
+        self._asked_at: float | None = None
+        self._wary_until = 0.0
         app.terminal.on_drained = self._drained
         self.is_over = False
         """Nothing is painted any more: the terminal is no longer ours."""
@@ -46,10 +56,32 @@ class Showing:
         if self._app.terminal.is_behind:
             return  # a slow terminal gets fewer frames; the next one comes when it has taken this one
         if self.pager is not None:
+            self.pager.is_awaited = self._app.view is not None
             self.pager.paint()
             self._show_title(self._app.folder.now())  # it tells that a question waits
-        else:
+        elif not self._is_stormy():
             self._paint_live()
+
+    def _is_stormy(self) -> bool:
+        """Whether the window is changing. What is painted meanwhile would be drawn in another window than it was made
+        for: so it waits."""
+        size, now = self._app.size, self._loop.time()
+        if size != self._painted_size:
+            self._painted_size, self._asked_at = size, None
+            self._app.painter.window_changes()
+            self._storm_since = now if self._storm_since is None else self._storm_since
+            if self._calm is not None:
+                self._calm.cancel()
+            at = min(now + CALM_S, max(now, self._storm_since + LONGEST_STORM_S))
+            self._calm = self._loop.call_at(at, self._calmed)
+        if self._calm is not None:
+            self._app.painter.seek(size)
+        return self._calm is not None
+
+    def _calmed(self) -> None:
+        self._calm = self._storm_since = None
+        self._wary_until = self._loop.time() + WARY_S
+        self._app.frames.now()
 
     def _paint_live(self) -> None:
         app = self._app
@@ -69,17 +101,27 @@ class Showing:
             ),
             status=self._status(facts, width),
         )
+        now = self._loop.time()
         is_painted = app.painter.frame(
-            self._printing.portion(), picture.lines, picture.cursor, (width, height), pending=picture.pending
+            self._printing.portion(),
+            picture.lines,
+            picture.cursor,
+            (width, height),
+            pending=picture.pending,
+            may_wait=self._asked_at is None or now < self._asked_at + LONGEST_ANSWER_S,
+            is_wary=now < self._wary_until,
         )
         if not is_painted:
             # The window has changed, and the terminal was asked where the live area is; mostly it answers at once.
+            self._asked_at = now if self._asked_at is None else self._asked_at
             self._loop.call_later(ANSWER_S, app.redraw)
-        elif not app.terminal.is_behind:
-            if not self._printing.is_done:
-                self._loop.call_soon(app.frames.now)  # after the keys that have come meanwhile
-            if app.view is not None:
-                app.keyboard.view_seen(app.view)
+        else:
+            self._asked_at = None
+            if not app.terminal.is_behind:
+                if not self._printing.is_done:
+                    self._loop.call_soon(app.frames.now)  # after the keys that have come meanwhile
+                if app.view is not None:
+                    app.keyboard.view_seen(app.view)
         self._show_title(facts)
         app.frames.beat(self._beat())
 
@@ -173,8 +215,8 @@ class Showing:
 
     # ---- the screen as a whole -------------------------------------------------------------------
 
-    async def page(self, title: str, lines: Iterable[Line], *, at_end: bool = False) -> None:
-        """Show lines in the pager until the person closes it; `at_end`: the last of them first."""
+    async def page(self, title: str, lines: Iterable[Line]) -> None:
+        """Show lines in the pager until the person closes it; a text in blocks, the transcript, from its end."""
         from spindle.frontends.tui.screen.pager import Pager  # with the first long text
 
         if self.pager is not None:
@@ -184,9 +226,6 @@ class Showing:
         self.pager = Pager(app.terminal, app.painter, title, lines, inline=inline)
         try:
             self.paint()
-            if at_end:  # the pager has been told the size of the window by now
-                self.pager.scroll.to_end()
-                self.paint()
             await self.pager.closed
         finally:
             self.pager.close()

@@ -147,7 +147,11 @@ class Turns:
             self._return([*never_recorded, *queued])
             return
         self._return(never_recorded)
-        if self.queued:
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Enter the next of the queued messages, unless something runs that it has to wait for."""
+        if self.queued and self._thread is not None and not self.is_working:
             self._enter(self.queued.pop(0))
 
     def _find(self, sub_id: str) -> Sent | None:
@@ -165,8 +169,6 @@ class Turns:
 
 
 def items_of(draft: Draft) -> list[dict[str, Any]]:
-    """What the model is sent of a message."""
-    return [
-        *({"type": "local_image", "path": path} for path in draft.images),
-        {"type": "text", "text": draft.text},
-    ]
+    """What the model is sent of a message. Images alone are one, too (`spindle -i FILE`)."""
+    text = [{"type": "text", "text": draft.text}] if draft.text or not draft.images else []
+    return [*({"type": "local_image", "path": path} for path in draft.images), *text]

@@ -21,6 +21,9 @@ class View(Generic[T]):
     """It appeared by itself, maybe while a person types: letters and Enter count only after the person
     has paused (`app.py` sees to it)."""
 
+    guards_typed_ahead = False
+    """Keys that were pressed before it came up are no answer to it, though those after it are at once."""
+
     key_contexts: tuple[str, ...] = ("list",)
     """The tables of `[tui.keymap]` whose keys count here."""
 
@@ -56,6 +59,11 @@ class View(Generic[T]):
     def choose_number(self, number: int) -> bool:
         """The person named a row by its number, in one piece (plain mode); False when there are no such rows."""
         return False
+
+    @property
+    def takes_words(self) -> bool:
+        """Whether words can be written now. Where not, only a number, a letter or Enter is an answer (plain mode)."""
+        return self.cursor() is not None
 
     def paste(self, text: str) -> None:
         """Pasted text; nothing for views without a field to write in."""

@@ -157,6 +157,11 @@ def _known_to(version: int) -> int:
 
 def _refuse_the_impossible(boundary: Boundary) -> None:
     fence = boundary.fence
+    if fence.read == "workspace":
+        raise SandboxUnavailable(
+            'read = "workspace" is set, which the Landlock back end cannot enforce, so nothing was run; set '
+            'read = "all" under [spindle.sandbox], or use bubblewrap'
+        )
     if (reason := _beyond_landlock(boundary)) is not None:
         raise SandboxUnavailable(
             f"the permission profile {reason}, which the Landlock back end cannot enforce, so nothing was run; use "

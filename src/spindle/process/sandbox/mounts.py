@@ -227,7 +227,8 @@ def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[s
     again = _named(boundary)
     for folder in again:
         if deny.is_denied(folder, boundary.denied):
-            matched += deny.find_below(folder, boundary.denied)
+            inner = [pattern for pattern in boundary.denied if _may_match_inside(pattern, folder)]
+            matched += deny.find_below(folder, inner) if inner else []
     for path in sorted({*matched, *deny.other_names(matched, folders)}, key=_components):
         outer = found[-1] if found else ""
         if not is_below(path, outer) or any(is_below(path, inner) and is_below(inner, outer) for inner in again):
@@ -239,6 +240,13 @@ def _denied(boundary: Boundary, roots: Sequence[str]) -> tuple[list[str], list[s
         )
     absent = [path for path in deny.absent(boundary.denied) if any(is_below(path, root) for root in roots)]
     return found, absent
+
+
+def _may_match_inside(pattern: str, folder: str) -> bool:
+    from spindle.policy.deny import only_path  # only for those who deny something
+
+    path = only_path(pattern)
+    return path is None or is_inside(path, (folder,))
 
 
 def _opened_again(boundary: Boundary, closed: Sequence[str]) -> dict[str, str]:

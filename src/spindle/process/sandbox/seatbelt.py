@@ -131,6 +131,11 @@ def _refuse_the_impossible(boundary: Boundary) -> None:
     rules = boundary.rules
     if rules is None:
         return
+    if boundary.fence.read == "workspace":
+        raise SandboxUnavailable(
+            'read = "workspace" is set, which the sandbox of macOS is not made to enforce here, so nothing was run; '
+            'set read = "all" under [spindle.sandbox], and deny what is to be hidden with deny_read'
+        )
     reason = None
     if not rules.shows_everything:
         reason = "lets only some paths be read"

@@ -44,6 +44,7 @@ def attempt(word, function):
         return
     print(word)
 attempt("read", lambda: open(sys.executable, "rb").close())
+attempt("neighbours", lambda: open(outside, "rb").close())
 attempt("inside", lambda: open("inside", "w").close())
 attempt("protected", lambda: os.mkdir(".git"))
 attempt("outside", lambda: open(outside, "a").close())
@@ -62,6 +63,8 @@ WORDS = {
     "sockets": "talk to other programs",
     "signals": "signal other programs",
 }
+NARROW_WORDS = {"neighbours": "read beside its folder"}
+"""Tried where `read = "workspace"` says that it cannot."""
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,14 +172,17 @@ async def try_mode(mode: SandboxMode, fence: Fence, env: Mapping[str, str]) -> T
         except (OSError, SandboxUnavailable, subprocess.TimeoutExpired) as error:
             return Trial(mode=mode, backend=backend, failure=str(error))
     wanted = {"read", "inside"} if mode == "workspace-write" else {"read"}
+    if fence.read == "all":
+        could.discard("neighbours")
+    tried = {**WORDS, **(NARROW_WORDS if fence.read == "workspace" else {})}
     tolerated = {"protected"} if backend == "landlock" and mode == "workspace-write" else set[str]()
-    wrong = [f"a command could {WORDS[word]}" for word in could if word not in wanted | tolerated]
+    wrong = [f"a command could {tried[word]}" for word in could if word not in wanted | tolerated]
     wrong += [f"a command could not {WORDS[word]}" for word in wanted if word not in could]
     return Trial(
         mode=mode,
         backend=backend,
-        could=tuple(word for word in WORDS if word in could),
-        could_not=tuple(word for word in WORDS if word not in could),
+        could=tuple(word for word in tried if word in could),
+        could_not=tuple(word for word in tried if word not in could),
         failure="; ".join(wrong) or None,
     )
 

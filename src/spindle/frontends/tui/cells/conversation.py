@@ -27,6 +27,7 @@ from spindle.frontends.tui.cells.notes import Printed
 from spindle.frontends.tui.cells.reducer import Options, Reducer
 from spindle.frontends.tui.cells.transcript import Transcript
 from spindle.frontends.tui.shown import Line
+from spindle.frontends.tui.text.clean import name
 from spindle.protocol import events as v1
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Msg
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from spindle.thread.rollout import Record
 
 __all__ = ["Conversation", "Options"]
+_LOOK = 3000
+"""So much of a command is read to name it."""
 
 
 class Conversation(Reducer):
@@ -64,8 +67,8 @@ class Conversation(Reducer):
         return self.doing.now(self.now_s())
 
     def transcript(self, width: int) -> Transcript:
-        """Everything so far, unfolded. Made into lines where it is looked at."""
-        return Transcript(tuple(self.stage.cells), self.look(width, is_whole=True))
+        """Everything, unfolded, and what is said from now on. Made into lines where it is looked at."""
+        return Transcript(self.stage.cells, self.look(width, is_whole=True))
 
     # ---- a thread that is taken up again -------------------------------------------------------
 
@@ -115,15 +118,16 @@ class Conversation(Reducer):
         """What was asked, in a line."""
         match request:
             case v1.ExecApprovalRequest(command=command):
-                return short(script_of(command), 300)
+                # In one line, but not so that two commands look like one.
+                return short(name(" ⏎ ".join(script_of(command)[:_LOOK].strip("\n").split("\n"))), 300)
             case v1.ApplyPatchApprovalRequest(changes=changes):
                 from spindle.frontends.tui.cells.patches import patch_title  # with the first patch
 
                 return patch_title(changes, self.look(80))
             case _:
                 called = getattr(request, "invocation", None) or {}
-                name = f"{called.get('server')}.{called.get('tool')}" if called else getattr(request, "message", "")
-                return short(str(name), 300)
+                title = f"{called.get('server')}.{called.get('tool')}" if called else getattr(request, "message", "")
+                return short(str(title), 300)
 
     # ---- what the other parts ask --------------------------------------------------------------
 

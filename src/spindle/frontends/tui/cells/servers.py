@@ -1,4 +1,4 @@
-"""Events of MCP servers: one that cannot be started is a warning, a call to one is a cell."""
+"""Events of MCP servers: in which state each is, and a cell for every call."""
 
 from __future__ import annotations
 
@@ -45,8 +45,5 @@ def take_server_event(reducer: Reducer, msg: Msg) -> None:
 
 
 def _failed(reducer: Reducer, server: str, reason: str) -> None:
-    """It could not be started: one sentence, once."""
-    why = one_line(reason) or "it did not answer"
-    if reducer.servers.get(server) != f"failed: {why}":
-        reducer.servers[server] = f"failed: {why}"
-        reducer.warn(f"The MCP server {one_line(server)} could not be started: {why}")
+    """It could not be started. The sentence about it comes as a warning of the session."""
+    reducer.servers[server] = f"failed: {one_line(reason) or 'it did not answer'}"

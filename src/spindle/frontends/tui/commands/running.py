@@ -16,6 +16,8 @@ from spindle.protocol.quote import visible
 
 _COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_-]*)(?:\s+(.*))?\s*\Z", re.DOTALL)
 _LONGEST_NAME = 40
+AT_ANY_TIME = ("quit", "exit")
+"""Those that do not wait for the session to be open."""
 Handler = Callable[[Desk, str], Awaitable[None]]
 
 
@@ -27,9 +29,16 @@ class Entered(NamedTuple):
 
 
 def read(text: str) -> Entered | None:
-    """The command a text is; None when it is a message, such as `/usr/bin/env what is it?`."""
+    """The command a text is; None when it is a message, such as `/usr/bin/env what is it?`.
+
+    A command that takes nothing behind it is none when something is there (`/status is broken`): no word gets lost.
+    """
     found = _COMMAND.match(text)
-    return None if found is None else Entered(found[1], (found[2] or "").strip())
+    if found is None:
+        return None
+    entered = Entered(found[1], (found[2] or "").strip())
+    command = table.find(entered.name)
+    return None if command is not None and entered.argument and not command.argument else entered
 
 
 def problem_with(text: str, *, is_working: bool) -> str | None:

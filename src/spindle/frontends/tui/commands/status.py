@@ -11,7 +11,7 @@ from spindle import __version__
 from spindle.errors import SpindleError
 from spindle.frontends.context_terms import Terms
 from spindle.frontends.context_words import cost_words, money, summary_words
-from spindle.frontends.plain_text import sandbox_line
+from spindle.frontends.plain_text import reading_words, sandbox_line
 from spindle.frontends.tui.commands.lines import block, fields, note
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.status_line import MODE_WORDS, folder_words, tokens_words
@@ -78,7 +78,7 @@ async def sandbox_words(desk: Desk) -> str:
         return "none: commands run with all your rights"
     if (reason := await problem(fence)) is not None:
         return f"none: {reason}"
-    return backend_of(fence)
+    return f"{backend_of(fence)}; {reading_words(fence.read)}"
 
 
 def _documents(desk: Desk, cwd: str) -> list[str]:

@@ -15,7 +15,7 @@ class SlashCommand(NamedTuple):
     is_allowed_in_turn: bool = False
     """It may be used while a turn runs."""
     argument: str = ""
-    """What may stand behind it, for the list: `[hint]`, `TEXT`."""
+    """What may stand behind it: `[hint]`, `TEXT`. Where nothing may, the text is a message when something does."""
     aliases: tuple[str, ...] = ()
 
 
@@ -35,8 +35,8 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("fork", "branch off this thread into a new one", "threads:fork"),
     SlashCommand("compact", "replace the thread by a summary", "thread_ops:compact", argument="[hint]"),
     SlashCommand("plan", "plan mode: think first, change nothing", "modes:plan", argument="[text]"),
-    SlashCommand("review", "have the changes reviewed", "later:review"),
-    SlashCommand("init", "have an AGENTS.md written for this folder", "prompts:init"),
+    SlashCommand("review", "have the changes reviewed", "later:review", argument="[text]"),
+    SlashCommand("init", "have an AGENTS.md written for this folder", "prompts:init", argument="[text]"),
     SlashCommand("mention", "mention a file in the message", "prompts:mention", R, "[path]"),
     SlashCommand("mcp", "MCP servers, their state and their tools", "servers:mcp", R, "[refresh|NAME]"),
     SlashCommand("skills", "skills that can be used with $NAME", "surroundings:skills", R, "[reload]"),
@@ -65,7 +65,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("config", "settings in force and where they come from", "settings:config", argument="[KEY [VALUE]]"),
     SlashCommand("statusline", "what the status line shows", "looks:status_line", R, "[ITEMS]"),
     SlashCommand("title", "what the title of the terminal shows", "looks:title", R, "[ITEMS]"),
-    SlashCommand("vim", "vi keys in the composer, on or off", "looks:vim"),
+    SlashCommand("vim", "vi keys in the composer, on or off", "looks:vim", argument="[on|off]"),
     SlashCommand("side", "ask something beside, without changing the thread", "side:ask", R, "QUESTION"),
     SlashCommand("btw", "ask something beside, without changing the thread", "side:ask", R, "QUESTION"),
     SlashCommand("raw", "answers as the model wrote them, on or off", "clipboard:raw", R, "[on|off]"),

@@ -13,12 +13,14 @@ from spindle.frontends.fit import cells, cut
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.screen.inking import ink, tidy
 from spindle.frontends.tui.screen.painter import BEGIN, END, HIDE, NO_WRAP, SHOW, Painter
-from spindle.frontends.tui.screen.scroll import Scroll
+from spindle.frontends.tui.screen.scroll import Blocks, Scroll
 from spindle.frontends.tui.shown import Line, Span
 from spindle.frontends.tui.text.layout import Row
 from spindle.frontends.tui.text.layout import cut as cut_row
 
 _CLOSE = ("q", "Q", "esc", "ctrl-c", "ctrl-t", "ctrl-o")
+_RESTS = 20
+"""A text that grows is looked at again after so many times as long as that takes: keys come first."""
 _HELP = "q closes · ↑ ↓ PgUp PgDn · / finds · n N next"
 
 
@@ -39,7 +41,7 @@ class Pager:
     """
 
     def __init__(
-        self, terminal: Screen, painter: Painter, title: str, lines: Iterable[Line], *, inline: bool = False
+        self, terminal: Screen, painter: Painter, title: str, lines: Iterable[Line] | Blocks, *, inline: bool = False
     ) -> None:
         self.scroll = Scroll(lines)
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -52,6 +54,11 @@ class Pager:
         self._painted: list[Row] = []
         self._painted_size = (0, 0)
         self._is_open = False
+        self._loop = asyncio.get_running_loop()
+        self._renews_at = 0.0
+        self._renewal: asyncio.TimerHandle | None = None
+        self.is_awaited = False
+        """Something behind it waits for the person."""
 
     # ---- what is seen ----------------------------------------------------------------------------
 
@@ -72,6 +79,8 @@ class Pager:
         """Give the screen back."""
         if not self.closed.done():
             self.closed.set_result(None)
+        if self._renewal is not None:
+            self._renewal.cancel()
         self.leave_screen()
 
     def leave_screen(self) -> None:
@@ -84,10 +93,24 @@ class Pager:
         """All rows of the window: a title, the text, and a line of help, which go first when there is no room."""
         has_title, has_foot = height >= 4, height >= 2
         room = height - has_title - has_foot
-        text = [tidy(row) for row in self.scroll.rows(width, room)]
+        text = [tidy(row) for row in self._text(width, room)]
         text += [()] * (room - len(text))
         title = [self._head(width)] if has_title else []
         return [*title, *text, *([self._foot(width)] if has_foot else [])]
+
+    def _text(self, width: int, room: int) -> list[Row]:
+        begun = self._loop.time()
+        is_due = begun >= self._renews_at
+        shown = self.scroll.rows(width, room, renews=is_due)
+        if is_due:
+            self._renews_at = begun + _RESTS * (self._loop.time() - begun)
+        elif self._renewal is None:
+            self._renewal = self._loop.call_at(self._renews_at, self._renew)
+        return shown
+
+    def _renew(self) -> None:
+        self._renewal = None
+        self.paint()
 
     def _head(self, width: int) -> Row:
         rule = "─" * max(0, width - cells(self._title) - 4)
@@ -98,7 +121,7 @@ class Pager:
             return (Span(cut(f"/{self._typed}", width)),)
         percent = self.scroll.percent
         right = "" if percent is None else f"{percent} %"
-        left = _HELP
+        left = f"a question waits for you · {_HELP}" if self.is_awaited else _HELP
         if self.scroll.is_searching:
             left = f"looking for {self.scroll.sought} …"
         elif self.scroll.has_failed:

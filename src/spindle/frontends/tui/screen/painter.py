@@ -14,23 +14,51 @@ The other is what a terminal does with its rows when the window changes (`wherea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from spindle.frontends.tui.keys import Reply
-from spindle.frontends.tui.screen import inking
-from spindle.frontends.tui.screen.inking import Looks, ink, is_sure, tidy
+from spindle.frontends.tui.screen.inking import Looks, tidy
+from spindle.frontends.tui.screen.sheet import ERASE, NO_WRAP, NOTHING, WRAP, Sheet
+from spindle.frontends.tui.screen.standing import Adrift, Place, Standing
 from spindle.frontends.tui.screen.stranded import Stranded
-from spindle.frontends.tui.screen.whereabouts import Whereabouts
+from spindle.frontends.tui.screen.whereabouts import Size, Whereabouts
 from spindle.frontends.tui.shown import Line
-from spindle.frontends.tui.text.layout import Row, cut, height, row_width, rows
+from spindle.frontends.tui.text.layout import Row, cut, row_width, rows
 
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
-WRAP, NO_WRAP = "\x1b[?7h", "\x1b[?7l"
-"""Only finished rows may be broken by the terminal. Live rows are cut, also when the window has become narrower and we
-do not know it yet: each of them takes exactly one row."""
-_NOTHING: Row = ()
-_FARTHEST, _WORTH_IT = 8, 4
-"""How far rows may have moved, and how many of them must have, for the terminal to move them."""
+
+
+class _Frame(NamedTuple):
+    """What was written, until we know in which window it was drawn."""
+
+    size: Size
+    """For which it was made."""
+    before: Place
+    sheet: Sheet
+    printed: Sequence[Line]
+    is_fresh: bool
+    """It does not matter to it what stood there, nor in which window it is drawn."""
+    era: int
+
+    def is_sound(self, drawn_in: Size) -> bool:
+        """Whether it is as it should be, although it was drawn in this window."""
+        if self.is_fresh or not isinstance(self.before, Standing):
+            return self.is_fresh
+        return self.before.rows_above(drawn_in[0]) == self.before.row and self.sheet.widest <= drawn_in[0]
+
+    def is_whole(self, drawn_in: Size) -> bool:
+        """Whether what it printed is there and whole, if not in the right place."""
+        return not self.sheet.relies and self.sheet.widest <= drawn_in[0]
+
+
+class _Aim(NamedTuple):
+    """The cursor was sent to the top of the live area."""
+
+    told: Size | None
+    start: int
+    up: int
+    """In which row of the window it was, and how far up it should go."""
 
 
 class Painter:
@@ -43,14 +71,30 @@ class Painter:
         self.bytes_written = 0
         self._write = write
         self._size = (0, 0)
-        self._rows: list[Row] = [_NOTHING]
-        """The live area as it stands on the screen."""
+        self._rows: list[Row] = [NOTHING]
+        """The live area as it should stand on the screen."""
         self._row, self._column = 0, 0
         """Where the cursor is, counted from the top of the live area."""
+        self._place: Place = Standing(self._rows, 0, 0, 1)
+        """The live area as it does stand there, as far as we know."""
+        self._pending: Sequence[Line] = ()
         self._is_shown = True
         self._begins = True
         """Nothing was written yet: the cursor is where some other program left it."""
-        self._where = Whereabouts()
+        self._where: Whereabouts[_Frame] = Whereabouts()
+        self._is_lost = False
+        """Something was drawn in another window than it was made for."""
+        self._era = 0
+        """Counts how often the live area was drawn from its top."""
+        self._aim: _Aim | None = None
+        self._is_left = False
+        """The cursor was led up, and is in the first column."""
+        self._is_away = False
+        """The live area was taken away, as long as the window changes."""
+        self._damaged: list[Line] = []
+        """Finished lines that have to be printed again: they were drawn in another window."""
+        self._whole: Standing | None = None
+        """The live area below them, if they are whole, though in the wrong place."""
         self._held: list[Line] = []
         """Finished lines that wait for the answer to a question."""
         self._stranded = Stranded()
@@ -74,34 +118,42 @@ class Painter:
         size: tuple[int, int],
         *,
         pending: int = 0,
+        may_wait: bool = True,
+        is_wary: bool = False,
     ) -> bool:
         """Print the finished lines, once, and show the live ones below them; all of it in one write, or in none when
         nothing has changed.
 
         False: the window has changed, and the terminal was asked where the cursor is now. Nothing is painted yet, but
         the finished lines are kept: call again with what is live when the answer is there (`take_reply`), or a
-        moment later.
+        moment later. When that has lasted too long, call with `may_wait` false: it is painted by guess then. With
+        `is_wary`, the terminal is asked even if we know of no change.
 
         `cursor` is the number of a live line and a column in it; None hides the cursor. The first `pending` live
         lines are text that will be finished later: if a smaller window pushes them into the scrollback, they are
         not printed again.
         """
         size = (max(1, size[0]), max(1, size[1]))
-        question = None if self._begins else self._where.before_frame(size, self._size, self._row)
-        if question is not None:
+        is_fresh = not self._begins and (size != self._size or self._is_lost)
+        request = None
+        if is_fresh:
+            request = self._seek_top(size, may_wait=may_wait)
+        elif is_wary and not self._begins and self._where.confirms:
+            request = self._where.before_frame(size, self._row, may_wait=may_wait)
+        if request is not None:
             self._held += finished
-            self._send(question)
+            self._send(request)
             return False
-        if self._held:
-            finished = [*self._held, *finished]
-            self._held = []
-        sheet = _Sheet(self._rows, self._row, self.looks, size[0])
+        if self._held or self._damaged:
+            finished = [*self._damaged, *self._held, *finished]
+            self._held, self._damaged = [], []
+        sheet = Sheet(self._rows, self._row, self.looks, size[0], is_confirmed=self._where.confirms)
         if self._begins:
             sheet.parts.append(self._fresh_line(size[0]))
-        elif size != self._size:
+        elif is_fresh:
             self._lay_anew(sheet, size)
         elif self._is_outdated:
-            sheet.restart(self._to_top() + "\r\x1b[J")
+            sheet.restart(f"{self._to_top()}\r{ERASE}", self._row)
             self._row = 0
         self._is_outdated = False
         finished, live, pending = self._stranded.leave_out(finished, live, pending)
@@ -111,10 +163,15 @@ class Painter:
             for row in rows(line, size[0]):
                 sheet.print(tidy(row))
         shown, place, away = self._live_rows(live, cursor)
-        # Rows that were never shown cannot have been pushed out.
-        self._stranded.remember([] if away else live[:pending])
         sheet.show(shown)
-        self._finish(sheet, shown, place, asks=asks)
+        before = self._place
+        is_written = self._finish(sheet, shown, place)
+        # Rows that were never shown cannot have been pushed out.
+        self._pending = () if away else live[:pending]
+        self._place = Standing(shown, self._row, self._column, size[0], self._pending)
+        if is_written:
+            frame = _Frame(size, before, sheet, finished, is_fresh, self._era)
+            self._send("".join((*sheet.parts, self._questions(frame, asks=asks), END)))
         return True
 
     def _live_rows(
@@ -131,31 +188,35 @@ class Painter:
         away = max(0, len(shown) - most)
         if away and place is not None and place[0] < away:
             away = place[0]  # the row with the cursor is seen in any case
-        shown = shown[away : away + most] or [_NOTHING]
+        shown = shown[away : away + most] or [NOTHING]
         if place is None:
             return shown, None, away
         place = (min(max(0, place[0] - away), len(shown) - 1), min(max(0, place[1]), width - 1))
         return shown, place, away
 
-    def _finish(self, sheet: _Sheet, shown: list[Row], place: tuple[int, int] | None, *, asks: bool) -> None:
-        """Put the cursor where it belongs, and write the frame if there is anything to write."""
+    def _finish(self, sheet: Sheet, shown: list[Row], place: tuple[int, int] | None) -> bool:
+        """Put the cursor where it belongs. Whether there is anything to write."""
         has_moved = place is not None and (place[0] + sheet.top, place[1]) != (self._row, self._column)
         self._rows = shown
         self._where.painted(sheet.printed, len(shown), self._size[1])
         if not sheet.parts and not has_moved and (place is not None) == self._is_shown:
             self._row -= sheet.top  # what was finished stood there already, and the live area begins below it now
-            return
+            return False
         if place is not None:
             sheet.put_cursor(*place, shown[place[0]])
             self._row, self._column = place
         else:
             self._row, self._column = sheet.row - sheet.top, 0
             sheet.parts.append("\r" if sheet.parts else "")
-        before = BEGIN + (HIDE if self._is_shown else "")
+        sheet.parts.insert(0, BEGIN + (HIDE if self._is_shown else ""))
         self._is_shown = place is not None
-        question = self._where.confirm(self._size) if sheet.has_moved_rows and not asks else ""
-        question += self._where.ask(self._row) if asks else ""
-        self._send(before + "".join(sheet.parts) + (SHOW if self._is_shown else "") + question + END)
+        sheet.parts.append(SHOW if self._is_shown else "")
+        return True
+
+    def _questions(self, frame: _Frame, *, asks: bool) -> str:
+        if asks:
+            return self._where.ask(self._row, self._size)
+        return self._where.confirm(frame) if self._where.confirms else ""
 
     def _send(self, text: str) -> None:
         if text:
@@ -167,7 +228,38 @@ class Painter:
 
     def take_reply(self, reply: Reply) -> None:
         """What the terminal has told about itself, its window or its cursor."""
-        self._where.take(reply)
+        if (answer := self._where.take(reply)) is not None:
+            frame, told = answer
+            if frame.era == self._era and (self._is_lost or told != frame.size):
+                self._drawn_elsewhere(frame, told)
+        if self._aim is not None and self._where.found is not None:
+            self._arrived(self._aim)
+
+    def _drawn_elsewhere(self, frame: _Frame, told: Size) -> None:
+        """A frame was drawn in another window than it was made for, or after one that was."""
+        is_first, self._is_lost = not self._is_lost, True
+        # Too many rows have pushed the first ones out.
+        row = max(self._row, len(self._rows) - told[1])
+        drawn = Standing(self._rows, row, self._column, told[0], self._pending_in(frame, told[0]))
+        if is_first and frame.is_sound(told):
+            self._place = drawn
+            return
+        is_whole = (is_first or self._whole is not None) and frame.is_whole(told)
+        self._whole = drawn if is_whole else None
+        place = frame.before if is_first else self._place
+        above = place.rows_above(told[0])
+        if isinstance(place, Standing):
+            place = Adrift(place, above, told[0], above)
+        untouched = min(place.untouched, max(0, above - frame.sheet.rise))
+        below = above + frame.sheet.sunk(told[0])
+        self._place = Adrift(place.base, below, told[0], untouched)
+        self._damaged += frame.printed
+
+    def _pending_in(self, frame: _Frame, width: int) -> Sequence[Line]:
+        """What is there of the lines that will be finished later, after a frame in a window of this width."""
+        if all(row_width(row) <= width for line in self._pending for row in rows(line, frame.size[0])):
+            return self._pending
+        return () if frame.is_fresh or frame.printed else frame.before.pending
 
     def begins_in_column(self, column: int) -> None:
         """Where some other program left the cursor, counted from 1; known before the first frame, or never."""
@@ -182,47 +274,104 @@ class Painter:
         self._row = self._column = 0
         return WRAP + start + "\x1b[K" + NO_WRAP
 
-    def _lay_anew(self, sheet: _Sheet, size: tuple[int, int]) -> None:
-        """After a change of the window: erase the live area, wherever it is now, and begin at its top."""
-        up = self._rows_above_cursor(size[0])
-        is_known = self._where.is_certain and self._where.found is not None
-        at = self._where.moved(up, size[1])
-        up_to = min(up, at)
-        if up > at:
-            stays = self._rest_of_row(up - at, size[0])
-            up_to -= stays
-            if is_known:  # if it is only a guess, rather print something twice than never
-                self._stranded.strand(up - up_to, self._size[0], size[0] if self._where.reflows else self._size[0])
-        # Rows are taken away, not only erased: a terminal that cuts them may still have what is out of sight.
-        sheet.restart((f"\x1b[{up_to}A" if up_to > 0 else "\n" * -up_to) + f"\r\x1b[{size[1]}M")
-        self._row = 0
+    @property
+    def is_waiting(self) -> bool:
+        """An answer of the terminal has changed what is to be done next."""
+        return self._is_lost or self._where.is_awaited
 
-    def _rest_of_row(self, gone: int, width: int) -> int:
-        """How many rows more belong to a row whose beginning has left the window. They have to stay: to the terminal
-        they are one line, and what were written there would become a part of it."""
-        if not self._where.reflows:
-            return 0
-        for row in self._rows:
-            tall = height(row, width)
-            if gone <= tall:
-                return tall - gone
-            gone -= tall
-        return 0
+    def window_changes(self) -> None:
+        """What the terminal has told about its window is no longer true."""
+        self._where.expire()
 
-    def _rows_above_cursor(self, width: int) -> int:
-        """How many rows of the terminal now stand between the top of the live area and the cursor.
+    def seek(self, size: Size) -> None:
+        """The window is changing, and nothing is painted: take the live area away meanwhile. The sooner it is gone,
+        the less can happen to it."""
+        if not self._begins and not self._is_away and (size != self._size or self._is_lost):
+            self._send(self._seek_top(size, may_wait=True, is_final=False) or "")
 
-        Some terminals cut rows that are too long for a narrower window, others break them in two; in these the cursor
-        stays with its character. To go up too far would erase what belongs to the terminal, so where it is not
-        certain which rows were broken, none is taken to be: some of the live area may stay behind then.
+    def _seek_top(self, size: Size, *, may_wait: bool, is_final: bool = True) -> str | None:
+        """Lead the cursor to the top of the live area. None: it is there, or it has to be guessed where it is.
+
+        Otherwise what to write first. The terminal may change its window between its answer and what we write then,
+        so nothing is taken away before it has told that the cursor is where it should be. From then on it stays there,
+        with its character, whatever happens to the window.
         """
-        if not self._where.reflows or width >= self._size[0] or not self._where.is_certain:
-            return self._row
-        above = sum(height(row, width) for row in self._rows[: self._row])
-        before = inking.head(self._rows[self._row], self._column)
-        is_behind = self._column >= row_width(self._rows[self._row])
-        within = row_width(before) if is_behind else self._column + 1
-        return above + height(inking.head(self._rows[self._row], within), width) - 1
+        where = self._where
+        request = where.before_frame(size, self._row, may_wait=may_wait)
+        if request is not None or where.found is None or (self._is_left and self._place.is_top):
+            return request
+        up, gone = self._way_up(size, where.found)
+        if gone and (not is_final or (self._is_left and not up)):
+            return None  # it has left the window: it may come back, as long as the window changes
+        self._aim = _Aim(where.told, where.found, up)
+        before = BEGIN + (HIDE if self._is_shown else "")
+        self._is_shown, self._is_lost = False, True
+        return before + _vertically(up) + "\r" + where.ask(self._row, size) + END
+
+    def _arrived(self, aim: _Aim) -> None:
+        """The cursor was sent up, and the terminal has told where it is."""
+        self._aim, self._is_left = None, True
+        way, width = self._way_gone(aim, self._size), self._width_of_rows(self._size)
+        self._place = self._place.raised(way, width)
+        whole = None if self._whole is None else self._whole.raised(way, width)
+        self._whole = whole if isinstance(whole, Standing) else None
+        if self._place.is_top:
+            # At once: if there is much below the cursor that a narrower window breaks, tmux loses its place.
+            self._send(f"{BEGIN}{ERASE}{END}")
+            self._place = Standing([NOTHING], 0, 0, 1)
+            self._is_away = True
+
+    def _way_gone(self, aim: _Aim, size: Size) -> int:
+        """How many rows the cursor went up, although the window had changed before."""
+        before, now = aim.told or size, self._where.told or size
+        if self._where.found or now[1] >= before[1]:
+            return aim.up
+        # A lower window: it may have come to its first row before it was where it should be.
+        sunk = self._place.rows_above(now[0]) - self._place.rows_above(before[0]) if self._where.reflows else 0
+        return min(aim.up, aim.start + sunk, now[1] - 1)
+
+    def _width_of_rows(self, size: Size) -> int:
+        """Where the terminal breaks the rows that stand there."""
+        if not self._where.reflows:
+            return 1 << 20
+        return size[0] if self._where.told is None else self._where.told[0]
+
+    def _way_up(self, size: Size, at: int) -> tuple[int, int]:
+        """How many rows to go up, from this row of the window, and how many more there would be."""
+        width = self._width_of_rows(size)
+        up = self._place.rows_above(width)
+        up_to = up if up <= at else at - self._place.rest_of_row(up - at, width)
+        is_certain = up - up_to <= self._place.known and (isinstance(self._place, Standing) or self._place.width == width)
+        if self._whole is not None and self._damaged and not is_certain:
+            # What was printed is perhaps out of reach: it stays where it is, below what was there before.
+            self._place, self._whole, self._damaged = self._whole, None, []
+            return self._way_up(size, at)
+        return up_to, up - up_to
+
+    def _lay_anew(self, sheet: Sheet, size: Size) -> None:
+        """After a change of the window: take the live area away, and begin at its top."""
+        start, gone = "", 0
+        if not self._is_left:  # the terminal does not answer
+            at = self._where.moved(self._place.rows_above(self._width_of_rows(size)), size[1])
+            up, gone = self._way_up(size, at)
+            start = _vertically(up)
+            if not self._where.reflows:
+                gone = 0  # it is only a guess: rather print something twice than never
+        elif self._where.found is not None:
+            _, gone = self._way_up(size, self._where.found)
+            self._where.top = self._where.found
+        if gone:
+            broken_at = min(self._size[0], self._width_of_rows(size))
+            known = min(gone, self._place.known)
+            self._stranded.strand(self._place.pending, known, self._size[0], broken_at)
+        # Rows are taken away, not only erased: a terminal that cuts them may still have what is out of sight.
+        sheet.restart(f"{start}\r{ERASE}")
+        self._row = 0
+        self._found_again()
+
+    def _found_again(self) -> None:
+        self._is_lost, self._whole, self._aim, self._is_left, self._is_away = False, None, None, False, False
+        self._era += 1
 
     # ---- all of it -----------------------------------------------------------------------------
 
@@ -247,124 +396,16 @@ class Painter:
         """
         if self._begins:
             return WRAP + SHOW  # nothing here is ours
-        return f"{END}\x1b[0m{self._to_top()}\r\x1b[J{WRAP}{SHOW}" + ("\x1b[c" if self._where.is_asking else "")
+        return f"{END}\x1b[0m{self._to_top()}\r{ERASE}{WRAP}{SHOW}" + ("\x1b[c" if self._where.is_asking else "")
 
     def _to_top(self) -> str:
         return f"\x1b[{self._row}A" if self._row else ""
 
     def _forget(self) -> None:
-        self._rows, self._row, self._column, self._is_shown = [_NOTHING], 0, 0, True
+        self._rows, self._row, self._column, self._is_shown = [NOTHING], 0, 0, True
+        self._place = Standing(self._rows, 0, 0, 1)
+        self._found_again()
 
 
-class _Sheet:
-    """One frame in the making. Rows are counted from where the live area began before it."""
-
-    def __init__(self, old: list[Row], row: int, looks: Looks, width: int) -> None:
-        self.parts: list[str] = []
-        self.row = row
-        """Where the cursor is."""
-        self.top = 0
-        """Where the live area begins: the finished rows stand above it."""
-        self.printed = 0
-        """How many rows of the terminal were printed for good."""
-        self._old = old
-        self._there = len(old)
-        """How many rows there are that can be reached without making the terminal scroll."""
-        self._looks = looks
-        self._width = width
-        self._wraps = False
-        self._touched = 0
-
-    @property
-    def has_moved_rows(self) -> bool:
-        """Whether it does more than to change the text of one row."""
-        return self._touched > 1 or bool(self.printed)
-
-    def restart(self, text: str) -> None:
-        """`text` leads to a place below which everything is blank."""
-        self.parts.append(text)
-        self._touched = 2
-        self._old, self._there, self.row, self.top = [_NOTHING], 1, 0, 0
-
-    def print(self, row: Row) -> None:
-        """A finished row; the terminal breaks it if it is too long."""
-        tall = height(row, self._width)
-        if tall > 1 or not is_sure(row):
-            self._print_below(row)
-        else:
-            self._put(self.top, row, is_live=False)
-            self.top += 1
-        self.printed += tall
-
-    def _print_below(self, row: Row) -> None:
-        """Where we cannot be certain how many rows it takes, nothing below may matter."""
-        self._go(self.top)
-        self._wrap(on=True)
-        self.restart(f"\r\x1b[J{ink(row, self._looks)}\r\n")
-
-    def show(self, live: list[Row]) -> None:
-        if not self.top:
-            self._shift(live)
-        for number, row in enumerate(live):
-            self._put(self.top + number, row, is_live=True)
-        end = self.top + len(live)
-        if end < self._there and any(self._old[end:]):
-            self._go(end)
-            self._touched = 2
-            self.parts.append("\r\x1b[J")
-
-    def _shift(self, live: list[Row]) -> None:
-        """A text that is higher than the window moves up with each new row: the terminal can move it for us."""
-        up = next((n for n in range(1, min(_FARTHEST, len(self._old))) if self._old[n : n + 2] == live[:2]), 0)
-        same = 0
-        while up and same < len(live) and up + same < len(self._old) and live[same] == self._old[up + same]:
-            same += 1
-        if same < _WORTH_IT:
-            return
-        self._touched = 2
-        self._go(0)
-        self.parts.append(f"\x1b[{up}M")
-        self._go(same)
-        self.parts.append(f"\x1b[{up}L")
-        self._old = [*self._old[up : up + same], *[_NOTHING] * up, *self._old[up + same :]]
-
-    def put_cursor(self, row: int, column: int, shown: Row) -> None:
-        self._go(self.top + row)
-        before = inking.head(shown, column)
-        if is_sure(before):
-            self.parts.append(f"\x1b[{column + 1}G" if column else "\r")
-        else:
-            blanks = " " * (column - row_width(before))
-            self.parts.append(f"\r{ink(before, self._looks)}{blanks}")
-        self._wrap(on=False)
-
-    def _put(self, at: int, row: Row, *, is_live: bool) -> None:
-        old = self._old[at] if at < len(self._old) else None
-        if old == row or (old is None and not row and at < self._there):
-            return
-        self._touched += 1 if old is not None else 2
-        self._go(at)
-        self._wrap(on=not is_live)
-        column, rest = inking.change(old, row) if old and is_sure(old) and is_sure(row) else (0, row)
-        if not column or (not is_live and column < row_width(old or ())):
-            # Erased first: whatever the terminal thinks that this row belongs to, it does no longer.
-            self.parts.append(("\r\x1b[K" if old else "\r") + ink(row, self._looks))
-            return
-        self.parts.append(f"\x1b[{column + 1}G" + ink(rest, self._looks))
-        if old is not None and inking.is_shorter(row, old):
-            self.parts.append("\x1b[K")
-
-    def _go(self, row: int) -> None:
-        if row < self.row:
-            self.parts.append(f"\x1b[{self.row - row}A")
-        elif row > self.row:
-            # By line feeds, even where the rows are there: should the window have become lower meanwhile, they make
-            # it scroll, where a movement would end in its last row, on what was just printed.
-            self.parts.append("\n" * (row - self.row))
-            self._there = max(self._there, row + 1)
-        self.row = row
-
-    def _wrap(self, *, on: bool) -> None:
-        if on != self._wraps:
-            self._wraps = on
-            self.parts.append(WRAP if on else NO_WRAP)
+def _vertically(up: int) -> str:
+    return f"\x1b[{up}A" if up > 0 else "\n" * -up

@@ -2,6 +2,7 @@
 
 The place is the line and the row of it at the top of the window, so a new width moves nothing, and nothing depends on
 how many lines there are. Lines may still be in the making: they are taken from an iterator as far as they are needed.
+A text in blocks (`Blocks`: the transcript) is shown from its end, and may grow: whoever is at its end stays there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
+from typing import Protocol, runtime_checkable
 
 from spindle.frontends.fit import cells, reach
 from spindle.frontends.tui.shown import Line, Span, plain
@@ -21,8 +23,23 @@ _MOST_KEPT = 500
 _FOUND = "reverse"
 
 
+@runtime_checkable
+class Blocks(Protocol):
+    """Lines in blocks. New ones come at the end; those that are open may change."""
+
+    @property
+    def block_count(self) -> int: ...
+
+    def block(self, number: int) -> list[Line]: ...
+
+    def is_open(self, number: int) -> bool: ...
+
+
 class Lines:
     """Lines as far as they have been asked for."""
+
+    above = 0
+    """How many lines have a number below 0."""
 
     def __init__(self, source: Iterable[Line]) -> None:
         self._known: Sequence[Line] = source if isinstance(source, Sequence) else []
@@ -37,7 +54,14 @@ class Lines:
             self._known += islice(self._rest, number - len(self._known) + _AHEAD)
             if number >= len(self._known):
                 self._rest = None
-        return number < len(self._known)
+        return 0 <= number < len(self._known)
+
+    def first(self) -> int:
+        return 0
+
+    def renew(self) -> int | None:
+        """The number of the first line that may be another one now; None when there is none."""
+        return None
 
     def last(self) -> int:
         """The number of the last line; makes all of them."""
@@ -52,11 +76,71 @@ class Lines:
         return len(self._known) if self._rest is None else None
 
 
+class LinesFromEnd:
+    """The same for blocks, beginning with the last one: line 0 is its first, and those before it count down."""
+
+    def __init__(self, source: Blocks) -> None:
+        self._source = source
+        self._first_made = self._next = max(0, source.block_count - 1)
+        """Which blocks are lines: from the one up to the other."""
+        self._before: list[Line] = []
+        """Those before line 0, the nearest first."""
+        self._after: list[Line] = []
+        self._settled_blocks, self._settled = self._next, 0
+        """How many blocks, and lines from 0 on, cannot change any more."""
+
+    def __getitem__(self, number: int) -> Line:
+        return self._after[number] if number >= 0 else self._before[-1 - number]
+
+    def has(self, number: int) -> bool:
+        """Whether there is such a line; it is there then."""
+        while number < -len(self._before) and self._first_made:
+            self._first_made -= 1
+            self._before += reversed(self._source.block(self._first_made))
+        while number >= len(self._after) and self._next < self._source.block_count:
+            self._after += self._source.block(self._next)
+            is_settled = self._settled_blocks == self._next and not self._source.is_open(self._next)
+            self._next += 1
+            if is_settled:
+                self._settled_blocks, self._settled = self._next, len(self._after)
+        return -len(self._before) <= number < len(self._after)
+
+    def renew(self) -> int | None:
+        if self._settled_blocks == self._source.block_count:
+            return None
+        del self._after[self._settled :]
+        self._next = self._settled_blocks
+        return self._settled
+
+    @property
+    def above(self) -> int:
+        return len(self._before)
+
+    def first(self) -> int:
+        """The number of the first line; makes all lines before 0."""
+        while self._first_made:
+            self.has(-len(self._before) - 1)
+        return -len(self._before)
+
+    def last(self) -> int:
+        """The number of the last line; makes all from 0 on."""
+        while self._next < self._source.block_count:
+            self.has(len(self._after))
+        return len(self._after) - 1 if self._after or self.has(-1) else 0
+
+    @property
+    def count(self) -> int | None:
+        is_all = not self._first_made and self._next == self._source.block_count
+        return len(self._before) + len(self._after) if is_all else None
+
+
 class Scroll:
     """A window over lines. Ask for `rows` first: it tells how large the window is."""
 
-    def __init__(self, source: Iterable[Line]) -> None:
-        self.lines = Lines(source)
+    def __init__(self, source: Iterable[Line] | Blocks) -> None:
+        self.lines = LinesFromEnd(source) if isinstance(source, Blocks) else Lines(source)
+        self._follows = isinstance(self.lines, LinesFromEnd)
+        """The window stays at the end of the text, wherever that is."""
         self._top, self._skipped = 0, 0
         """The line at the top, and how many of its rows are above the window."""
         self._width, self._height = 80, 24
@@ -72,11 +156,15 @@ class Scroll:
 
     # ---- what is seen ----------------------------------------------------------------------------
 
-    def rows(self, width: int, height: int) -> list[Row]:
-        """The rows in the window; fewer than `height` at the end of the text."""
+    def rows(self, width: int, height: int, *, renews: bool = True) -> list[Row]:
+        """The rows in the window; fewer than `height` at the end of the text. `renews`: look whether it has grown."""
         if width != self._width:
             self._made.clear()
         self._width, self._height = max(1, width), max(1, height)
+        if renews and (renewed := self.lines.renew()) is not None:
+            self._made = {number: made for number, made in self._made.items() if number < renewed}
+        if self._follows:
+            self._go_to_end()
         self._skipped = min(self._skipped, len(self._rows_of(self._top)) - 1)
         self._stay_inside()
         shown: list[Row] = []
@@ -96,7 +184,7 @@ class Scroll:
         if self.is_at_end:
             return 100
         count = self.lines.count
-        return None if count is None else min(99, self._top * 100 // max(1, count))
+        return None if count is None else min(99, (self._top + self.lines.above) * 100 // max(1, count))
 
     def _rows_of(self, number: int) -> list[Row]:
         if not self.lines.has(number):
@@ -133,23 +221,32 @@ class Scroll:
                 break
             count += self._skipped
             self._skipped = 0
-            if not self._top:
+            if not self.lines.has(self._top - 1):
                 break
             self._top -= 1
             self._skipped = len(self._rows_of(self._top)) - 1
             count += 1
         self._stay_inside()
+        self._moved()
+
+    def _moved(self) -> None:
+        self._follows = isinstance(self.lines, LinesFromEnd) and self.is_at_end
 
     def move_pages(self, pages: float) -> None:
         """A row stays in sight, so that the eye finds its place."""
         self.move(int(max(1, self._height - 1) * pages))
 
     def to_start(self) -> None:
-        self._top = self._skipped = 0
+        self._top, self._skipped = self.lines.first(), 0
         self._hit = None
+        self._moved()
 
     def to_end(self) -> None:
         self._hit = None
+        self._go_to_end()
+        self._moved()
+
+    def _go_to_end(self) -> None:
         self._top = self.lines.last()
         self._skipped = len(self._rows_of(self._top)) - 1
         self._stay_inside()
@@ -166,22 +263,22 @@ class Scroll:
     def _stay_inside(self) -> None:
         """The last row is at the end of the window, not above it."""
         missing = self._height - self._rows_below(self._height)
-        while missing > 0 and (self._top or self._skipped):
+        while missing > 0 and (self._skipped or self.lines.has(self._top - 1)):
             up = min(missing, self._skipped)
             self._skipped -= up
             missing -= up
-            if missing and self._top:
+            if missing and self.lines.has(self._top - 1):
                 self._top -= 1
                 self._skipped = len(self._rows_of(self._top))
 
     # ---- searching -------------------------------------------------------------------------------
 
     def search(self, sought: str) -> None:
-        """Find and mark a text, from the top of the window on. Small letters find large ones, too."""
+        """Find and mark a text, from the top of the window on, else above it. Small letters find large ones, too."""
         self.sought = sought
         flags = re.IGNORECASE if sought == sought.lower() else 0
         self._pattern = re.compile(re.escape(sought), flags) if sought else None
-        self._begin_search(step=1, start=self._top)
+        self._begin_search(step=1, start=self._top, else_above=True)
 
     def search_on(self, step: int) -> None:
         """The next line with it, or the one before (step -1)."""
@@ -196,25 +293,29 @@ class Scroll:
         if self._search is not None and next(self._search, True):
             self._search = None
 
-    def _begin_search(self, *, step: int, start: int) -> None:
+    def _begin_search(self, *, step: int, start: int, else_above: bool = False) -> None:
         self.has_failed = False
-        self._search = None if self._pattern is None else self._look(self._pattern, step, start)
+        self._search = None if self._pattern is None else self._look(self._pattern, step, start, else_above)
         self.search_step()
 
-    def _look(self, pattern: re.Pattern[str], step: int, start: int) -> Iterator[bool]:
+    def _look(self, pattern: re.Pattern[str], step: int, start: int, else_above: bool) -> Iterator[bool]:
         number = start
-        while number >= 0 and self.lines.has(number):
+        while self.lines.has(number):
             if pattern.search(plain(self.lines[number])):
                 within = (at for at, row in enumerate(self._rows_of(number)) if pattern.search(_text(row)))
                 self._top, self._skipped = number, next(within, 0)
                 self._hit = number
                 self._stay_inside()
+                self._moved()
                 yield True
                 return
             number += step
             if (number - start) % _AT_ONCE == 0:
                 yield False
-        self.has_failed = True
+        if else_above:
+            yield from self._look(pattern, -1, start - 1, False)
+        else:
+            self.has_failed = True
 
 
 def pieces(row: Row, width: int) -> list[Row]:

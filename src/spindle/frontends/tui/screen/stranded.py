@@ -18,16 +18,12 @@ class Stranded:
     def __init__(self) -> None:
         self._text = ""
         """What has gone, without blanks: lines may be broken elsewhere now."""
-        self._pending: Sequence[Line] = ()
 
-    def remember(self, pending: Sequence[Line]) -> None:
-        """The lines that stand at the top of the live area now and will be finished later."""
-        self._pending = pending
-
-    def strand(self, gone: int, width: int, broken_at: int) -> None:
-        """So many rows of the terminal have left; lines were laid out for `width`, and broken again by the terminal."""
+    def strand(self, pending: Sequence[Line], gone: int, width: int, broken_at: int) -> None:
+        """So many rows of the terminal have left, of lines that will be finished later; they were laid out for
+        `width`, and broken again by the terminal."""
         text = ""
-        for line in self._pending:
+        for line in pending:
             for number, row in enumerate(rows(line, width)):
                 shown = "".join(span.text for span in row)
                 marks = _letters("".join(span.text for span in line.hang)) if number else ""
@@ -77,14 +73,20 @@ def _without(lines: Sequence[Line], gone: str) -> tuple[list[Line], str] | None:
 
 
 def _behind(line: Line, letters: int) -> Line:
-    """The line without so many of its first letters."""
+    """The line without so many of its first letters; but a word of which only the beginning has gone is there whole."""
+    text = plain(line)
+    at = 0
+    while letters:
+        letters -= text[at] != " "
+        at += 1
+    if at < len(text) and text[at] != " ":
+        at = text.rfind(" ", 0, at) + 1
+    while at < len(text) and text[at] == " ":
+        at += 1
     spans: list[Span] = []
-    for text, style in line.spans:
-        at = 0
-        while letters and at < len(text):
-            letters -= text[at] != " "
-            at += 1
-        spans.append(Span(text[at:] if spans else text[at:].lstrip(" "), style))
+    for piece, style in line.spans:
+        spans.append(Span(piece[at:], style))
+        at = max(0, at - len(piece))
     return Line((*line.hang, *(span for span in spans if span.text)), line.hang, line.is_verbatim)
 
 

@@ -178,8 +178,8 @@ class Terminal:
         with contextlib.suppress(OSError):  # it may be gone
             _write_all(2 if is_error else self._write_to, f"{words}\n".encode("utf-8", "replace"), _PATIENCE_S)
 
-    def suspend(self) -> None:
-        """Give the terminal to the shell, and stop; gives control back when we are in the foreground again."""
+    def suspend(self) -> int:
+        """Give the terminal to the shell, and stop, until we are in the foreground again. Gives what `enter` gives."""
         self.leave()
         handler = signal.getsignal(signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
@@ -188,7 +188,7 @@ class Terminal:
         finally:
             if handler is not None:
                 signal.signal(signal.SIGTSTP, handler)
-        self.enter()
+        return self.enter()
 
     def measure(self) -> tuple[int, int]:
         """Look how large the window is now."""

@@ -1,16 +1,20 @@
-"""Where in its window a terminal has the live area: what it tells us, and what follows from what we write. Pure.
+"""What the terminal is asked about its window and its cursor, and what it has answered. Pure.
 
-We write relative to the cursor, so as long as the window stays as it is, it does not matter. A window that becomes
-smaller moves rows, each terminal in its own way; and what we wrote may be drawn before or after that, since the news of
-it comes late (up to a quarter of a second, from tmux). So after a change the terminal is asked before each frame, for a
-while; and it is asked in which window it has drawn a frame that moved rows. Answers come in the order of the questions.
+We write relative to the cursor, so as long as the window stays as it is, it does not matter where that is. A window
+that becomes smaller moves rows, each terminal in its own way; and what we wrote may be drawn before or after that,
+since the news of it comes late (up to a quarter of a second, from tmux). So after a change the terminal is asked before
+anything is painted; and it is always asked in which window it has drawn a frame that moved rows. Answers come in the
+order of the questions.
 """
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 from spindle.frontends.tui.keys import Reply
 
 Size = tuple[int, int]
+T = TypeVar("T")
 
 _HOW_LARGE = "\x1b[18t"
 _WHERE = "\x1b[6n"
@@ -20,12 +24,6 @@ _CUTS_TOO = ((0, 136, 0), (1, 10, 0))
 """PuTTY and mosh."""
 _MOST_OPEN = 50
 """Questions without an answer that are remembered: this terminal does not answer."""
-_PATIENCE = 5
-"""How often a frame is put off for an answer, if this terminal is known to answer at all."""
-_MOST_DELAYS = 4
-"""How often it is put off because the terminal tells another size than that which is to be painted."""
-_STORM = 15
-"""How many frames after a change are asked for first."""
 
 
 class _Question:
@@ -39,7 +37,16 @@ class _Question:
         """What was painted since: rows that were printed, rows of the live area, rows of the window."""
 
 
-class Whereabouts:
+class _Drawn(Generic[T]):
+    """In which window was this frame drawn?"""
+
+    def __init__(self, frame: T) -> None:
+        self.frame = frame
+
+
+class Whereabouts(Generic[T]):
+    """`T` is what the painter wants to have back with the answer about a frame."""
+
     def __init__(self) -> None:
         self.reflows = False
         """Whether the terminal breaks its rows anew when the window becomes narrower."""
@@ -47,41 +54,51 @@ class Whereabouts:
         """The row of the window where the live area begins, if we know it."""
         self.found: int | None = None
         """The row of the window in which the cursor is, as just told."""
+        self.told: Size | None = None
+        """How large the window is, as told with it."""
         self._questions: list[_Question] = []
-        self._sizes: list[Size | None] = []
-        """Questions for the size: the size that a frame was made for, or None if it belongs to a question for the
-        cursor."""
-        self._told: Size | None = None
+        self._sizes: list[_Drawn[T] | Size] = []
+        """Questions for the size: with a question for the cursor, the size that we take it to be."""
         self._tells_size = self._tells_cursor = False
-        self._delays = 0
-        self._storm = 0
-        self._is_mixed = False
-        """A frame was drawn in another window than it was made for."""
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether all we wrote was drawn in the window that it was made for."""
-        return not self._is_mixed and not any(self._sizes)
+        self._is_swapped: bool | None = None
+        """Some versions of tmux tell columns and rows the wrong way round. None: not known yet."""
+        self._has_asked = False
+        """Since the window has changed."""
 
     @property
     def is_asking(self) -> bool:
         return bool(self._questions or self._sizes)
 
-    def take(self, reply: Reply) -> None:
-        """What the terminal has told."""
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a frame waits for what is told."""
+        return self._has_asked
+
+    @property
+    def confirms(self) -> bool:
+        """Whether we get to know in which window a frame was drawn, where it matters."""
+        return self.reflows and self._tells_size
+
+    def take(self, reply: Reply) -> tuple[T, Size] | None:
+        """What the terminal has told. Gives a frame and the window in which it was drawn, if it was about that."""
         values = reply.values
         if reply.kind == "terminal" and values:
             self.reflows = values[0] not in _CUTS and values not in _CUTS_TOO
         elif reply.kind == "size" and len(values) == 2 and self._sizes:
             self._tells_size = True
-            made_for = self._sizes.pop(0)
-            if made_for is None:
-                self._told = (values[1], values[0])
-            elif not _agree((values[1], values[0]), made_for):
-                self._is_mixed = True
+            asked = self._sizes.pop(0)
+            if isinstance(asked, _Drawn):
+                return asked.frame, self._turned(values)
+            if self._is_swapped is None and asked in (values, values[::-1]) and values[0] != values[1]:
+                self._is_swapped = asked == values
+            self.told = self._turned(values)
         elif reply.kind == "cursor" and values and self._questions:
             self._tells_cursor = True
             self._locate(self._questions.pop(0), values[0] - 1)
+        return None
+
+    def _turned(self, values: tuple[int, ...]) -> Size:
+        return (values[0], values[1]) if self._is_swapped else (values[1], values[0])
 
     def _locate(self, asked: _Question, row: int) -> None:
         if asked.is_outdated:
@@ -91,19 +108,17 @@ class Whereabouts:
         for printed, live, height in asked.since:
             self.top = max(0, min(self.top + printed, height - live))
 
-    def ask(self, row: int) -> str:
+    def ask(self, row: int, size: Size) -> str:
         """Where is the cursor, and how large is the window? It is in this row of the live area now."""
         self.outdate()
         self._questions = [*self._questions[-_MOST_OPEN:], _Question(row)]
-        self._sizes = [*self._sizes[-_MOST_OPEN:], None]
-        self._told = None
+        self._sizes = [*self._sizes[-_MOST_OPEN:], size]
+        self.told = self.found = None
         return _HOW_LARGE + _WHERE
 
-    def confirm(self, size: Size) -> str:
-        """In which window is this frame drawn? Asked where it matters, of those who tell."""
-        if not self.reflows or not self._tells_size:
-            return ""
-        self._sizes = [*self._sizes[-_MOST_OPEN:], size]
+    def confirm(self, frame: T) -> str:
+        """In which window is this frame drawn?"""
+        self._sizes = [*self._sizes[-_MOST_OPEN:], _Drawn(frame)]
         return _HOW_LARGE
 
     def outdate(self) -> None:
@@ -114,29 +129,24 @@ class Whereabouts:
     def painted(self, printed: int, live: int, height: int) -> None:
         """A frame: so many rows printed for good, above so many rows of the live area."""
         self.found = None
+        self._has_asked = False
         if self.top is not None:
             self.top = max(0, min(self.top + printed, height - live))
         for question in self._questions:
             question.since.append((printed, live, height))
 
-    def before_frame(self, size: Size, painted: Size, row: int) -> str | None:
-        """None: paint now. Otherwise wait, and write this first."""
-        if size == painted and not self._storm:
-            return None
-        if not self._delays:
-            self._delays = 1
-            return self.ask(row)
-        if self._questions:
-            if self._tells_cursor and self._delays <= _PATIENCE:
-                self._delays += 1
-                return ""
-        elif self._told is not None and not _agree(self._told, size) and self._delays < _MOST_DELAYS:
-            self._delays += 1
-            return self.ask(row)
-        self._delays = 0
-        is_restless = size != painted and self.reflows and self._tells_size
-        self._storm = _STORM if is_restless else max(0, self._storm - 1)
-        return None
+    def before_frame(self, size: Size, row: int, *, may_wait: bool) -> str | None:
+        """The window has changed. None: it is known now where the cursor is, or nobody will tell. Otherwise wait, and
+        write this first."""
+        if not self._has_asked:
+            self._has_asked = True
+            return self.ask(row, size)
+        return "" if self.found is None and self._tells_cursor and may_wait else None
+
+    def expire(self) -> None:
+        """The window is changing again: what it has told is true no longer."""
+        if self.found is not None:
+            self.found, self._has_asked = None, False
 
     def moved(self, up: int, height: int) -> int:
         """The window has changed, and the live area begins `up` rows above the cursor. Gives in which row the cursor
@@ -146,14 +156,8 @@ class Whereabouts:
         at = guess if self.found is None else self.found
         self.top = None if self.top is None and self.found is None else max(0, at - up)
         self.outdate()
-        self._is_mixed = False
         return at
 
     def forget(self, top: int | None) -> None:
         self.outdate()
-        self.top, self.found = top, None
-
-
-def _agree(told: Size, size: Size) -> bool:
-    """Some versions of tmux tell columns and rows the wrong way round."""
-    return size in (told, told[::-1])
+        self.top, self.found, self._has_asked = top, None, False

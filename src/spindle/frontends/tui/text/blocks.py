@@ -39,6 +39,8 @@ from spindle.frontends.tui.text.tables import Table
 DEEPEST = 16
 """Quotes and lists within each other; what is nested deeper is text."""
 _MOST_REFERENCES = 500
+_MOST_COLUMNS = 100
+"""What has more is no table that anyone can read, and laying it out again with each piece would take long."""
 
 _BULLETS = "•◦▪"
 
@@ -264,7 +266,7 @@ class Blocks:
     def _table_head(self, paragraph: Leaf, body: str) -> bool:
         """Whether this line is the rule under the head of a table; the last line of the paragraph is the head."""
         alignments = alignments_of(body)
-        if alignments is None:
+        if alignments is None or len(alignments) > _MOST_COLUMNS:
             return False
         head = paragraph.lines[-1]
         if len(cells_of(head)) != len(alignments) or ("|" not in head and "|" not in body):

@@ -223,7 +223,12 @@ def _arguments(arguments: Any) -> str:
     """JSON, a line for each argument; the texts in it as they are, where they are plain."""
     if not isinstance(arguments, dict):
         return "" if arguments is None else encode_payload(arguments).decode()
-    return "\n".join(f"{name} = {encode_payload(value).decode()}" for name, value in arguments.items())
+    return "\n".join(f"{_argument(name)} = {encode_payload(value).decode()}" for name, value in arguments.items())
+
+
+def _argument(name: str) -> str:
+    """The name of an argument; in quotes where it could be taken for something else, such as for further lines."""
+    return name if name.isidentifier() and name.isascii() else encode_payload(name).decode()
 
 
 def _one(text: str) -> tuple[Span, ...]:

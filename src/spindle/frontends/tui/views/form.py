@@ -187,6 +187,9 @@ class FormView(View[ResolveElicitation]):
         choice.replace(self._option_rows(entry, None))
         return True
 
+    def choose_number(self, number: int) -> bool:
+        return self._choice is not None and self._choice.choose_number(number)
+
     def paste(self, text: str) -> None:
         if self._choice is None:
             self._field.paste(text)

@@ -163,6 +163,10 @@ class QuestionView(View[Reply]):
         else:
             page.key(key)
 
+    @property
+    def takes_words(self) -> bool:
+        return True
+
     def paste(self, text: str) -> None:
         self._page.paste(text)
 

@@ -12,6 +12,8 @@ TrustChoice = Literal["trusted", "untrusted"]
 class TrustView(ListView[TrustChoice | Literal["quit"]]):
     """The answer is what is saved for the folder; `quit` when the person leaves."""
 
+    guards_typed_ahead = True  # a 1 in a message is no sign of trust
+
     def __init__(self, folder: str) -> None:
         super().__init__(
             "Do you trust the files in this folder?",

@@ -1,0 +1,92 @@
+"""Typing into a program that a person or a rule let out of the sandbox is a question of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions import Driver, Start, outputs
+from spindle.model.scripted import calls, says
+from spindle.protocol.events import ExecApprovalRequest, TaskComplete
+from spindle.protocol.ops import ExecApproval
+
+ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "to commit"}
+READS = 'while read -r line; do echo "got $line"; printf \'%s\\n\' "$line" >> typed; done'
+
+
+def starts(cmd: str = READS, **more: Any) -> Any:
+    return calls("exec_command", {"cmd": cmd, "tty": True, "login": False, "yield_time_ms": 300, **more}, "c1")
+
+
+def types(chars: str, call_id: str) -> Any:
+    def step(request: Any) -> Any:
+        text = next(item["output"] for item in request.input if item.get("call_id") == "c1" and "output" in item)
+        session = int(text.split("session ID ")[1].split()[0])
+        return calls("write_stdin", {"session_id": session, "chars": chars, "yield_time_ms": 500}, call_id)
+
+    return step
+
+
+async def asked_in(driver: Driver, *answers: str) -> list[ExecApprovalRequest]:
+    """Run a turn to its end; each question gets the next answer."""
+    sub_id = driver.begin("go")
+    found: list[ExecApprovalRequest] = []
+    while isinstance(msg := await driver.until(ExecApprovalRequest, TaskComplete, sub_id=sub_id), ExecApprovalRequest):
+        driver.submit(ExecApproval(id=msg.call_id, decision=answers[len(found)]))
+        found.append(msg)
+    return found
+
+
+ON_REQUEST = {"approval": "on-request", "sandbox": "workspace-write"}
+
+
+async def test_07_what_is_typed_into_a_program_outside_is_asked_about_each_time(start: Start, workspace: Path) -> None:
+    steps = [starts(**ESCALATED), types(":!touch evil\n", "c2"), types("yes\n", "c3"), says("done")]
+    driver = await start(*steps, **ON_REQUEST)
+    first, second, third = await asked_in(driver, "approved", "denied", "approved")
+    assert "the model will type into its terminal" in str(first.if_approved)
+    assert second.command[0] == "write_stdin" and second.command[2] == ":!touch evil\n"
+    assert "\\u{A}" in str(second.display) and "which runs without the sandbox" in str(second.reason)
+    assert third.command[2] == "yes\n"
+    assert (workspace / "typed").read_text() == "yes\n"
+    assert outputs(driver.inputs[-1])["c2"] == "exec command rejected by user"
+
+
+async def test_07_a_yes_for_the_session_is_for_the_same_keys_only(start: Start, workspace: Path) -> None:
+    keys = [types(text, f"c{n}") for n, text in enumerate(("j\n", "j\n", ":!x\n"), 2)]
+    driver = await start(starts(**ESCALATED), *keys, says("done"), **ON_REQUEST)
+    found = await asked_in(driver, "approved", "approved_for_session", "denied")
+    assert [request.command[-1] for request in found[1:]] == ["j\n", ":!x\n"]
+    assert (workspace / "typed").read_text() == "j\nj\n"
+
+
+async def test_07_a_program_that_a_rule_lets_out_is_not_typed_into_unasked(
+    start: Start, workspace: Path, tmp_path: Path
+) -> None:
+    rules = tmp_path / "codex-home" / "rules"
+    rules.mkdir()
+    (rules / "mine.rules").write_text('prefix_rule(pattern=["tee"])\n')
+    driver = await start(starts("tee typed"), types("evil\n", "c2"), says("done"), sandbox="workspace-write")
+    assert await asked_in(driver) == []
+    assert "approval policy is never" in outputs(driver.inputs[-1])["c2"]
+    assert "evil" not in (workspace / "typed").read_text()
+
+
+@pytest.mark.parametrize(
+    ("approval", "sandbox"),
+    [("on-request", "workspace-write"), ("never", "workspace-write"), ("never", "danger-full-access")],
+)
+async def test_07_typing_inside_the_sandbox_or_without_one_is_as_before(
+    start: Start, workspace: Path, approval: str, sandbox: str
+) -> None:
+    driver = await start(starts(), types("yes\n", "c2"), says("done"), approval=approval, sandbox=sandbox)
+    assert await asked_in(driver) == []
+    assert (workspace / "typed").read_text() == "yes\n"
+
+
+async def test_07_looking_and_stopping_need_no_answer(start: Start) -> None:
+    driver = await start(starts(**ESCALATED), types("", "c2"), types("\x03", "c3"), says("done"), **ON_REQUEST)
+    assert len(await asked_in(driver, "approved")) == 1
+    assert "Process exited" in outputs(driver.inputs[-1])["c3"]
