@@ -84,8 +84,14 @@ class Companions:
         """Start `argv[0]`, an absolute path. Raises OSError when it cannot be executed."""
         mark = self._next_mark()
         with kill.marking(mark):
-            popen: subprocess.Popen[bytes] = subprocess.Popen(
-                list(argv), env={**env, kill.MARK_NAME: mark.text}, cwd=cwd, start_new_session=True, **_PIPES
+            popen = subprocess.Popen(
+                list(argv),
+                env={**env, kill.MARK_NAME: mark.text},
+                cwd=cwd,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
         return self._watched(Companion(popen, mark))
 
