@@ -150,14 +150,14 @@ def test_a_variable_can_be_declared_harmless(run: Spindle, server: FakeServer) -
 
 
 def test_the_notify_program_is_told_no_secret(run: Spindle, server: FakeServer, home: Path, workspace: Path) -> None:
-    program = workspace / "notify.sh"
-    program.write_text('#!/bin/sh\nprintf %s "$1" > told.tmp && mv told.tmp told\n')
+    told = home.parent / "told"
+    program = home.parent / "notify.sh"
+    program.write_text(f'#!/bin/sh\nprintf %s "$1" > "{told}.tmp" && mv "{told}.tmp" "{told}"\n')
     program.chmod(0o755)
     config = home / "config.toml"
     config.write_text(f'notify = ["{program}"]\n' + config.read_text())
     server.script(turn(message(f"{LIVE} {TOKEN}")))
     run("exec", "--json", f"my key is {LIVE}")
-    told = workspace / "told"
     for _ in range(200):
         if told.exists():
             break

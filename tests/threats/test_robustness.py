@@ -791,7 +791,7 @@ args = ["-c", "exit 3"]
 
 [mcp_servers.hangs]
 command = "sh"
-args = ["-c", "sleep 86393 & wait"]
+args = ["-c", "sleep 86393"]
 startup_timeout_sec = 1
 
 [mcp_servers.off]

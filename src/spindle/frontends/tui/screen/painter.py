@@ -135,11 +135,11 @@ class Painter:
         """
         size = (max(1, size[0]), max(1, size[1]))
         is_fresh = not self._begins and (size != self._size or self._is_lost)
-        request = None
         if is_fresh:
             request = self._seek_top(size, may_wait=may_wait)
-        elif is_wary and not self._begins and self._where.confirms:
-            request = self._where.before_frame(size, self._row, may_wait=may_wait)
+        else:
+            asks_first = is_wary and not self._begins and self._where.confirms
+            request = self._where.before_frame(size, self._row, may_wait=may_wait) if asks_first else None
         if request is not None:
             self._held += finished
             self._send(request)
@@ -147,15 +147,7 @@ class Painter:
         if self._held or self._damaged:
             finished = [*self._damaged, *self._held, *finished]
             self._held, self._damaged = [], []
-        sheet = Sheet(self._rows, self._row, self.looks, size[0], is_confirmed=self._where.confirms)
-        if self._begins:
-            sheet.parts.append(self._fresh_line(size[0]))
-        elif is_fresh:
-            self._lay_anew(sheet, size)
-        elif self._is_outdated:
-            sheet.restart(f"{self._to_top()}\r{ERASE}", self._row)
-            self._row = 0
-        self._is_outdated = False
+        sheet = self._new_sheet(size, is_fresh=is_fresh)
         finished, live, pending = self._stranded.leave_out(finished, live, pending)
         self._size = size
         asks, self._begins = self._begins, False
@@ -173,6 +165,19 @@ class Painter:
             frame = _Frame(size, before, sheet, finished, is_fresh, self._era)
             self._send("".join((*sheet.parts, self._questions(frame, asks=asks), END)))
         return True
+
+    def _new_sheet(self, size: tuple[int, int], *, is_fresh: bool) -> Sheet:
+        """The sheet that the frame is drawn on, and the way to where it begins."""
+        sheet = Sheet(self._rows, self._row, self.looks, size[0], is_confirmed=self._where.confirms)
+        if self._begins:
+            sheet.parts.append(self._fresh_line(size[0]))
+        elif is_fresh:
+            self._lay_anew(sheet, size)
+        elif self._is_outdated:
+            sheet.restart(f"{self._to_top()}\r{ERASE}", self._row)
+            self._row = 0
+        self._is_outdated = False
+        return sheet
 
     def _live_rows(
         self, live: Sequence[Line], cursor: tuple[int, int] | None
