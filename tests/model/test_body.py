@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.model.wires.responses.body import GrowingBody
+from spindle.model.body import GrowingBody
 from spindle.protocol.request import Request, VisibleItem
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spindle.model.body import GrowingBody
 from spindle.model.headers import is_true
-from spindle.model.wires.responses.body import GrowingBody
 from spindle.model.wires.wire import Asking, Decoder, Terms
 from spindle.protocol.request import Request
 
