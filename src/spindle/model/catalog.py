@@ -84,6 +84,13 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     context_window: int | None = 272_000
     auto_compact_token_limit: int | None = None
     effective_context_window_percent: int = 95
+    max_output_tokens: int | None = None
+    """How much it can write in one answer."""
+    thinking: str | None = None
+    """How its thinking is asked for on Messages: `adaptive` (newer models), `enabled` (older ones), None = not at
+    all."""
+    profile: str | None = None
+    """`small` for models that need short instructions and few tools."""
     experimental_supported_tools: tuple[str, ...] = ()
     input_modalities: tuple[str, ...] = ("text", "image")
     additional_speed_tiers: tuple[str, ...] = ()
