@@ -1,7 +1,7 @@
 """What servers of Chat Completions and of Messages refuse, in the strictness of the strictest ones known.
 
 Each function takes a body and gives back what is wrong with it, as sentences; none for a body that every server takes.
-The types of single fields are checked against the vendors' own packages elsewhere (`tests/model/wires/test_typed.py`).
+The types of single fields are checked against the vendors' own packages elsewhere (`tests/model/test_typed_bodies.py`).
 """
 
 from __future__ import annotations

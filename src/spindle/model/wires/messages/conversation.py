@@ -13,25 +13,22 @@ from collections.abc import Sequence
 from spindle.context.calls import exit_code_of, output_text
 from spindle.context.visible import ABORTED
 from spindle.model.call_ids import SentIds
+from spindle.model.wires.item_parts import CONTINUE, CONTINUED, call_name, developer_block, texts_of
 from spindle.model.wires.messages.blocks import (
     Block,
     call_block,
-    called_name,
+    result_block,
     said_block,
     shown_blocks,
     text_block,
-    texts_of,
     thinking_block,
-    tool_result,
     user_block,
 )
 from spindle.protocol.items import Item, call_id_of, is_call, is_output
 from spindle.protocol.request import VisibleItem
 
-CONTINUED = user_block(text_block("(continued)"))
-"""Stands first where the thread begins with something else than a person's words."""
-GO_ON = user_block(text_block("(go on)"))
-"""Stands last where the model has the next word after its own."""
+_FIRST_WORD = user_block(text_block(CONTINUED))
+_LAST_WORD = user_block(text_block(CONTINUE))
 
 THINKING = "thinking"
 """Key of an item's opaque part: the block of thinking, as the server sent it."""
@@ -50,10 +47,10 @@ class Conversation:
 
     def __init__(self) -> None:
         self.lead: list[str] = []
-        """What developers said before anybody else: part of the system text."""
+        """What the developer said before the first person did: part of the system text."""
         self.blocks: list[Block] = []
         self.weight = 0
-        """The length of all that, in bytes of text."""
+        """Their length, in bytes of text."""
         self.called: dict[str, None] = {}
         """The names of all tools that were called, in the order of their first call."""
         self._is_lead = True
@@ -75,18 +72,18 @@ class Conversation:
             elif item.get("type") == "message":
                 self._message(item)
             elif item.get("type") == "reasoning" and visible.opaque and isinstance(visible.opaque.get(THINKING), dict):
-                self._say(thinking_block(visible.opaque[THINKING]))
+                self._run.append(thinking_block(visible.opaque[THINKING]))
             if visible.opaque and visible.opaque.get(PAUSED):
                 self._end_run()
                 if self.blocks and not self.blocks[-1].is_user:
-                    self._add(GO_ON)
+                    self._add(_LAST_WORD)
 
     def tail(self) -> list[Block]:
         """What follows `blocks` in a request made now: what the model said last, and a word of the user's."""
         run = _whole_run(self._run)
         last = (self._given or run or self.blocks)[-1:]
-        first = [CONTINUED] if run and not self.blocks else []
-        return [*first, *run, *self._given, *([] if last and last[0].is_user else [GO_ON])]
+        first = [_FIRST_WORD] if run and not self.blocks else []
+        return [*first, *run, *self._given, *([] if last and last[0].is_user else [_LAST_WORD])]
 
     # ---- items -----------------------------------------------------------------------------------------
 
@@ -96,31 +93,28 @@ class Conversation:
             texts = texts_of(content)
             if self._is_lead:
                 self.lead += texts
-                self.weight += sum(map(len, texts))
             elif texts:
                 self._end_run()
-                self._add(user_block(text_block("<developer>\n" + "\n\n".join(texts) + "\n</developer>")))
+                self._add(user_block(text_block(developer_block("\n\n".join(texts)))))
         elif role == "assistant":
             for text in texts_of(content):
-                self._say(said_block(text))
-        elif role == "user" and (blocks := shown_blocks(content)):
-            self._end_run()
-            for block in blocks:
-                self._add(user_block(block))
+                self._run.append(said_block(text))
+        elif role == "user":
+            self._is_lead = False
+            if blocks := shown_blocks(content):
+                self._end_run()
+                for block in blocks:
+                    self._add(user_block(block))
 
     def _call(self, item: Item, output: Item | None) -> None:
         call_id = self._ids.of_call(call_id_of(item))
-        self._say(call_block(item, call_id))
-        self.called[called_name(item)] = None
+        self._run.append(call_block(item, call_id))
+        self.called[call_name(item)] = None
         given = ABORTED if output is None else output.get("output", "")
         is_error = output is None or tells_of_failure(output)
-        self._given.append(user_block(tool_result(given, call_id, is_error=is_error)))
+        self._given.append(result_block(given, call_id, is_error=is_error))
 
     # ---- blocks ----------------------------------------------------------------------------------------
-
-    def _say(self, block: Block) -> None:
-        self._is_lead = False
-        self._run.append(block)
 
     def _end_run(self) -> None:
         """Somebody else has the word: what the model said is an assistant message, what its calls gave follows."""
@@ -130,9 +124,8 @@ class Conversation:
         self._run, self._given = [], []
 
     def _add(self, block: Block) -> None:
-        self._is_lead = False
         if not self.blocks and not block.is_user:
-            self.blocks.append(CONTINUED)
+            self.blocks.append(_FIRST_WORD)
         self.blocks.append(block)
         self.weight += block.weight
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from spindle.model.wires.functions import function_tools
-from spindle.model.wires.messages.blocks import sendable_name
+from spindle.model.wires.item_parts import call_name
 from spindle.protocol.items import encode_json
 
 _REFUSED_AT_TOP = ("oneOf", "anyOf", "allOf")
@@ -17,7 +17,7 @@ def encode_tools(specs: bytes) -> bytes:
     """The list as JSON; "" where it would be empty. `specs` is the list as a Responses server takes it."""
     listed: dict[str, dict[str, Any]] = {}
     for tool in function_tools(specs):
-        name = sendable_name(tool.name)
+        name = _sendable(tool.name)
         described = {"description": tool.description} if tool.description.strip() else {}
         listed.setdefault(name, {"name": name, **described, "input_schema": _schema(tool.parameters)})
     return encode_json(list(listed.values())) if listed else b""
@@ -39,10 +39,15 @@ def encode_choice(choice: str, *, is_parallel: bool) -> dict[str, Any] | None:
         case "required":
             wanted = {"type": "any"}
         case name:
-            wanted = {"type": "tool", "name": sendable_name(name)}
+            wanted = {"type": "tool", "name": _sendable(name)}
     if not is_parallel:
         wanted["disable_parallel_tool_use"] = True
     return None if wanted == {"type": "auto"} else wanted
+
+
+def _sendable(name: str) -> str:
+    """The name of a tool, spelled as in calls of it."""
+    return call_name({"name": name})
 
 
 def _schema(given: dict[str, Any]) -> dict[str, Any]:
