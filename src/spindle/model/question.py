@@ -65,7 +65,12 @@ class Question:
             call_ids=CallIds(taken, new_id),
             headers=headers,
         )
-        return self.endpoint.wire.decoder(asking)
+        decoder = self.endpoint.wire.decoder(asking)
+        if self._terms.capabilities.tools and not self.request.facts.is_unproven:
+            return decoder
+        from spindle.model.text_calls.reading import CallsInText, ForgivingDecoder  # only for such models
+
+        return ForgivingDecoder(decoder, CallsInText(self.request.tools, asking))
 
     # ---- what the answer lacks ---------------------------------------------------------------------
 
