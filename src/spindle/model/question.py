@@ -65,7 +65,13 @@ class Question:
             call_ids=CallIds(taken, new_id),
             headers=headers,
         )
-        return self.endpoint.wire.decoder(asking)
+        decoder = self.endpoint.wire.decoder(asking)
+        request, can_call = self.request, self._terms.capabilities.tools
+        if request.tool_choice == "none" or not (request.facts.is_unproven or not can_call):
+            return decoder
+        from spindle.model.text_calls.reading import forgiving  # most models know how to call
+
+        return forgiving(decoder, request.tools, asking)
 
     # ---- what the answer lacks ---------------------------------------------------------------------
 
