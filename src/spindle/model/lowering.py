@@ -1,13 +1,12 @@
 """A request made simpler for a server that cannot do all. Loaded only for such servers.
 
 What every wire would have to do alike is done here, on the items: pictures become words, a schema becomes a demand.
-Calls and outputs of tools for free text become those of functions where the wire itself knows both kinds. Without
-function calling all of them become words (`text_calls/`).
+Calls and outputs of tools for free text become those of functions where the wire itself knows both kinds.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -15,9 +14,6 @@ from spindle.model.capabilities import Capabilities
 from spindle.model.wires.functions import free_text_arguments, function_tools
 from spindle.protocol.items import Item, Part, encode_json
 from spindle.protocol.request import Request, VisibleItem
-
-if TYPE_CHECKING:
-    from spindle.model.text_calls.protocol import ToolsInWords
 
 IMAGE_LEFT_OUT = "[picture left out: the server of this model takes text only]"
 _SCHEMA_DEMAND = (
@@ -28,8 +24,7 @@ _SCHEMA_DEMAND = (
 
 def is_lowered(capabilities: Capabilities, wire: str) -> bool:
     """Whether requests must be made simpler before the wire gets them."""
-    usual = capabilities.images and capabilities.json_schema and capabilities.tool_choice_none
-    everywhere = usual and capabilities.tools
+    everywhere = capabilities.images and capabilities.json_schema and capabilities.tool_choice_none
     if wire != "responses":
         return not everywhere
     own = capabilities.custom_tools and capabilities.hosted_tools and capabilities.parallel
@@ -46,7 +41,6 @@ class Lowering:
         self._simple: list[VisibleItem] = []
         self._demanding: tuple[VisibleItem, str, VisibleItem] | None = None
         """The message that last held a demand: as it was, the demand, and with it."""
-        self._words: ToolsInWords | None = None
 
     def apply(self, request: Request, capabilities: Capabilities, wire: str) -> Request:
         """The same request for a server with these capabilities. Equal arguments give equal requests."""
@@ -62,15 +56,7 @@ class Lowering:
                 changes["parallel_tool_calls"] = None
             if not (capabilities.custom_tools and capabilities.hosted_tools):
                 changes["tools"] = _tools(request.tools, capabilities)
-        lowered = msgspec.structs.replace(request, **changes)
-        return lowered if capabilities.tools else self._in_words(lowered)
-
-    def _in_words(self, request: Request) -> Request:
-        from spindle.model.text_calls.protocol import ToolsInWords  # only for servers without function calling
-
-        if self._words is None:
-            self._words = ToolsInWords()
-        return self._words.apply(request)
+        return msgspec.structs.replace(request, **changes)
 
     def _items(self, items: list[VisibleItem], capabilities: Capabilities, wire: str) -> list[VisibleItem]:
         known = len(self._whole)

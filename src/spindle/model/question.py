@@ -66,12 +66,12 @@ class Question:
             headers=headers,
         )
         decoder = self.endpoint.wire.decoder(asking)
-        request, can_call = self.request, self._terms.capabilities.tools
-        if request.tool_choice == "none" or not (request.facts.is_unproven or not can_call):
+        knows_how = self._terms.capabilities.tools and not self.request.facts.is_unproven
+        if knows_how or self.request.tool_choice == "none":
             return decoder
-        from spindle.model.text_calls.reading import forgiving  # most models know how to call
+        from spindle.model.text_calls.reading import CallsInText, ForgivingDecoder  # only for such models
 
-        return forgiving(decoder, request.tools, asking)
+        return ForgivingDecoder(decoder, CallsInText(self.request.tools, asking))
 
     # ---- what the answer lacks ---------------------------------------------------------------------
 

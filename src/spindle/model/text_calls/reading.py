@@ -179,10 +179,5 @@ class ForgivingDecoder:
         return passed + self._calls.release() if self.failure is not None else passed
 
 
-def forgiving(decoder: Decoder, tools: bytes, asking: Asking) -> ForgivingDecoder:
-    """The decoder, which also finds calls of these tools in the text of the answer."""
-    return ForgivingDecoder(decoder, CallsInText(tools, asking))
-
-
 def _is_message(item: Item) -> bool:
     return item.get("type") == "message"
