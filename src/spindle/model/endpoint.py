@@ -27,7 +27,7 @@ from spindle.model.url import Url, join_url, parse_url
 from spindle.model.wires import make_wire
 from spindle.model.wires.wire import Terms, Wire
 from spindle.protocol.provenance import ModelOrigin
-from spindle.protocol.request import Request
+from spindle.protocol.request import ModelFacts, Request
 
 if TYPE_CHECKING:
     from spindle.model.lowering import Lowering
@@ -77,14 +77,14 @@ class Endpoint:
 
     def terms(self, request: Request) -> Terms:
         """On which terms a request is made now. The dialect follows from them, if the server's own is not there."""
-        capabilities = self._capabilities(request)
+        capabilities = self.capabilities(request.model, request.facts)
         if not capabilities.responses and self.wire.name == "responses":
             self.wire = make_wire("chat")
-            capabilities = self._capabilities(request)
+            capabilities = self.capabilities(request.model, request.facts)
         return Terms(self.provider, capabilities)
 
-    def _capabilities(self, request: Request) -> Capabilities:
-        return self.memory.of(self.provider, self.wire.name, request.model, request.facts.capabilities)
+    def capabilities(self, model: str, facts: ModelFacts) -> Capabilities:
+        return self.memory.of(self.provider, self.wire.name, model, facts.capabilities)
 
     def lowered(self, request: Request, capabilities: Capabilities) -> Request:
         """The request as a server with these capabilities takes it, as far as all wires do that alike."""
