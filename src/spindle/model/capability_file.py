@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.model.capabilities import FLAGS
+from spindle.model.capabilities import FLAGS, LESSONS
 from spindle.protocol.items import decode_json, encode_payload
 from spindle.thread import private_files
 
@@ -27,14 +27,14 @@ VERSION = 1
 class Lesson(msgspec.Struct, frozen=True):
     """One flag that was learned, when, and from which words of the server."""
 
-    value: bool
+    value: bool | int
     since: float
     reason: str = ""
 
 
-def read_lessons(data: bytes, now: float) -> dict[tuple[str, str], dict[str, bool]]:
+def read_lessons(data: bytes, now: float) -> dict[tuple[str, str], dict[str, bool | int]]:
     """By endpoint and model, the flags that are not too old."""
-    learned: dict[tuple[str, str], dict[str, bool]] = {}
+    learned: dict[tuple[str, str], dict[str, bool | int]] = {}
     for endpoint, models in _endpoints(data, now).items():
         for model, lessons in models.items():
             learned[endpoint, model] = {flag: lesson["value"] for flag, lesson in lessons.items()}
@@ -86,7 +86,7 @@ def _endpoints(data: bytes, now: float) -> dict[str, dict[str, dict[str, dict[st
     for endpoint, models in _entries(whole.get("endpoints")):
         for model, lessons in _entries(models):
             for flag, lesson in _entries(lessons):
-                if flag in FLAGS and _is_fresh(lesson, now):
+                if flag in LESSONS and _is_fresh(lesson, now) and isinstance(lesson["value"], bool) == (flag in FLAGS):
                     kept.setdefault(endpoint, {}).setdefault(model, {})[flag] = lesson
     return kept
 
@@ -96,7 +96,7 @@ def _entries(value: Any) -> list[tuple[str, Any]]:
 
 
 def _is_fresh(lesson: Any, now: float) -> bool:
-    if not isinstance(lesson, dict) or not isinstance(lesson.get("value"), bool):
+    if not isinstance(lesson, dict) or not isinstance(lesson.get("value"), int):
         return False
     since = lesson.get("since")
     if isinstance(since, str):

@@ -43,12 +43,12 @@ class MessagesWire:
         is_parallel = request.parallel_tool_calls or not capabilities.parallel
         if tools and (wanted := encode_choice(choice, is_parallel=is_parallel)) is not None:
             rest["tool_choice"] = wanted
-        most = max_tokens(request.facts, len(head) + conversation.weight)
+        most = max_tokens(request.facts, capabilities, len(head) + conversation.weight)
         rest["max_tokens"] = most
         is_vendor = parse_url(terms.provider.base_url, "base_url").host == VENDOR_HOST
-        if (way := thinking(request, most, is_vendor=is_vendor)) is not None:
+        if capabilities.thinking and (way := thinking(request, most, is_vendor=is_vendor)) is not None:
             rest["thinking"] = way
-        if (config := output_config(request)) is not None:
+        if (config := output_config(request, capabilities)) is not None:
             rest["output_config"] = config
         rest["stream"] = True
         return self._body.encode(head, conversation.blocks, conversation.tail(), b"]," + encode_json(rest)[1:])
