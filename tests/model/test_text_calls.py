@@ -249,6 +249,5 @@ def test_a_schema_of_others_cannot_keep_us_busy() -> None:
         "parameters": {"type": "object", "properties": {"a": slow, "b": endless}},
     }
     listed = {tool.name: tool for tool in function_tools(encode_json([tool]))}
-    text = json.dumps({"name": "odd", "arguments": {"a": "a" * 24 + "b"}})
-    assert len(read_calls(text, listed)) == 1
-    assert read_calls(json.dumps({"name": "odd", "arguments": {"b": 1}}), listed) == []
+    for arguments in ({"a": "a" * 24 + "b"}, {"b": 1}):
+        assert len(read_calls(json.dumps({"name": "odd", "arguments": arguments}), listed)) == 1

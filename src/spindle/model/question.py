@@ -66,7 +66,8 @@ class Question:
             headers=headers,
         )
         decoder = self.endpoint.wire.decoder(asking)
-        if self._terms.capabilities.tools and not self.request.facts.is_unproven:
+        knows_how = self._terms.capabilities.tools and not self.request.facts.is_unproven
+        if knows_how or self.request.tool_choice == "none":
             return decoder
         from spindle.model.text_calls.reading import CallsInText, ForgivingDecoder  # only for such models
 

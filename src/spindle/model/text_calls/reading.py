@@ -163,14 +163,8 @@ class ForgivingDecoder:
     def __init__(self, decoder: Decoder, calls: CallsInText) -> None:
         self._decoder = decoder
         self._calls = calls
-
-    @property
-    def is_over(self) -> bool:
-        return self._decoder.is_over
-
-    @property
-    def failure(self) -> ModelError | None:
-        return self._decoder.failure
+        self.is_over = False
+        self.failure: ModelError | None = None
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
         return self._passed(self._decoder.feed(frame))
@@ -179,6 +173,7 @@ class ForgivingDecoder:
         return self._passed(self._decoder.finish())
 
     def _passed(self, events: list[ModelEvent]) -> list[ModelEvent]:
+        self.is_over, self.failure = self._decoder.is_over, self._decoder.failure
         passed = [told for event in events for told in self._calls.pass_on(event)]
         # An answer that was cut off has a text that is kept, and no call that is run.
         return passed + self._calls.release() if self.failure is not None else passed
