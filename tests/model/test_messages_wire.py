@@ -189,6 +189,8 @@ def test_a_thread_that_the_model_begins_gets_a_first_word_and_one_that_it_ends_a
     assert [role for role, _ in said(given)] == ["user", "assistant", "user"]
     assert said(given)[0] == ("user", "(continued)")
     assert [role for role, _ in said(sent([]))] == ["user"]
+    given = sent([assistant_message("where was I"), user_message("there")])
+    assert [text for _, text in said(given)] == ["(continued)", "where was I", "there"]
 
 
 def test_thinking_goes_back_verbatim_and_in_its_place():

@@ -15,13 +15,15 @@ from typing import Any
 
 import msgspec
 
-from spindle.model.capabilities import FLAGS, LESSONS
+from spindle.model.provider import FLAGS
 from spindle.protocol.items import decode_json, encode_payload
 from spindle.thread import private_files
 
 LIFE_S = 30 * 24 * 3600.0
 """Servers are updated: after this long a lesson is forgotten."""
 VERSION = 1
+NUMBERS = ("output_tokens",)
+"""What is learned like a flag, but is a number."""
 
 
 class Lesson(msgspec.Struct, frozen=True):
@@ -86,7 +88,7 @@ def _endpoints(data: bytes, now: float) -> dict[str, dict[str, dict[str, dict[st
     for endpoint, models in _entries(whole.get("endpoints")):
         for model, lessons in _entries(models):
             for flag, lesson in _entries(lessons):
-                if flag in LESSONS and _is_fresh(lesson, now) and isinstance(lesson["value"], bool) == (flag in FLAGS):
+                if _is_fresh(lesson, now) and flag in (FLAGS if isinstance(lesson["value"], bool) else NUMBERS):
                     kept.setdefault(endpoint, {}).setdefault(model, {})[flag] = lesson
     return kept
 
