@@ -11,8 +11,10 @@ import pytest
 
 from fake_server import FakeServer, Received, Turn, call, message, reasoning, refuses, turn
 from spindle.errors import ModelError, StreamDropped, WindowFull
-from spindle.model.capabilities import CapabilityMemory
+from spindle.model.capabilities import Capabilities, CapabilityMemory
+from spindle.model.capability_file import NUMBERS
 from spindle.model.client import Completed, ItemDone, ModelEvent, Notice
+from spindle.model.provider import FLAGS
 from spindle.model.remote import RemoteModel
 from spindle.protocol.items import user_message
 from spindle.protocol.request import ModelFacts, Request
@@ -160,3 +162,7 @@ async def test_a_schema_that_is_refused_is_not_taken_for_the_effort(server: Fake
     )
     await events_of(client, asks([user_message("hi")], facts=ModelFacts(effort="high"), text={"format": form}))
     assert [request.json["output_config"] for request in server.requests][1] == {"effort": "high"}
+
+
+def test_every_capability_can_be_remembered() -> None:
+    assert {*FLAGS, *NUMBERS} == set(Capabilities.__struct_fields__)
