@@ -59,7 +59,7 @@ def lessons_of(refused: Refused) -> dict[str, bool | int]:
     if (most := _output_limit(refused)) is not None:
         return {"output_tokens": most}
     for flags, is_meant in _TABLE:
-        meant = {flag: value for flag in flags if (value := _changed(refused, flag)) is not None}
+        meant: dict[str, bool | int] = {flag: value for flag in flags if (value := _changed(refused, flag)) is not None}
         if meant and is_meant(refused):
             return meant
     return {}

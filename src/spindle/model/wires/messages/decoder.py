@@ -158,6 +158,8 @@ class MessagesDecoder:
                 block.signature.append(piece.signature)
             case "input_json_delta" if piece.partial_json and block is not None:
                 block.pieces.append(piece.partial_json)
+            case _:
+                pass  # nothing in it, or nothing we know
         return []
 
     def _note(self, event: _MessageDelta) -> list[ModelEvent]:
