@@ -44,7 +44,6 @@ def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., Too
 
         features.append(ProjectNotes(notes_folder(config)))
     features.append(servers.feature())
-    features.append(Late(_output_schema, is_needed=lambda turn: turn.output_schema is not None))
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
@@ -107,12 +106,6 @@ def _repeat_guard() -> Feature:
         return RepeatGuard()
 
     return Late(make, (), lambda turn: turn.thread.traits.facts.is_unproven)
-
-
-def _output_schema() -> Feature:
-    from spindle.features.output_schema import OutputSchema  # only for turns with an output schema
-
-    return OutputSchema()
 
 
 def _plan() -> Feature:
