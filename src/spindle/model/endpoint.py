@@ -105,7 +105,7 @@ class Endpoint:
 
         return without_opaque(request)
 
-    def learn(self, request: Request, flags: Mapping[str, bool], reason: str, now: float) -> None:
+    def learn(self, request: Request, flags: Mapping[str, bool | int], reason: str, now: float) -> None:
         """What a refusal has taught about the model that was asked."""
         self.memory.learn(self.provider, self.wire.name, request.model, flags, reason, now)
 

@@ -14,7 +14,7 @@ WIRES = ("responses", "chat", "messages")
 """The dialects there are: the values of `wire_api`."""
 FLAGS = (
     *("custom_tools", "hosted_tools", "tools", "parallel", "stream_options", "json_schema", "images"),
-    *("developer_role", "replay_reasoning", "tool_choice_none", "responses"),
+    *("developer_role", "replay_reasoning", "tool_choice_none", "responses", "effort", "thinking"),
 )
 """What may be said of a server's capabilities; each is explained in `capabilities.py`."""
 

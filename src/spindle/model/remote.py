@@ -186,9 +186,16 @@ class RemoteModel:
 
     async def _beginning(self, response: Response, deadline: float, question: Question) -> bytes:
         """The first bytes of an answer that does not call itself an event stream; some are one all the same."""
-        data = await next_chunk(response, deadline, question.endpoint.provider.idle_timeout_s)
+        idle_s = question.endpoint.provider.idle_timeout_s
+        data = await next_chunk(response, deadline, idle_s)
         if data.lstrip()[:1] not in (b"<", b"{", b"["):
             return data
+        if question.endpoint.wire.name == "chat":
+            from spindle.model.wires.chat.whole import whole_answer  # most servers stream
+
+            data = await _rest(response, data, self._sse_event_max_bytes, idle_s)
+            if (frame := whole_answer(data)) is not None:
+                return frame
         from spindle.model import refusals  # only after a failure
 
         words = await _read_words(response, data)
@@ -230,6 +237,14 @@ class RemoteModel:
             key=endpoint.credential.origin(),
             offers=offers,
         )
+
+
+async def _rest(response: Response, begun: bytes, max_bytes: int, timeout_s: float) -> bytes:
+    """A body to its end, or as far as it comes."""
+    try:
+        return begun + await response.read(max_bytes, timeout_s)
+    except TransportError:
+        return begun
 
 
 async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
