@@ -39,12 +39,7 @@ def model_access(draft: Draft) -> tuple[ModelAccess, Credential]:
 
 def _signed_in(draft: Draft) -> tuple[ModelClient, Provider, Credential]:
     request, config = draft.request, draft.request.config
-    signed_in = sign_in(
-        config.provider,
-        home=config.home,
-        is_exec=request.source == "exec",
-        forced_method=config.forced_login_method,
-    )
+    signed_in = sign_in(config.provider, config.login, is_exec=request.source == "exec", clock=request.clock)
     draft.warnings.extend(signed_in.warnings)
     identity = Identity(
         thread_id=draft.thread_id,

@@ -11,6 +11,24 @@ import msgspec
 from spindle.errors import ModelError
 from spindle.model.provider import Provider
 
+OPENAI_ISSUER = "https://auth.openai.com"
+
+
+class LoginSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How people sign in, and where that is kept, as they configured it."""
+
+    home: str
+    store: str = "file"
+    """`file`, `keyring`, `auto` (the keyring where there is one) or `ephemeral` (nowhere)."""
+    issuer: str = OPENAI_ISSUER
+    """The login service."""
+    forced_method: str | None = None
+    """`chatgpt` or `api`: the only way that is allowed."""
+    workspaces: tuple[str, ...] = ()
+    """The ChatGPT accounts that are allowed; none = any."""
+    chatgpt_base_url: str | None = None
+    """Where ChatGPT is, without `/codex`; None = where it usually is."""
+
 
 class KeyOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Where a key came from and what to do when it is refused, as parts of a sentence. Holds nothing secret."""
@@ -51,8 +69,15 @@ class Credential(Protocol):
         """The headers to send. Raises `ModelError` when the key is missing."""
         ...
 
+    async def prepare(self) -> None:
+        """Called before a question is sent: what is about to run out is renewed."""
+        ...
+
     async def refresh(self) -> bool:
-        """The server said 401. True when there is something new to try."""
+        """The server said 401. True when there is something new to try.
+
+        Raises `ModelError` when the person must sign in again, `StreamDropped` when renewing may work later.
+        """
         ...
 
     def secrets(self) -> list[str]:
@@ -83,6 +108,9 @@ class StaticCredential:
             headers["ChatGPT-Account-ID"] = self._account_id
         return headers
 
+    async def prepare(self) -> None:
+        return None
+
     async def refresh(self) -> bool:
         return False
 
@@ -110,6 +138,9 @@ class EnvCredential:
             hint = self._instructions or f"{is_empty}ive it the key, for example with `export {self._name}=KEY`."
             raise ModelError(f"Missing environment variable: `{self._name}`. {hint}")
         return {"authorization": f"Bearer {checked_key(key, f'the key in {self._name}')}"}
+
+    async def prepare(self) -> None:
+        return None
 
     async def refresh(self) -> bool:
         return False
