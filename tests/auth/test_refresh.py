@@ -15,10 +15,10 @@ from fake_server import FakeServer, Turn
 from installed import wait_for
 from login_service import CLIENT_ID, LoginService, token
 from spindle.auth.credentials import ChatGptCredential, sign_in
-from spindle.auth.refresh import NotStored, SignInAgain
+from spindle.auth.refresh import NotStored
 from spindle.auth.store import read_login
-from spindle.errors import ModelError, StreamDropped
-from spindle.model.credential import LoginSettings
+from spindle.errors import StreamDropped
+from spindle.model.credential import Credential, LoginSettings
 from spindle.model.provider import Provider
 from spindle.protocol.clock import FixedClock, SystemClock
 
@@ -41,6 +41,12 @@ def credential(service: LoginService, home: Path, clock: Any = None, **env: str)
 
 def bearer(made: ChatGptCredential) -> str:
     return made.authorization()["authorization"].removeprefix("Bearer ")
+
+
+async def why_not(made: Credential) -> str:
+    """It cannot be renewed: why."""
+    assert not await made.refresh()
+    return made.origin().refusal
 
 
 def stored(home: Path) -> dict[str, Any]:
@@ -72,8 +78,7 @@ async def test_each_field_of_the_answer_is_optional_and_replaces_the_stored_one(
     assert await credential(service, tmp_path).refresh()
     assert stored(tmp_path)["tokens"] == {**before, "access_token": "new-access"}
     service.answers["/oauth/token"] = Turn(body=b'{"refresh_token":"rt-new"}')
-    with pytest.raises(ModelError, match="gave no new token"):
-        await credential(service, tmp_path).refresh()
+    assert "gave no new token" in await why_not(credential(service, tmp_path))
     assert stored(tmp_path)["tokens"]["refresh_token"] == "rt-new", "the old one is used up"
 
 
@@ -95,8 +100,8 @@ async def test_the_address_can_be_overridden_but_not_by_one_without_encryption(
     environ = {"CODEX_REFRESH_TOKEN_URL_OVERRIDE": f"{service.issuer}/oauth/token"}
     assert await sign_in(OPENAI, settings, environ=environ).credential.refresh()
     open_address = {"CODEX_REFRESH_TOKEN_URL_OVERRIDE": "http://login.example/token"}
-    with pytest.raises(ModelError, match="CODEX_REFRESH_TOKEN_URL_OVERRIDE must be an https address"):
-        await sign_in(OPENAI, settings, environ=open_address).credential.refresh()
+    said = await why_not(sign_in(OPENAI, settings, environ=open_address).credential)
+    assert "CODEX_REFRESH_TOKEN_URL_OVERRIDE must be an https address" in said
 
 
 # ---- ahead of time -------------------------------------------------------------------------------
@@ -149,9 +154,8 @@ async def test_a_login_that_is_over_is_a_sentence_that_says_to_sign_in_again(
     service.store(tmp_path)
     before = (tmp_path / "auth.json").read_bytes()
     service.answers["/oauth/token"] = Turn(status=status, body=json.dumps(body).encode())
-    with pytest.raises(SignInAgain, match=rf"{said}.*: sign in again with `spindle login`\.$") as raised:
-        await credential(service, tmp_path).refresh()
-    assert raised.value.info == "unauthorized" and "rt-1" not in str(raised.value)
+    sentence = await why_not(credential(service, tmp_path))
+    assert said in sentence and sentence.endswith(": sign in again with `spindle login`.") and "rt-1" not in sentence
     assert (tmp_path / "auth.json").read_bytes() == before
 
 
@@ -180,29 +184,26 @@ async def test_the_refresh_token_never_follows_a_redirect(service: LoginService,
     with FakeServer() as elsewhere:
         place = {"location": f"http://127.0.0.1:{elsewhere.port}/oauth/token"}
         service.answers["/oauth/token"] = Turn(status=307, headers=place)
-        with pytest.raises(ModelError, match="answered 307"):
-            await credential(service, tmp_path).refresh()
+        assert "answered 307" in await why_not(credential(service, tmp_path))
         assert elsewhere.connections == 0
 
 
 async def test_a_refusal_that_quotes_the_token_is_cleaned(service: LoginService, tmp_path: Path) -> None:
     service.store(tmp_path)
     service.answers["/oauth/token"] = Turn(status=422, body=b'{"error":{"message":"rt-1 is odd"}}')
-    with pytest.raises(ModelError, match=r"\*\*\* is odd"):
-        await credential(service, tmp_path).refresh()
+    assert "*** is odd" in await why_not(credential(service, tmp_path))
 
 
 async def test_without_a_refresh_token_one_must_sign_in_again(service: LoginService, tmp_path: Path) -> None:
     service.store(tmp_path, tokens={"access_token": token(exp=1), "account_id": "acc-1"})
-    with pytest.raises(SignInAgain, match="nothing is stored to renew it with"):
-        await credential(service, tmp_path).refresh()
+    assert "nothing is stored to renew it with" in await why_not(credential(service, tmp_path))
 
 
 async def test_a_home_that_cannot_be_written_uses_up_no_token(service: LoginService, tmp_path: Path) -> None:
     service.store(tmp_path)
     (tmp_path / "auth.json.lock").mkdir()
-    with pytest.raises(ModelError, match=r"auth\.json\.lock cannot be written.*left as it is"):
-        await credential(service, tmp_path).refresh()
+    said = await why_not(credential(service, tmp_path))
+    assert "auth.json.lock cannot be written" in said and "left as it is" in said
     assert service.refreshes == []
 
 
@@ -287,8 +288,7 @@ async def test_a_login_that_was_replaced_or_ended_is_neither_used_nor_brought_ba
     made = credential(service, tmp_path)
     if when == "before":
         happens(service, tmp_path)
-        with pytest.raises(SignInAgain, match=said):
-            await made.refresh()
+        assert said in await why_not(made)
         assert service.refreshes == []
     else:
         service.before_refresh = lambda: happens(service, tmp_path)

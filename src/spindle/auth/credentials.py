@@ -81,6 +81,7 @@ class ChatGptCredential:
         from spindle.auth.store import expiry_of  # there is a stored login, so it is loaded
 
         self._login = login
+        self._refusal = ""
         # The client that brought tokens is only asked for others when these are refused.
         is_brought = login.mode == "chatgptAuthTokens"
         self._expires_at = None if is_brought else expiry_of(login.access_token)
@@ -107,7 +108,15 @@ class ChatGptCredential:
             self._next_try = self._clock.monotonic() + _PAUSE_S
 
     async def refresh(self) -> bool:
-        await self._renew()
+        from spindle.auth.refresh import NotStored  # only after a refusal
+
+        try:
+            await self._renew()
+        except NotStored:
+            raise
+        except ModelError as error:
+            self._refusal = str(error)
+            return False
         return True
 
     async def _renew(self) -> None:
@@ -135,7 +144,7 @@ class ChatGptCredential:
 
         place = f"the ChatGPT sign-in in {shown_place(self._settings.home, self._login.place)}"
         remedy = "sign in again with `spindle login`, or use an API key: `spindle login --with-api-key`"
-        return KeyOrigin(place=place, remedy=remedy, is_login=True)
+        return KeyOrigin(place=place, remedy=remedy, is_login=True, refusal=self._refusal)
 
 
 def sign_in(
@@ -165,7 +174,7 @@ def sign_in(
         stored = _from_variable("CODEX_API_KEY", key)
     elif login is not None and login.uses_chatgpt:
         stored = _with_chatgpt(login, settings, env, clock)
-        if provider.base_url == OPENAI_BASE_URL:
+        if provider.base_url == OPENAI_BASE_URL and isinstance(stored, ChatGptCredential):
             base_url = f"{settings.chatgpt_base_url}/codex" if settings.chatgpt_base_url else CHATGPT_BASE_URL
             provider = msgspec.structs.replace(provider, base_url=base_url)
     elif login is not None:

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from spindle.auth.issuer import Issuer, IssuerError
 from spindle.auth.lock import LoginLock
 from spindle.auth.store import (
@@ -127,10 +129,7 @@ def _is_same_account(found: StoredLogin, login: StoredLogin) -> bool:
 
 
 def _is_newer(found: StoredLogin, login: StoredLogin) -> bool:
-    if found.access_token == login.access_token:
-        return False
-    theirs, ours = expiry_of(found.access_token), expiry_of(login.access_token)
-    return theirs is None or ours is None or theirs >= ours
+    return found.access_token != login.access_token and found.refresh_token != (login.spent or "")
 
 
 async def _late(settings: LoginSettings, old: StoredLogin, patience_s: float) -> StoredLogin | None:
@@ -175,7 +174,8 @@ def _store(settings: LoginSettings, old: StoredLogin, answer: Mapping[str, Any],
         try:
             write_kept(settings, data, place)
         except ConfigError as error:
-            raise NotStored(renewed, str(error)) from error
+            assert found is not None, "it is ours"
+            raise NotStored(msgspec.structs.replace(renewed, spent=found.refresh_token), str(error)) from error
     if renewed.access_token == old.access_token:
         raise ModelError(
             "The ChatGPT sign-in could not be renewed: the login service gave no new token", "unauthorized"

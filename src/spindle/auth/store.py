@@ -46,6 +46,8 @@ class StoredLogin(msgspec.Struct, frozen=True, kw_only=True):
     told_plan: str | None = None
     """The plan as a client told it; otherwise the tokens know."""
     place: Place = "file"
+    spent: str | None = None
+    """The refresh token that is stored, if it was used for this login, which then could not be stored."""
 
     @property
     def uses_chatgpt(self) -> bool:

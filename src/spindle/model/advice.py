@@ -59,6 +59,8 @@ def for_key(asked: Asked) -> str:
     provider, key = asked.provider, asked.key
     if provider is None:
         return ""
+    if key.refusal:
+        return key.refusal
     if key.place:
         shown = f" ({key.shown})" if key.shown else ""
         return f"{capitalised(key.place)}{shown} was not accepted: {key.remedy}."

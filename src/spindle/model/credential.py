@@ -40,6 +40,8 @@ class KeyOrigin(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
     is_login: bool = False
     """The tokens of a sign-in, not a key."""
+    refusal: str = ""
+    """Why they could not be renewed, and what to do, as whole sentences."""
 
 
 def capitalised(text: str) -> str:
@@ -74,9 +76,9 @@ class Credential(Protocol):
         ...
 
     async def refresh(self) -> bool:
-        """The server said 401. True when there is something new to try.
+        """The server did not take the key. True when there is something new to try.
 
-        Raises `ModelError` when the person must sign in again, `StreamDropped` when renewing may work later.
+        Raises `StreamDropped` when renewing may work later; else `origin` knows why it did not.
         """
         ...
 

@@ -155,7 +155,18 @@ class Endpoint:
         max_bytes: int | None = None,
         now: float = 0.0,
     ) -> Any:
-        """Ask once and read a plain JSON answer. Raises `ModelError`; `now` is the time of day."""
+        """Ask, and read a plain JSON answer. Raises `ModelError`; `now` is the time of day."""
+        await self.credential.prepare()
+        try:
+            return await self._json(method, path, body, timeout_s, max_bytes, now)
+        except ModelError as error:
+            if error.info != "unauthorized" or not await self.credential.refresh():
+                raise
+        return await self._json(method, path, body, timeout_s, max_bytes, now)
+
+    async def _json(
+        self, method: str, path: str, body: bytes, timeout_s: float | None, max_bytes: int | None, now: float
+    ) -> Any:
         from spindle.model.plain_json import request_json  # the way to a turn's answer does not need it
 
         headers = {"accept": "*/*", **({"content-type": "application/json"} if body else {})}
