@@ -47,8 +47,9 @@ class LoginService(FakeServer):
         self.answers: dict[str, Turn] = {}
         """By path: what is answered instead."""
         self.before_refresh: Callable[[], None] = lambda: None
-        self.refresh_gate: asyncio.Event | None = None
-        """Renewals wait for it."""
+        self._refused = 0
+        self._most_refused = 0
+        self._all_refused = asyncio.Event()
         self.problems: list[str] = []
         self.codes: dict[str, tuple[str, str]] = {}
         self.good: set[str] = set()
@@ -101,6 +102,10 @@ class LoginService(FakeServer):
             f'model_provider = "openai"\nopenai_base_url = "{base}/codex"\n[spindle.login]\nissuer = "{self.issuer}"\n'
         )
 
+    def holds_refusals(self, number: int) -> None:
+        """Requests with a stale token are answered when so many have come."""
+        self._most_refused = number
+
     # ---- answering -------------------------------------------------------------------------------------
 
     async def _answer(self, received: Received, writer: asyncio.StreamWriter) -> bool:
@@ -108,11 +113,13 @@ class LoginService(FakeServer):
         if path.endswith("/responses") and path not in self.answers:
             if received.headers.get("authorization", "").removeprefix("Bearer ") in self.good:
                 return await super()._answer(received, writer)
+            self._refused += 1
+            if self._refused >= self._most_refused:
+                self._all_refused.set()
+            await self._all_refused.wait()
             await self._send_whole(writer, _json({"error": {"message": "expired", "code": "token_expired"}}, 401))
             return True
         if path.endswith("/oauth/token") and form_of(received).get("grant_type") == "refresh_token":
-            if self.refresh_gate is not None:
-                await self.refresh_gate.wait()
             self.before_refresh()
         await self._send_whole(writer, self.answers.get(path) or self._reply(path, received))
         return True

@@ -12,8 +12,8 @@ import pytest
 
 from spindle.auth.credentials import SIGN_IN_HELP, Secured, SignedIn, session_secrets, sign_in
 from spindle.errors import ConfigError, ModelError
-from spindle.model.credential import EnvCredential, LoginSettings
-from spindle.model.provider import Provider
+from spindle.model.credential import EnvCredential
+from spindle.model.provider import LoginSettings, Provider
 
 OPENAI = Provider(id="openai", name="OpenAI", requires_openai_auth=True)
 OTHER = Provider(id="lab", name="Lab", base_url="http://lab/v1")

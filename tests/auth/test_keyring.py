@@ -19,8 +19,7 @@ from spindle.auth.credentials import sign_in
 from spindle.auth.login import login_status, login_with_api_key, logout
 from spindle.auth.store import read_login
 from spindle.errors import ConfigError, ModelError
-from spindle.model.credential import LoginSettings
-from spindle.model.provider import Provider
+from spindle.model.provider import LoginSettings, Provider
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
 OPENAI = Provider(id="openai", name="OpenAI", requires_openai_auth=True)

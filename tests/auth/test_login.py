@@ -14,7 +14,7 @@ import pytest
 from login_service import LoginService, form_of
 from spindle.auth.login import login_status, login_with_api_key, logout
 from spindle.auth.store import read_login
-from spindle.model.credential import LoginSettings
+from spindle.model.provider import LoginSettings
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
 NO_KEY = "What was given on stdin: this is not an API key"

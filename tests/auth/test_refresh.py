@@ -18,8 +18,8 @@ from spindle.auth.credentials import ChatGptCredential, sign_in
 from spindle.auth.refresh import NotStored
 from spindle.auth.store import read_login
 from spindle.errors import StreamDropped
-from spindle.model.credential import Credential, LoginSettings
-from spindle.model.provider import Provider
+from spindle.model.credential import Credential
+from spindle.model.provider import LoginSettings, Provider
 from spindle.protocol.clock import FixedClock, SystemClock
 
 OPENAI = Provider(id="openai", name="OpenAI", requires_openai_auth=True)

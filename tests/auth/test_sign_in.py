@@ -23,7 +23,7 @@ from spindle.auth.issuer import Issuer
 from spindle.auth.loopback import PortsTaken
 from spindle.auth.new_login import LoginCancelled, LoginFailed, check_allowed
 from spindle.errors import ConfigError, SpindleError
-from spindle.model.credential import LoginSettings
+from spindle.model.provider import LoginSettings
 
 
 @pytest.fixture

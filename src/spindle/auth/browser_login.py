@@ -21,8 +21,8 @@ from spindle.auth.loopback import HOST, Loopback, Page
 from spindle.auth.new_login import LoginCancelled, LoginFailed, store_tokens
 from spindle.auth.store import StoredLogin
 from spindle.errors import SpindleError
-from spindle.model.credential import LoginSettings
 from spindle.model.headers import ORIGINATOR_VARIABLE
+from spindle.model.provider import LoginSettings
 from spindle.protocol.clock import Clock, SystemClock
 from spindle.protocol.quote import readable, without_terminal_codes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spindle.errors import ModelError, SpindleError
-from spindle.model.credential import Credential, KeyOrigin, LoginSettings, StaticCredential, credential_for
-from spindle.model.provider import CHATGPT_BASE_URL, OPENAI_BASE_URL, Provider
+from spindle.model.credential import Credential, KeyOrigin, StaticCredential, credential_for
+from spindle.model.provider import CHATGPT_BASE_URL, OPENAI_BASE_URL, LoginSettings, Provider
 from spindle.policy.environment import SECRET_NAMES
 from spindle.policy.secrets import MaskMode, Secrets, address_passwords, is_telling, secret_variables
 from spindle.protocol.clock import Clock, SystemClock
@@ -30,6 +29,8 @@ _LAST_S = 3.0
 
 
 if TYPE_CHECKING:
+    import asyncio
+
     from spindle.auth.store import StoredLogin
 
 
@@ -120,6 +121,8 @@ class ChatGptCredential:
         return True
 
     async def _renew(self) -> None:
+        import asyncio  # the first paint of the interface does without
+
         from spindle.auth.refresh import NotStored, renew_login  # once in an hour
 
         work = renew_login(self._settings, self._login, self._environ, self._clock)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from spindle.auth.issuer import DeviceCode, Grant, Issuer, IssuerError
 from spindle.auth.new_login import LoginFailed, store_tokens
 from spindle.auth.store import StoredLogin
-from spindle.model.credential import LoginSettings
+from spindle.model.provider import LoginSettings
 
 WAIT_S = 15 * 60.0
 """So long a code is good."""

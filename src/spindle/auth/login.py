@@ -22,7 +22,8 @@ from spindle.auth.store import (
     write_kept,
 )
 from spindle.errors import ConfigError, SpindleError
-from spindle.model.credential import LoginSettings, masked
+from spindle.model.credential import masked
+from spindle.model.provider import LoginSettings
 
 _MAX_KEY_CHARACTERS = 1 << 14
 _FORGOTTEN: dict[Place, str] = {

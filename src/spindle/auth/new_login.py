@@ -10,7 +10,7 @@ from spindle.auth.issuer import CLIENT_ID, Issuer
 from spindle.auth.login import replace_login
 from spindle.auth.store import Kept, StoredLogin, account_id_of, login_in
 from spindle.errors import ConfigError, SpindleError
-from spindle.model.credential import OPENAI_ISSUER, LoginSettings
+from spindle.model.provider import OPENAI_ISSUER, LoginSettings
 from spindle.protocol.clock import Clock, SystemClock, iso_utc
 
 

@@ -24,7 +24,7 @@ from spindle.auth.store import (
     write_kept,
 )
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
-from spindle.model.credential import LoginSettings
+from spindle.model.provider import LoginSettings
 from spindle.protocol.clock import Clock, iso_utc
 
 AGAIN = "sign in again with `spindle login`"

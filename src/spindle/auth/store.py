@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from spindle.errors import ConfigError
-from spindle.model.credential import LoginSettings
+from spindle.model.provider import LoginSettings
 from spindle.protocol.items import decode_json
 
 CHATGPT_MODES = ("chatgpt", "chatgptAuthTokens")

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from spindle.mcp.spec import McpServer
-from spindle.model.credential import OPENAI_ISSUER, LoginSettings
-from spindle.model.provider import Provider
+from spindle.model.provider import OPENAI_ISSUER, LoginSettings, Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
 from spindle.protocol.request import Prices

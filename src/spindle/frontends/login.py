@@ -12,7 +12,7 @@ from spindle.auth.store import StoredLogin
 from spindle.errors import ConfigError, SpindleError, UsageError
 from spindle.frontends.launch import config_from, home_from
 from spindle.frontends.options import Parsed
-from spindle.model.credential import LoginSettings
+from spindle.model.provider import LoginSettings
 from spindle.protocol.quote import visible
 
 

@@ -124,6 +124,16 @@ def for_quota(asked: Asked) -> str:
     return f"Check the plan and the billing of the account{page}, or use another key{used}."
 
 
+def for_plan(asked: Asked) -> str:
+    """The account's plan leaves this out."""
+    if not asked.key.is_login:
+        return for_quota(asked)
+    return (
+        "Your ChatGPT plan decides that: choose another model with -m, change the plan, or use an API key instead: "
+        "`spindle login --with-api-key`."
+    )
+
+
 def for_usage_limit(asked: Asked, *, tells_when: bool) -> str:
     wait = "Wait until then" if tells_when else "Wait until it resets"
     if not asked.key.is_login:

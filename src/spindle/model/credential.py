@@ -11,24 +11,6 @@ import msgspec
 from spindle.errors import ModelError
 from spindle.model.provider import Provider
 
-OPENAI_ISSUER = "https://auth.openai.com"
-
-
-class LoginSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How people sign in, and where that is kept, as they configured it."""
-
-    home: str
-    store: str = "file"
-    """`file`, `keyring`, `auto` (the keyring where there is one) or `ephemeral` (nowhere)."""
-    issuer: str = OPENAI_ISSUER
-    """The login service."""
-    forced_method: str | None = None
-    """`chatgpt` or `api`: the only way that is allowed."""
-    workspaces: tuple[str, ...] = ()
-    """The ChatGPT accounts that are allowed; none = any."""
-    chatgpt_base_url: str | None = None
-    """Where ChatGPT is, without `/codex`; None = where it usually is."""
-
 
 class KeyOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Where a key came from and what to do when it is refused, as parts of a sentence. Holds nothing secret."""

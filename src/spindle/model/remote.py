@@ -290,9 +290,12 @@ async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
 
 def _may_be_stale(status: int, words: ServerWords, question: Question) -> bool:
     """Whether a newer token could help. With 403: only a sign-in, and only if the server itself answered."""
-    if status == 403:
-        return question.endpoint.credential.origin().is_login and not words.is_page
-    return status == 401
+    if status != 403:
+        return status == 401
+    from spindle.model.refusals import is_about_plan  # only after a refusal
+
+    is_login = question.endpoint.credential.origin().is_login
+    return is_login and not words.is_page and not is_about_plan(words)
 
 
 def _accept(response: Response, turn_state: TurnState | None) -> Response:

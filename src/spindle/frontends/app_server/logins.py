@@ -18,7 +18,7 @@ from spindle.frontends.app_server.notifications import (
     TokensRefreshReply,
 )
 from spindle.frontends.app_server.objects import Wire
-from spindle.model.credential import LoginSettings
+from spindle.model.provider import LoginSettings
 
 if TYPE_CHECKING:
     from spindle.frontends.app_server.server import Server

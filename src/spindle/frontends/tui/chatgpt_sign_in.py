@@ -12,7 +12,7 @@ from spindle.auth.store import StoredLogin
 from spindle.frontends.browser import open_in_browser
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.views.list import ListView, Row
-from spindle.model.credential import LoginSettings
+from spindle.model.provider import LoginSettings
 
 _TITLE = "Sign in with ChatGPT"
 Way = Literal["browser", "device"]
