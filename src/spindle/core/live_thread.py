@@ -188,7 +188,8 @@ class LiveThread:
 
     def _audience(self) -> Audience:
         """Who is shown the thread now: what a server can read of it depends on what it wrote itself."""
-        origin = self.origin
+        # Of all its models: what one of them wrote, another one of the same server reads.
+        origin = None if self.remote is None else self.remote.endpoint.origin("")
         return Audience(
             accepts_images=self.traits.accepts_images,
             keeps_raw_reasoning=self.traits.keeps_raw_reasoning,
