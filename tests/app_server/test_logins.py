@@ -97,6 +97,9 @@ def test_a_sign_in_can_be_cancelled(client: Client, service: LoginService, home:
 
 
 def test_a_client_signs_the_person_in_with_a_code(client: Client, service: LoginService, home: Path) -> None:
+    thread_id = client.start_thread()
+    done, _ = client.turn(thread_id, "too early")
+    assert done["status"] == "failed" and "Not signed in" in done["error"]["message"]
     begun = begin(client, "chatgptDeviceCode")
     assert begun.pop("loginId") and begun == {
         "type": "chatgptDeviceCode",
@@ -105,6 +108,8 @@ def test_a_client_signs_the_person_in_with_a_code(client: Client, service: Login
     }
     assert client.note("account/login/completed")["success"] is True
     assert client.note("account/updated")["authMode"] == "chatgpt" and (home / "auth.json").exists()
+    done, _ = client.turn(thread_id, "now")
+    assert done["status"] == "completed", "a thread that was open already has the login too"
 
 
 def test_a_client_can_bring_its_own_tokens_and_is_asked_to_renew_them(

@@ -120,6 +120,21 @@ def test_without_any_key_the_first_request_says_how_to_sign_in(
     assert (str(raised.value), raised.value.info) == (text, "unauthorized")
 
 
+async def test_who_signs_in_later_need_not_open_the_thread_again(tmp_path: Path):
+    signed_in = sign(tmp_path)
+    credential = signed_in.credential
+    assert await credential.prepare() is None and not await credential.refresh()
+    (tmp_path / "auth.json").write_text("damaged")
+    assert await credential.prepare() is None
+    with pytest.raises(ModelError, match="Not signed in"):
+        credential.authorization()
+    store(tmp_path, **chatgpt())
+    reached = await credential.prepare()
+    assert reached is not None and reached.base_url == "https://chatgpt.com/backend-api/codex"
+    assert credential.authorization()["authorization"] == "Bearer access-1" and "access-1" in credential.secrets()
+    assert credential.origin().is_login and await credential.prepare() is None
+
+
 def test_every_key_knows_where_it_came_from_and_what_to_do_when_it_is_refused(tmp_path: Path):
     key = "sk-proj-0123456789abcdefghij"
     login = "`spindle login --with-api-key`"

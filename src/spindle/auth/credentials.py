@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -43,25 +43,40 @@ class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissingCredential:
-    """Nobody has signed in. Says so when the first request is made, as a missing variable does."""
+    """Nobody has signed in. Says so when a request is made, as a missing variable does, and looks again each time.
 
-    def __init__(self, message: str = SIGN_IN_HELP) -> None:
+    A thread may be open already when a person signs in, in another terminal or through the same app-server."""
+
+    def __init__(self, message: str, look_again: Callable[[], SignedIn]) -> None:
         self._message = message
+        self._look_again = look_again
+        self._found: Credential | None = None
+
+    async def prepare(self) -> Provider | None:
+        if self._found is not None:
+            return await self._found.prepare()
+        try:
+            now = self._look_again()
+        except SpindleError:
+            return None  # what is stored cannot be read; one must sign in all the same
+        if isinstance(now.credential, MissingCredential):
+            return None
+        self._found = now.credential
+        return now.provider
 
     def authorization(self) -> dict[str, str]:
-        raise ModelError(self._message, "unauthorized")
-
-    async def prepare(self) -> None:
-        return None
+        if self._found is None:
+            raise ModelError(self._message, "unauthorized")
+        return self._found.authorization()
 
     async def refresh(self) -> bool:
-        return False
+        return self._found is not None and await self._found.refresh()
 
     def secrets(self) -> list[str]:
-        return []
+        return [] if self._found is None else self._found.secrets()
 
     def origin(self) -> KeyOrigin:
-        return KeyOrigin()
+        return KeyOrigin() if self._found is None else self._found.origin()
 
 
 class ChatGptCredential:
@@ -93,11 +108,11 @@ class ChatGptCredential:
             headers["ChatGPT-Account-ID"] = self._login.account_id
         return headers
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> Provider | None:
         if self._expires_at is None or self._expires_at - _EARLY_S > self._clock.now():
-            return
+            return None
         if self._clock.monotonic() < self._next_try:
-            return
+            return None
         try:
             await self._renew()
         except SpindleError as error:
@@ -107,6 +122,7 @@ class ChatGptCredential:
                 raise
             # The token may be good for some more minutes, or our clock be wrong: if not, the server says so.
             self._next_try = self._clock.monotonic() + _PAUSE_S
+        return None
 
     async def refresh(self) -> bool:
         from spindle.auth.refresh import NotStored  # only after a refusal
@@ -163,50 +179,67 @@ def sign_in(
     `is_exec`: `CODEX_API_KEY` counts.
     """
     env = os.environ if environ is None else environ
-    warnings: list[str] = []
     entitled = provider.is_openai or provider.requires_openai_auth
     if provider.env_key or provider.bearer_token or not entitled:
         credential = credential_for(provider, None, env)
         return SignedIn(provider=provider, credential=credential, warnings=_said_aloud(provider, credential))
-    stored: Credential | None = None
-    key = _key(env, "CODEX_API_KEY") if is_exec and provider.is_openai else ""
+    warnings: list[str] = []
+    found = _stored_or_ambient(provider, settings, env, warnings, clock, is_exec=is_exec)
+    if isinstance(found, str):
+
+        def look_again() -> SignedIn:
+            return sign_in(provider, settings, environ=environ, is_exec=is_exec, clock=clock)
+
+        found = MissingCredential(found, look_again)
+    reached = provider
+    if provider.base_url == OPENAI_BASE_URL and isinstance(found, ChatGptCredential):
+        base_url = f"{settings.chatgpt_base_url}/codex" if settings.chatgpt_base_url else CHATGPT_BASE_URL
+        reached = msgspec.structs.replace(provider, base_url=base_url)
+    return SignedIn(provider=reached, credential=found, warnings=[*warnings, *_said_aloud(reached, found)])
+
+
+def _stored_or_ambient(
+    provider: Provider,
+    settings: LoginSettings,
+    env: Mapping[str, str],
+    warnings: list[str],
+    clock: Clock | None,
+    *,
+    is_exec: bool,
+) -> Credential | str:
+    """What a provider gets that is entitled to the stored login; or why there is nothing, in a sentence."""
     from spindle.auth.store import read_login, shown_place  # only who is entitled to the stored login needs it
 
+    key = _key(env, "CODEX_API_KEY") if is_exec and provider.is_openai else ""
     login = None if key else read_login(settings, warnings)
+    if login is not None and login.uses_chatgpt:
+        return _not_allowed(login, settings) or ChatGptCredential(login, settings, env, clock)
+    found: Credential | None = None
     if key:
-        stored = _from_variable("CODEX_API_KEY", key)
-    elif login is not None and login.uses_chatgpt:
-        stored = _with_chatgpt(login, settings, env, clock)
-        if provider.base_url == OPENAI_BASE_URL and isinstance(stored, ChatGptCredential):
-            base_url = f"{settings.chatgpt_base_url}/codex" if settings.chatgpt_base_url else CHATGPT_BASE_URL
-            provider = msgspec.structs.replace(provider, base_url=base_url)
+        found = _from_variable("CODEX_API_KEY", key)
     elif login is not None:
         place = f"the key in {shown_place(settings.home, login.place)}"
-        stored = StaticCredential(login.api_key, place=place, remedy=_new_login(env))
+        found = StaticCredential(login.api_key, place=place, remedy=_new_login(env))
     elif provider.is_openai and (key := _key(env, "OPENAI_API_KEY")):
-        stored = _from_variable("OPENAI_API_KEY", key)
-    if settings.forced_method == "chatgpt" and isinstance(stored, StaticCredential):
-        stored = MissingCredential(
+        found = _from_variable("OPENAI_API_KEY", key)
+    if found is not None and settings.forced_method == "chatgpt":
+        return (
             "An API key is set, but forced_login_method is chatgpt and nobody signed in that way: "
             "sign in with `spindle login`, or remove forced_login_method from the configuration."
         )
-    if stored is None:
-        stored = MissingCredential(_how_to_sign_in(provider, env))
-    credential = credential_for(provider, stored, env)
-    return SignedIn(provider=provider, credential=credential, warnings=[*warnings, *_said_aloud(provider, credential)])
+    return found or _how_to_sign_in(provider, env)
 
 
-def _with_chatgpt(
-    login: StoredLogin, settings: LoginSettings, env: Mapping[str, str], clock: Clock | None
-) -> Credential:
+def _not_allowed(login: StoredLogin, settings: LoginSettings) -> str:
+    """Why a sign-in with ChatGPT may not be used; "" if it may."""
     if settings.forced_method == "api":
-        return MissingCredential("Signed in with ChatGPT, but forced_login_method is api: " + SIGN_IN_HELP)
+        return "Signed in with ChatGPT, but forced_login_method is api: " + SIGN_IN_HELP
     if settings.workspaces and login.account_id not in settings.workspaces:
-        return MissingCredential(
+        return (
             "Signed in with ChatGPT, but not in the workspace that forced_chatgpt_workspace_id wants: "
             "sign in to that one with `spindle login`."
         )
-    return ChatGptCredential(login, settings, env, clock)
+    return ""
 
 
 def _said_aloud(provider: Provider, credential: Credential) -> list[str]:

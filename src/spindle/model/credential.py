@@ -53,8 +53,11 @@ class Credential(Protocol):
         """The headers to send. Raises `ModelError` when the key is missing."""
         ...
 
-    async def prepare(self) -> None:
-        """Called before a question is sent: what is about to run out is renewed."""
+    async def prepare(self) -> Provider | None:
+        """Called before a question is sent: what is about to run out is renewed.
+
+        Gives the provider as it is reached from now on, if somebody has signed in only after the thread was opened.
+        """
         ...
 
     async def refresh(self) -> bool:
@@ -92,7 +95,7 @@ class StaticCredential:
             headers["ChatGPT-Account-ID"] = self._account_id
         return headers
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> Provider | None:
         return None
 
     async def refresh(self) -> bool:
@@ -123,7 +126,7 @@ class EnvCredential:
             raise ModelError(f"Missing environment variable: `{self._name}`. {hint}")
         return {"authorization": f"Bearer {checked_key(key, f'the key in {self._name}')}"}
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> Provider | None:
         return None
 
     async def refresh(self) -> bool:

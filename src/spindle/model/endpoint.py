@@ -133,6 +133,11 @@ class Endpoint:
             self._place = told, blake2b(told.encode(), digest_size=8).hexdigest()
         return self._place[1]
 
+    async def prepare(self) -> None:
+        """See to it that the key is good for another request."""
+        if (reached := await self.credential.prepare()) is not None:
+            self.provider = reached
+
     def headers(self) -> dict[str, str]:
         """What every request carries. Raises `ModelError` when the key is missing."""
         return merged(
@@ -162,7 +167,7 @@ class Endpoint:
         now: float = 0.0,
     ) -> Any:
         """Ask, and read a plain JSON answer. Raises `ModelError`; `now` is the time of day."""
-        await self.credential.prepare()
+        await self.prepare()
         try:
             return await self._json(method, path, body, timeout_s, max_bytes, now)
         except ModelError as error:

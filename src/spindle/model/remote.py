@@ -131,8 +131,8 @@ class RemoteModel:
 
     async def _open(self, question: Question, turn_state: TurnState | None) -> Response:
         """Ask until an answer begins, within the budget for one request."""
+        await question.endpoint.prepare()
         provider = question.endpoint.provider
-        await question.endpoint.credential.prepare()
         may_refresh = True
         retries = 0
         is_answered = False
