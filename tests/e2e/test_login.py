@@ -94,7 +94,12 @@ def test_giving_up_or_being_refused_leaves_nothing_behind(spindle: Spindle, serv
         lines = reading(process)
         visit(visit(address_in(lines)).location)
         assert process.wait(20) == 1
-        wait_for(lambda: lines[-1:] == ["Nobody was signed in: the sign-in was refused: the person said no.\n"], "why")
+        wait_for(
+            lambda: (
+                lines[-1:] == ["Nobody was signed in: the sign-in was refused: the person said no (access_denied).\n"]
+            ),
+            "why",
+        )
     assert not (spindle.home / "auth.json").exists()
 
 
@@ -143,6 +148,16 @@ def test_two_programs_that_meet_a_stale_token_renew_it_once(spindle: Spindle, se
     assert [finish(run).code for run in runs] == [0, 0]
     assert len(service.refreshes) == 1
     assert json.loads((spindle.home / "auth.json").read_text())["tokens"]["access_token"] in service.good
+
+
+def test_a_token_that_is_about_to_run_out_is_renewed_before_it_is_refused(
+    spindle: Spindle, service: LoginService
+) -> None:
+    service.store(spindle.home, life_s=200)
+    assert spindle("exec", "hi").code == 0
+    assert len(service.refreshes) == len(service.turns_asked) == 1
+    tokens = json.loads((spindle.home / "auth.json").read_text())["tokens"]
+    assert service.turns_asked[0].headers["authorization"] == f"Bearer {tokens['access_token']}"
 
 
 def test_a_login_that_was_revoked_is_one_clear_answer(spindle: Spindle, service: LoginService) -> None:

@@ -155,7 +155,8 @@ class BrowserLogin:
 
 
 def _reason(given: Mapping[str, str]) -> str:
-    said = given.get("error_description") or given["error"]
+    described = given.get("error_description")
+    said = f"{described} ({given['error']})" if described else given["error"]
     line = " ".join(readable(without_terminal_codes(said[: 4 * _SHOWN_CHARS])).split())
     return line[:_SHOWN_CHARS] or "no reason given"
 

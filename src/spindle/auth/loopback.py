@@ -70,7 +70,10 @@ class Loopback:
             self.port = self._server.sockets[0].getsockname()[1]
             return self
         taken = " and ".join(map(str, self._ports))
-        raise PortsTaken(f"port {taken} cannot be used, perhaps because another sign-in is waiting there")
+        raise PortsTaken(
+            f"port {taken} cannot be used, perhaps because another sign-in is waiting there: end that one, "
+            "or use a device code"
+        )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

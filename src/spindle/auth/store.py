@@ -160,10 +160,13 @@ def forget_kept(settings: LoginSettings) -> list[Place]:
         from spindle.auth import system_keyring  # the same
 
         try:
-            found += ["keyring"] if system_keyring.remove(settings.home) else []
+            if system_keyring.remove(settings.home):
+                found.append("keyring")
         except system_keyring.KeyringUnavailable:
             pass  # then nothing is in there that could be used
-    return [*found, *(["file"] if remove_file(settings.home) else [])]
+    if remove_file(settings.home):
+        found.append("file")
+    return found
 
 
 def shown_place(home: str, place: Place) -> str:
