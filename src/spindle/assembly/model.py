@@ -10,7 +10,7 @@ from spindle.assembly.record import Draft
 from spindle.auth.credentials import Secured, sign_in
 from spindle.config.providers import choose_provider
 from spindle.config.schema import Config
-from spindle.core.live_thread import ModelAccess
+from spindle.core.access import ModelAccess
 from spindle.errors import ConfigError
 from spindle.model.catalog import SMALL, ModelInfo
 from spindle.model.credential import StaticCredential

@@ -317,10 +317,6 @@ class _Fold:
         entries, generation = self._history.entries, self._history.generation
         known = cache_entry_in(recorded)
         end = len(entries) if before is None else before
-        answer, refused = entries[self._answer or end : end], self._history.refused_origins
-        if self._fold.address(audience_of(answer, refused, self._data.meta)):
-            self._known = (-1, 0)
-            self._declared.append("provider_changed")
         cut = self._end_of_input(end, None if known is None else known.items)
         former = self._inputs[-1] if self._inputs else ([], 0)
         wire = [visible.raw for visible in self._fold.update(entries[:cut], generation)]
@@ -372,6 +368,10 @@ class _Fold:
     def _end_of_input(self, end: int, items: int | None) -> int:
         """Where the list ends that was sent: where the answer begins, or where as many items are as were recorded."""
         likely = end if self._answer is None else self._answer
+        answer, refused = self._history.entries[likely:end], self._history.refused_origins
+        if self._fold.address(audience_of(answer, refused, self._data.meta)):
+            self._known = (-1, 0)
+            self._declared.append("provider_changed")
         if items is None or self._length(likely) == items:
             return likely
         return next((cut for cut in range(end, self._sent, -1) if self._length(cut) == items), likely)
