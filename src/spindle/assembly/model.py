@@ -80,12 +80,7 @@ class Switchboard:
         if known is not None:
             return known
         request, config = self._draft.request, self._draft.request.config
-        signed_in = sign_in(
-            provider,
-            home=config.home,
-            is_exec=request.source == "exec",
-            forced_method=config.forced_login_method,
-        )
+        signed_in = sign_in(provider, config.login, is_exec=request.source == "exec", clock=request.clock)
         self._draft.warnings.extend(signed_in.warnings)
         endpoint = self._endpoints[provider.id] = Endpoint(
             signed_in.provider,

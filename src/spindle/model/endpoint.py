@@ -133,6 +133,11 @@ class Endpoint:
             self._place = told, blake2b(told.encode(), digest_size=8).hexdigest()
         return self._place[1]
 
+    async def prepare(self) -> None:
+        """See to it that the key is good for another request."""
+        if (reached := await self.credential.prepare()) is not None:
+            self.provider = reached
+
     def headers(self) -> dict[str, str]:
         """What every request carries. Raises `ModelError` when the key is missing."""
         return merged(
@@ -161,7 +166,18 @@ class Endpoint:
         max_bytes: int | None = None,
         now: float = 0.0,
     ) -> Any:
-        """Ask once and read a plain JSON answer. Raises `ModelError`; `now` is the time of day."""
+        """Ask, and read a plain JSON answer. Raises `ModelError`; `now` is the time of day."""
+        await self.prepare()
+        try:
+            return await self._json(method, path, body, timeout_s, max_bytes, now)
+        except ModelError as error:
+            if error.info != "unauthorized" or not await self.credential.refresh():
+                raise
+        return await self._json(method, path, body, timeout_s, max_bytes, now)
+
+    async def _json(
+        self, method: str, path: str, body: bytes, timeout_s: float | None, max_bytes: int | None, now: float
+    ) -> Any:
         from spindle.model.plain_json import request_json  # the way to a turn's answer does not need it
 
         headers = {"accept": "*/*", **({"content-type": "application/json"} if body else {})}

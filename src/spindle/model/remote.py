@@ -131,6 +131,7 @@ class RemoteModel:
 
     async def _open(self, question: Question, turn_state: TurnState | None) -> Response:
         """Ask until an answer begins, within the budget for one request."""
+        await question.endpoint.prepare()
         provider = question.endpoint.provider
         may_refresh = True
         retries = 0
@@ -148,13 +149,13 @@ class RemoteModel:
                 if 200 <= response.status < 300:
                     return _accept(response, turn_state)
                 words = await _read_words(response)
-                failure = await self._refusal(response, words, url, question)
-                if isinstance(failure, ModelError) and question.learns(response.status, words, failure):
-                    continue
-                if response.status == 401 and may_refresh:
+                if may_refresh and _may_be_stale(response.status, words, question):
                     may_refresh = False
                     if await question.endpoint.credential.refresh():
                         continue
+                failure = await self._refusal(response, words, url, question)
+                if isinstance(failure, ModelError) and question.learns(response.status, words, failure):
+                    continue
                 if response.status < 500 or isinstance(failure, ModelError):
                     raise failure
             except (ConnectFailed, PeerClosed) as error:
@@ -259,6 +260,16 @@ async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     finally:
         response.close()
     return read_words(body, response.headers)
+
+
+def _may_be_stale(status: int, words: ServerWords, question: Question) -> bool:
+    """Whether a newer token could help. With 403: only a sign-in, and only if the server itself answered."""
+    if status != 403:
+        return status == 401
+    from spindle.model.refusals import is_about_plan  # only after a refusal
+
+    is_login = question.endpoint.credential.origin().is_login
+    return is_login and not words.is_page and not is_about_plan(words)
 
 
 def _accept(response: Response, turn_state: TurnState | None) -> Response:
