@@ -32,7 +32,7 @@ def model_access(draft: Draft) -> tuple[ModelAccess, Credential]:
     if order is not None:
         from spindle.features.agents.agent_tree import MeteredClient  # only for sub-agents
 
-        client = MeteredClient(client, order.tree, order.charge, is_borrowed=request.client is not None)
+        client = MeteredClient(client, order.charge, is_borrowed=request.client is not None)
     overrides = model_overrides(request.config)
     return ModelAccess(client=client, provider=provider, catalog=draft.catalog, overrides=overrides), credential
 

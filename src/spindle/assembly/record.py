@@ -44,7 +44,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, request: SessionRequest) -> Draft:
         """Raises a SpindleError when the thread cannot be opened."""
         config, order = request.config, request.order
-        catalog = Catalog.load(config.model_catalog_json)
+        catalog = Catalog.load(config.model_catalog_json, config.spindle.models)
         store = ThreadStore(config.home, request.clock)
         history, thread_id, warnings = _open_history(request, store)
         model = config.model or history.model or catalog.default_slug

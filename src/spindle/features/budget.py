@@ -1,20 +1,20 @@
-"""Budgets as a feature: what a turn and its thread may use. Enforced where requests are made, in `core/budget.py`.
+"""Budgets as a feature: what a turn, its thread and a day may use. Enforced where requests are made (`core/budget.py`).
 
-A thread's budget holds over processes: with one, each request leaves a line in the record that says what the thread has
-used so far. What happened before there was such a line is read from the rest of the record.
+A thread's budget holds over processes: with one, each request leaves a line in the record that says what the thread and
+its sub-agents have used so far. What happened before there was such a line is read from the rest of the record.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from spindle.core.budget import BudgetedClient, BudgetLedger, Meter, Use
+from spindle.core.budget import BudgetLedger, Meter, Use
+from spindle.core.budgeted_client import BudgetedClient
 from spindle.core.feature import Feature
+from spindle.features.budget_past import KIND, used_by_thread
 from spindle.protocol.events import Warning
 from spindle.protocol.ops import UserInput, UserTurn
 from spindle.protocol.settings import BudgetLimits
@@ -22,11 +22,6 @@ from spindle.protocol.settings import BudgetLimits
 if TYPE_CHECKING:
     from spindle.core.running_turn import RunningTurn
     from spindle.core.session import Session
-    from spindle.thread.rollout import Record
-
-KIND = "spindle_budget"
-"""The lines of the record that tell what a thread has used."""
-_TYPE = re.compile(rb'{"type": ?"(\w+)"')
 
 
 class BudgetPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +31,8 @@ class BudgetPlan(msgspec.Struct, frozen=True, kw_only=True):
     thread: BudgetLimits = BudgetLimits()
     tree: BudgetLimits = BudgetLimits()
     opened: BudgetLimits = BudgetLimits()
+    day: Callable[[], Meter] | None = None
+    """Makes the meter of the day, where that has a limit."""
 
 
 class Budgets(Feature):
@@ -44,24 +41,27 @@ class Budgets(Feature):
     def __init__(self, ledger: BudgetLedger, plan: BudgetPlan) -> None:
         self._ledger = ledger
         self._plan = plan
-        self._lasting: Meter | None = None
-        """The thread's meter that holds over processes."""
+        self._lasting: dict[str, Meter] = {}
+        """The meters that hold over processes, by their place in the record."""
         self._brought: Meter | None = None
         """What the last turn brought along. A turn with the very same object goes on where that one stopped."""
 
     def open(self, session: Session) -> None:
         ledger, plan, thread = self._ledger, self._plan, session.thread
-        if plan.thread:
-            used, seconds = used_before(thread.history.records)
+        if plan.thread or plan.tree:
+            past = used_by_thread(thread.history.records)
             total = thread.total_usage
             cost = ledger.cost_of(session.settings.model, total) if plan.thread.max_cost else 0.0
-            used = Use(max(used.tokens, total.total_tokens), used.requests, max(used.cost, cost))
-            self._lasting = Meter(ledger, "thread", plan.thread, used, seconds)
-            ledger.thread.append(self._lasting)
+            used = past.used.at_least(Use(total.total_tokens, 0, cost))
+            self._lasting["thread"] = Meter(ledger, "thread", plan.thread, used, past.seconds)
+            ledger.thread.append(self._lasting["thread"])
+            if plan.tree:
+                self._lasting["tree"] = Meter(ledger, "tree", plan.tree, past.tree, past.tree_seconds)
+                ledger.tree.append(self._lasting["tree"])
         if plan.opened:
             ledger.thread.append(Meter(ledger, "thread", plan.opened))
-        if plan.tree:
-            ledger.tree.append(Meter(ledger, "tree", plan.tree))
+        if plan.day is not None:
+            ledger.thread.append(plan.day())
         ledger.warn = lambda text: session.tell(Warning(message=text))
         ledger.booked = lambda: self._record(session)
         thread.budget = ledger
@@ -78,53 +78,12 @@ class Budgets(Feature):
         self._ledger.begin_turn(Meter(self._ledger, "turn", self._plan.turn), self._brought)
 
     def _record(self, session: Session) -> None:
-        if self._lasting is not None:
-            used = msgspec.to_builtins(self._lasting.used)
-            session.thread.history.append_extra(KIND, {**used, "seconds": round(self._lasting.seconds, 3)})
+        if self._lasting:
+            line = _line(self._lasting["thread"])
+            if "tree" in self._lasting:
+                line["tree"] = _line(self._lasting["tree"])
+            session.thread.history.append_extra(KIND, line)
 
 
-def used_before(records: Sequence[Record]) -> tuple[Use, float]:
-    """What the record says that a thread has used: requests, tokens and dollars, and the seconds of its turns.
-
-    In a turn without lines of ours every count of tokens stands for a request.
-    """
-    used, seconds, began, counts, is_booked = Use(), 0.0, "", 0, False
-    for record in records:
-        kind = _kind(record)
-        if kind == KIND:
-            payload = record.payload
-            used = Use(_int(payload, "tokens"), _int(payload, "requests"), _float(payload, "cost"))
-            seconds, counts, is_booked = _float(payload, "seconds"), 0, True
-        elif kind == "task_started":
-            used += Use(requests=counts)
-            began, counts, is_booked = record.timestamp, 0, False
-        elif kind == "token_count" and not is_booked:
-            counts += 1
-        elif kind in ("task_complete", "turn_aborted") and not is_booked:
-            seconds += _between(began, record.timestamp)
-    return used + Use(requests=counts), seconds
-
-
-def _kind(record: Record) -> str:
-    """The kind of a line, or of the event that it records."""
-    if record.kind != "event_msg":
-        return record.kind
-    found = _TYPE.match(record.raw)
-    return found[1].decode() if found is not None else ""
-
-
-def _int(payload: dict[str, Any], key: str) -> int:
-    return int(_float(payload, key))
-
-
-def _float(payload: dict[str, Any], key: str) -> float:
-    found = payload.get(key)
-    return float(found) if isinstance(found, int | float) else 0.0
-
-
-def _between(start: str, end: str) -> float:
-    """Seconds between two moments of the record; 0 where one is missing."""
-    try:
-        return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
-    except (TypeError, ValueError):
-        return 0.0
+def _line(meter: Meter) -> dict[str, Any]:
+    return {**msgspec.to_builtins(meter.used), "seconds": round(meter.seconds, 3)}

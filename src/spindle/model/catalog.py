@@ -1,12 +1,15 @@
 """What is known about each model: its window, its habits, which tools it was trained on.
 
-The bundled table is `catalog.json`; a user's file of the same shape replaces it. Texts for the model are `prompt`'s.
+The bundled table is `catalog.json`; a user's file of the same shape replaces it, and `[spindle.models.SLUG]` of the
+configuration changes single rows. Texts for the model are `prompt`'s.
 """
 
 # Annotations are types here, not texts as elsewhere: the catalogue is read at every start, and to read it each text
 # would have to be compiled first.
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -65,6 +68,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     family: str = ""
     """Which base text fits: "codex", "gpt", "small" or "default". Told from the slug when not given."""
+    provider: str = "openai"
+    """Whose model it is: the provider under whose name it is listed."""
     default_reasoning_level: str | None = None
     supported_reasoning_levels: tuple[ReasoningLevel, ...] = ()
     shell_type: str = "default"
@@ -84,6 +89,13 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     context_window: int | None = 272_000
     auto_compact_token_limit: int | None = None
     effective_context_window_percent: int = 95
+    max_output_tokens: int | None = None
+    """How much it can write in one answer."""
+    thinking: str | None = None
+    """How its thinking is asked for on Messages: `adaptive` (newer models), `enabled` (older ones), None = not at
+    all."""
+    profile: str | None = None
+    """`small` for models that need short instructions and few tools."""
     experimental_supported_tools: tuple[str, ...] = ()
     input_modalities: tuple[str, ...] = ("text", "image")
     additional_speed_tiers: tuple[str, ...] = ()
@@ -137,6 +149,18 @@ class _CatalogFile(msgspec.Struct):
     models: list[ModelInfo]
 
 
+def changed_row(slug: str, found: ModelInfo | None, fields: Mapping[str, Any]) -> ModelInfo:
+    """The row for `slug` with the user's `fields` in place of those of the row `found` for it so far.
+
+    Raises `msgspec.ValidationError` when a field cannot be what it is said to be.
+    """
+    is_new = found is None or not found.known
+    row: dict[str, Any] = {"slug": slug} if found is None else msgspec.to_builtins(found)
+    # Whoever describes a model wants to be offered it, behind those that everybody has.
+    ours = {"visibility": "list", "priority": 98} if is_new else {}
+    return msgspec.convert({**row, **ours, **fields, "slug": slug, "known": True}, ModelInfo)
+
+
 class Catalog:
     """The rows, and how a slug finds its own."""
 
@@ -147,8 +171,17 @@ class Catalog:
         self.models = sorted(models, key=lambda model: model.priority)
 
     @classmethod
-    def load(cls, path: str | None = None) -> "Catalog":
-        """The bundled catalogue, or the file that `model_catalog_json` names. Raises `ConfigError`."""
+    def load(cls, path: str | None = None, changes: Mapping[str, Mapping[str, Any]] | None = None) -> "Catalog":
+        """The bundled catalogue, or the file that `model_catalog_json` names. Raises `ConfigError`.
+
+        `changes` are the user's: for each slug the fields that differ.
+        """
+        if changes:
+            catalog = cls.load(path)
+            rows = {model.slug: model for model in catalog.models}
+            for slug, fields in changes.items():
+                rows[slug] = changed_row(slug, catalog.find(slug), fields)
+            return cls(list(rows.values()))
         if path is None and cls._bundled is not None:
             return cls._bundled
         source = path or f"{os.path.dirname(__file__)}/catalog.json"
@@ -173,8 +206,12 @@ class Catalog:
 
     @property
     def named(self) -> list[ModelInfo]:
-        """Those there are, listed or hidden, without the rows that stand for a whole line of models."""
-        return [model for model in self.models if model.visibility != "none"]
+        """Those of OpenAI there are, listed or hidden, without the rows that stand for a whole line of models."""
+        return self.named_of("openai")
+
+    def named_of(self, provider: str) -> list[ModelInfo]:
+        """The same of any provider."""
+        return [model for model in self.models if model.visibility != "none" and model.provider == provider]
 
     @property
     def default_slug(self) -> str:
@@ -189,5 +226,5 @@ class Catalog:
             if slug.startswith(model.slug) and (best is None or len(model.slug) > len(best.slug)):
                 best = model
         if best is None:
-            return ModelInfo(slug=slug, apply_patch_tool_type="function", known=False)
+            return ModelInfo(slug=slug, provider="", apply_patch_tool_type="function", known=False)
         return msgspec.structs.replace(best, slug=slug, display_name=slug)

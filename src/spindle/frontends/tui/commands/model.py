@@ -25,7 +25,7 @@ _TONES = {
 
 async def choose(desk: Desk, argument: str) -> None:
     """`/model`: the list, then the list of efforts. `/model NAME [EFFORT]` chooses at once."""
-    catalog = await asyncio.to_thread(Catalog.load, desk.config.model_catalog_json)
+    catalog = await asyncio.to_thread(Catalog.load, desk.config.model_catalog_json, desk.config.spindle.models)
     if argument:
         await _set_by_name(desk, catalog, argument.split())
         return
@@ -71,7 +71,7 @@ def effort_of(desk: Desk) -> str | None:
 
 async def step_effort(desk: Desk, step: int) -> str | None:
     """One level more or less of thinking, of those the model has; gives the new one, if it is another."""
-    info = Catalog.load(desk.config.model_catalog_json).find(model_of(desk))
+    info = Catalog.load(desk.config.model_catalog_json, desk.config.spindle.models).find(model_of(desk))
     levels = [level.effort for level in info.supported_reasoning_levels]
     if not levels:
         desk.warn(f"{clean(info.slug)} has no levels of reasoning to choose from")
