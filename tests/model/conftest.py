@@ -15,10 +15,14 @@ from spindle.model.credential import Credential, StaticCredential
 from spindle.model.provider import Provider
 from spindle.model.responses import Identity, ResponsesClient
 from spindle.protocol.clock import FixedClock
-from spindle.protocol.request import Request
+from spindle.protocol.request import Request, VisibleItem
 
 QUESTION = Request(
-    model="gpt-5.2-codex", instructions=b'"base"', input=[b'{"type":"message"}'], tools=b"[]", prompt_cache_key="T"
+    model="gpt-5.2-codex",
+    instructions=b'"base"',
+    items=[VisibleItem.of({"type": "message"})],
+    tools=b"[]",
+    prompt_cache_key="T",
 )
 
 

@@ -82,7 +82,7 @@ async def model(request: pytest.FixtureRequest, serve, client_for) -> Callable[.
     return make
 
 
-QUESTION = Request(model="m", instructions=b'""', input=[], tools=b"[]", prompt_cache_key="T")
+QUESTION = Request(model="m", instructions=b'""', items=[], tools=b"[]", prompt_cache_key="T")
 USAGE = TokenUsage(input_tokens=9, cached_input_tokens=4, output_tokens=3, reasoning_output_tokens=1, total_tokens=12)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from spindle.protocol.items import Item, Part, call_id_of, encode_json, is_call, is_output, output_for
+from spindle.protocol.request import VisibleItem
 
 ABORTED = "aborted"
 """The output of a call that never got one."""
@@ -245,7 +246,7 @@ def _by_call(run: list[tuple[int, int | Item]]) -> list[int | Item]:
 
 
 class VisibleFold:
-    """The serialised input of a growing thread; each update costs only what is new.
+    """The items of a growing thread as a model is shown them; each update costs only what is new.
 
     While the generation stays the same, every answer is a prefix of the next one. So a call that a request showed as
     aborted stays aborted, and an output that comes later is left out.
@@ -261,7 +262,7 @@ class VisibleFold:
         """Send every server id; for providers that store responses."""
         self._generation: object = None
         self._seen = 0
-        self._wire: list[bytes] = []
+        self._wire: list[VisibleItem] = []
 
     def address(self, *, accepts_images: bool, keeps_raw_reasoning: bool, keeps_all_ids: bool) -> None:
         """Another model may take the thread over; what it can take decides anew about every item."""
@@ -278,8 +279,8 @@ class VisibleFold:
         )
         self._restart()
 
-    def update(self, entries: Sequence[Recorded], generation: object) -> list[bytes]:
-        """The input for a request now. `generation` changes when earlier entries did."""
+    def update(self, entries: Sequence[Recorded], generation: object) -> list[VisibleItem]:
+        """The items for a request now. `generation` changes when earlier entries did."""
         if generation != self._generation or len(entries) < self._seen:
             self._generation = generation
             self._restart()
@@ -299,9 +300,10 @@ class VisibleFold:
         # An output whose call came with an earlier update finds no call here, and that call was closed then.
         for step in _pairing([entry.item for entry in new]):
             if not isinstance(step, int):
-                self._wire.append(encode_json(step))
+                self._wire.append(VisibleItem.of(step))
                 continue
             entry = new[step]
             wire = to_wire(entry.item, self)
             if wire is not None:
-                self._wire.append(entry.raw if wire is entry.item else encode_json(wire))
+                raw = entry.raw if wire is entry.item else encode_json(wire)
+                self._wire.append(VisibleItem(item=wire, raw=raw))

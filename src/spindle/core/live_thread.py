@@ -184,7 +184,7 @@ class LiveThread:
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         """The request that continues the thread."""
         return build_request(
-            input=self._fold.update(self.history.entries, self.history.generation),
+            items=self._fold.update(self.history.entries, self.history.generation),
             instructions=self.instructions,
             tools=self.tools.specs_bytes,
             traits=self.traits,

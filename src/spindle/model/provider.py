@@ -28,6 +28,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     env_key: str | None = None
     env_key_instructions: str | None = None
     bearer_token: str | None = None
+    wire_api: str = "responses"
+    """The dialect it speaks: `responses`, `chat` or `messages`."""
+    auth_header: str | None = None
+    """`bearer` where a Messages server wants the key in `authorization`."""
+    replay_reasoning: bool = False
+    """A Chat server wants its reasoning back."""
+    capabilities: dict[str, bool] = {}
+    """What the user knows of it, by the names of `model/capabilities.py`."""
     query_params: dict[str, str] = {}
     http_headers: dict[str, str] = {}
     env_http_headers: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""One request to a model: the parts in their fixed order, already serialised where they are re-used."""
+"""One request to a model: what is asked, in the words of the Responses API, whatever the wire that carries it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,55 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.items import decode_json, encode_json
+from spindle.protocol.items import Item, decode_json, encode_json
+from spindle.protocol.provenance import ModelOrigin
+
+
+class VisibleItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One item of the thread as a model is shown it. The same object in every request that shows it."""
+
+    item: Item
+    """In the form in which a Responses server takes it. Never changed."""
+    raw: bytes
+    """Its JSON, serialised once."""
+    origin: ModelOrigin | None = None
+    """Which model made it, where that is known; None for what people, tools and the program said."""
+    opaque: dict[str, Any] | None = None
+    """What its own wire keeps beside it. Here only if this request goes to where it came from: else it is left out,
+    as the opaque parts of the item itself are."""
+
+    @classmethod
+    def of(cls, item: Item, origin: ModelOrigin | None = None, opaque: dict[str, Any] | None = None) -> VisibleItem:
+        return cls(item=item, raw=encode_json(item), origin=origin, opaque=opaque)
+
+
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the model that is asked, where a wire wants to know more than a Responses server is told."""
+
+    is_known: bool = False
+    """The catalogue has a row for it."""
+    effort: str | None = None
+    """How hard it is to think: configured, or the catalogue's default."""
+    max_output_tokens: int | None = None
+    """`model_max_output_tokens`, where the user has set it."""
+    output_limit: int | None = None
+    """How much it can write, by the catalogue."""
+    window: int | None = None
+    """How much it can read and write together, in tokens."""
+    thinking: str | None = None
+    """How its thinking is asked for on Messages: `adaptive`, `enabled` or, where nothing is known, None."""
+    is_small: bool = False
+    """It has the profile of small models."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A sample's question. `input` holds one serialised item per entry and is never re-encoded."""
+    """A sample's question. Each wire encodes it in its own way; `encode` is that of the Responses API."""
 
     model: str
     instructions: bytes
     """The base text as a JSON string."""
-    input: list[bytes]
+    items: list[VisibleItem]
+    """The thread, as far as the model is shown it. Every call is followed by exactly one output."""
     tools: bytes
     """The tool list as a JSON array, the same bytes for the whole thread."""
     tool_choice: str = "auto"
@@ -25,7 +64,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     include: tuple[str, ...] = ()
     prompt_cache_key: str
     text: dict[str, Any] | None = None
+    """`verbosity`, and the output schema as `format` = `{"type", "strict", "schema", "name"}`."""
     service_tier: str | None = None
+    facts: ModelFacts = ModelFacts()
+
+    @property
+    def input(self) -> list[bytes]:
+        """The items as JSON, in the form of the Responses API."""
+        return [item.raw for item in self.items]
 
     def encode(self) -> bytes:
         """The body for the Responses endpoint. Equal requests give equal bytes."""
@@ -156,6 +202,15 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     reasoning_output_tokens: int = 0
     total_tokens: int = 0
+    estimated: bool = False
+    """The server did not count: the numbers are guesses from the bytes that were sent and came."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As events and records hold it: whether it is estimated is said only if it is."""
+        counts = msgspec.to_builtins(self)
+        if not self.estimated:
+            del counts["estimated"]
+        return counts
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         return TokenUsage(
@@ -165,4 +220,5 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_output_tokens=self.reasoning_output_tokens + other.reasoning_output_tokens,
             total_tokens=self.total_tokens + other.total_tokens,
+            estimated=self.estimated or other.estimated,
         )

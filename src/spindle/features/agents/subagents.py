@@ -213,7 +213,7 @@ class Subagents:
         """What a sub-agent, with its own, has cost; None where that is not known."""
         agent = self._agents.get(agent_id)
         usage = self._closed.get(agent_id) if agent is None else agent.session.thread.total_usage
-        return None if usage is None else msgspec.to_builtins(usage)
+        return None if usage is None else usage.to_dict()
 
     # ---- what the session asks for -------------------------------------------------------------
 

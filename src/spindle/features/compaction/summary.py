@@ -13,8 +13,8 @@ from spindle.core.turn import wait_before_retry
 from spindle.errors import StreamDropped
 from spindle.model.client import Completed, ItemDone, TurnState
 from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted
-from spindle.protocol.items import Item, decode_own, encode_json, item_text
-from spindle.protocol.request import Request
+from spindle.protocol.items import Item, item_text
+from spindle.protocol.request import Request, VisibleItem
 from spindle.protocol.settings import ThreadSettings
 
 _NO_TOOLS = b"[]"
@@ -59,13 +59,13 @@ class Summariser:
             tools=request.tools if keeps_tools else _NO_TOOLS,
         )
         self.fixed_tokens = tokens_of_bytes(len(request.instructions) + len(self._request.tools))
-        self.items: list[Item] = [decode_own(raw) for raw in request.input]
-        # What was sent before is sent with the same bytes, for the sake of the provider's cache.
-        self._raw = {id(item): raw for item, raw in zip(self.items, request.input, strict=True)}
+        self.items: list[Item] = [visible.item for visible in request.items]
+        # What was sent before is sent as it was, for the sake of the provider's cache.
+        self._sent = {id(visible.item): visible for visible in request.items}
 
     async def answer(self, items: list[Item]) -> str:
-        sent = [self._raw.get(id(item)) or encode_json(item) for item in items]
-        request = msgspec.structs.replace(self._request, input=sent)
+        sent = [self._sent.get(id(item)) or VisibleItem.of(item) for item in items]
+        request = msgspec.structs.replace(self._request, items=sent)
         attempt = 0
         while True:
             try:
