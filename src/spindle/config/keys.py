@@ -355,8 +355,8 @@ NOT_FOR_PROJECTS = _words("""
     otel analytics feedback log_dir sqlite_home zsh_path plugins marketplaces approvals_reviewer auto_review permissions
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
-    spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices spindle.models
-    spindle.context.prices spindle.context.model_prices
+    spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
+    spindle.models spindle.context.prices spindle.context.model_prices
     spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
     features.guardian_approval
     """)

@@ -105,7 +105,7 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, Prices] = {}
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
     models: dict[str, dict[str, Any]] = {}
-    """`[spindle.models."SLUG"]`: what is different about a model, in the fields of the catalogue, or about a new one."""
+    """`[spindle.models."SLUG"]`: fields of the catalogue that are different for a model, or describe a new one."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0

@@ -36,7 +36,7 @@ def find_prices(slug: str, catalog: Catalog, given: PriceList = NOTHING) -> Pric
     if (prices := bundled.find(slug).prices) is not None:
         return Priced(prices, "bundled catalogue")
     family = family_of(slug)
-    for model in bundled.models:
+    for model in bundled.models if family != "default" else ():
         if model.prices is not None and model.family == family:
             return Priced(model.prices, f"as {model.slug}, of the same family")
     return Priced(Prices(), "default")
@@ -47,8 +47,8 @@ def known_prices(
 ) -> Priced | None:
     """The same where amounts count and not only ratios: None unless somebody named the price of this very model.
 
-    A model's name with a date behind it is the same model; with anything else behind it, it is another one. A server on
-    the user's own computer sends no bill, so what the catalogue says of a model with that name is somebody else's price.
+    A model's name with a date behind it is the same model; with anything else behind it, it is another one. A server
+    on the user's own computer sends no bill: what the catalogue says of a model of that name is somebody else's price.
     """
     found = find_prices(slug, catalog, given)
     if found.source.startswith("configuration"):
