@@ -11,11 +11,14 @@ from spindle.core.budget import BudgetLedger, Reservation
 from spindle.errors import ModelError, StreamDropped, kind_of
 from spindle.model.client import (
     Completed,
+    Created,
+    ItemAdded,
     ItemDone,
     ModelClient,
     ModelEvent,
     RawReasoningDelta,
     SummaryDelta,
+    SummaryPartAdded,
     TextDelta,
     TurnState,
     cost_of_compaction,
@@ -89,6 +92,10 @@ class BudgetedClient:
             self._ledger.count_retry(self._running)
 
 
+_OF_ANSWERS = (Created, ItemAdded, TextDelta, SummaryPartAdded, SummaryDelta, RawReasoningDelta, ItemDone, Completed)
+"""What only a model that answers can have said."""
+
+
 class _Heard:
     """What came of an answer, to estimate what it cost where the server does not say, or did not get that far."""
 
@@ -99,7 +106,7 @@ class _Heard:
         self._whole: list[Item] = []
 
     def note(self, event: ModelEvent) -> None:
-        self._has_begun = True
+        self._has_begun = self._has_begun or isinstance(event, _OF_ANSWERS)
         if isinstance(event, TextDelta | SummaryDelta | RawReasoningDelta):
             self._streamed += len(event.delta)
         elif isinstance(event, ItemDone):

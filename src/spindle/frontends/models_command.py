@@ -69,16 +69,15 @@ async def _rows(config: Config, wanted: str | None) -> list[Row]:
     if provider is None and wanted not in (model.provider for model in catalog.models):
         known = ", ".join(dict.fromkeys((*config.providers, "anthropic")))
         raise ConfigError(f"Model provider `{visible(wanted or '')}` not found (--provider); known: {known}")
-    rows: dict[tuple[str, str], Row] = {}
+    rows: dict[str, Row] = {}
     for model in catalog.models:
         row = _of_catalogue(config, catalog, model, provider, wanted)
         if row is not None:
-            rows[row.provider, row.slug] = row
+            rows[row.slug] = row
     # What OpenAI offers beside models for work like this is not worth a question that nobody asked.
     if provider is not None and (wanted is not None or not provider.is_openai):
         for found in await _of_server(config, provider, is_asked_for=wanted is not None):
-            key = provider.id, found.slug
-            rows[key] = _with_server(config, catalog, provider, found, rows.get(key))
+            rows[found.slug] = _with_server(config, catalog, provider, found, rows.get(found.slug))
     return list(rows.values())
 
 
@@ -99,16 +98,15 @@ def _of_catalogue(
 
 def _with_server(config: Config, catalog: Catalog, provider: Provider, found: ServerModel, known: Row | None) -> Row:
     """A model that the server lists; what it says of itself counts, but for what the user says."""
-    row = known or _row(config, catalog, catalog.find(found.slug), provider.id, "server")
-    if row.source == "config":
-        return row
-    told = known is None or found.context_window or found.max_output_tokens
+    if known is not None and known.source == "config":
+        return known
+    model = catalog.find(found.slug)
+    is_told = known is None or found.context_window or found.max_output_tokens
     return msgspec.structs.replace(
-        row,
+        _row(config, catalog, model, provider.id, "server" if is_told else "bundled"),
         # A window that is only a guess is none.
-        context_window=found.context_window or (row.context_window if catalog.find(found.slug).known else None),
-        max_output_tokens=found.max_output_tokens or row.max_output_tokens,
-        source="server" if told else row.source,
+        context_window=found.context_window or (model.context_window if model.known else None),
+        max_output_tokens=found.max_output_tokens or model.max_output_tokens,
     )
 
 
