@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -15,15 +15,16 @@ from spindle.config.schema import Config
 from spindle.errors import ConfigError, SpindleError
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
+from spindle.model.capabilities import CAPABILITY_FILE
+from spindle.model.capability_file import forget
 from spindle.model.catalog import Catalog, ModelInfo
-from spindle.model.headers import Identity, merged, provider_headers
-from spindle.model.http import HttpClient
+from spindle.model.endpoint import Endpoint
+from spindle.model.headers import Identity
 from spindle.model.plain_json import request_json
 from spindle.model.prices import known_prices
 from spindle.model.provider import Provider
 from spindle.model.server_models import ServerModel, read_list, read_ollama_window
-from spindle.model.tls import TlsFiles
-from spindle.model.url import join_url, parse_url
+from spindle.model.url import parse_url
 from spindle.protocol.quote import visible
 from spindle.protocol.request import Prices
 
@@ -51,7 +52,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     for warning in config.warnings:
         print(f"warning: {visible(warning)}", file=sys.stderr)
     if parsed.flag("forget"):
-        return _forget(config, parsed.value("provider"))
+        return _forget(config)
     rows = asyncio.run(_rows(config, parsed.value("provider")))
     if parsed.flag("json"):
         print(msgspec.json.encode({"models": rows}).decode())
@@ -139,15 +140,15 @@ def _vendor(provider: Provider) -> str:
 async def _of_server(config: Config, provider: Provider, *, is_asked_for: bool) -> list[ServerModel]:
     """The models that the server lists; none, and a note, when it does not answer."""
     signed_in = sign_in(provider, home=config.home, forced_method=config.forced_login_method)
-    server = _Server(signed_in.provider)
+    identity = Identity(thread_id="", version=__version__)
+    server = Endpoint(signed_in.provider, signed_in.credential, identity, connect_timeout_s=PATIENCE_S)
     try:
         async with asyncio.timeout(PATIENCE_S):
-            server.headers |= signed_in.credential.authorization()
-            return await server.models()
+            return await _listed(server)
     except TimeoutError:
         problem = f"no answer within {PATIENCE_S:g} seconds"
     except SpindleError as error:
-        problem = str(error)
+        problem = server.cleaned(str(error))
     finally:
         await server.http.aclose()
     if is_asked_for:
@@ -155,48 +156,31 @@ async def _of_server(config: Config, provider: Provider, *, is_asked_for: bool) 
     return []
 
 
-class _Server:
-    """A model server, asked what it has."""
-
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
-        tls = TlsFiles(ca_file=provider.ca_file, client_cert=provider.client_cert, client_key=provider.client_key)
-        self.http = HttpClient(tls=tls, environ=os.environ, connect_timeout_s=PATIENCE_S)
-        identity = Identity(thread_id="", version=__version__)
-        self.headers = merged({"accept": "application/json"}, provider_headers(provider, identity, os.environ))
-
-    async def models(self) -> list[ServerModel]:
-        provider = self._provider
-        if provider.id == "lmstudio":
-            # Its own list knows windows; older versions do not have it.
-            try:
-                if found := read_list(await self._ask("GET", f"{_root(provider)}/api/v0/models")):
-                    return found
-            except SpindleError:
-                pass
-        found = read_list(await self._ask("GET", join_url(provider.base_url, "/models", provider.query_params)))
-        return await asyncio.gather(*map(self._shown, found)) if provider.id == "ollama" else found
-
-    async def _shown(self, model: ServerModel) -> ServerModel:
-        """Ollama tells the window of each model when it is asked for that one."""
-        try:
-            body = msgspec.json.encode({"model": model.slug})
-            answer = await self._ask("POST", f"{_root(self._provider)}/api/show", body)
-        except SpindleError:
-            return model
-        return msgspec.structs.replace(model, context_window=read_ollama_window(answer) or model.context_window)
-
-    async def _ask(self, method: str, url: str, body: bytes = b"") -> Any:
-        headers = self.headers | ({"content-type": "application/json"} if body else {})
-        target = parse_url(url, "base_url")
-        return await request_json(
-            self.http, method, target, headers, body, timeout_s=PATIENCE_S, max_bytes=LIST_MAX_BYTES
-        )
+async def _listed(server: Endpoint) -> list[ServerModel]:
+    kind = server.provider.id
+    if kind == "lmstudio":
+        # Its own list knows windows; older versions do not have it.
+        with suppress(SpindleError):
+            if found := read_list(await _ask_own(server, "GET", "/api/v0/models")):
+                return found
+    found = read_list(await server.json("GET", "/models", timeout_s=PATIENCE_S, max_bytes=LIST_MAX_BYTES))
+    return await asyncio.gather(*(_shown(server, model) for model in found)) if kind == "ollama" else found
 
 
-def _root(provider: Provider) -> str:
-    """The address of a server's own interface, beside the one it shares with others."""
-    return provider.base_url.removesuffix("/v1")
+async def _shown(server: Endpoint, model: ServerModel) -> ServerModel:
+    """Ollama tells the window of each model when it is asked for that one."""
+    window: int | None = None
+    with suppress(SpindleError):
+        body = msgspec.json.encode({"model": model.slug})
+        window = read_ollama_window(await _ask_own(server, "POST", "/api/show", body))
+    return msgspec.structs.replace(model, context_window=window or model.context_window)
+
+
+async def _ask_own(server: Endpoint, method: str, path: str, body: bytes = b"") -> Any:
+    """Ask a server by its own interface, beside the one it shares with others."""
+    url = parse_url(server.provider.base_url.removesuffix("/v1") + path, "base_url")
+    headers = {"accept": "application/json", **({"content-type": "application/json"} if body else {})}
+    return await request_json(server.http, method, url, headers, body, timeout_s=PATIENCE_S, max_bytes=LIST_MAX_BYTES)
 
 
 # ---- for people --------------------------------------------------------------------------------------
@@ -236,5 +220,8 @@ def _money(prices: dict[str, Any] | None) -> str:
 # ---- --forget ----------------------------------------------------------------------------------------
 
 
-def _forget(config: Config, wanted: str | None) -> int:
-    raise NotImplementedError
+def _forget(config: Config) -> int:
+    """Let every server be tried anew with all it might be able to do."""
+    is_gone = forget(f"{config.home}/spindle/{CAPABILITY_FILE}")
+    print("Forgot what was learned about what model servers can do." if is_gone else "There was nothing to forget.")
+    return 0

@@ -8,7 +8,7 @@ configuration changes single rows. Texts for the model are `prompt`'s.
 # would have to be compiled first.
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +30,10 @@ LEVEL_DESCRIPTIONS = {
 }
 
 
+SMALL = "small"
+"""The profile of models that need short instructions and few tools."""
+SMALL_OUTPUT_BYTES = 6_000
+"""How much of a tool's output a small model is shown, at most."""
 SMALL_MODEL_BILLIONS = 24
 """Models that name a size up to this many billion parameters get the short base text."""
 
@@ -67,7 +71,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     display_name: str = ""
     description: str | None = None
     family: str = ""
-    """Which base text fits: "codex", "gpt", "small" or "default". Told from the slug when not given."""
+    """Which base text fits: "codex", "gpt", "small", "tiny" or "default". Told from the slug when not given."""
     provider: str = "openai"
     """Whose model it is: the provider under whose name it is listed."""
     default_reasoning_level: str | None = None
@@ -96,6 +100,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     all."""
     profile: str | None = None
     """`small` for models that need short instructions and few tools."""
+    capabilities: dict[str, bool] = {}
+    """What servers of it can or cannot do, by the names of `capabilities.py`, where that is not as usual."""
     experimental_supported_tools: tuple[str, ...] = ()
     input_modalities: tuple[str, ...] = ("text", "image")
     additional_speed_tiers: tuple[str, ...] = ()
@@ -145,6 +151,18 @@ def _size_in_billions(name: str) -> float | None:
     return None
 
 
+def as_small(info: ModelInfo) -> ModelInfo:
+    """The row with the profile of small models: a short base text, few tools, little output."""
+    return msgspec.structs.replace(
+        info,
+        profile=SMALL,
+        family="tiny",
+        apply_patch_tool_type="function",
+        experimental_supported_tools=("grep_files", "read_file"),
+        truncation_policy=Truncation("bytes", min(info.truncation_policy.byte_limit, SMALL_OUTPUT_BYTES)),
+    )
+
+
 class _CatalogFile(msgspec.Struct):
     models: list[ModelInfo]
 
@@ -169,6 +187,13 @@ class Catalog:
 
     def __init__(self, models: list[ModelInfo]) -> None:
         self.models = sorted(models, key=lambda model: model.priority)
+        self._takes_for_small: Callable[[str], bool] = lambda slug: False
+
+    def taking_for_small(self, is_small: Callable[[str], bool]) -> "Catalog":
+        """The same rows; a model of which `is_small` says so has the profile of small models, whatever its row says."""
+        other = Catalog(self.models)
+        other._takes_for_small = is_small
+        return other
 
     @classmethod
     def load(cls, path: str | None = None, changes: Mapping[str, Mapping[str, Any]] | None = None) -> "Catalog":
@@ -180,7 +205,7 @@ class Catalog:
             catalog = cls.load(path)
             rows = {model.slug: model for model in catalog.models}
             for slug, fields in changes.items():
-                rows[slug] = changed_row(slug, catalog.find(slug), fields)
+                rows[slug] = changed_row(slug, catalog._row(slug), fields)
             return cls(list(rows.values()))
         if path is None and cls._bundled is not None:
             return cls._bundled
@@ -219,6 +244,10 @@ class Catalog:
 
     def find(self, slug: str) -> ModelInfo:
         """The row for `slug`: the same name, else the longest one it begins with, else a cautious fallback."""
+        info = self._row(slug)
+        return as_small(info) if info.profile == SMALL or self._takes_for_small(slug) else info
+
+    def _row(self, slug: str) -> ModelInfo:
         best: ModelInfo | None = None
         for model in self.models:
             if model.slug == slug:
