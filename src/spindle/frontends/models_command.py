@@ -201,7 +201,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         _number(row.context_window),
         _number(row.max_output_tokens),
         " ".join(map(visible, row.efforts)) or "–",
-        _money(row.prices),
+        _money(row),
     )
 
 
@@ -209,12 +209,13 @@ def _number(count: int | None) -> str:
     return "unknown" if count is None else f"{count:,}"
 
 
-def _money(prices: dict[str, Any] | None) -> str:
-    if prices is None:
+def _money(row: Row) -> str:
+    if row.prices is None:
         return "unknown"
-    said = ", ".join(f"{prices[name]:g}" for name in ("input", "cached_input", "output"))
-    long = prices.get("long_prompt")
-    return said if long is None else f"{said} (more above {long['above']:,})"
+    said = ", ".join(f"{row.prices[name]:g}" for name in ("input", "cached_input", "output"))
+    long = row.prices.get("long_prompt")
+    can_be_long = long is not None and (row.context_window is None or row.context_window > long["above"])
+    return f"{said} (more above {long['above']:,})" if can_be_long else said
 
 
 # ---- --forget ----------------------------------------------------------------------------------------
