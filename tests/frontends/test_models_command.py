@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from spindle.errors import ConfigError
-from spindle.frontends.cli import main
+from spindle.frontends import models_command
+from spindle.frontends.command_line import read
 
 Answers = dict[str, Any]
 
@@ -78,7 +79,8 @@ def models(
 
     def run(*words: str, config: str = "", as_text: bool = False) -> Any:
         (tmp_path / "config.toml").write_text(config)
-        assert main(["models", *words, *([] if as_text else ["--json"])]) == 0
+        line = read(["models", *words, *([] if as_text else ["--json"])])
+        assert models_command.run(line.parsed, line.parsed.words) == 0
         printed = capsys.readouterr()
         run.stderr = printed.err  # pyright: ignore[reportFunctionMemberAccess]
         if as_text:

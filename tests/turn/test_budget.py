@@ -21,7 +21,7 @@ from spindle.core.day_budget import DayMeter
 from spindle.errors import BudgetReached, ConfigError
 from spindle.model.client import Completed
 from spindle.model.scripted import ScriptedModel, calls, drops, says
-from spindle.protocol.clock import FixedClock
+from spindle.protocol.clock import FixedClock, SystemClock
 from spindle.protocol.events import Error, ExecCommandEnd, Msg, TaskComplete, Warning
 from spindle.protocol.ops import BadSubmission, Compact, UserInput, UserTurn, decode_submission
 from spindle.protocol.request import Prices, Request, TokenUsage
@@ -394,10 +394,12 @@ async def test_a_new_day_has_a_new_budget(start: Start) -> None:
 
 
 async def test_what_was_used_today_without_such_a_budget_is_read_from_the_record(start: Start) -> None:
-    prices = {"prices": {"gpt-5.2": {"input": 1.0, "output": 0.0}}}
-    first = await start(config={"spindle": prices})
-    await first.turn("P1", run("c1", 1_000_001), says("one", usage=used(500_001)))
-    second = await start(config={"spindle": prices | {"budget": {"day": {"max_cost": 1.5, "max_requests": 9}}}})
+    prices = {"prices": {"gpt-5.2": {"input": 10.0, "output": 0.0}}}
+    clock = SystemClock()  # files are as old as they are
+    first = await start(config={"spindle": prices}, clock=clock)
+    await first.turn("P1", run("c1", 100_001), says("one", usage=used(50_001)))
+    limits = {"budget": {"day": {"max_cost": 1.5, "max_requests": 9}}}
+    second = await start(config={"spindle": prices | limits}, clock=clock)
     error = failure(await second.turn("P2", says("never")))
     assert error is not None and error.budget == {"scope": "day", "limit": "max_cost", "max": 1.5, "used": 1.5}
 
@@ -522,7 +524,7 @@ async def test_where_the_file_cannot_be_written_the_budget_holds_for_the_thread_
         ledger.commit(await ledger.reserve("m", 1), None)
     with pytest.raises(BudgetReached):
         await ledger.reserve("m", 1)
-    assert said[0].startswith("the budget of the day holds for this thread alone: ") and len(said) == 2
+    assert said[0].startswith("the budget of the day holds for this thread alone: ") and len(said) == 1
 
 
 # ---- what nobody counts ----------------------------------------------------------------------------

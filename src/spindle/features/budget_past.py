@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 KIND = "spindle_budget"
 """The lines of the record that tell what a thread has used."""
 _TYPE = re.compile(rb'{"type": ?"(\w+)"')
-_TELLING = re.compile(rb'"(?:token_count|turn_context|task_started|task_complete|turn_aborted)"')
+_TELLING = re.compile(rb'"(?:session_meta|turn_context|token_count|task_started|task_complete|turn_aborted)"')
+_COUNTS = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens", "total_tokens")
 
 CostOf = Callable[[str, TokenUsage], float]
 
@@ -65,30 +66,71 @@ def used_by_thread(records: Sequence[Record]) -> Past:
 
 def used_since(home: str, moment: float, cost_of: CostOf) -> tuple[Use, float]:
     """What all threads of a home have used since then, and the seconds of their turns."""
-    used, seconds, since = Use(), 0.0, iso_utc(moment)
+    used, seconds = Use(), 0.0
     seen: set[bytes] = set()
-    """Of a fork the file may repeat what its parent's holds."""
     paths = chain(layout.newest_first(f"{home}/sessions"), layout.rollouts_in(f"{home}/archived_sessions"))
     for path in paths:
-        model, began = "", ""
+        reader = _Reader(iso_utc(moment), seen, cost_of)
         for record in _lines_since(path, moment):
-            kind = _kind(record)
-            if kind == "turn_context":
-                name = record.payload.get("model")
-                model = name if isinstance(name, str) else model
-            elif record.timestamp < since:
-                began = ""
-            elif kind == "task_started":
-                began = record.timestamp
-            elif kind in ("task_complete", "turn_aborted"):
-                seconds, began = seconds + _between(began, record.timestamp), ""
-            elif kind == "token_count" and (mark := record.timestamp.encode() + record.raw) not in seen:
-                seen.add(mark)
-                usage = _last_usage(record.payload)
-                if usage is not None:
-                    tokens = max(usage.total_tokens, usage.input_tokens + usage.output_tokens)
-                    used += Use(tokens, 1, cost_of(model, usage))
+            reader.read(record)
+        used, seconds = used + reader.used, seconds + reader.seconds
     return used, seconds
+
+
+class _Reader:
+    """Reads one file: the sums that it tells after each request, and how they grew."""
+
+    def __init__(self, since: str, seen: set[bytes], cost_of: CostOf) -> None:
+        self.used = Use()
+        self.seconds = 0.0
+        self._since = since
+        self._seen = seen
+        """Counts of other files: that of a fork may repeat what its parent's holds."""
+        self._cost_of = cost_of
+        self._model = ""
+        self._began = ""
+        self._total: TokenUsage | None = TokenUsage()
+        """What was told last; None while a fork has not told what it began with."""
+        self._is_agent = False
+        """What a sub-agent used is in its parent's sums too; only its requests are not."""
+
+    def read(self, record: Record) -> None:
+        kind, payload = _kind(record), record.payload
+        if kind == "session_meta":
+            source = payload.get("source")
+            self._is_agent = isinstance(source, dict) and "subagent" in source
+            self._total = None if payload.get("forked_from_id") else self._total
+        elif kind == "turn_context":
+            name = payload.get("model")
+            self._model = name if isinstance(name, str) else self._model
+        elif kind == "task_started":
+            self._began = record.timestamp if record.timestamp >= self._since else ""
+        elif kind in ("task_complete", "turn_aborted"):
+            if not self._is_agent:
+                self.seconds += _between(self._began, record.timestamp)
+        elif kind == "token_count":
+            self._count(record, payload)
+
+    def _count(self, record: Record, payload: dict[str, Any]) -> None:
+        total, last = _usage(payload, "total_token_usage"), _usage(payload, "last_token_usage")
+        if total is None:
+            return
+        before, self._total = self._total, total
+        mark = record.timestamp.encode() + record.raw
+        if record.timestamp < self._since or mark in self._seen:
+            return
+        self._seen.add(mark)
+        grown = last if before is None else _grown(before, total)
+        if self._is_agent or grown is None:
+            self.used += Use(requests=1)
+        else:
+            tokens = max(grown.total_tokens, grown.input_tokens + grown.output_tokens)
+            self.used += Use(tokens, 1, self._cost_of(self._model, grown))
+
+
+def _grown(before: TokenUsage, after: TokenUsage) -> TokenUsage:
+    grown = {name: max(0, getattr(after, name) - getattr(before, name)) for name in _COUNTS}
+    return TokenUsage(**grown)
 
 
 def _lines_since(path: str, moment: float) -> list[Record]:
@@ -103,10 +145,10 @@ def _lines_since(path: str, moment: float) -> list[Record]:
         return []
 
 
-def _last_usage(payload: dict[str, Any]) -> TokenUsage | None:
+def _usage(payload: dict[str, Any], name: str) -> TokenUsage | None:
     info = payload.get("info")
     try:
-        return msgspec.convert(info.get("last_token_usage"), TokenUsage) if isinstance(info, dict) else None
+        return msgspec.convert(info.get(name), TokenUsage) if isinstance(info, dict) else None
     except msgspec.ValidationError:
         return None
 
