@@ -346,7 +346,7 @@ async def test_fifty_sub_agents_racing_pass_a_limit_by_one_request_at_most(start
     def answer(request: Any) -> Any:
         if of_agent(request):
             asked.append(each)
-            return says("done", usage=used(each))
+            return says("done", usage=used(each), delay_s=0.05)  # the others ask meanwhile
         said = json.dumps(request.input)
         if '"function_call_output"' in said:
             told = [item["output"] for item in request.input if item.get("type") == "function_call_output"]
