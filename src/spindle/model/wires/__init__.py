@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spindle.model.wires.wire import Wire
 
-WIRES = ("responses", "chat", "messages")
-"""The values of `wire_api`. Of each there is a package here, whose module `wire` has `make_wire`."""
+_CLASSES = {"responses": "ResponsesWire", "chat": "ChatWire", "messages": "MessagesWire"}
+"""By the name of the wire. Of each there is a package here, with the modules `wire` and `decoder`."""
 
 
 def make_wire(name: str) -> Wire:
     """The dialect for one thread; of the others nothing is loaded."""
-    return import_module(f"spindle.model.wires.{name}.wire").make_wire()
+    return getattr(import_module(f"spindle.model.wires.{name}.wire"), _CLASSES[name])()
 
 
 def load_decoder(name: str) -> None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from spindle.model.body import GrowingBody
 from spindle.model.headers import is_true
 from spindle.model.wires.wire import Asking, Decoder, Terms
 from spindle.protocol.request import Request
-
-if TYPE_CHECKING:
-    from spindle.model.wires.wire import Wire
 
 
 class ResponsesWire:
@@ -30,7 +25,3 @@ class ResponsesWire:
 
         includes_reasoning = is_true(asking.headers.get("x-reasoning-included", ""))
         return ResponsesDecoder(asking.new_id, asking.call_ids, reasoning_included=includes_reasoning)
-
-
-def make_wire() -> Wire:
-    return ResponsesWire()
