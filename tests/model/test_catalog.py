@@ -14,6 +14,7 @@ from spindle.config.schema import Config
 from spindle.context.truncate import Truncation
 from spindle.errors import ConfigError
 from spindle.model.catalog import Catalog, ModelInfo, family_of
+from spindle.model.provider import Provider
 from spindle.protocol.request import Prices
 
 TOKENS, BYTES = Truncation("tokens", 10_000), Truncation("bytes", 10_000)
@@ -204,6 +205,10 @@ def test_models_of_others_are_not_offered_for_openai() -> None:
     catalog = Catalog.load()
     assert {model.provider for model in catalog.named} == {"openai"}
     assert {model.provider for model in catalog.named_of("anthropic")} == {"anthropic"}
+    claude = Provider(id="claude", name="Claude", base_url="https://api.anthropic.com/v1", wire_api="messages")
+    assert [model.slug for model in catalog.offered(claude.vendor)][:2] == ["claude-opus-5-5", "claude-fable-5-1"]
+    for other in (Provider(id="openai", name="OpenAI"), Provider(id="house", name="House", base_url="http://x/v1")):
+        assert catalog.offered(other.vendor) == catalog.listed
 
 
 # ---- the user's word ---------------------------------------------------------------------------------

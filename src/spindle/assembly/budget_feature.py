@@ -8,8 +8,8 @@ from functools import partial
 from spindle.assembly.record import Draft
 from spindle.core.budget import BudgetLedger, Meter, ModelBounds
 from spindle.core.feature import Feature
-from spindle.features.budget import BudgetPlan, Budgets
-from spindle.features.budget_past import used_since
+from spindle.features.budget.budgets import BudgetPlan, Budgets
+from spindle.features.budget.past import used_since
 from spindle.protocol.request import Prices
 from spindle.protocol.settings import BudgetLimits
 

@@ -30,8 +30,6 @@ from spindle.protocol.request import Prices
 
 PATIENCE_S = 3.0
 LIST_MAX_BYTES = 4 * 1024 * 1024
-_VENDORS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
-"""Whose models a server has that is reached at this address."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +89,7 @@ def _of_catalogue(
         return None
     whose = model.provider or config.provider.id
     if wanted is not None and whose != wanted:
-        if provider is None or whose != _vendor(provider):
+        if provider is None or whose != provider.vendor:
             return None
         whose = provider.id
     return _row(config, catalog, model, whose, "config" if is_ours else "bundled")
@@ -126,12 +124,6 @@ def _row(config: Config, catalog: Catalog, model: ModelInfo, provider: str, sour
 
 def _told(prices: Prices) -> dict[str, Any]:
     return {name: value for name, value in msgspec.to_builtins(prices).items() if value is not None}
-
-
-def _vendor(provider: Provider) -> str:
-    if provider.is_openai:
-        return "openai"
-    return _VENDORS.get(parse_url(provider.base_url, "base_url").host, provider.id)
 
 
 # ---- what a server says ------------------------------------------------------------------------------

@@ -238,6 +238,10 @@ class Catalog:
         """The same of any provider."""
         return [model for model in self.models if model.visibility != "none" and model.provider == provider]
 
+    def offered(self, vendor: str) -> list[ModelInfo]:
+        """Those a person is offered at a provider; of makers other than OpenAI all there are."""
+        return (self.named_of(vendor) if vendor != "openai" else []) or self.listed
+
     @property
     def default_slug(self) -> str:
         return (self.listed or self.models)[0].slug

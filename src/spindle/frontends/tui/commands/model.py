@@ -90,7 +90,7 @@ def _provider(desk: Desk, name: str) -> Provider:
 async def _listed(desk: Desk, catalog: Catalog, provider: Provider) -> list[ModelInfo]:
     """The models of the provider: those that a server on this computer has, else those of the catalogue."""
     if provider.id not in OSS_PORTS:
-        return catalog.listed
+        return catalog.offered(provider.vendor)
     from spindle.config.oss import find_local_servers  # loads a client, for those who have such a server
 
     servers = await find_local_servers(desk.config.providers, _PATIENCE_S)

@@ -14,7 +14,7 @@ import msgspec
 from spindle.core.budget import BudgetLedger, Meter, Use
 from spindle.core.budgeted_client import BudgetedClient
 from spindle.core.feature import Feature
-from spindle.features.budget_past import KIND, used_by_thread
+from spindle.features.budget.past import KIND, used_by_thread
 from spindle.protocol.events import Warning
 from spindle.protocol.ops import UserInput, UserTurn
 from spindle.protocol.settings import BudgetLimits

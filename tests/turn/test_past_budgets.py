@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spindle.core.budget import Use
-from spindle.features.budget_past import used_since
+from spindle.features.budget.past import used_since
 from spindle.protocol.clock import iso_utc
 
 MIDNIGHT = 1_700_000_000.0
