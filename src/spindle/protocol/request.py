@@ -129,7 +129,7 @@ class Prices(msgspec.Struct, frozen=True):
     """None = eight times `input`."""
     cache_write: float | None = None
     """What input costs that is put into the cache; None = as any other."""
-    long_prompt: LongPrompt | None = None
+    long_prompt: LongPrompt | msgspec.UnsetType = msgspec.UNSET
     """Some models are dearer for long prompts."""
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ class Prices(msgspec.Struct, frozen=True):
         """The same for the tokens of one request, which may be dearer because it is long."""
         given, made = self._costs(usage)
         long = self.long_prompt
-        if long is None or usage.input_tokens <= long.above:
+        if long is msgspec.UNSET or usage.input_tokens <= long.above:
             return given + made
         return given * long.input + made * long.output
 
