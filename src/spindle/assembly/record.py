@@ -70,7 +70,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         config, order = request.config, request.order
         memory = CapabilityMemory(f"{config.home}/spindle/{CAPABILITY_FILE}", request.clock.now())
         small = SmallModels(config.provider, memory)
-        catalog = Catalog.load(config.model_catalog_json).taking_for_small(small)
+        catalog = Catalog.load(config.model_catalog_json, config.spindle.models).taking_for_small(small)
         store = ThreadStore(config.home, request.clock)
         history, thread_id, warnings = _open_history(request, store)
         model = config.model or history.model or catalog.default_slug
