@@ -21,7 +21,9 @@ from spindle.protocol.items import decode_foreign
 MIN_OLLAMA = (0, 13, 4)
 START = {"ollama": "`ollama serve`", "lmstudio": "`lms server start`"}
 _PROBE_TIMEOUT_S = 3.0
-_MAX_ANSWER_BYTES = 1 << 20
+_MAX_ANSWER_BYTES = 1 << 22
+_MAX_WINDOW = 1 << 30
+_LOAD_S = 600.0
 
 
 class LocalServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ async def check_oss_server(provider: Provider, environ: Mapping[str, str]) -> No
                 f"{START['lmstudio']}, or from the Developer tab of the app"
             )
         return
-    status, answer = await _get(f"{ollama_root(provider)}/api/version", environ)
+    status, answer = await _get(f"{server_root(provider)}/api/version", environ)
     if status is None:
         raise ConfigError(f"Ollama does not answer at {provider.base_url}: start it with {START['ollama']}")
     version = _version(answer.get("version"))
@@ -104,7 +106,7 @@ async def check_oss_server(provider: Provider, environ: Mapping[str, str]) -> No
 async def has_model(provider: Provider, model: str, environ: Mapping[str, str]) -> bool:
     """Whether the server lists the model. A server that gives no list is asked for the model itself, later."""
     if provider.id == "ollama":
-        status, answer = await _get(f"{ollama_root(provider)}/api/tags", environ)
+        status, answer = await _get(f"{server_root(provider)}/api/tags", environ)
         rows, key = answer.get("models"), "name"
         wanted = model if ":" in model.rpartition("/")[2] else f"{model}:latest"
     else:
@@ -115,18 +117,67 @@ async def has_model(provider: Provider, model: str, environ: Mapping[str, str]) 
     return any(isinstance(row, dict) and row.get(key) == wanted for row in rows)
 
 
-def ollama_root(provider: Provider) -> str:
-    """The address of Ollama's own interface, beside the one it shares with others."""
+async def served_window(provider: Provider, model: str, environ: Mapping[str, str]) -> int | None:
+    """How many tokens the server lets the model read and write; None if it does not say. Never fails."""
+    if provider.id == "ollama":
+        answer = (await _post(f"{server_root(provider)}/api/show", {"model": model}, environ))[1]
+        facts = answer.get("model_info")
+        lengths = [facts[key] for key in facts if key.endswith(".context_length")] if isinstance(facts, dict) else []
+        return _smallest(*lengths, _ollama_setting(answer.get("parameters")))
+    row = await _lm_studio_row(provider, model, environ)
+    # A loaded model has the window it was loaded with, however long it could be.
+    return _smallest(row.get("loaded_context_length")) or _smallest(row.get("max_context_length"))
+
+
+async def load_model(provider: Provider, model: str, environ: Mapping[str, str]) -> None:
+    """Have LM Studio load a model that it has only on disk, so that the first answer need not wait. Never fails."""
+    if (await _lm_studio_row(provider, model, environ)).get("state") == "not-loaded":
+        shortest = {"model": model, "input": "", "max_output_tokens": 1}
+        await _post(f"{provider.base_url}/responses", shortest, environ, within_s=_LOAD_S)
+
+
+async def _lm_studio_row(provider: Provider, model: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    rows = (await _get(f"{server_root(provider)}/api/v0/models", environ))[1].get("data")
+    found = [row for row in rows if isinstance(row, dict) and row.get("id") == model] if isinstance(rows, list) else []
+    return found[0] if found else {}
+
+
+def _ollama_setting(parameters: Any) -> int | None:
+    """`num_ctx` of the settings that a model of Ollama can bring along, one a line."""
+    words = [line.split() for line in parameters.splitlines()] if isinstance(parameters, str) else []
+    found = [pair[1] for pair in words if len(pair) == 2 and pair[0] == "num_ctx"]
+    return int(found[-1]) if found and found[-1].isdecimal() and len(found[-1]) < 12 else None
+
+
+def _smallest(*counts: Any) -> int | None:
+    return min((count for count in counts if type(count) is int and 0 < count < _MAX_WINDOW), default=None)
+
+
+def server_root(provider: Provider) -> str:
+    """The address of the server's own interface, beside the one it shares with others."""
     return provider.base_url.removesuffix("/v1")
 
 
 async def _get(url: str, environ: Mapping[str, str]) -> tuple[int | None, dict[str, Any]]:
+    return await _ask("GET", url, b"", environ, _PROBE_TIMEOUT_S)
+
+
+async def _post(
+    url: str, value: dict[str, Any], environ: Mapping[str, str], *, within_s: float = _PROBE_TIMEOUT_S
+) -> tuple[int | None, dict[str, Any]]:
+    return await _ask("POST", url, msgspec.json.encode(value), environ, within_s)
+
+
+async def _ask(
+    method: str, url: str, body: bytes, environ: Mapping[str, str], within_s: float
+) -> tuple[int | None, dict[str, Any]]:
     """Status and JSON object of an answer; (None, {}) if nothing answers."""
     http = HttpClient(environ=environ, connect_timeout_s=_PROBE_TIMEOUT_S)
+    headers = {"accept": "application/json", **({"content-type": "application/json"} if body else {})}
     try:
         target = parse_url(url, "the local model server")
-        response = await http.request("GET", target, {"accept": "application/json"}, timeout_s=_PROBE_TIMEOUT_S)
-        content = await response.read(_MAX_ANSWER_BYTES, _PROBE_TIMEOUT_S)
+        response = await http.request(method, target, headers, body, timeout_s=within_s)
+        content = await response.read(_MAX_ANSWER_BYTES, within_s)
     except SpindleError:
         return None, {}
     finally:

@@ -173,6 +173,10 @@ class Catalog:
             cls._bundled = catalog
         return catalog
 
+    def with_row(self, info: ModelInfo) -> "Catalog":
+        """The same catalogue, in which this is what is known of the model."""
+        return Catalog([*(model for model in self.models if model.slug != info.slug), info])
+
     @property
     def listed(self) -> list[ModelInfo]:
         """Those a person is offered, best first."""
