@@ -27,11 +27,12 @@ def make_features(
 ) -> list[Feature]:
     """In the order in which they are asked at each moment; it decides.
 
-    A turn has its budget before a request can be made for it. Room is made before hooks hear of a turn. Sub-agents end
+    What a model is told of repeated calls stands behind all else. A turn has its budget before a request can be made
+    for it. Room is made before hooks hear of a turn. Sub-agents end
     before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
-    features: list[Feature] = [_budget(draft), _compaction(config, provider)]
+    features: list[Feature] = [_repeat_guard(), _budget(draft), _compaction(config, provider)]
     if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
@@ -99,6 +100,17 @@ def _compaction(config: Config, provider: Provider) -> Feature:
         return limit is not None and turn.thread.tokens_in_context >= limit
 
     return Late(make, (Compact, StartOver), is_needed)
+
+
+def _repeat_guard() -> Feature:
+    """For models that nobody knows, and small ones."""
+
+    def make() -> Feature:
+        from spindle.features.repeats import RepeatGuard  # most models need none
+
+        return RepeatGuard()
+
+    return Late(make, (), lambda turn: turn.thread.traits.facts.is_unproven)
 
 
 def _plan() -> Feature:

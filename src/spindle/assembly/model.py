@@ -11,7 +11,7 @@ from spindle.auth.credentials import sign_in
 from spindle.config.schema import Config
 from spindle.core.live_thread import ModelAccess
 from spindle.errors import ConfigError
-from spindle.model.catalog import ModelInfo
+from spindle.model.catalog import SMALL, ModelInfo
 from spindle.model.client import ModelClient
 from spindle.model.credential import Credential, StaticCredential
 from spindle.model.headers import Identity
@@ -108,19 +108,19 @@ def tool_set(
         for number, tool in enumerate(brought):
             if tool.name in ours or any(tool.name == other.name for other in brought[:number]):
                 raise ToolNameTaken(tool.name)
-    features = config.features
-    patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
+    features, has_few = config.features, info.profile == SMALL
+    patch_type = "freeform" if features.get("apply_patch_freeform") and not has_few else info.apply_patch_tool_type
     live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)
     choice = ToolChoice(
         shell_type=info.shell_type,
         patch_type=patch_type,
-        web_search=None if config.web_search == "disabled" else "live" if live else "cached",
+        web_search=None if config.web_search == "disabled" or has_few else "live" if live else "cached",
         shell_tool=features.get("shell_tool", True),
         unified_exec=features.get("unified_exec", True),
         request_rule=features.get("request_rule", True),
-        update_plan=config.update_plan,
-        request_user_input=features.get("collaboration_modes", True),
-        view_image=config.view_image,
+        update_plan=config.update_plan and not has_few,
+        request_user_input=features.get("collaboration_modes", True) and not has_few,
+        view_image=config.view_image and not has_few,
         jit_tools=_jit_tools(config.spindle.jit_tools, info),
         recollection=config.spindle.recollection,
         of_features=of_features,
@@ -133,5 +133,5 @@ def tool_set(
 def _jit_tools(wanted: bool | None, info: ModelInfo) -> tuple[str, ...]:
     """The file tools: as the user says, else as the catalogue says, else for models nobody taught the shell."""
     if wanted is None:
-        return info.experimental_supported_tools if info.known else JIT_TOOLS
+        return info.experimental_supported_tools if info.known or info.profile == SMALL else JIT_TOOLS
     return JIT_TOOLS if wanted else ()

@@ -7,6 +7,7 @@ The bundled table is `catalog.json`; a user's file of the same shape replaces it
 # would have to be compiled first.
 
 import os
+from collections.abc import Callable
 
 import msgspec
 
@@ -27,6 +28,10 @@ LEVEL_DESCRIPTIONS = {
 }
 
 
+SMALL = "small"
+"""The profile of models that need short instructions and few tools."""
+SMALL_OUTPUT_BYTES = 6_000
+"""How much of a tool's output a small model is shown, at most."""
 SMALL_MODEL_BILLIONS = 24
 """Models that name a size up to this many billion parameters get the short base text."""
 
@@ -64,7 +69,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     display_name: str = ""
     description: str | None = None
     family: str = ""
-    """Which base text fits: "codex", "gpt", "small" or "default". Told from the slug when not given."""
+    """Which base text fits: "codex", "gpt", "small", "tiny" or "default". Told from the slug when not given."""
     default_reasoning_level: str | None = None
     supported_reasoning_levels: tuple[ReasoningLevel, ...] = ()
     shell_type: str = "default"
@@ -140,6 +145,18 @@ def _size_in_billions(name: str) -> float | None:
     return None
 
 
+def as_small(info: ModelInfo) -> ModelInfo:
+    """The row with the profile of small models: a short base text, few tools, little output."""
+    return msgspec.structs.replace(
+        info,
+        profile=SMALL,
+        family="tiny",
+        apply_patch_tool_type="function",
+        experimental_supported_tools=("grep_files", "read_file"),
+        truncation_policy=Truncation("bytes", min(info.truncation_policy.byte_limit, SMALL_OUTPUT_BYTES)),
+    )
+
+
 class _CatalogFile(msgspec.Struct):
     models: list[ModelInfo]
 
@@ -152,6 +169,13 @@ class Catalog:
 
     def __init__(self, models: list[ModelInfo]) -> None:
         self.models = sorted(models, key=lambda model: model.priority)
+        self._takes_for_small: Callable[[str], bool] = lambda slug: False
+
+    def taking_for_small(self, is_small: Callable[[str], bool]) -> "Catalog":
+        """The same rows; a model of which `is_small` says so has the profile of small models, whatever its row says."""
+        other = Catalog(self.models)
+        other._takes_for_small = is_small
+        return other
 
     @classmethod
     def load(cls, path: str | None = None) -> "Catalog":
@@ -193,6 +217,10 @@ class Catalog:
 
     def find(self, slug: str) -> ModelInfo:
         """The row for `slug`: the same name, else the longest one it begins with, else a cautious fallback."""
+        info = self._row(slug)
+        return as_small(info) if info.profile == SMALL or self._takes_for_small(slug) else info
+
+    def _row(self, slug: str) -> ModelInfo:
         best: ModelInfo | None = None
         for model in self.models:
             if model.slug == slug:

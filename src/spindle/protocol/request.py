@@ -46,6 +46,11 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     is_small: bool = False
     """It has the profile of small models."""
 
+    @property
+    def is_unproven(self) -> bool:
+        """It may write calls as text, or go round in circles: small models do, and those nobody knows may be small."""
+        return self.is_small or not self.is_known
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A sample's question. Each wire encodes it in its own way; `encode` is that of the Responses API."""

@@ -25,6 +25,11 @@ class CallInPieces:
         return "".join(self._pieces) if self._pieces else "{}"
 
     @property
+    def is_something(self) -> bool:
+        """There is something in it that can be called, or complained about."""
+        return bool(self.name or self.given_id or self._pieces)
+
+    @property
     def is_open(self) -> bool:
         """More of its arguments is to come: they have not begun, or are no whole object."""
         return not self._scan.is_whole(self._pieces)

@@ -163,15 +163,15 @@ class ChatDecoder:
         return done
 
     def _called(self) -> list[ModelEvent]:
-        if not self._calls.calls:
+        asking, calls = self._asking, [call for call in self._calls.calls if call.is_something]
+        if not calls:
             return []
-        asking = self._asking
         free_text = free_text_names(asking.request.tools)
         return [
             ItemDone(
                 call_item(call.name, call.arguments, asking.call_ids.take(call.given_id), free_text), asking.new_id()
             )
-            for call in self._calls.calls
+            for call in calls
         ]
 
     def _completed(self) -> Completed:

@@ -87,6 +87,10 @@ class ChatWire:
         return (b',"tools":' + tools if tools else b"") + b"," + encode_json(settings)[1:-1]
 
 
+def make_wire() -> ChatWire:
+    return ChatWire()
+
+
 def _is_openai(provider: Provider) -> bool:
     return parse_url(provider.base_url, "base_url").host.lower() == _OPENAI
 
