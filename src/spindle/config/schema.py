@@ -102,6 +102,10 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What all sub-agents of a session may use together."""
     prices: dict[str, Prices] = {}
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
+    local_context: int | None = None
+    """The window of models that Spindle runs itself, in tokens; None = 16384, or less where memory is short."""
+    local_threads: int | None = None
+    """On how many threads they run; None = one fewer than there are cores."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0

@@ -66,6 +66,8 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "budget_thread": _budget(budget.get("thread", {})),
         "budget_tree": _budget(budget.get("tree", {})),
         "prices": _all_prices("prices", table.get("prices", {})),
+        "local_context": table.get("local", {}).get("context"),
+        "local_threads": table.get("local", {}).get("threads"),
         "max_steps": limits.get("max_steps"),
         "turn_timeout_s": limits.get("turn_timeout_sec"),
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),
