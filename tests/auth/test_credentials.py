@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from config.canned_server import CannedServer
-from spindle.auth.credentials import SIGN_IN_HELP, SignedIn, session_secrets, sign_in
+from spindle.auth.credentials import SIGN_IN_HELP, Secured, SignedIn, session_secrets, sign_in
 from spindle.errors import ConfigError, ModelError
 from spindle.model.credential import EnvCredential
 from spindle.model.provider import Provider
@@ -283,8 +283,7 @@ def test_a_key_that_is_changed_while_the_session_runs_is_masked_from_then_on(tmp
     environ = {"LAB_KEY": "the-first-key-0123"}
     secrets = session_secrets(
         {},
-        OTHER,
-        EnvCredential("LAB_KEY", environ=environ),
+        Secured(OTHER, EnvCredential("LAB_KEY", environ=environ)),
         home=str(tmp_path),
         variables=(),
         given={},

@@ -118,7 +118,6 @@ def test_a_built_in_provider_cannot_be_replaced(setup: Setup):
             "[model_providers.x]\nbase_url = 'http://a'\n",
             "model_providers.x.name is missing; every provider needs a name",
         ),
-        ("[model_providers.x]\nname = 'x'\nwire_api = 'chat'\n", 'set wire_api = "responses"'),
         (
             "[model_providers.x]\nname = 'x'\nbase_url = 'ftp://a'\n",
             "model_providers.x.base_url is not an http or https address",
@@ -134,6 +133,23 @@ def test_a_provider_that_cannot_work_is_an_error_that_names_it(setup: Setup, pro
     with pytest.raises(ConfigError) as raised:
         setup.load()
     assert str(raised.value).startswith(f"{path}: model_providers.x.") and message in str(raised.value)
+
+
+def test_a_wire_that_is_none_is_an_error_that_names_those_there_are(setup: Setup):
+    setup.user("[model_providers.x]\nname = 'x'\nwire_api = 'soap'\n")
+    with pytest.raises(ConfigError, match="wire_api is 'soap', but must be one of responses, chat, messages"):
+        setup.load()
+
+
+def test_what_a_provider_of_another_wire_is_like_can_be_said(setup: Setup):
+    setup.user(
+        "[model_providers.x]\nname = 'x'\nwire_api = 'messages'\nauth_header = 'bearer'\nreplay_reasoning = true\n"
+        "[model_providers.x.capabilities]\nimages = false\nflight = true\n"
+    )
+    config = setup.load()
+    provider = config.providers["x"]
+    assert (provider.wire_api, provider.auth_header, provider.replay_reasoning) == ("messages", "bearer", True)
+    assert provider.capabilities["images"] is False and any("flight" in text for text in config.warnings)
 
 
 def test_an_unknown_provider_is_an_error_that_says_where_it_was_set_and_what_exists(setup: Setup):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.context.visible import IMAGE_OMITTED, VisibleFold, pair_calls, to_wire
+from spindle.context.visible import IMAGE_OMITTED, Audience, VisibleFold, pair_calls, to_wire
 from spindle.protocol.items import decode_json, encode_json, user_message
 
 
@@ -16,6 +16,7 @@ class Entry:
     def __init__(self, item: dict, raw: bytes | None = None) -> None:
         self.item = item
         self.raw = encode_json(item) if raw is None else raw
+        self.made = None
 
 
 def call(call_id: str, kind: str = "function_call") -> dict:
@@ -31,7 +32,7 @@ def output(call_id: str, text: str = "ok", kind: str = "function_call_output") -
 
 
 def sent(*items: dict, **audience: bool) -> list[dict]:
-    shown = VisibleFold(**audience).update([Entry(item) for item in items], 0)
+    shown = VisibleFold(Audience(**audience)).update([Entry(item) for item in items], 0)
     assert [visible.item for visible in shown] == [decode_json(visible.raw) for visible in shown]
     return [visible.item for visible in shown]
 
@@ -220,7 +221,7 @@ def test_another_audience_starts_over():
     image = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "u"}]}
     fold, entries = VisibleFold(), [Entry(image)]
     assert b"input_image" in fold.update(entries, 0)[0].raw
-    fold.address(accepts_images=False, keeps_raw_reasoning=False, keeps_all_ids=False)
+    fold.address(Audience(accepts_images=False))
     assert b"input_image" not in fold.update(entries, 0)[0].raw
 
 

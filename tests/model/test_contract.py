@@ -90,7 +90,8 @@ async def collect(client: ModelClient) -> tuple[list[ModelEvent], Exception | No
     seen: list[ModelEvent] = []
     try:
         async for event in client.stream(QUESTION):
-            seen.append(event)
+            # Where an item comes from is known of servers only.
+            seen.append(msgspec.structs.replace(event, origin=None) if isinstance(event, ItemDone) else event)
     except (ModelError, StreamDropped) as error:
         return seen, error
     return seen, None

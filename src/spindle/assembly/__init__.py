@@ -13,7 +13,7 @@ from spindle.assembly.model import client_tools, model_access, tool_set
 from spindle.assembly.options import allowed_by, briefing_options, offloads, settings_from
 from spindle.assembly.record import Draft, base_text, restore_usage, session_meta
 from spindle.assembly.request import SessionRequest
-from spindle.auth.credentials import session_secrets
+from spindle.auth.credentials import Secured, session_secrets
 from spindle.config.schema import Config
 from spindle.core.briefing import Briefing
 from spindle.core.feature import Feature
@@ -23,8 +23,6 @@ from spindle.core.session import Equipment, Limits, Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
 from spindle.model.client import ModelClient
-from spindle.model.credential import Credential
-from spindle.model.provider import Provider
 from spindle.policy.environment import child_environment, withheld_names
 from spindle.policy.secrets import Secrets
 from spindle.process.table import ProcessTable
@@ -50,9 +48,9 @@ async def open_session(request: SessionRequest) -> Session:
         of_features: list[Tool] = []
         of_caller = client_tools(draft)
         build_tools = partial(tool_set, config, draft.info, of_features, of_caller)
-        access, credential = model_access(draft)
+        access, secured = model_access(draft)
         _close_to_others(config, draft.warnings)
-        secrets = _secrets(config, access.provider, credential)
+        secrets = _secrets(config, secured)
         draft.history.mask = secrets.mask_json
         draft.history.seal = draft.store.sealer.seal
         stream = request.stream or EventStream()
@@ -61,7 +59,7 @@ async def open_session(request: SessionRequest) -> Session:
         warming = asyncio.ensure_future(_warm(draft, access.client))
         draft.tasks.append(warming)
         await asyncio.sleep(0)
-        own = make_features(draft, access.provider, secrets, build_tools)
+        own = make_features(draft, secrets, build_tools)
         of_features += [tool for feature in own for tool in feature.tools()]
         of_caller[:0] = [tool for feature in request.features for tool in feature.tools()]
         for of_role in request.agent_tools.values():
@@ -94,11 +92,10 @@ async def _warm(draft: Draft, client: ModelClient) -> None:
         await load_model_of(draft)
 
 
-def _secrets(config: Config, provider: Provider, credential: Credential) -> Secrets:
+def _secrets(config: Config, secured: Secured) -> Secrets:
     return session_secrets(
         os.environ,
-        provider,
-        credential,
+        secured,
         home=config.home,
         variables=config.secret_variables,
         given=config.environment.set,

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from spindle.assembly.options import agent_roles, notes_folder, offloads
 from spindle.assembly.record import Draft
-from spindle.config.providers import BUILT_IN
 from spindle.config.schema import Config
 from spindle.core.feature import Feature, Late
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
-from spindle.model.provider import Provider
 from spindle.policy.secrets import Secrets
 from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver, UserTurn
 from spindle.tools.router import ToolSet
@@ -22,9 +20,7 @@ if TYPE_CHECKING:
     from spindle.mcp.pool import ServerPool
 
 
-def make_features(
-    draft: Draft, provider: Provider, secrets: Secrets, build_tools: Callable[..., ToolSet]
-) -> list[Feature]:
+def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., ToolSet]) -> list[Feature]:
     """In the order in which they are asked at each moment; it decides.
 
     What a model is told of repeated calls stands behind all else. A turn has its budget before a request can be made
@@ -32,7 +28,7 @@ def make_features(
     before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
-    features: list[Feature] = [_repeat_guard(), _budget(draft), _compaction(config, provider)]
+    features: list[Feature] = [_repeat_guard(), _budget(draft), _compaction(config)]
     if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
@@ -73,17 +69,16 @@ def _budget(draft: Draft) -> Feature:
     return make() if is_limited or request.order is not None else Late(make, (), brings_one)
 
 
-def _compaction(config: Config, provider: Provider) -> Feature:
+def _compaction(config: Config) -> Feature:
     def make() -> Feature:
         from spindle.features.compaction.compactor import Compactor  # when a thread first comes near its limit
         from spindle.features.compaction.options import CompactionOptions  # likewise
 
-        keeps_tools = config.spindle.compact_keep_tools
         options = CompactionOptions(
             prompt=config.compact_prompt,
             keep=config.spindle.compact_keep,
-            keeps_tools=provider.id in BUILT_IN if keeps_tools is None else keeps_tools,
-            asks_server=provider.is_openai and config.features.get("remote_compaction", True),
+            keeps_tools=config.spindle.compact_keep_tools,
+            asks_server=config.features.get("remote_compaction", True),
             mode=config.spindle.context_mode,
             rule=config.spindle.context_rule,
             prices=config.spindle.context_prices,

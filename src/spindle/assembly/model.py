@@ -7,60 +7,95 @@ from collections.abc import Sequence
 from spindle import __version__
 from spindle.assembly.options import model_overrides
 from spindle.assembly.record import Draft
-from spindle.auth.credentials import sign_in
+from spindle.auth.credentials import Secured, sign_in
+from spindle.config.providers import choose_provider
 from spindle.config.schema import Config
 from spindle.core.live_thread import ModelAccess
 from spindle.errors import ConfigError
+from spindle.model.capabilities import CAPABILITY_FILE, CapabilityMemory
 from spindle.model.catalog import SMALL, ModelInfo
-from spindle.model.client import ModelClient
-from spindle.model.credential import Credential, StaticCredential
+from spindle.model.credential import StaticCredential
+from spindle.model.endpoint import Endpoint
 from spindle.model.headers import Identity
 from spindle.model.provider import Provider
-from spindle.model.responses import ResponsesClient
+from spindle.model.remote import RemoteModel
 from spindle.protocol.quote import visible
 from spindle.tools.router import JIT_TOOLS, ToolChoice, ToolSet, build_tools
 from spindle.tools.tool import Tool
 
 
-def model_access(draft: Draft) -> tuple[ModelAccess, Credential]:
+def model_access(draft: Draft) -> tuple[ModelAccess, Secured]:
     """How the session reaches its model, and as whom; a sub-agent does so within its budget."""
-    request, order = draft.request, draft.request.order
+    request, order, config = draft.request, draft.request.order, draft.request.config
+    switchboard: Switchboard | None = None
     if request.client is not None:
-        client, provider, credential = request.client, request.config.provider, StaticCredential()
+        client, provider, secured = request.client, config.provider, Secured(config.provider, StaticCredential())
     else:
-        client, provider, credential = _signed_in(draft)
+        switchboard = Switchboard(draft)
+        client, provider, secured = switchboard.remote, switchboard.remote.endpoint.provider, switchboard.secured
     if order is not None:
         from spindle.features.agents.agent_tree import MeteredClient  # only for sub-agents
 
         client = MeteredClient(client, order.tree, order.charge, is_borrowed=request.client is not None)
-    overrides = model_overrides(request.config)
-    return ModelAccess(client=client, provider=provider, catalog=draft.catalog, overrides=overrides), credential
+    access = ModelAccess(
+        client=client,
+        provider=provider,
+        catalog=draft.catalog,
+        overrides=model_overrides(config),
+        remote=None if switchboard is None else switchboard.remote,
+        provider_ids=() if switchboard is None else config.providers,
+        switch=None if switchboard is None else switchboard.switch,
+    )
+    return access, secured
 
 
-def _signed_in(draft: Draft) -> tuple[ModelClient, Provider, Credential]:
-    request, config = draft.request, draft.request.config
-    signed_in = sign_in(
-        config.provider,
-        home=config.home,
-        is_exec=request.source == "exec",
-        forced_method=config.forced_login_method,
-    )
-    draft.warnings.extend(signed_in.warnings)
-    identity = Identity(
-        thread_id=draft.thread_id,
-        version=__version__,
-        originator=request.originator,
-        subagent="collab_spawn" if request.order is not None else None,
-    )
-    client = ResponsesClient(
-        signed_in.provider,
-        signed_in.credential,
-        identity,
-        request.clock,
-        sse_event_max_bytes=config.spindle.sse_event_max_bytes,
-        catalog_path=config.model_catalog_json,
-    )
-    return client, signed_in.provider, signed_in.credential
+class Switchboard:
+    """Connects a thread with one provider of the configuration after the other; each is signed in to once."""
+
+    def __init__(self, draft: Draft) -> None:
+        request, config = draft.request, draft.request.config
+        self._draft = draft
+        self._identity = Identity(
+            thread_id=draft.thread_id,
+            version=__version__,
+            originator=request.originator,
+            subagent="collab_spawn" if request.order is not None else None,
+        )
+        self._memory = CapabilityMemory(f"{config.home}/spindle/{CAPABILITY_FILE}", request.clock.now())
+        self._endpoints: dict[str, Endpoint] = {}
+        first = self._endpoint(config.provider)
+        self.secured = Secured(first.provider, first.credential)
+        max_bytes = config.spindle.sse_event_max_bytes
+        self.remote = RemoteModel(first, request.clock, sse_event_max_bytes=max_bytes)
+
+    def switch(self, provider_id: str) -> tuple[Provider, list[str]]:
+        """Later questions go to this provider; with it, what people should know. Raises SpindleError if they cannot."""
+        known = len(self._draft.warnings)
+        endpoint = self._endpoint(choose_provider(provider_id, self._draft.request.config.providers, "this session"))
+        self.remote.use(endpoint)
+        self.secured.add(endpoint.provider, endpoint.credential)
+        return endpoint.provider, self._draft.warnings[known:]
+
+    def _endpoint(self, provider: Provider) -> Endpoint:
+        known = self._endpoints.get(provider.id)
+        if known is not None:
+            return known
+        request, config = self._draft.request, self._draft.request.config
+        signed_in = sign_in(
+            provider,
+            home=config.home,
+            is_exec=request.source == "exec",
+            forced_method=config.forced_login_method,
+        )
+        self._draft.warnings.extend(signed_in.warnings)
+        endpoint = self._endpoints[provider.id] = Endpoint(
+            signed_in.provider,
+            signed_in.credential,
+            self._identity,
+            memory=self._memory,
+            catalog_path=config.model_catalog_json,
+        )
+        return endpoint
 
 
 class ToolNameTaken(ConfigError):

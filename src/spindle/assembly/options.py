@@ -37,6 +37,7 @@ def allowed_by(config: Config) -> Allowed:
 def model_overrides(config: Config) -> ModelOverrides:
     return ModelOverrides(
         context_window=config.model_context_window,
+        max_output_tokens=config.model_max_output_tokens,
         compact_limit=config.model_auto_compact_token_limit,
         output_token_limit=config.tool_output_token_limit,
         reasoning_summaries=config.model_supports_reasoning_summaries,

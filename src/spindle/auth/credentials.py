@@ -167,10 +167,36 @@ def _key(env: Mapping[str, str], name: str) -> str:
     return env.get(name, "").strip()
 
 
+class Secured:
+    """The providers that a thread has talked to, with the keys they got: what must be masked grows with them."""
+
+    def __init__(self, provider: Provider, credential: Credential) -> None:
+        self._held: dict[str, tuple[Provider, Credential]] = {}
+        self.add(provider, credential)
+
+    def add(self, provider: Provider, credential: Credential) -> None:
+        self._held[provider.id] = provider, credential
+
+    def keys(self) -> list[tuple[str, str]]:
+        """Every key by the name of its variable, as it is now."""
+        return [
+            (provider.env_key or "API key", value)
+            for provider, credential in self._held.values()
+            for value in credential.secrets()
+        ]
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Fixed headers whose name says that they hold a secret."""
+        held = [provider.http_headers for provider, _ in self._held.values()]
+        return [(header, value) for headers in held for header, value in headers.items() if is_telling(header)]
+
+    def variables(self) -> set[str]:
+        return {provider.env_key for provider, _ in self._held.values() if provider.env_key}
+
+
 def session_secrets(
     environ: Mapping[str, str],
-    provider: Provider,
-    credential: Credential,
+    secured: Secured,
     *,
     home: str,
     variables: Sequence[str],
@@ -182,23 +208,21 @@ def session_secrets(
 
     `variables` hold keys of ours, `given` are set for commands; `unmasked` are not secret, whatever their names say.
     """
-    name = provider.env_key or "API key"
     of_servers = [
         (variable, environ.get(variable, ""))
         for variable in variables
-        if variable not in SECRET_NAMES and variable != provider.env_key
+        if variable not in SECRET_NAMES and variable not in secured.variables()
     ]
     fixed = [*of_servers, *address_passwords(environ)]
-    fixed += [(header, value) for header, value in provider.http_headers.items() if is_telling(header)]
 
-    keys: list[str] | None = None
+    keys: list[tuple[str, str]] | None = None
     named: list[tuple[str, str]] = []
 
     def own() -> list[tuple[str, str]]:
         # Every event and every line of the record asks, and keys are seldom renewed.
         nonlocal keys, named
-        if (now := credential.secrets()) != keys:
-            keys, named = now, [*((name, value) for value in now), *fixed]
+        if (now := secured.keys()) != keys:
+            keys, named = now, [*now, *fixed, *secured.headers()]
         return named
 
     def stored() -> list[tuple[str, str]]:

@@ -19,6 +19,8 @@ from spindle.config.kinds import (
     Table,
     one_of,
 )
+from spindle.model.capabilities import FLAGS
+from spindle.model.wires import WIRES
 from spindle.protocol.settings import APPROVAL_POLICIES, EFFORTS, PERSONALITIES, SANDBOX_MODES, SUMMARIES
 
 
@@ -76,7 +78,7 @@ _REFERENCE_ONLY = _words("""
     include_apps_instructions include_collaboration_mode_instructions js_repl_node_module_dirs js_repl_node_path
     marketplaces mcp_enterprise_managed_auth mcp_oauth_callback_port mcp_oauth_callback_url
     mcp_optional_startup_grace_ms memories model_auto_compact_token_limit_scope model_availability_nux
-    model_max_output_tokens model_post_turn_compact_threshold_percent model_reasoning_summary_format notice
+    model_post_turn_compact_threshold_percent model_reasoning_summary_format notice
     orchestrator otel plan_mode_reasoning_effort plugins preferred_auth_method realtime requirements
     responses_api_metadata sqlite_home suppress_unstable_features_warning thread_unload_delay_secs tool_suggest
     windows windows_wsl_setup_acknowledged zsh_path
@@ -89,7 +91,10 @@ _PROVIDER = Table(
         "env_key": STR,
         "env_key_instructions": STR,
         "experimental_bearer_token": STR,
-        "wire_api": one_of("responses", "chat"),
+        "wire_api": one_of(*WIRES),
+        "auth_header": one_of("bearer"),
+        "replay_reasoning": BOOL,
+        "capabilities": Table(dict.fromkeys(FLAGS, BOOL)),
         "query_params": STRING_MAP,
         "http_headers": STRING_MAP,
         "env_http_headers": STRING_MAP,
@@ -224,6 +229,7 @@ _USED = {
     "model_reasoning_summary": one_of(*SUMMARIES),
     "model_verbosity": one_of("low", "medium", "high"),
     "model_context_window": POSITIVE,
+    "model_max_output_tokens": POSITIVE,
     "model_auto_compact_token_limit": COUNT,
     "model_supports_reasoning_summaries": BOOL,
     "model_instructions_file": PATH,

@@ -147,6 +147,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """How long answers are, for models that have such a setting."""
     model_context_window: int | None = None
     """How many tokens the model can take; None = from the catalogue."""
+    model_max_output_tokens: int | None = None
+    """How many tokens one answer may have; None = as the server, or for Messages the catalogue, says."""
     model_auto_compact_token_limit: int | None = None
     """When a thread holds this many tokens it is compacted; never later than at nine tenths of the window.
 
@@ -257,7 +259,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def secret_variables(self) -> tuple[str, ...]:
         """Variables that hold keys of ours; commands never inherit them."""
-        names = [self.provider.env_key, *self.provider.env_http_headers.values()]
+        names: list[str | None] = []
+        for provider in (self.provider, *self.providers.values()):  # a thread can go to any of them
+            names += [provider.env_key, *provider.env_http_headers.values()]
         for server in self.mcp_servers.values():
             names += [server.bearer_token_env_var, *server.env_http_headers.values()]
-        return tuple(name for name in names if name)
+        return tuple(dict.fromkeys(name for name in names if name))

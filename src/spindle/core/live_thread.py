@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.truncate import Truncation
-from spindle.context.visible import VisibleFold
+from spindle.context.visible import Audience, VisibleFold
 from spindle.core.cache_watch import CacheWatch
 from spindle.core.notes import Notes
 from spindle.model.catalog import Catalog, ModelInfo
-from spindle.model.client import Completed, ModelClient
+from spindle.model.client import Completed, ItemDone, ModelClient
 from spindle.model.provider import Provider
 from spindle.policy.secrets import Secrets
 from spindle.prompt.build import ModelTraits, build_request
@@ -21,13 +21,15 @@ from spindle.prompt.instructions import bundled_instructions
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import CacheMissed, Msg, TokenCount, usage_info
 from spindle.protocol.items import Item, encode_json
-from spindle.protocol.request import Request, TokenUsage
+from spindle.protocol.provenance import ModelOrigin, Provenance
+from spindle.protocol.request import ModelFacts, Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
 
 if TYPE_CHECKING:
     from spindle.core.budget import BudgetLedger
+    from spindle.model.remote import RemoteModel
 
 Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
 """Why the model is shown another list than before."""
@@ -39,6 +41,7 @@ class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's configuration says of models, where it says anything; else the catalogue counts."""
 
     context_window: int | None = None
+    max_output_tokens: int | None = None
     compact_limit: int | None = None
     output_token_limit: int | None = None
     reasoning_summaries: bool | None = None
@@ -52,6 +55,13 @@ class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
     provider: Provider
     catalog: Catalog
     overrides: ModelOverrides = ModelOverrides()
+    remote: RemoteModel | None = None
+    """What `client` asks in the end, if that is a server; else it is a model that a program brought along."""
+    provider_ids: Collection[str] = ()
+    """The providers that `switch` knows."""
+    switch: Callable[[str], tuple[Provider, list[str]]] | None = None
+    """Makes `remote` ask another provider, by its id; tells what people should know of that one. Raises SpindleError
+    when it cannot be used."""
 
 
 class BaseText(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +106,10 @@ class LiveThread:
         self.history = history
         self.notes = Notes(history)
         self.client = access.client
+        self.remote = access.remote
         self.provider = access.provider
+        self.provider_ids = access.provider_ids
+        self._switch = access.switch
         self.catalog = access.catalog
         self._overrides = access.overrides
         self.show_raw_reasoning = access.overrides.shows_raw_reasoning
@@ -133,6 +146,15 @@ class LiveThread:
             supports_parallel_tool_calls=info.supports_parallel_tool_calls,
             accepts_images="image" in info.input_modalities,
             keeps_raw_reasoning=not self.provider.is_openai,
+            facts=ModelFacts(
+                is_known=info.known,
+                max_output_tokens=overrides.max_output_tokens,
+                output_limit=info.max_output_tokens,
+                window=overrides.context_window or info.context_window,
+                thinking=info.thinking,
+                is_small=info.profile == "small",
+                capabilities=info.capabilities,
+            ),
         )
         limit = overrides.output_token_limit
         self.truncation = Truncation("tokens", limit) if limit else info.truncation_policy
@@ -142,11 +164,46 @@ class LiveThread:
         """From this many tokens in context on the window counts as about to be full: nine tenths of it."""
         self.compact_limit = _compact_limit(overrides, info, self.window_limit)
         """From this many tokens in context on the thread is compacted; None = never."""
-        self._fold.address(
+
+    def use_provider(self, provider_id: str) -> list[str] | None:
+        """Later requests go to this provider: what people should know of it; None when they go there already.
+
+        Raises SpindleError when it cannot be used. What depends on the model follows with `use_model`.
+        """
+        if provider_id == self.provider.id or self._switch is None:
+            return None
+        self.provider, warnings = self._switch(provider_id)
+        self.cache.declare("provider_changed")
+        return warnings
+
+    @property
+    def wire(self) -> str:
+        """The dialect that its model is asked in."""
+        return "responses" if self.remote is None else self.remote.endpoint.wire.name
+
+    @property
+    def origin(self) -> ModelOrigin | None:
+        """Where what its model makes comes from; None for a model that a program brought along."""
+        return None if self.remote is None else self.remote.endpoint.origin(self.traits.slug)
+
+    def _audience(self) -> Audience:
+        """Who is shown the thread now: what a server can read of it depends on what it wrote itself."""
+        origin = self.origin
+        return Audience(
             accepts_images=self.traits.accepts_images,
             keeps_raw_reasoning=self.traits.keeps_raw_reasoning,
             keeps_all_ids=self.provider.is_azure,
+            wire=self.wire,
+            origin=origin,
+            refuses_opaque=origin is not None
+            and any(refused.is_same_place(origin) for refused in self.history.refused_origins),
         )
+
+    def note_refused(self, origin: ModelOrigin) -> None:
+        """A server cannot read what it is said to have written: it is not shown that again."""
+        if origin not in self.history.refused_origins:
+            self.history.append_refused(origin)
+            self.cache.declare("context_edit")
 
     def text_for(self, slug: str) -> str | None:
         """The base text a model would have had from the start; None where the user gave one for all models."""
@@ -154,6 +211,10 @@ class LiveThread:
             return None
         info = self.catalog.find(slug)
         return info.base_instructions or bundled_instructions(info.family, self._base.personality)
+
+    def provenance(self, done: ItemDone) -> Provenance | None:
+        """What the record is to say about an item of an answer beside the item itself."""
+        return None if done.origin is None else Provenance(done.origin, done.opaque)
 
     def append_items(self, items: Iterable[Item]) -> None:
         for item in items:
@@ -170,19 +231,24 @@ class LiveThread:
                 return True
         return False
 
-    def replace_visible(self, items: list[Item], cause: Cause, *, message: str = "") -> None:
+    def replace_visible(
+        self, items: list[Item], cause: Cause, *, message: str = "", made: Mapping[int, Provenance] = {}
+    ) -> None:
         """From here on, `items` stand for everything the model was shown. `message` is the summary among them, if any.
+
+        `made` says of items that were not in the thread before which model made them, by their identity.
 
         There is no other way to take back what a request has sent. The record says why it was done, and the watch over
         the provider's cache expects the break. Whoever calls this also says how long the thread is now
         (`note_compacted`, `note_edited`), unless an estimate of the new list will do.
         """
-        self.history.append_compacted(message, items, cause)
+        self.history.append_compacted(message, items, cause, made)
         # To the provider's cache a fresh start is a compaction like any other.
         self.cache.declare("compaction" if cause == "start_over" else cause)
 
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         """The request that continues the thread."""
+        self._fold.address(self._audience())
         return build_request(
             items=self._fold.update(self.history.entries, self.history.generation),
             instructions=self.instructions,

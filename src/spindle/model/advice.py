@@ -35,10 +35,18 @@ SLOW_DOWN = (
 TOO_LARGE = "Start a new thread, leave large pictures out, or raise the limit of the server or of the proxy before it."
 
 
+_API_NAMES = {
+    "/responses": "the Responses API",
+    "/chat/completions": "Chat Completions",
+    "/messages": "the Messages API",
+}
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Who was asked for what, with whose key: what advice depends on."""
 
     url: str
+    path: str = "/responses"
     model: str = ""
     provider: Provider | None = None
     key: KeyOrigin = KeyOrigin()
@@ -87,7 +95,8 @@ def for_path(asked: Asked) -> str:
     needs = "" if "/v" in parse_url(provider.base_url).target else "; most servers want it to end in /v1"
     return (
         f"There is no such path on the server: check {_address_setting(provider)} (now {provider.base_url}){needs}. "
-        "The server must offer the Responses API, POST /responses."
+        f"The server must offer {_API_NAMES.get(asked.path, 'this API')}, POST {asked.path}, or wire_api "
+        "must name the one it offers: responses, chat or messages."
     )
 
 

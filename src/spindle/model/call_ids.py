@@ -32,9 +32,10 @@ class CallIds:
         if self._given is not None:
             # Not before there is a call: most answers have none, and a long thread has many.
             self._taken, self._given = set(self._given), None
-        call_id = given or ""
+        call_id, attempt = given or "", 0
         while not is_sendable(call_id) or call_id in self._taken:
-            call_id = "call_" + self._new_id().replace("-", "")[-_HEX_DIGITS:]
+            call_id = _digest(self._new_id(), attempt)
+            attempt += 1
         self._taken.add(call_id)
         return call_id
 
@@ -72,7 +73,7 @@ class SentIds:
 
 
 def _digest(call_id: str, use: int) -> str:
-    import hashlib  # few threads hold an id that cannot be sent
+    from _blake2 import blake2b  # of the standard library; `hashlib` would load OpenSSL
 
     text = f"{use}:{call_id}".encode("utf-8", "surrogatepass")
-    return "call_" + hashlib.sha256(text).hexdigest()[:_HEX_DIGITS]
+    return "call_" + blake2b(text, digest_size=_HEX_DIGITS // 2).hexdigest()

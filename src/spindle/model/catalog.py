@@ -96,6 +96,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     all."""
     profile: str | None = None
     """`small` for models that need short instructions and few tools."""
+    capabilities: dict[str, bool] = {}
+    """What servers of it can or cannot do, by the names of `capabilities.py`, where that is not as usual."""
     experimental_supported_tools: tuple[str, ...] = ()
     input_modalities: tuple[str, ...] = ("text", "image")
     additional_speed_tiers: tuple[str, ...] = ()

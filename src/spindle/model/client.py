@@ -71,6 +71,18 @@ class ItemDone(msgspec.Struct, frozen=True):
     """Who made it; set by the client, not by decoders."""
 
 
+class Notice(msgspec.Struct, frozen=True):
+    """Something about the server that the person should know."""
+
+    message: str
+
+
+class OpaqueRefused(msgspec.Struct, frozen=True):
+    """The server could not read what it is said to have written itself, so it was asked without those parts."""
+
+    origin: ModelOrigin
+
+
 class RateLimits(msgspec.Struct, frozen=True):
     """How much of the account's allowance is used, as token_count messages carry it."""
 
@@ -98,6 +110,8 @@ ModelEvent = (
     | SummaryDelta
     | RawReasoningDelta
     | ItemDone
+    | Notice
+    | OpaqueRefused
     | RateLimits
     | Completed
 )

@@ -7,6 +7,8 @@ import msgspec
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 CHATGPT_BASE_URL = "https://chatgpt.com/backend-api/codex"
 
+BUILT_IN = ("openai", "ollama", "lmstudio")
+"""The ids that no table of the user can take."""
 RETRY_CAP = 100
 
 _AZURE_MARKS = (
@@ -54,6 +56,17 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def is_openai(self) -> bool:
         """The built-in one; the only one that gets OpenAI's own headers."""
         return self.id == "openai"
+
+    @property
+    def is_built_in(self) -> bool:
+        return self.id in BUILT_IN
+
+    @property
+    def public_base_url(self) -> str:
+        """The address without a name and password that may stand in it."""
+        scheme, mark, rest = self.base_url.partition("://")
+        host, slash, path = rest.partition("/")
+        return scheme + mark + host.rpartition("@")[2] + slash + path
 
     @property
     def is_azure(self) -> bool:

@@ -45,6 +45,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """How its thinking is asked for on Messages: `adaptive`, `enabled` or, where nothing is known, None."""
     is_small: bool = False
     """It has the profile of small models."""
+    capabilities: dict[str, bool] = {}
+    """What the catalogue says that a server of it can or cannot do; see `model/capabilities.py`."""
 
     @property
     def is_unproven(self) -> bool:
@@ -63,7 +65,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tools: bytes
     """The tool list as a JSON array, the same bytes for the whole thread."""
     tool_choice: str = "auto"
-    parallel_tool_calls: bool = True
+    parallel_tool_calls: bool | None = True
+    """None = not said, for servers that do not want to hear of it."""
     reasoning: dict[str, str] | None = None
     store: bool = False
     include: tuple[str, ...] = ()
@@ -91,7 +94,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """What stands before the first and after the last item of the input."""
         tail: dict[str, Any] = {
             "tool_choice": self.tool_choice,
-            "parallel_tool_calls": self.parallel_tool_calls,
+            **({} if self.parallel_tool_calls is None else {"parallel_tool_calls": self.parallel_tool_calls}),
             "reasoning": self.reasoning,
             "store": self.store,
             "stream": True,

@@ -17,10 +17,11 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Replaces our text that asks for the summary."""
     keep: tuple[str, ...] = ()
     """Facts that every summary must hold."""
-    keeps_tools: bool = False
-    """The tool list stays in the request for a summary, and with it the provider's cache of it."""
+    keeps_tools: bool | None = None
+    """The tool list stays in the request for a summary, and with it the provider's cache of it; None = where that is
+    known to work."""
     asks_server: bool = False
-    """The provider can shorten a thread itself."""
+    """A provider that can shorten a thread itself is asked to."""
     ledger_tokens: int = 4_000
     """How much room the ledger may take that the harness keeps."""
     mode: str = "append_only"

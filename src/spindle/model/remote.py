@@ -1,0 +1,348 @@
+"""The client of model servers over HTTP and server-sent events, whatever their dialect.
+
+One call of `stream` is one question: it may be sent several times before an answer begins (`request_max_retries`,
+silent), and once it has begun is never repeated here; that is the turn's decision. What a body and an answer look like
+is the wire's business (`wires/`); what the server can do, and who asks, the endpoint's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
+from spindle.model import failures, sse
+from spindle.model.client import Compacted, Completed, ItemDone, ModelEvent, RateLimits, TurnState
+from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
+from spindle.model.endpoint import Endpoint
+from spindle.model.headers import rate_limits
+from spindle.model.http import Response
+from spindle.model.question import Question
+from spindle.model.retry import backoff_s
+from spindle.model.url import Url, parse_url
+from spindle.model.wires import load_decoder
+from spindle.model.wires.wire import Decoder
+from spindle.protocol.clock import Clock
+from spindle.protocol.items import Item, encode_json
+from spindle.protocol.request import Request
+
+if TYPE_CHECKING:
+    from spindle.model.advice import Asked
+    from spindle.model.server_words import ServerWords
+
+ERROR_BODY_MAX_BYTES = 64 * 1024
+ERROR_BODY_TIMEOUT_S = 10.0
+SILENT_WAIT_S = 5.0
+"""The longest pause between two tries of one request; a server that asks for more has it announced."""
+
+
+class RemoteModel:
+    """A `ModelClient` for one thread. Its server can change between two questions."""
+
+    def __init__(self, endpoint: Endpoint, clock: Clock, *, sse_event_max_bytes: int = sse.EVENT_MAX_BYTES) -> None:
+        self.endpoint = endpoint
+        self._clock = clock
+        self._sse_event_max_bytes = sse_event_max_bytes
+        self._left: list[Endpoint] = []
+        self.before_retry: Callable[[], None] = lambda: None
+        """Asked before a request that the server has answered in vain is made once more; may object by raising."""
+
+    def use(self, endpoint: Endpoint) -> None:
+        """Later questions go to this server."""
+        if endpoint is not self.endpoint:
+            self._left.append(self.endpoint)
+            self.endpoint = endpoint
+
+    async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
+        endpoint, loop = self.endpoint, asyncio.get_running_loop()
+        question = Question(endpoint, request, self._clock)
+        loop.call_soon(load_decoder, endpoint.wire.name)  # once the request is on its way
+        try:
+            try:
+                response = await self._open(question, turn_state)
+            except SpindleError:
+                for notice in question.notices():
+                    yield notice
+                raise
+            try:
+                for notice in question.notices():
+                    yield notice
+                if (snapshot := rate_limits(response.headers)) is not None:
+                    yield RateLimits(snapshot)
+                reading = _Reading(response, question, self._sse_event_max_bytes)
+                if not is_event_stream(response):
+                    reading.begun = await self._beginning(response, reading.deadline, question)
+                while not reading.is_over:
+                    for event in await reading.more():
+                        yield event
+            finally:
+                response.close()
+        except ConfigError as error:
+            raise ModelError(endpoint.cleaned(str(error))) from error
+        except failures.ResponseFailed as failed:
+            error = await self._failed(failed.error, question)
+            for notice in question.notices():
+                yield notice
+            raise endpoint.clean(error) from failed
+        except (ModelError, StreamDropped) as error:
+            endpoint.clean(error)
+            raise
+
+    async def compact(self, request: Request) -> list[Item]:
+        endpoint = self.endpoint
+        if endpoint.wire.name != "responses":
+            raise ModelError(f"{endpoint.provider.name} cannot compact a thread itself")
+        body = b'{"model":%s,"input":[%s],"instructions":%s}' % (
+            encode_json(request.model),
+            b",".join(request.input),
+            request.instructions,
+        )
+        reply = await self.post_json("/responses/compact", body)
+        items = reply.get("output") if isinstance(reply, dict) else None
+        from spindle.model.wellformed import is_well_formed  # it describes answers, and there is one now
+
+        items = items if isinstance(items, list) else []
+        items = [item for item in items if isinstance(item, dict) and is_well_formed(item)]
+        if not any(map(_stands_for_work, items)):
+            raise ModelError("the server's compaction holds neither a compacted thread nor a message")
+        from spindle.model.wires.responses.decoder import read_usage  # the same
+
+        compacted = Compacted(items)
+        compacted.usage = read_usage(reply.get("usage"))
+        return compacted
+
+    async def warm(self) -> None:
+        try:
+            await self.endpoint.http.warm(parse_url(self.endpoint.provider.base_url, "base_url"))
+        except SpindleError:
+            pass  # the first request meets the same trouble, and can tell about it
+
+    async def aclose(self) -> None:
+        for endpoint in (*self._left, self.endpoint):
+            await endpoint.http.aclose()
+
+    async def post_json(self, path: str, body: bytes) -> Any:
+        """`POST {base_url}{path}` and read a plain JSON answer. Raises `ModelError`."""
+        timeout_s = self.endpoint.provider.idle_timeout_s
+        return await self.endpoint.json("POST", path, body, timeout_s=timeout_s, now=self._clock.now())
+
+    # ---- asking --------------------------------------------------------------------------------------
+
+    async def _open(self, question: Question, turn_state: TurnState | None) -> Response:
+        """Ask until an answer begins, within the budget for one request."""
+        provider = question.endpoint.provider
+        may_refresh = True
+        retries = 0
+        is_answered = False
+        while True:
+            if is_answered:
+                self.before_retry()
+                is_answered = False
+            try:
+                # Encoded each time: what a refusal teaches changes the body, and else it is the one before.
+                body = question.encode()
+                url = question.endpoint.url(question.endpoint.wire.path)
+                response = await self._send(question.endpoint, url, body, turn_state)
+                is_answered = True
+                if 200 <= response.status < 300:
+                    return _accept(response, turn_state)
+                words = await _read_words(response)
+                failure = await self._refusal(response, words, url, question)
+                if isinstance(failure, ModelError) and question.learns(response.status, words, failure):
+                    continue
+                if response.status == 401 and may_refresh:
+                    may_refresh = False
+                    if await question.endpoint.credential.refresh():
+                        continue
+                if response.status < 500 or isinstance(failure, ModelError):
+                    raise failure
+            except (ConnectFailed, PeerClosed) as error:
+                failure = failures.no_connection(error, provider)
+                if error.is_final:
+                    raise failure from error
+            retries += 1
+            asked_s = failure.delay_s if isinstance(failure, StreamDropped) else None
+            # A long wait is not for here, where nobody is told of it.
+            if retries > provider.request_retries or (asked_s or 0) > SILENT_WAIT_S:
+                raise failure
+            await asyncio.sleep(backoff_s(retries, self._clock) if asked_s is None else asked_s)
+
+    async def _send(
+        self, endpoint: Endpoint, url: Url, body: bytes | bytearray, turn_state: TurnState | None
+    ) -> Response:
+        idle_s = endpoint.provider.idle_timeout_s
+        headers = endpoint.question_headers(turn_state)
+        try:
+            return await endpoint.http.request("POST", url, headers, body, timeout_s=idle_s)
+        except (ConnectFailed, PeerClosed):
+            raise
+        except TimedOut as error:
+            raise failures.timed_out("idle timeout waiting for the server's answer", idle_s) from error
+        except TransportError as error:
+            raise failures.disconnected(str(error)) from error
+
+    # ---- what a failure means: everything below is loaded and done only after one -----------------------
+
+    async def _beginning(self, response: Response, deadline: float, question: Question) -> bytes:
+        """The first bytes of an answer that does not call itself an event stream; some are one all the same."""
+        data = await _next_chunk(response, deadline, question.endpoint.provider.idle_timeout_s)
+        if data.lstrip()[:1] not in (b"<", b"{", b"["):
+            return data
+        from spindle.model import refusals  # only after a failure
+
+        words = await _read_words(response, data)
+        asked = await self._asked(0, words, question)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip()
+        raise refusals.from_wrong_kind(kind, words, asked, self._clock.now())
+
+    async def _refusal(
+        self, response: Response, words: ServerWords, url: Url, question: Question
+    ) -> ModelError | StreamDropped:
+        """What an answer with a status other than 2xx means."""
+        from spindle.model import refusals  # only after a failure
+
+        asked = await self._asked(response.status, words, question, url)
+        return refusals.from_status(response.status, response.headers, words, asked, self._clock.now())
+
+    async def _failed(self, error: Mapping[str, Any], question: Question) -> ModelError | StreamDropped:
+        """The server says in its stream that the response failed."""
+        from spindle.model import refusals  # only after a failure
+        from spindle.model.server_words import json_words  # only after a failure
+
+        words = json_words(error)
+        if question.drops_opaque(words):
+            return StreamDropped("the server could not read what it wrote earlier", delay_s=0.0)
+        asked = await self._asked(0, words, question)
+        return refusals.from_failed_response(words, asked, self._clock.now())
+
+    async def _asked(self, status: int, words: ServerWords, question: Question, url: Url | None = None) -> Asked:
+        from spindle.model.advice import Asked  # only after a failure
+        from spindle.model.refusals import is_about_model  # only after a failure
+
+        endpoint, model = question.endpoint, question.request.model
+        offers = await endpoint.offers(self._clock.now()) if is_about_model(status, words, model) else ()
+        return Asked(
+            url=str(url or endpoint.url(endpoint.wire.path)),
+            path=endpoint.wire.path,
+            model=model,
+            provider=endpoint.provider,
+            key=endpoint.credential.origin(),
+            offers=offers,
+        )
+
+
+class _Reading:
+    """An answer as it arrives."""
+
+    def __init__(self, response: Response, question: Question, event_max_bytes: int) -> None:
+        self._response = response
+        self._question = question
+        self._idle_s = question.endpoint.provider.idle_timeout_s
+        self._frames = sse.SseDecoder(event_max_bytes)
+        self._decoder = question.decoder(response.headers)
+        self._time = asyncio.get_running_loop().time
+        self.deadline = self._time() + self._idle_s
+        self.begun = b""
+        """What was already read of it."""
+        self.is_over = False
+
+    async def more(self) -> Iterator[ModelEvent]:
+        """What the next piece of the body means."""
+        if self._frames.made_progress:
+            # Counted from here: the time a reader spends on an event is not the server's silence.
+            self.deadline = self._time() + self._idle_s
+        try:
+            data = self.begun or await _next_chunk(self._response, self.deadline, self._idle_s)
+        except StreamDropped:
+            # Some servers never say that they have ended; what they said may be whole all the same.
+            if not (rest := _rest_of_whole(self._decoder)):
+                raise
+            self.is_over = True
+            return map(self._question.completed, rest)
+        self.begun = b""
+        return self._events(data)
+
+    def _events(self, data: bytes) -> Iterator[ModelEvent]:
+        complete = self._question.completed
+        for event in _read_events(data, self._frames, self._decoder, self._response):
+            yield complete(event) if isinstance(event, _TO_COMPLETE) else event
+        self.is_over = self._decoder.is_over or not data
+
+
+_TO_COMPLETE = (ItemDone, Completed)
+
+
+async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
+    """What an answer that is not a stream says in its body; `begun` is what was already read of it."""
+    from spindle.model.server_words import read_words  # only after a failure
+
+    try:
+        body = begun + await response.read(ERROR_BODY_MAX_BYTES, ERROR_BODY_TIMEOUT_S)
+        response.release()
+    except TransportError:
+        body = begun
+    finally:
+        response.close()
+    return read_words(body, response.headers)
+
+
+def _accept(response: Response, turn_state: TurnState | None) -> Response:
+    state = response.headers.get("x-codex-turn-state")
+    if state and turn_state is not None and turn_state.value is None:
+        turn_state.value = state
+    return response
+
+
+def is_event_stream(response: Response) -> bool:
+    return response.headers.get("content-type", "").lstrip().lower().startswith("text/event-stream")
+
+
+async def _next_chunk(response: Response, deadline: float, idle_s: float) -> bytes:
+    try:
+        return await response.chunk(deadline)
+    except TimedOut as error:
+        raise failures.timed_out("idle timeout waiting for SSE", idle_s) from error
+    except TransportError as error:
+        raise failures.disconnected(str(error)) from error
+
+
+def _stands_for_work(item: Item) -> bool:
+    """Something a model can go on from: a compacted thread, or what somebody said."""
+    if item.get("type") in ("compaction", "compaction_summary"):
+        return bool(item["encrypted_content"])
+    return item.get("type") == "message" and item.get("role") in ("user", "assistant")
+
+
+def _rest_of_whole(decoder: Decoder) -> list[ModelEvent]:
+    """What is left to tell of an answer that broke off after its end; nothing if it broke off before."""
+    try:
+        events = decoder.finish()
+    except SpindleError:
+        return []
+    return [] if decoder.failure is not None else events
+
+
+def _read_events(data: bytes, frames: sse.SseDecoder, decoder: Decoder, response: Response) -> Iterator[ModelEvent]:
+    """What one piece of the body (b"" is its end) means. Events that came before an error are not lost to it."""
+    try:
+        for frame in frames.feed(data) if data else frames.finish():
+            events = decoder.feed(frame)
+            if decoder.is_over:
+                # Now, because nobody may ask for more after the last event.
+                response.release()
+            yield from events
+            if decoder.is_over:
+                break
+        if not data and not decoder.is_over:
+            yield from decoder.finish()
+        if decoder.failure is not None:
+            raise decoder.failure
+    except (ModelError, StreamDropped, failures.ResponseFailed):
+        # The server ended the response in order; only its content is bad news.
+        response.release()
+        raise
+    except sse.BadUtf8 as error:
+        raise failures.disconnected(str(error)) from error
+    except sse.EventTooLarge as error:
+        raise ModelError(str(error)) from error
