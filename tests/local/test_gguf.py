@@ -17,8 +17,8 @@ from spindle.local.gguf import read_gguf
 def test_the_facts_of_a_model(tmp_path: Path) -> None:
     facts = read_gguf(str(write_model(tmp_path / "m.gguf")))
     assert (facts.architecture, facts.title, facts.quantization) == ("llama", "Tiny", "F32")
-    assert (facts.context_length, facts.vocabulary, facts.has_template) == (4096, 258, True)
-    assert facts.token_bytes == 2 * (16 + 16) * 2  # two heads, keys and values of 16, two bytes each
+    assert (facts.context_length, facts.vocabulary, facts.has_template) == (32768, 258, True)
+    assert facts.token_bytes == 2 * (144 + 144) * 2  # two heads, keys and values of 144, two bytes each
 
 
 def test_a_window_takes_memory_for_each_token_beside_the_file(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_window_takes_memory_for_each_token_beside_the_file(tmp_path: Path) ->
 
 def test_heads_may_differ_from_layer_to_layer(tmp_path: Path) -> None:
     path = write_model(tmp_path / "m.gguf", llama_attention_head_count_kv=(9, (5, [2, 0, 1])), llama_block_count=(4, 3))
-    assert read_gguf(str(path)).token_bytes == 3 * 32 * 2
+    assert read_gguf(str(path)).token_bytes == 3 * 288 * 2
 
 
 def test_lengths_of_keys_and_values_outweigh_the_usual_ones(tmp_path: Path) -> None:

@@ -1,18 +1,18 @@
-"""A model of 110 kB that llama.cpp runs: one layer, the bytes as its words, weights that make it say what a test wants.
+"""A model of two megabytes that llama.cpp runs: its words are the bytes, and it knows one thing, what follows what.
 
-Its attention is empty, and each word has a direction of its own. So what comes next depends on the last word alone,
-and on how much a word is liked at all: `likes` gives some more weight. With a grammar, the liked ones among those that
-are allowed are written.
+Its attention is empty, and each word has a direction of its own, so what comes next depends on the last word alone:
+`follows` says for a character which ones it likes behind it, best first. A grammar leaves it fewer to choose from.
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-WIDTH, INNER = 32, 64
+WIDTH, INNER = 288, 32
 _NUMBERS = {4: "I", 5: "i", 6: "f", 7: "?", 10: "Q"}
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{m.role}}\n{{m.content}}<|im_end|>\n{% endfor %}"
@@ -37,7 +37,7 @@ def keys(**changed: Any) -> dict[str, tuple[int, Any]]:
         "general.architecture": (8, "llama"),
         "general.name": (8, "Tiny"),
         "general.file_type": (4, 0),
-        "llama.context_length": (4, 4096),
+        "llama.context_length": (4, 32768),
         "llama.embedding_length": (4, WIDTH),
         "llama.block_count": (4, 1),
         "llama.feed_forward_length": (4, INNER),
@@ -65,28 +65,37 @@ def keys(**changed: Any) -> dict[str, tuple[int, Any]]:
     return found
 
 
-def write_model(path: Path, likes: Mapping[str, float] | None = None, **changed: Any) -> Path:
-    """A whole file. `likes`: how much more than others a character is liked; `END` of the text is always liked."""
-    # Every word points the same way, and each row of the output says how much its word is liked.
-    weights = dict.fromkeys(range(len(WORDS)), 0.0) | {END: 5.0}
-    for char, weight in (likes or {}).items():
-        weights[ord(char)] = weight
-    rows = [value for word in range(len(WORDS)) for value in (weights[word], *(0.0,) * (WIDTH - 1))]
-    tensors: dict[str, tuple[tuple[int, ...], list[float]]] = {
-        "token_embd.weight": ((WIDTH, len(WORDS)), [1.0, *(0.0,) * (WIDTH - 1)] * len(WORDS)),
-        "output_norm.weight": ((WIDTH,), [1.0] * WIDTH),
-        "output.weight": ((WIDTH, len(WORDS)), rows),
-        "blk.0.attn_norm.weight": ((WIDTH,), [1.0] * WIDTH),
-        "blk.0.ffn_norm.weight": ((WIDTH,), [1.0] * WIDTH),
-        **{f"blk.0.attn_{part}.weight": ((WIDTH, WIDTH), [0.0] * WIDTH**2) for part in ("q", "k", "v", "output")},
-        **{f"blk.0.ffn_{part}.weight": ((WIDTH, INNER), [0.0] * WIDTH * INNER) for part in ("gate", "up")},
-        "blk.0.ffn_down.weight": ((INNER, WIDTH), [0.0] * WIDTH * INNER),
+ANSWERS = {'"': "ha", "h": "i", "i": "!", "!": '"'}
+"""Held to the form of answers, it says `hi!`."""
+LISTS = {'"': "lne", "l": "s", "s": '"'}
+"""Held to the form of answers, it runs `ls`, again and again."""
+
+
+def write_model(path: Path, follows: Mapping[str, str] = ANSWERS, **changed: Any) -> Path:
+    """A whole file."""
+    output = array("f", bytes(4 * WIDTH * len(WORDS)))
+    for char, liked in follows.items():
+        for place, other in enumerate(liked):
+            output[ord(other) * WIDTH + ord(char)] = 9.0 - place
+    embedding = array("f", bytes(4 * WIDTH * len(WORDS)))
+    for word in range(len(WORDS)):
+        embedding[word * WIDTH + word] = 1.0
+    ones = array("f", [1.0] * WIDTH).tobytes()
+    tensors: dict[str, tuple[tuple[int, ...], bytes]] = {
+        "token_embd.weight": ((WIDTH, len(WORDS)), embedding.tobytes()),
+        "output_norm.weight": ((WIDTH,), ones),
+        "output.weight": ((WIDTH, len(WORDS)), output.tobytes()),
+        "blk.0.attn_norm.weight": ((WIDTH,), ones),
+        "blk.0.ffn_norm.weight": ((WIDTH,), ones),
+        **{f"blk.0.attn_{part}.weight": ((WIDTH, WIDTH), bytes(4 * WIDTH**2)) for part in ("q", "k", "v", "output")},
+        **{f"blk.0.ffn_{part}.weight": ((WIDTH, INNER), bytes(4 * WIDTH * INNER)) for part in ("gate", "up")},
+        "blk.0.ffn_down.weight": ((INNER, WIDTH), bytes(4 * WIDTH * INNER)),
     }
     infos, data = b"", b""
     for name, (shape, values) in tensors.items():
         data += b"\0" * (-len(data) % 32)
         infos += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data))
-        data += struct.pack(f"<{len(values)}f", *values)
+        data += values
     head = header(keys(**changed), len(tensors)) + infos
     path.write_bytes(head + b"\0" * (-len(head) % 32) + data)
     return path

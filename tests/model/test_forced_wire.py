@@ -15,7 +15,7 @@ from spindle.model.capabilities import default_capabilities
 from spindle.model.client import Completed, ItemAdded, ItemDone, ModelEvent, Notice, TextDelta
 from spindle.model.provider import Provider
 from spindle.model.wires.forced.answer_text import AnswerText
-from spindle.model.wires.forced.steps import step_schema
+from spindle.model.wires.forced.steps import brief, step_schema
 from spindle.model.wires.forced.wire import ForcedWire
 from spindle.model.wires.functions import function_tools
 from spindle.model.wires.wire import Asking, Terms
@@ -24,10 +24,10 @@ from spindle.protocol.items import Item, assistant_message, encode_json, user_me
 from spindle.protocol.request import Request, VisibleItem
 from spindle.protocol.schema_check import check
 
-RUN = {
+RUN: dict[str, Any] = {
     "type": "function",
     "name": "run",
-    "description": "Runs a command.",
+    "description": "Runs a command. It may take long.",
     "parameters": {
         "type": "object",
         "properties": {
@@ -41,12 +41,16 @@ RUN = {
         "additionalProperties": False,
     },
 }
+LOOK = {**RUN, "name": "look", "parameters": {**RUN["parameters"], "required": []}}
 PATCH = {"type": "custom", "name": "apply_patch", "description": "Edits."}
-TOOLS = encode_json([RUN, PATCH, {"type": "web_search"}])
+TOOLS = encode_json([RUN, LOOK, PATCH, {"type": "web_search"}])
 TERMS = Terms(Provider(id="local", name="Local"), default_capabilities("chat"))
 CALL: Item = {"type": "function_call", "name": "run", "arguments": '{"cmd":"ls"}', "call_id": "c1"}
 OUTPUT: Item = {"type": "function_call_output", "call_id": "c1", "output": "a.txt"}
 THREAD = [user_message("list"), CALL, OUTPUT, assistant_message('There is "a.txt".'), user_message("thanks")]
+
+
+REMINDER = "If all of it is done, give the final answer; else make the next call."
 
 
 def request(items: list[Item], **fields: Any) -> Request:
@@ -68,12 +72,13 @@ def test_the_thread_is_shown_in_the_form_that_is_asked_for() -> None:
     assert messages == [
         {"role": "user", "content": "list"},
         {"role": "assistant", "content": '{"name":"run","arguments":{"cmd":"ls"}}'},
-        {"role": "user", "content": "<tool_result name=run>\na.txt\n</tool_result>"},
+        {"role": "user", "content": f"<tool_result name=run>\na.txt\n</tool_result>\nThe task: list\n{REMINDER}"},
         {"role": "assistant", "content": '{"answer":"There is \\"a.txt\\"."}'},
         {"role": "user", "content": "thanks"},
     ]
     assert system["content"].startswith("base\n\n# How to answer") and '{"answer": "TEXT"}' in system["content"]
-    assert "## run\nRuns a command." in system["content"] and "## apply_patch" in system["content"]
+    assert "## run\nRuns a command.\n- cmd (string, required): The command." in system["content"]
+    assert "It may take long" not in system["content"] and "## apply_patch" in system["content"]
     assert "tools" not in sent and "tool_choice" not in sent
 
 
@@ -88,16 +93,23 @@ def test_each_request_begins_with_the_one_before() -> None:
         before = sent["messages"]
 
 
+def test_a_tool_is_told_in_a_sentence_with_what_it_needs() -> None:
+    run, look = (brief(tool) for tool in function_tools(encode_json([RUN, LOOK])))
+    assert (run.description, [*run.parameters["properties"]]) == ("Runs a command.", ["cmd"])
+    assert len(look.parameters["properties"]) == 5
+
+
 @pytest.mark.parametrize(
     ("step", "fits"),
     [
         ({"name": "run", "arguments": {"cmd": "ls"}}, True),
-        ({"name": "run", "arguments": {"cmd": "ls", "mode": "fast", "env": ["a"], "more": {}, "limit": None}}, True),
+        ({"name": "look", "arguments": {"mode": "fast", "env": ["a"], "more": {}, "limit": None}}, True),
+        ({"name": "look", "arguments": {}}, True),
         ({"name": "apply_patch", "arguments": {"input": "*** Begin Patch"}}, True),
         ({"answer": "done"}, True),
         ({"name": "run", "arguments": {}}, False),
-        ({"name": "run", "arguments": {"cmd": "ls", "mode": "other"}}, False),
-        ({"name": "run", "arguments": {"cmd": "ls", "x": 1}}, False),
+        ({"name": "look", "arguments": {"mode": "other"}}, False),
+        ({"name": "run", "arguments": {"cmd": "ls", "mode": "fast"}}, False),
         ({"name": "web_search", "arguments": {}}, False),
         ({"name": "run", "arguments": {"cmd": "ls"}, "answer": "both"}, False),
         ({}, False),

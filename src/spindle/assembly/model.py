@@ -81,6 +81,11 @@ class Switchboard:
         if known is not None:
             return known
         request, config = self._draft.request, self._draft.request.config
+        if provider.runs_inside:
+            from spindle.assembly.inside import local_endpoint  # only for models that we run ourselves
+
+            endpoint = self._endpoints[provider.id] = local_endpoint(self._draft, provider, self._identity)
+            return endpoint
         signed_in = sign_in(
             provider,
             home=config.home,
@@ -157,7 +162,7 @@ def tool_set(
         request_user_input=features.get("collaboration_modes", True) and not has_few,
         view_image=config.view_image and not has_few,
         jit_tools=_jit_tools(config.spindle.jit_tools, info),
-        recollection=config.spindle.recollection,
+        recollection=config.spindle.recollection and not has_few,
         of_features=of_features,
         resources=resources,
         extra=(*of_servers, *brought),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -27,29 +28,42 @@ _TOO_FEW = 8
 
 
 class LocalEndpoint(Endpoint):
-    """One model of the store, for the requests of one thread. Threads of a process share the child that runs it."""
+    """The models of the store, for the requests of one thread. Threads of a process share the child that runs one."""
 
-    def __init__(self, provider: Provider, identity: Identity, *, plan: Plan, store: ModelStore, clock: Clock) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        identity: Identity,
+        *,
+        store: ModelStore,
+        plan: Callable[[str], Plan],
+        clock: Clock,
+    ) -> None:
+        """`plan` says how the model of a name is run; raises ConfigError if there is none."""
         super().__init__(provider, StaticCredential(), identity, environ=_without_proxies())
         self.wire = ForcedWire(self._measured)
-        self._plan = plan
         self._store = store
+        self._plan_of = plan
         self._clock = clock
+        self._plan: Plan | None = None
         self._engine: Engine | None = None
         self._running: Running | None = None
-        self._is_announced = False
-        self._is_measured = False
+        self._announced: set[str] = set()
+        self._measured_names: set[str] = set()
 
-    def announcements(self) -> list[str]:
-        if self._is_announced:
+    def announcements(self, model: str) -> list[str]:
+        if model in self._announced:
             return []
-        self._is_announced = True
-        return describe(self._plan)
+        self._announced.add(model)
+        return describe(self._plan_of(model))
 
-    async def ready(self) -> None:
-        """Have the child run. Raises ModelError when it cannot."""
+    async def ready(self, model: str) -> None:
+        """Have a child run the model. Raises ModelError when it cannot."""
         if find_spec("xllamacpp") is None:
             raise ModelError(MISSING)
+        if self._plan is None or self._plan.model.name != model:
+            await self._let_go()
+            self._plan = self._plan_of(model)
         if self._engine is None:
             self._engine = borrow(self._plan, self._clock)
         running = await self._engine.ready()
@@ -57,8 +71,14 @@ class LocalEndpoint(Endpoint):
             self._running = running
             self.credential = StaticCredential(running.key)
 
+    async def warm(self) -> None:
+        """Loading a model takes much memory; that waits for the first question."""
+
     async def aclose(self) -> None:
         await super().aclose()
+        await self._let_go()
+
+    async def _let_go(self) -> None:
         engine, self._engine, self._running = self._engine, None, None
         if engine is not None:
             await give_back(engine)
@@ -74,10 +94,10 @@ class LocalEndpoint(Endpoint):
     def _measured(self, timings: dict[str, Any]) -> str | None:
         """How fast an answer was, by llama.cpp's own clock; said once, and remembered for the next start."""
         reads, writes = _rate(timings, "prompt"), _rate(timings, "predicted")
-        if self._is_measured or writes is None:
+        if writes is None or self._plan is None or self._plan.model.name in self._measured_names:
             return None
-        self._is_measured = True
         name = self._plan.model.name
+        self._measured_names.add(name)
         self._store.note_speed(name, reads, writes)
         return measured_words(name, reads, writes)
 

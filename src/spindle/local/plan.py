@@ -95,6 +95,8 @@ def free_memory() -> int | None:
 
 
 def _gb(count: int) -> str:
+    if count < _GB // 10:
+        return f"{count / 1_000_000:.0f} MB"
     return f"{count / _GB:.2f} GB" if count < 10 * _GB else f"{count / _GB:.0f} GB"
 
 

@@ -18,6 +18,8 @@ import msgspec
 from spindle.local.gguf import BATCH_TOKENS
 
 LINE_BYTES = 1 << 16
+MOST_TOKENS = 4096
+"""Of one answer: a small model that has lost the thread would go on until its window is full."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +77,9 @@ def _serve(order: Order) -> Any:
     params.ctx_shift = False
     params.cache_prompt = True
     params.cache_ram_mib = 0  # one conversation at a time, and its prompt stays where it was worked out
+    params.n_predict = MOST_TOKENS
+    params.sampling.temp = 0.2
+    params.sampling.seed = 1
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [order.key]

@@ -48,6 +48,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     requires_openai_auth: bool = False
     image_tool_output: str = "array"
     """"array" puts a tool's image into its output, "message" into a user message after it."""
+    runs_inside: bool = False
+    """It is no server of others: Spindle runs its models itself."""
     ca_file: str | None = None
     client_cert: str | None = None
     client_key: str | None = None

@@ -9,11 +9,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from spindle.model.wires.functions import FunctionTool
 
 NAME, ARGUMENTS, ANSWER = "name", "arguments", "answer"
 _KEPT_TYPES = frozenset(("string", "number", "integer", "boolean", "null"))
 _DEEPEST = 6
+
+
+def brief(tool: FunctionTool) -> FunctionTool:
+    """The tool as a small model can keep it in mind: what it does in a sentence, and what it cannot do without."""
+    given, required = tool.parameters.get("properties"), tool.parameters.get("required")
+    if not isinstance(given, dict) or not isinstance(required, list) or not required:
+        return msgspec.structs.replace(tool, description=_first_sentence(tool.description))
+    needed = {name: _without_words(given[name]) for name in required if isinstance(name, str) and name in given}
+    return msgspec.structs.replace(
+        tool,
+        description=_first_sentence(tool.description),
+        parameters=_object(needed, [*needed]),
+    )
+
+
+def _first_sentence(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line.partition(". ")[0].rstrip(".:") + "." if line else ""
+
+
+def _without_words(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    words = schema.get("description")
+    short = {"description": _first_sentence(words)} if isinstance(words, str) and words else {}
+    return {**schema, **short}
 
 
 def step_schema(tools: Sequence[FunctionTool], answer: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import msgspec
 from spindle.model.wires.chat.wire import ChatWire
 from spindle.model.wires.forced.steps import step_schema
 from spindle.model.wires.forced.words import StepsInWords
-from spindle.model.wires.functions import function_tools
 from spindle.model.wires.wire import Asking, Decoder, Terms
 from spindle.protocol.request import Request
 
@@ -34,7 +33,9 @@ class ForcedWire:
         schema = self._step_schema(request.tools, request.tool_choice != "none", final)
         worded = self._words.apply(request)
         # The chat wire has a place for a schema; what stands in it is ours.
-        text = {"format": {"name": "step", "strict": True, "schema": schema}}
+        text = (
+            {"format": {"name": "step", "strict": True, "schema": schema}} if terms.capabilities.json_schema else None
+        )
         return self._chat.encode(msgspec.structs.replace(worded, text=text), terms)
 
     def decoder(self, asking: Asking) -> Decoder:
@@ -45,6 +46,6 @@ class ForcedWire:
     def _step_schema(self, tools: bytes, may_call: bool, final: dict[str, Any] | None) -> dict[str, Any]:
         known = (tools, may_call, final)
         if self._schema[:3] != known:
-            listed = function_tools(tools) if may_call else ()
+            listed = self._words.listed(tools) if may_call else ()
             self._schema = (*known, step_schema(listed, final))
         return self._schema[3]
