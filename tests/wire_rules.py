@@ -89,7 +89,7 @@ def _messages_turns(body: Json) -> Iterator[str]:
             if seen & set(due) or len(set(due)) < len(due) or not all(_CALL_ID.fullmatch(call_id) for call_id in due):
                 yield f"{where}: bad or repeated ids {due}"
             seen |= set(due)
-            if kinds and kinds[-1] in ("thinking", "redacted_thinking"):
+            if kinds and kinds[-1] in ("thinking", "redacted_thinking") and not due:
                 yield f"{where}: ends in thinking"
         for block in content:
             yield from _block_problems(where, message["role"], block)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spindle.errors import ImageRejected, ModelError, StreamDropped
+from spindle.errors import ImageRejected, ModelError, StreamDropped, WindowFull
 from spindle.model.client import Completed, Created, ItemDone
 from spindle.model.credential import EnvCredential, KeyOrigin, StaticCredential
 from spindle.model.provider import Provider
@@ -239,7 +239,7 @@ async def test_a_refused_image_can_be_told_from_other_bad_requests(serve, client
 
 async def test_a_bad_request_about_the_window_is_told_as_such(serve, client_for, ask) -> None:
     error, _ = await failure(serve, client_for, ask, refuse(400, {"error": {"code": "context_length_exceeded"}}))
-    assert (type(error), error.info) == (ModelError, "context_window_exceeded")
+    assert (type(error), error.info) == (WindowFull, "context_window_exceeded")
 
 
 async def test_redirects_are_not_followed(serve, client_for, ask) -> None:
@@ -251,7 +251,7 @@ async def test_redirects_are_not_followed(serve, client_for, ask) -> None:
 FAILED = [
     (
         {"code": "context_length_exceeded"},
-        ModelError,
+        WindowFull,
         "ran out of room in the model's context window",
         "context_window_exceeded",
     ),

@@ -81,6 +81,7 @@ def test_tokens_are_counted_with_those_of_the_cache_and_the_last_count_wins():
     events = answered(message("x"), usage={"input": 120, "cached": 40, "written": 30, "output": 17, "reasoning": 5})
     assert events[-1] == Completed(
         response_id="msg_fake",
+        reasoning_included=True,
         usage=TokenUsage(
             input_tokens=120,
             cached_input_tokens=40,

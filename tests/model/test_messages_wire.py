@@ -173,6 +173,11 @@ def test_blank_texts_are_left_out():
     assert said(given) == [("user", "go"), ("assistant", "exec_command"), ("user", "aborted")]
 
 
+def test_a_blank_word_after_the_models_is_a_word_that_stays():
+    given = sent([user_message("go"), assistant_message("a"), user_message(" "), user_message("more")])
+    assert said(given) == [("user", "go"), ("assistant", "a"), ("user", "(continue)"), ("user", "more")]
+
+
 def test_a_thread_that_the_model_begins_gets_a_first_word_and_one_that_it_ends_a_last_one():
     given = sent([assistant_message("where was I")])
     assert [role for role, _ in said(given)] == ["user", "assistant", "user"]

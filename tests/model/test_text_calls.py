@@ -234,3 +234,20 @@ def test_what_was_put_into_words_stays_the_same_object() -> None:
         told.apply(msgspec.structs.replace(whole, items=whole.items[3:])).items
         == ToolsInWords().apply(msgspec.structs.replace(whole, items=whole.items[3:])).items
     )
+
+
+# ---- hostile schemas ---------------------------------------------------------------------------------------
+
+
+def test_a_schema_of_others_cannot_keep_us_busy() -> None:
+    """Patterns are not tried, and alternatives without end are given up."""
+    slow = {"type": "string", "pattern": "^(a+)+$"}
+    endless = {"anyOf": [{"$ref": "#/properties/b"}] * 9}
+    tool = {
+        "type": "function",
+        "name": "odd",
+        "parameters": {"type": "object", "properties": {"a": slow, "b": endless}},
+    }
+    listed = {tool.name: tool for tool in function_tools(encode_json([tool]))}
+    for arguments in ({"a": "a" * 24 + "b"}, {"b": 1}):
+        assert len(read_calls(json.dumps({"name": "odd", "arguments": arguments}), listed)) == 1

@@ -16,6 +16,10 @@ UNKNOWN, KNOWN = "house-model-9", "gpt-5.2-codex"
 WARNING = "You have made this very call"
 
 
+def recorded(driver: Driver) -> dict[str, Any]:
+    return outputs([entry.item for entry in driver.session.thread.history.entries])
+
+
 async def repeated(start: Start, command: str, times: int, model: str = UNKNOWN) -> tuple[Driver, list[Any]]:
     driver = await start(model=model)
     steps = [run(command, f"c{number}") for number in range(times)]
@@ -23,14 +27,15 @@ async def repeated(start: Start, command: str, times: int, model: str = UNKNOWN)
 
 
 async def test_the_third_equal_call_gets_a_warning_and_the_sixth_ends_the_turn(start: Start) -> None:
-    driver, msgs = await repeated(start, "echo same", 7)
-    given = outputs(driver.session.thread.history.items)
+    driver = await start(model=UNKNOWN)
+    msgs = await driver.turn("go", *(run("echo same", f"c{number}") for number in range(6)))
+    given = recorded(driver)
     assert [WARNING in given[f"c{number}"] for number in range(6)] == [False, False, True, True, True, True]
     assert "3 times" in given["c2"] and "same" in given["c2"]
     assert len(driver.model.requests) == 6
     assert "exec_command 6 times" in only(msgs, Error).message
     again = await driver.turn("go on", run("echo same", "d"), says("done"))
-    assert WARNING not in outputs(driver.session.thread.history.items)["d"] and "error" not in tags(again)
+    assert WARNING not in recorded(driver)["d"] and "error" not in tags(again)
 
 
 async def test_other_results_other_calls_and_known_models_are_no_circle(start: Start) -> None:
@@ -45,9 +50,9 @@ async def test_other_results_other_calls_and_known_models_are_no_circle(start: S
 
 async def test_a_call_that_fails_in_the_same_way_is_a_circle_too(start: Start) -> None:
     driver = await start(model=UNKNOWN)
-    steps = [calls("apply_patch", {"input": "nonsense"}, f"c{number}") for number in range(7)]
-    msgs = await driver.turn("go", *steps, says("done"))
-    given = outputs(driver.session.thread.history.items)
+    steps = [calls("apply_patch", {"input": "nonsense"}, f"c{number}") for number in range(6)]
+    msgs = await driver.turn("go", *steps)
+    given = recorded(driver)
     assert WARNING not in given["c1"] and WARNING in given["c2"]
     assert "apply_patch 6 times" in only(msgs, Error).message
 

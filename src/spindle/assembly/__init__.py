@@ -15,9 +15,10 @@ from spindle.assembly.record import Draft, base_text, restore_usage, session_met
 from spindle.assembly.request import SessionRequest
 from spindle.auth.credentials import Secured, session_secrets
 from spindle.config.schema import Config
+from spindle.core.access import BaseText, ModelAccess
 from spindle.core.briefing import Briefing
 from spindle.core.feature import Feature
-from spindle.core.live_thread import BaseText, LiveThread, ModelAccess
+from spindle.core.live_thread import LiveThread
 from spindle.core.secrecy import masked_msg
 from spindle.core.session import Equipment, Limits, Session
 from spindle.core.stream import EventStream

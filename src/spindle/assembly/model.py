@@ -10,9 +10,8 @@ from spindle.assembly.record import Draft
 from spindle.auth.credentials import Secured, sign_in
 from spindle.config.providers import choose_provider
 from spindle.config.schema import Config
-from spindle.core.live_thread import ModelAccess
+from spindle.core.access import ModelAccess
 from spindle.errors import ConfigError
-from spindle.model.capabilities import CAPABILITY_FILE, CapabilityMemory
 from spindle.model.catalog import SMALL, ModelInfo
 from spindle.model.credential import StaticCredential
 from spindle.model.endpoint import Endpoint
@@ -61,7 +60,6 @@ class Switchboard:
             originator=request.originator,
             subagent="collab_spawn" if request.order is not None else None,
         )
-        self._memory = CapabilityMemory(f"{config.home}/spindle/{CAPABILITY_FILE}", request.clock.now())
         self._endpoints: dict[str, Endpoint] = {}
         first = self._endpoint(config.provider)
         self.secured = Secured(first.provider, first.credential)
@@ -73,6 +71,7 @@ class Switchboard:
         known = len(self._draft.warnings)
         endpoint = self._endpoint(choose_provider(provider_id, self._draft.request.config.providers, "this session"))
         self.remote.use(endpoint)
+        self._draft.small.provider = endpoint.provider
         self.secured.add(endpoint.provider, endpoint.credential)
         return endpoint.provider, self._draft.warnings[known:]
 
@@ -97,7 +96,7 @@ class Switchboard:
             signed_in.provider,
             signed_in.credential,
             self._identity,
-            memory=self._memory,
+            memory=self._draft.memory,
             catalog_path=config.model_catalog_json,
         )
         return endpoint

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from spindle.assembly.request import SessionRequest
 from spindle.config.schema import Config
+from spindle.core.access import ModelOverrides
 from spindle.core.briefing import BriefingOptions
 from spindle.core.feature import Feature
-from spindle.core.live_thread import ModelOverrides
 from spindle.policy.sandbox import PROTECTED_NAMES
 from spindle.protocol.settings import AgentRole, Allowed, ThreadSettings
 from spindle.workspace.git import find_root

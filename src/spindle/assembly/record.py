@@ -14,7 +14,9 @@ from spindle.assembly.request import SessionRequest
 from spindle.config.schema import Config
 from spindle.core.live_thread import LiveThread
 from spindle.errors import ConfigError, ThreadError
+from spindle.model.capabilities import CAPABILITY_FILE, CapabilityMemory
 from spindle.model.catalog import Catalog, ModelInfo
+from spindle.model.provider import Provider
 from spindle.policy.rulebook import RuleBook
 from spindle.prompt.instructions import choose_instructions
 from spindle.protocol.clock import iso_utc
@@ -26,6 +28,25 @@ from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.workspace.git import git_facts
 
 
+class SmallModels:
+    """Which models have the profile of small ones, whatever the catalogue says: those that cannot call functions, and
+    those that run in a process of ours."""
+
+    def __init__(self, provider: Provider, memory: CapabilityMemory) -> None:
+        self.provider = provider
+        """Whose models are asked now."""
+        self._memory = memory
+
+    def __call__(self, info: ModelInfo) -> bool:
+        provider = self.provider
+        if provider.runs_inside:
+            return True
+        can = self._memory.of(provider, provider.wire_api, info.slug, info.capabilities)
+        if not can.responses and provider.wire_api == "responses":
+            can = self._memory.of(provider, "chat", info.slug, info.capabilities)
+        return not can.tools
+
+
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A session on its way: what is known of it before its parts are made."""
 
@@ -34,6 +55,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     history: History
     thread_id: str
     catalog: Catalog
+    memory: CapabilityMemory
+    """What was learned about servers."""
+    small: SmallModels
     model: str
     info: ModelInfo
     rules: RuleBook
@@ -46,7 +70,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, request: SessionRequest) -> Draft:
         """Raises a SpindleError when the thread cannot be opened."""
         config, order = request.config, request.order
-        catalog = _catalog(config)
+        memory = CapabilityMemory(f"{config.home}/spindle/{CAPABILITY_FILE}", request.clock.now())
+        small = SmallModels(config.provider, memory)
+        catalog = _catalog(config).taking_for_small(small)
         store = ThreadStore(config.home, request.clock)
         history, thread_id, warnings = _open_history(request, store)
         try:
@@ -65,6 +91,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             history=history,
             thread_id=thread_id,
             catalog=catalog,
+            memory=memory,
+            small=small,
             model=model,
             info=info,
             # What was written since the person's session began is no rule for its sub-agents either.

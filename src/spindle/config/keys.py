@@ -19,8 +19,7 @@ from spindle.config.kinds import (
     Table,
     one_of,
 )
-from spindle.model.capabilities import FLAGS
-from spindle.model.wires import WIRES
+from spindle.model.provider import FLAGS, WIRES
 from spindle.protocol.settings import APPROVAL_POLICIES, EFFORTS, PERSONALITIES, SANDBOX_MODES, SUMMARIES
 
 

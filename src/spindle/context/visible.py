@@ -290,11 +290,16 @@ class VisibleFold:
         self._seen = 0
         self._wire: list[VisibleItem] = []
 
-    def address(self, audience: Audience) -> None:
-        """Another model, or another server, may take the thread over; what it can take decides anew about each item."""
-        if audience != self.audience:
-            self.audience = audience
-            self._restart()
+    def address(self, audience: Audience) -> bool:
+        """Another model, or another server, may take the thread over: what it can take decides anew about each item.
+
+        False when the audience is the same as before.
+        """
+        if audience == self.audience:
+            return False
+        self.audience = audience
+        self._restart()
+        return True
 
     def update(self, entries: Sequence[Recorded], generation: object) -> list[VisibleItem]:
         """The items for a request now. `generation` changes when earlier entries did."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -10,11 +10,11 @@ import msgspec
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.truncate import Truncation
 from spindle.context.visible import Audience, VisibleFold
+from spindle.core.access import BaseText, ModelAccess, ModelOverrides
 from spindle.core.cache_watch import CacheWatch
 from spindle.core.notes import Notes
-from spindle.model.catalog import Catalog, ModelInfo
-from spindle.model.client import Completed, ItemDone, ModelClient
-from spindle.model.provider import Provider
+from spindle.model.catalog import ModelInfo
+from spindle.model.client import Completed, ItemDone
 from spindle.policy.secrets import Secrets
 from spindle.prompt.build import ModelTraits, build_request
 from spindle.prompt.instructions import bundled_instructions
@@ -29,48 +29,11 @@ from spindle.tools.router import ToolSet
 
 if TYPE_CHECKING:
     from spindle.core.budget import BudgetLedger
-    from spindle.model.remote import RemoteModel
 
 Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
 """Why the model is shown another list than before."""
 
 IMAGE_REFUSED = "The model server refused this picture; it was taken out of the conversation."
-
-
-class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user's configuration says of models, where it says anything; else the catalogue counts."""
-
-    context_window: int | None = None
-    max_output_tokens: int | None = None
-    compact_limit: int | None = None
-    output_token_limit: int | None = None
-    reasoning_summaries: bool | None = None
-    shows_raw_reasoning: bool = False
-
-
-class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """How a thread reaches its model, and what is known of it and of others it may change to."""
-
-    client: ModelClient
-    provider: Provider
-    catalog: Catalog
-    overrides: ModelOverrides = ModelOverrides()
-    remote: RemoteModel | None = None
-    """What `client` asks in the end, if that is a server; else it is a model that a program brought along."""
-    provider_ids: Collection[str] = ()
-    """The providers that `switch` knows."""
-    switch: Callable[[str], tuple[Provider, list[str]]] | None = None
-    """Makes `remote` ask another provider, by its id; tells what people should know of that one. Raises SpindleError
-    when it cannot be used."""
-
-
-class BaseText(msgspec.Struct, frozen=True, kw_only=True):
-    """What every request begins with."""
-
-    text: str
-    is_for_all: bool
-    """The user gave it, whatever the model; else each model has its own."""
-    personality: str
 
 
 class _Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +151,8 @@ class LiveThread:
 
     def _audience(self) -> Audience:
         """Who is shown the thread now: what a server can read of it depends on what it wrote itself."""
-        origin = self.origin
+        # Of all its models: what one of them wrote, another one of the same server reads.
+        origin = None if self.remote is None else self.remote.endpoint.origin("")
         return Audience(
             accepts_images=self.traits.accepts_images,
             keeps_raw_reasoning=self.traits.keeps_raw_reasoning,

@@ -17,8 +17,8 @@ from spindle.frontends.options import Parsed
 from spindle.frontends.plain_text import printable
 from spindle.frontends.pulling import PullView, is_live
 from spindle.frontends.terminal import STDOUT, columns_of
-from spindle.local.endpoint import MISSING
 from spindle.local.download import download
+from spindle.local.endpoint import MISSING
 from spindle.local.plan import describe, free_memory, plan_for, speed_words
 from spindle.local.store import LocalModel, ModelStore, copy_in, name_for, read_sha256
 

@@ -1,4 +1,4 @@
-"""The model inside as a server like any other: a child is started when it is asked, and answers on a port of its own."""
+"""The model inside as a server like any other: a child that is started when it is asked, on a port of its own."""
 
 from __future__ import annotations
 

@@ -42,8 +42,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 CAPABILITY_FILE = "capabilities.json"
 """In the folder `spindle` of the home."""
-FLAGS = Capabilities.__struct_fields__
-
 _MINIMAL = Capabilities(custom_tools=False, hosted_tools=False, developer_role=False)
 _DEFAULTS = {"responses": Capabilities(), "chat": _MINIMAL, "messages": _MINIMAL}
 

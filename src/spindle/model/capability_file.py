@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.model.capabilities import FLAGS
+from spindle.model.provider import FLAGS
 from spindle.protocol.items import decode_json, encode_payload
 from spindle.thread import private_files
 

@@ -171,9 +171,9 @@ class Catalog:
 
     def __init__(self, models: list[ModelInfo]) -> None:
         self.models = sorted(models, key=lambda model: model.priority)
-        self._takes_for_small: Callable[[str], bool] = lambda slug: False
+        self._takes_for_small: Callable[[ModelInfo], bool] = lambda info: False
 
-    def taking_for_small(self, is_small: Callable[[str], bool]) -> "Catalog":
+    def taking_for_small(self, is_small: Callable[[ModelInfo], bool]) -> "Catalog":
         """The same rows; a model of which `is_small` says so has the profile of small models, whatever its row says."""
         other = Catalog(self.models)
         other._takes_for_small = is_small
@@ -222,7 +222,7 @@ class Catalog:
     def find(self, slug: str) -> ModelInfo:
         """The row for `slug`: the same name, else the longest one it begins with, else a cautious fallback."""
         info = self._row(slug)
-        return as_small(info) if info.profile == SMALL or self._takes_for_small(slug) else info
+        return as_small(info) if info.profile == SMALL or self._takes_for_small(info) else info
 
     def _row(self, slug: str) -> ModelInfo:
         best: ModelInfo | None = None

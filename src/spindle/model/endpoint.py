@@ -31,6 +31,7 @@ from spindle.protocol.request import Request
 
 if TYPE_CHECKING:
     from spindle.model.lowering import Lowering
+    from spindle.model.text_calls.protocol import ToolsInWords
 
 MODEL_LIST_MAX_BYTES = 1024 * 1024
 MODEL_LIST_TIMEOUT_S = 3.0
@@ -60,6 +61,7 @@ class Endpoint:
         self.drops_opaque = False
         """It could not read the opaque parts of this thread that should be its own."""
         self._lowering: Lowering | None = None
+        self._words: ToolsInWords | None = None
         self._identity = identity
         self._environ = os.environ if environ is None else environ
         self._catalog_path = catalog_path
@@ -104,11 +106,15 @@ class Endpoint:
         """The request as a server with these capabilities takes it, as far as all wires do that alike."""
         from spindle.model.lowering import Lowering, is_lowered  # only for servers that are not as usual
 
-        if not is_lowered(capabilities, self.wire.name):
-            return request
-        if self._lowering is None:
-            self._lowering = Lowering()
-        return self._lowering.apply(request, capabilities, self.wire.name)
+        if is_lowered(capabilities, self.wire.name):
+            self._lowering = self._lowering or Lowering()
+            request = self._lowering.apply(request, capabilities, self.wire.name)
+        if not capabilities.tools:
+            from spindle.model.text_calls.protocol import ToolsInWords  # only without function calling
+
+            self._words = self._words or ToolsInWords()
+            request = self._words.apply(request)
+        return request
 
     def without_opaque(self, request: Request) -> Request:
         from spindle.model.lessons import without_opaque  # only after a refusal

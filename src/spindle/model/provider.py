@@ -10,6 +10,13 @@ CHATGPT_BASE_URL = "https://chatgpt.com/backend-api/codex"
 BUILT_IN = ("openai", "ollama", "lmstudio")
 """The ids that no table of the user can take."""
 RETRY_CAP = 100
+WIRES = ("responses", "chat", "messages")
+"""The dialects there are: the values of `wire_api`."""
+FLAGS = (
+    *("custom_tools", "hosted_tools", "tools", "parallel", "stream_options", "json_schema", "images"),
+    *("developer_role", "replay_reasoning", "tool_choice_none", "responses"),
+)
+"""What may be said of a server's capabilities; each is explained in `capabilities.py`."""
 
 _AZURE_MARKS = (
     "openai.azure.",

@@ -65,7 +65,13 @@ class Question:
             call_ids=CallIds(taken, new_id),
             headers=headers,
         )
-        return self.endpoint.wire.decoder(asking)
+        decoder = self.endpoint.wire.decoder(asking)
+        knows_how = self._terms.capabilities.tools and not self.request.facts.is_unproven
+        if knows_how or self.request.tool_choice == "none":
+            return decoder
+        from spindle.model.text_calls.reading import CallsInText, ForgivingDecoder  # only for such models
+
+        return ForgivingDecoder(decoder, CallsInText(self.request.tools, asking))
 
     # ---- what the answer lacks ---------------------------------------------------------------------
 

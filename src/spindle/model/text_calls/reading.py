@@ -67,7 +67,7 @@ def _read_call(text: str, tools: dict[str, FunctionTool]) -> Call | None:
     if tool is None:
         return None
     arguments = _arguments(next((given[key] for key in _ARGUMENTS if key in given), None), tool)
-    if arguments is None or check(arguments, tool.parameters) is not None:
+    if arguments is None or check(arguments, tool.parameters, is_foreign=True) is not None:
         return None
     return tool.name, encode_payload(arguments).decode()
 
@@ -101,8 +101,7 @@ class CallsInText:
 
     def __init__(self, tools: bytes, asking: Asking) -> None:
         """`tools` are those that the model may call, whether the request listed or described them."""
-        self._tools = {tool.name: tool for tool in function_tools(tools)}
-        self._free_text = free_text_names(tools)
+        self._tools = tools
         self._asking = asking
         self._held: list[ModelEvent] = []
         self._beginning = ""
@@ -128,7 +127,7 @@ class CallsInText:
                 return []
             case ItemDone(item=item) if _is_message(item) and not self._is_text:
                 self._held.append(event)
-                self._calls = read_calls(item_text(item), self._tools)
+                self._calls = self._found(item_text(item))
                 return [] if self._calls else self.release()
             case ItemDone(item=item) | ItemAdded(item=item) if item.get("type") != "reasoning":
                 # There is more in this answer than the message: so that is text.
@@ -142,9 +141,14 @@ class CallsInText:
             case _:
                 return [event]
 
+    def _found(self, text: str) -> list[Call]:
+        if not may_be_call(text[:_LOOK_CHARS]):
+            return []
+        return read_calls(text, {tool.name: tool for tool in function_tools(self._tools)})
+
     def _item(self, call: Call) -> ItemDone:
-        asking = self._asking
-        return ItemDone(call_item(*call, asking.call_ids.take(None), self._free_text), asking.new_id())
+        call_id = self._asking.call_ids.take(None)
+        return ItemDone(call_item(*call, call_id, free_text_names(self._tools)), self._asking.new_id())
 
     def release(self) -> list[ModelEvent]:
         """What was held back is text after all; also when the answer ends without `Completed`."""
@@ -159,14 +163,8 @@ class ForgivingDecoder:
     def __init__(self, decoder: Decoder, calls: CallsInText) -> None:
         self._decoder = decoder
         self._calls = calls
-
-    @property
-    def is_over(self) -> bool:
-        return self._decoder.is_over
-
-    @property
-    def failure(self) -> ModelError | None:
-        return self._decoder.failure
+        self.is_over = False
+        self.failure: ModelError | None = None
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
         return self._passed(self._decoder.feed(frame))
@@ -175,6 +173,7 @@ class ForgivingDecoder:
         return self._passed(self._decoder.finish())
 
     def _passed(self, events: list[ModelEvent]) -> list[ModelEvent]:
+        self.is_over, self.failure = self._decoder.is_over, self._decoder.failure
         passed = [told for event in events for told in self._calls.pass_on(event)]
         # An answer that was cut off has a text that is kept, and no call that is run.
         return passed + self._calls.release() if self.failure is not None else passed

@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from spindle.model.wires.wire import Wire
 
 _CLASSES = {"responses": "ResponsesWire", "chat": "ChatWire", "messages": "MessagesWire"}
-WIRES = tuple(_CLASSES)
-"""The values of `wire_api`. Of each there is a package here, with the modules `wire` and `decoder`."""
+"""By the name of the wire. Of each there is a package here, with the modules `wire` and `decoder`."""
 
 
 def make_wire(name: str) -> Wire:

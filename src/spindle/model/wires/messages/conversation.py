@@ -75,8 +75,7 @@ class Conversation:
                 self._run.append(thinking_block(visible.opaque[THINKING]))
             if visible.opaque and visible.opaque.get(PAUSED):
                 self._end_run()
-                if self.blocks and not self.blocks[-1].is_user:
-                    self._add(_LAST_WORD)
+                self._hand_over()
 
     def tail(self) -> list[Block]:
         """What follows `blocks` in a request made now: what the model said last, and a word of the user's."""
@@ -101,10 +100,10 @@ class Conversation:
                 self._run.append(said_block(text))
         elif role == "user":
             self._is_lead = False
-            if blocks := shown_blocks(content):
-                self._end_run()
-                for block in blocks:
-                    self._add(user_block(block))
+            self._end_run()
+            for block in shown_blocks(content):
+                self._add(user_block(block))
+            self._hand_over()  # whatever they said, it is the model's turn
 
     def _call(self, item: Item, output: Item | None) -> None:
         call_id = self._ids.of_call(call_id_of(item))
@@ -122,6 +121,11 @@ class Conversation:
             for block in (*run, *self._given):
                 self._add(block)
         self._run, self._given = [], []
+
+    def _hand_over(self) -> None:
+        """A request was made here, so the last word was not the model's."""
+        if self.blocks and not self.blocks[-1].is_user:
+            self._add(_LAST_WORD)
 
     def _add(self, block: Block) -> None:
         if not self.blocks and not block.is_user:

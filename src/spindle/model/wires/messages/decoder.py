@@ -265,6 +265,8 @@ class MessagesDecoder:
             response_id=self._response_id,
             usage=read_usage(self._usage),
             end_turn=end_turn,
+            # Thinking is sent back, and counted as far as the server reads it.
+            reasoning_included=True,
             counts_cached=counts_cached(self._usage),
         )
 
