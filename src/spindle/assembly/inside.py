@@ -32,9 +32,16 @@ def with_local_models(catalog: Catalog, config: Config) -> Catalog:
 def local_model(config: Config, recorded: str | None) -> str:
     """The name of the model that is meant: the configured one, that of the thread, or the only one there is."""
     store = ModelStore(config.home)
-    if config.model is None and recorded is not None and any(model.name == recorded for model in store.all()):
-        return recorded
-    return store.find(config.model).name
+    names = [model.name for model in store.all()]
+    if config.model is not None and (config.model in names or _is_meant(config)):
+        return store.find(config.model).name
+    return recorded if recorded is not None and recorded in names else store.find(None).name
+
+
+def _is_meant(config: Config) -> bool:
+    """Whether the configured model was chosen for this provider: a file may name one for the usual provider."""
+    said_by = config.origins.get("model")
+    return said_by in ("-c", "command line") or said_by == config.origins.get("model_provider")
 
 
 def local_endpoint(draft: Draft, provider: Provider, identity: Identity) -> LocalEndpoint:
