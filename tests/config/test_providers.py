@@ -47,7 +47,7 @@ def test_built_in_providers_take_their_address_from_settings_and_environment(
     setup.env.update(env)
     providers = setup.load(*overrides).providers
     assert tuple(providers[id].base_url for id in ("openai", "ollama", "lmstudio")) == urls
-    assert [provider.requires_openai_auth for provider in providers.values()] == [True, False, False]
+    assert [provider.requires_openai_auth for provider in providers.values()] == [True, False, False, False]
 
 
 def test_a_providers_table_is_read_in_full(setup: Setup):
@@ -157,7 +157,7 @@ def test_an_unknown_provider_is_an_error_that_says_where_it_was_set_and_what_exi
     with pytest.raises(ConfigError) as raised:
         setup.load()
     assert str(raised.value) == (
-        f"Model provider `nope` not found (model_provider, set by {path}); known: openai, ollama, lmstudio, lab"
+        f"Model provider `nope` not found (model_provider, set by {path}); known: openai, ollama, lmstudio, local, lab"
     )
 
 
