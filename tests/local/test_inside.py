@@ -62,7 +62,7 @@ def test_a_model_that_was_added_answers(spindle: Spindle, tmp_path: Path, home: 
     assert "Tiny-Model runs on this computer: a file of 2 MB, about 0.14 GB of memory" in figures
     assert "does not fix bugs reliably" in figures
     assert "Tiny-Model reads " in figures and " tokens a second on this computer." in figures
-    again = spindle("exec", "resume", first.thread_id, "--json", "-c", "model_provider=local", "more")
+    again = spindle("exec", "resume", first.thread_id, "--json", "--oss", "--local-provider", "local", "more")
     assert said(again) == ["hi!"] and "it last read " in notes(again)
     assert again.events[-1]["usage"]["input_tokens"] > first.events[-1]["usage"]["input_tokens"] > 1000
     listed = spindle("local", "list", "--json")

@@ -122,7 +122,7 @@ def _catalog(config: Config) -> Catalog:
     catalog = Catalog.load(config.model_catalog_json)
     if not os.path.isdir(f"{config.home}/spindle/models"):
         return catalog
-    from spindle.assembly.inside import with_local_models  # only for those who have any
+    from spindle.local.catalogue import with_local_models  # only for those who have any
 
     return with_local_models(catalog, config)
 
@@ -130,7 +130,7 @@ def _catalog(config: Config) -> Catalog:
 def _model(config: Config, history: History, catalog: Catalog) -> str:
     """The configured model, else that of the thread, else the provider's first. Raises ConfigError."""
     if config.provider.runs_inside:
-        from spindle.assembly.inside import local_model  # only for those who have any
+        from spindle.local.catalogue import local_model  # only for those who have any
 
         return local_model(config, history.model)
     return config.model or history.model or catalog.default_slug

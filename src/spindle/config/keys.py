@@ -296,7 +296,7 @@ _USED = {
     "file_opener": one_of("vscode", "vscode-insiders", "windsurf", "cursor", "none"),
     "disable_paste_burst": BOOL,
     "check_for_update_on_startup": BOOL,
-    "oss_provider": one_of("ollama", "lmstudio"),
+    "oss_provider": one_of("ollama", "lmstudio", "local"),
     "chatgpt_base_url": STR,
     "openai_base_url": STR,
     "forced_login_method": one_of("chatgpt", "api"),

@@ -234,7 +234,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     check_for_update_on_startup: bool = True
     """Accepted; Spindle never looks for updates by itself."""
     oss_provider: str | None = None
-    """The local server that `--oss` uses: ollama or lmstudio."""
+    """What `--oss` uses: the server ollama or lmstudio, or a model that was added (local)."""
     chatgpt_base_url: str | None = None
     """Address of the account service of the reference program; accepted, not used."""
     forced_login_method: str | None = None
