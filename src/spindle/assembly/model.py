@@ -35,7 +35,7 @@ def model_access(draft: Draft) -> tuple[ModelAccess, Secured]:
     if order is not None:
         from spindle.features.agents.agent_tree import MeteredClient  # only for sub-agents
 
-        client = MeteredClient(client, order.tree, order.charge, is_borrowed=request.client is not None)
+        client = MeteredClient(client, order.charge, is_borrowed=request.client is not None)
     access = ModelAccess(
         client=client,
         provider=provider,

@@ -119,7 +119,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 def _catalog(config: Config) -> Catalog:
     """The catalogue, with the models that the user has added."""
-    catalog = Catalog.load(config.model_catalog_json)
+    catalog = Catalog.load(config.model_catalog_json, config.spindle.models)
     if not os.path.isdir(f"{config.home}/spindle/models"):
         return catalog
     from spindle.local.catalogue import with_local_models  # only for those who have any

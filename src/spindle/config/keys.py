@@ -155,7 +155,47 @@ AGENT_ROLE = Table(
 """A role of sub-agents."""
 
 _BUDGET = {"max_tokens": COUNT, "max_requests": COUNT, "max_cost": NUMBER, "max_seconds": NUMBER}
-_PRICES = Table({"input": NUMBER, "cached_input": NUMBER, "output": NUMBER, "cache_write": NUMBER})
+_PRICES = Table(
+    {
+        "input": NUMBER,
+        "cached_input": NUMBER,
+        "output": NUMBER,
+        "cache_write": NUMBER,
+        "long_prompt": Table({"above": POSITIVE, "input": NUMBER, "output": NUMBER}),
+    }
+)
+_MODEL = Table(
+    {
+        "display_name": STR,
+        "description": STR,
+        "provider": STR,
+        "context_window": POSITIVE,
+        "max_output_tokens": POSITIVE,
+        "auto_compact_token_limit": COUNT,
+        "effective_context_window_percent": POSITIVE,
+        "efforts": STRINGS,
+        "supported_reasoning_levels": ANY,
+        "default_reasoning_level": STR,
+        "supports_reasoning_summaries": BOOL,
+        "thinking": one_of("adaptive", "enabled", "none"),
+        "profile": one_of("small", "default"),
+        "prices": _PRICES,
+        "family": one_of("codex", "gpt", "small", "tiny", "default"),
+        "shell_type": one_of("default", "local", "shell_command", "unified_exec", "disabled"),
+        "apply_patch_tool_type": one_of("freeform", "function"),
+        "supports_parallel_tool_calls": BOOL,
+        "experimental_supported_tools": STRINGS,
+        "input_modalities": STRINGS,
+        "support_verbosity": BOOL,
+        "default_verbosity": one_of("low", "medium", "high"),
+        "truncation_policy": Table({"mode": one_of("bytes", "tokens"), "limit": POSITIVE}),
+        "base_instructions": STR,
+        "visibility": one_of("list", "hide", "none"),
+        "priority": COUNT,
+    },
+    each=True,
+)
+"""What the user may say of a model: fields of the catalogue, and `efforts` for their names alone."""
 
 _TUI = Table(
     {
@@ -208,7 +248,8 @@ _SPINDLE = Table(
             }
         ),
         "agents": Table({"max_tokens": COUNT, "max_requests": COUNT}),
-        "budget": Table({**_BUDGET, "thread": Table(_BUDGET), "tree": Table(_BUDGET)}),
+        "budget": Table({**_BUDGET, "thread": Table(_BUDGET), "tree": Table(_BUDGET), "day": Table(_BUDGET)}),
+        "models": _MODEL,
         "prices": Table(_PRICES.keys, each=True),
         "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
         "local": Table({"context": POSITIVE, "threads": POSITIVE}),
@@ -320,9 +361,10 @@ NOT_FOR_PROJECTS = _words("""
     otel analytics feedback log_dir sqlite_home zsh_path plugins marketplaces approvals_reviewer auto_review permissions
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
-    spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.local spindle.budget
-    spindle.prices spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy
-    features.codex_hooks features.hooks features.guardian_approval
+    spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
+    spindle.local spindle.models spindle.context.prices spindle.context.model_prices
+    spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
+    features.guardian_approval
     """)
 """What a project's own file can never set: where data goes, what runs by itself, what is protected, what is
 recorded."""

@@ -15,6 +15,7 @@ from spindle.config.providers import OSS_PORTS
 from spindle.errors import ConfigError, SpindleError
 from spindle.model.http import HttpClient
 from spindle.model.provider import Provider
+from spindle.model.server_models import read_list, read_ollama_window
 from spindle.model.url import parse_url
 from spindle.protocol.items import decode_foreign
 
@@ -22,7 +23,6 @@ MIN_OLLAMA = (0, 13, 4)
 START = {"ollama": "`ollama serve`", "lmstudio": "`lms server start`"}
 _PROBE_TIMEOUT_S = 3.0
 _MAX_ANSWER_BYTES = 1 << 22
-_MAX_WINDOW = 1 << 30
 _LOAD_S = 600.0
 
 
@@ -120,37 +120,22 @@ async def has_model(provider: Provider, model: str, environ: Mapping[str, str]) 
 async def served_window(provider: Provider, model: str, environ: Mapping[str, str]) -> int | None:
     """How many tokens the server lets the model read and write; None if it does not say. Never fails."""
     if provider.id == "ollama":
-        answer = (await _post(f"{server_root(provider)}/api/show", {"model": model}, environ))[1]
-        facts = answer.get("model_info")
-        lengths = [facts[key] for key in facts if key.endswith(".context_length")] if isinstance(facts, dict) else []
-        return _smallest(*lengths, _ollama_setting(answer.get("parameters")))
-    row = await _lm_studio_row(provider, model, environ)
-    # A loaded model has the window it was loaded with, however long it could be.
-    return _smallest(row.get("loaded_context_length")) or _smallest(row.get("max_context_length"))
+        return read_ollama_window((await _post(f"{server_root(provider)}/api/show", {"model": model}, environ))[1])
+    listed = read_list((await _get(f"{server_root(provider)}/api/v0/models", environ))[1])
+    return next((found.context_window for found in listed if found.slug == model), None)
 
 
 async def load_model(provider: Provider, model: str, environ: Mapping[str, str]) -> None:
     """Have LM Studio load a model that it has only on disk, so that the first answer need not wait. Never fails."""
-    if (await _lm_studio_row(provider, model, environ)).get("state") == "not-loaded":
+    rows = (await _get(f"{server_root(provider)}/api/v0/models", environ))[1].get("data")
+    states = (
+        [row.get("state") for row in rows if isinstance(row, dict) and row.get("id") == model]
+        if isinstance(rows, list)
+        else []
+    )
+    if states == ["not-loaded"]:
         shortest = {"model": model, "input": "", "max_output_tokens": 1}
         await _post(f"{provider.base_url}/responses", shortest, environ, within_s=_LOAD_S)
-
-
-async def _lm_studio_row(provider: Provider, model: str, environ: Mapping[str, str]) -> dict[str, Any]:
-    rows = (await _get(f"{server_root(provider)}/api/v0/models", environ))[1].get("data")
-    found = [row for row in rows if isinstance(row, dict) and row.get("id") == model] if isinstance(rows, list) else []
-    return found[0] if found else {}
-
-
-def _ollama_setting(parameters: Any) -> int | None:
-    """`num_ctx` of the settings that a model of Ollama can bring along, one a line."""
-    words = [line.split() for line in parameters.splitlines()] if isinstance(parameters, str) else []
-    found = [pair[1] for pair in words if len(pair) == 2 and pair[0] == "num_ctx"]
-    return int(found[-1]) if found and found[-1].isdecimal() and len(found[-1]) < 12 else None
-
-
-def _smallest(*counts: Any) -> int | None:
-    return min((count for count in counts if type(count) is int and 0 < count < _MAX_WINDOW), default=None)
 
 
 def server_root(provider: Provider) -> str:

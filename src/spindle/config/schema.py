@@ -10,7 +10,7 @@ from spindle.mcp.spec import McpServer
 from spindle.model.provider import Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
-from spindle.protocol.request import Prices
+from spindle.protocol.request import PriceList, Prices
 from spindle.protocol.settings import AgentRole, ApprovalPolicy, BudgetLimits, Personality, SandboxPolicy
 
 TrustLevel = Literal["trusted", "untrusted"]
@@ -91,17 +91,21 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     unmasked_variables: tuple[str, ...] = ()
     """Variables whose values are not secret, whatever their names say."""
     agents_max_tokens: int = 0
-    """Tokens that all sub-agents of a session may use together; 0 = no limit."""
+    """The older name of `max_tokens` in `[spindle.budget.tree]`; 0 = no limit."""
     agents_max_requests: int = 0
-    """Requests that all sub-agents of a session may make together; 0 = no limit."""
+    """The older name of `max_requests` in `[spindle.budget.tree]`; 0 = no limit."""
     budget: BudgetLimits = BudgetLimits()
     """What a turn may use."""
     budget_thread: BudgetLimits = BudgetLimits()
     """What a thread may use, over all its turns and processes."""
     budget_tree: BudgetLimits = BudgetLimits()
-    """What all sub-agents of a session may use together."""
+    """What all sub-agents of a thread may use together."""
+    budget_day: BudgetLimits = BudgetLimits()
+    """What all threads of this home may use on one day, by the local time."""
     prices: dict[str, Prices] = {}
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
+    models: dict[str, dict[str, Any]] = {}
+    """`[spindle.models."SLUG"]`: fields of the catalogue that are different for a model, or describe a new one."""
     local_context: int | None = None
     """The window of models that Spindle runs itself, in tokens; None = 16384, or less where memory is short."""
     local_threads: int | None = None
@@ -114,6 +118,26 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Largest single event accepted from a model server."""
     log_level: str | None = None
     log_file: str | None = None
+
+    @property
+    def price_list(self) -> PriceList:
+        """What the user says that models cost."""
+        return PriceList(by_model=self.prices, older=self.context_model_prices, for_all=self.context_prices)
+
+    @property
+    def tree_limits(self) -> BudgetLimits:
+        """What all sub-agents may use together, under whichever name it is set; the lower limit counts."""
+        tree, tokens, requests = self.budget_tree, self.agents_max_tokens, self.agents_max_requests
+        if not tokens and not requests:
+            return tree
+        return msgspec.structs.replace(
+            tree, max_tokens=_lower(tree.max_tokens, tokens), max_requests=_lower(tree.max_requests, requests)
+        )
+
+
+def _lower(one: int | None, other: int | None) -> int | None:
+    """Of two limits the lower one; 0 and None are no limit."""
+    return min(filter(None, (one, other)), default=None)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

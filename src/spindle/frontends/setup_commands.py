@@ -27,6 +27,20 @@ LOGIN = Command(
     ),
 )
 LOGOUT = Command(name="logout", summary="forget the stored login", run="login:run")
+MODELS = Command(
+    name="models",
+    summary="which models there are: windows, efforts, prices",
+    run="models_command:run",
+    about="""Lists the models that Spindle knows, those that you have described under `[spindle.models]`, and those that
+the model server lists, if that is not OpenAI's. `unknown` stands where nobody says.""",
+    options=(
+        Option(("--json",), FLAG, "print one JSON object"),
+        Option(("--provider",), VALUE, "only the models of this provider; its server is asked", "ID"),
+        Option(("--forget",), FLAG, "forget what was learned about what servers can do"),
+    ),
+    common=CONFIG,
+    examples=(("spindle models --provider ollama", ""),),
+)
 DOCTOR = Command(
     name="doctor",
     summary="try what Spindle needs on this system, above all the sandbox",

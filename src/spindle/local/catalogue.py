@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from spindle.config.schema import Config
-from spindle.local.plan import free_memory, plan_for
+from spindle.local.plan import Plan, free_memory, plan_for
 from spindle.local.store import ModelStore
-from spindle.model.catalog import SMALL, Catalog, ModelInfo
+from spindle.model.catalog import SMALL, Catalog, ModelInfo, changed_row
 
 
 def local_rows(config: Config) -> list[ModelInfo]:
@@ -14,16 +17,19 @@ def local_rows(config: Config) -> list[ModelInfo]:
     plans = [
         plan_for(model, context=context, threads=None, free_bytes=free_bytes) for model in ModelStore(config.home).all()
     ]
-    return [
-        ModelInfo(
-            slug=plan.model.name,
-            description="runs on this computer",
-            context_window=plan.context,
-            input_modalities=("text",),
-            profile=SMALL,
-        )
-        for plan in plans
-    ]
+    return [_row(plan, config.spindle.models.get(plan.model.name, {})) for plan in plans]
+
+
+def _row(plan: Plan, changes: Mapping[str, Any]) -> ModelInfo:
+    """`changes` is what the user says of the model."""
+    info = ModelInfo(
+        slug=plan.model.name,
+        description="runs on this computer",
+        context_window=plan.context,
+        input_modalities=("text",),
+        profile=SMALL,
+    )
+    return changed_row(info.slug, info, changes) if changes else info
 
 
 def with_local_models(catalog: Catalog, config: Config) -> Catalog:

@@ -28,6 +28,9 @@ _AZURE_MARKS = (
 )
 
 
+_VENDORS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
+
+
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of `model_providers`, or a built-in one."""
 
@@ -65,6 +68,15 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def is_openai(self) -> bool:
         """The built-in one; the only one that gets OpenAI's own headers."""
         return self.id == "openai"
+
+    @property
+    def vendor(self) -> str:
+        """The maker whose own servers these are, by the name the catalogue has for it; else its own id."""
+        if self.is_openai:
+            return "openai"
+        scheme, _, rest = self.base_url.partition("://")
+        host = rest.partition("/")[0].lower()
+        return _VENDORS.get(host, self.id) if scheme.lower() == "https" else self.id
 
     @property
     def is_built_in(self) -> bool:
