@@ -252,6 +252,7 @@ _SPINDLE = Table(
         "models": _MODEL,
         "prices": Table(_PRICES.keys, each=True),
         "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
+        "local": Table({"context": POSITIVE, "threads": POSITIVE}),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
         "login": Table({"issuer": STR}),
@@ -337,7 +338,7 @@ _USED = {
     "file_opener": one_of("vscode", "vscode-insiders", "windsurf", "cursor", "none"),
     "disable_paste_burst": BOOL,
     "check_for_update_on_startup": BOOL,
-    "oss_provider": one_of("ollama", "lmstudio"),
+    "oss_provider": one_of("ollama", "lmstudio", "local"),
     "chatgpt_base_url": STR,
     "openai_base_url": STR,
     "forced_login_method": one_of("chatgpt", "api"),
@@ -363,7 +364,7 @@ NOT_FOR_PROJECTS = _words("""
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
     spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
-    spindle.login spindle.models spindle.context.prices spindle.context.model_prices
+    spindle.local spindle.login spindle.models spindle.context.prices spindle.context.model_prices
     spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
     features.guardian_approval
     """)

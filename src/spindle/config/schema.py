@@ -106,6 +106,10 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
     models: dict[str, dict[str, Any]] = {}
     """`[spindle.models."SLUG"]`: fields of the catalogue that are different for a model, or describe a new one."""
+    local_context: int | None = None
+    """The window of models that Spindle runs itself, in tokens; None = 16384, or less where memory is short."""
+    local_threads: int | None = None
+    """On how many threads they run; None = one fewer than there are cores."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0
@@ -256,7 +260,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     check_for_update_on_startup: bool = True
     """Accepted; Spindle never looks for updates by itself."""
     oss_provider: str | None = None
-    """The local server that `--oss` uses: ollama or lmstudio."""
+    """What `--oss` uses: the server ollama or lmstudio, or a model that was added (local)."""
     chatgpt_base_url: str | None = None
     """Where ChatGPT is, for those who signed in with it; the model is below `/codex` there."""
     forced_login_method: str | None = None

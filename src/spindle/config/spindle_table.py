@@ -90,6 +90,8 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "budget_day": _budget(budget.get("day", {})),
         "prices": _all_prices("prices", table.get("prices", {})),
         "models": _models(table["models"]) if "models" in table else None,
+        "local_context": table.get("local", {}).get("context"),
+        "local_threads": table.get("local", {}).get("threads"),
         "max_steps": limits.get("max_steps"),
         "turn_timeout_s": limits.get("turn_timeout_sec"),
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),

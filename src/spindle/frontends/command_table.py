@@ -12,6 +12,7 @@ from spindle.frontends.setup_commands import (
     FEATURES,
     GRANTS,
     HOOKS,
+    LOCAL,
     LOGIN,
     LOGOUT,
     MCP,
@@ -44,7 +45,7 @@ HELP_COMMAND = Command(
 GROUPS = (
     ("Work", (EXEC, RESUME, FORK, DEMO)),
     ("Threads", (THREADS, CONTEXT, ARCHIVE, UNARCHIVE, DELETE)),
-    ("Set-up", (LOGIN, LOGOUT, MODELS, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
+    ("Set-up", (LOGIN, LOGOUT, MODELS, LOCAL, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
     ("Servers", (APP_SERVER, PROTO)),
     ("Trying things out", (SANDBOX, EXECPOLICY, APPLY_PATCH, DEBUG, HELP_COMMAND)),
 )

@@ -140,6 +140,43 @@ MCP = Command(
         Command(name="logout", summary="forget the login to a server", run=_RUN_MCP, words=_SERVER_WORD),
     ),
 )
+_RUN_LOCAL = "local_command:run"
+LOCAL = Command(
+    name="local",
+    summary="models that Spindle runs itself: add, list, remove",
+    default="list",
+    about="""A model is a GGUF file that llama.cpp runs on this computer, in a process of its own; nothing leaves the
+computer. It needs the extra `local`: pip install 'spindle-agent[local]'. Use a model that was added with
+`-c model_provider=local -m NAME`.
+
+Small models list, read and quote files and write small new ones. They do not fix bugs reliably.""",
+    commands=(
+        Command(
+            name="add",
+            summary="copy or download a GGUF file",
+            run=_RUN_LOCAL,
+            words=(("SOURCE", "a file of this computer, or an http or https address"),),
+            options=(
+                Option(("--sha256",), VALUE, "the checksum that the file must have; else it is not added", "SUM"),
+                Option(("--name",), VALUE, "what to call it; without it, as the file is called", "NAME"),
+            ),
+            examples=(("spindle local add ~/Downloads/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", ""),),
+        ),
+        Command(
+            name="list",
+            summary="list the models that were added",
+            run=_RUN_LOCAL,
+            options=(JSON_LINES,),
+        ),
+        Command(
+            name="remove",
+            summary="delete the file of a model",
+            run=_RUN_LOCAL,
+            words=(("NAME", "a name from `spindle local`"),),
+            aliases=("rm",),
+        ),
+    ),
+)
 GRANTS = Command(
     name="grants",
     summary="what you have allowed for good: show it, take it back",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,22 @@ class Endpoint:
 
     def url(self, path: str) -> Url:
         return parse_url(join_url(self.provider.base_url, path, self.provider.query_params), "base_url")
+
+    # ---- its life ----------------------------------------------------------------------------------
+
+    def announcements(self, model: str) -> Iterable[str]:
+        """What a person should know before this model is asked, a sentence each; nothing that was said before."""
+        return ()
+
+    async def ready(self, model: str) -> None:
+        """Wait until it can be asked. Raises ModelError when that will never be."""
+
+    async def warm(self) -> None:
+        """Open the connection ahead of the first request."""
+        await self.http.warm(parse_url(self.provider.base_url, "base_url"))
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
 
     # ---- what it can do ----------------------------------------------------------------------------
 
