@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from installed import wait_for
-from mcp.kit import of_servers, received, servers, stub
 from mcp.test_questions import REFUSED, answer, asked
+
+from installed import wait_for
+from mcp_servers.kit import of_servers, received, servers, stub
 from sessions import Driver, Start, outputs
 from spindle.features.servers import Servers
 from spindle.model.scripted import calls, says, waits

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp.kit import of_servers, received, servers, stub, tool_names
+from mcp_servers.kit import of_servers, received, servers, stub, tool_names
 from sessions import Driver, Start, outputs, tags
 from spindle.model.scripted import calls, item_of, says
 from spindle.protocol.events import Error, Warning
