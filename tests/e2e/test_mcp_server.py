@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import ElicitResult
 
 from fake_server import FakeServer, call, custom_call, message, refuses, turn
 from installed import Spindle
-from mcp import ClientSession
 from rpc_client import RpcClient
+from spindle.frontends.mcp_server.asking import answer, elicitation
+from spindle.protocol.events import Event
+from spindle.protocol.ops import ResolveElicitation, UserInputAnswer
+from spindle.protocol.questions import RequestUserInput
+from spindle.protocol.tool_servers import ElicitationRequest
 
 UNTRUSTED = {"approval-policy": "untrusted", "sandbox": "workspace-write"}
 FREE = {"approval-policy": "never", "sandbox": "danger-full-access"}
@@ -79,7 +84,7 @@ async def test_the_official_client_runs_a_turn_with_an_approval_and_a_reply(
     )
     asked: list[str] = []
 
-    async def answer(context: Any, params: Any) -> ElicitResult:
+    async def decide(context: Any, params: Any) -> ElicitResult:
         asked.append(params.message)
         return ElicitResult(action="accept" if "yes.txt" in params.message else "decline")
 
@@ -91,7 +96,7 @@ async def test_the_official_client_runs_a_turn_with_an_approval_and_a_reply(
     )
     async with (
         stdio_client(program) as (reader, writer),
-        ClientSession(reader, writer, elicitation_callback=answer) as session,
+        ClientSession(reader, writer, elicitation_callback=decide) as session,
     ):
         await session.initialize()
         assert [tool.name for tool in (await session.list_tools()).tools] == ["codex", "codex-reply"]
@@ -301,17 +306,37 @@ def test_a_recorded_thread_of_another_run_goes_on_and_keeps_its_settings(
     assert configured["msg"]["sandbox_policy"]["type"] == "danger-full-access"
 
 
-def test_questions_of_the_model_are_a_form(start: Start, spindle: Spindle, server: FakeServer) -> None:
+def test_questions_of_the_model_are_a_form() -> None:
     options = [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]
-    asked = {"questions": [{"id": "q1", "header": "Colour", "question": "Which one?", "options": options}]}
-    server.script(turn(call("request_user_input", asked, "c1")), turn(message("thanks")))
-    client = start("--enable", "request_user_input_everywhere")
-    client.answers["elicitation/create"] = lambda params: {"action": "accept", "content": {"q1": "Blue"}}
-    assert client.codex("x")["content"][0]["text"] == "thanks"
-    (form,) = client.told("elicitation/create")
-    assert form["requestedSchema"]["properties"]["q1"]["enum"] == ["Red", "Blue"]
-    outputs = [item for item in server.requests[-1].json["input"] if item.get("type") == "function_call_output"]
-    assert json.loads(outputs[-1]["output"])["answers"]["q1"]["answers"] == ["Blue"]
+    question = {"id": "q1", "header": "Colour", "question": "Which one?", "options": options}
+    asked = elicitation(Event("t", RequestUserInput(call_id="c1", turn_id="t", questions=[question])), "thread", "7")
+    assert asked is not None and asked.params["codex_elicitation"] == "user-input"
+    assert asked.params["requestedSchema"]["properties"] == {
+        "q1": {
+            "type": "string",
+            "title": "Colour",
+            "description": "Which one?\nRed: warm\nBlue: cold",
+            "enum": ["Red", "Blue"],
+        }
+    }
+    said = answer(asked, {"action": "accept", "content": {"q1": "Blue", "q2": 5}})
+    assert said == UserInputAnswer(id="c1", response={"answers": {"q1": {"answers": ["Blue"]}}})
+    assert answer(asked, {"action": "decline"}) == UserInputAnswer(id="c1", response={})
+
+
+def test_what_other_servers_ask_is_passed_on_with_its_form() -> None:
+    form = {"type": "object", "properties": {"name": {"type": "string"}}}
+    question = ElicitationRequest(server_name="box", id="box:1", message="Who?", requested_schema=form)
+    asked = elicitation(Event("t", question), "thread", "7")
+    assert asked is not None and asked.params["requestedSchema"] == form and asked.params["message"] == "Who?"
+    filled = answer(asked, {"action": "accept", "content": {"name": "me"}})
+    assert filled == ResolveElicitation(
+        server_name="box", request_id="box:1", decision="accept", content={"name": "me"}
+    )
+    assert answer(asked, {"action": "cancel"}) == ResolveElicitation(
+        server_name="box", request_id="box:1", decision="cancel"
+    )
+    assert answer(asked, "rubbish") == ResolveElicitation(server_name="box", request_id="box:1", decision="decline")
 
 
 def test_the_end_of_input_stops_and_records_what_runs(start: Start, spindle: Spindle, server: FakeServer) -> None:

@@ -12,6 +12,7 @@ import ipaddress
 import os
 import socket
 import stat
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
@@ -175,8 +176,11 @@ def _make_room(path: str) -> None:
     raise OSError(errno.EADDRINUSE, "another server listens there")
 
 
-async def serve(listener: Listener, converse: Converse, ended: asyncio.Event) -> None:
-    """Have a conversation with everybody who connects, side by side, until `ended`; then all of them are ended."""
+async def serve(listener: Listener, converse: Converse, ended: asyncio.Event, greeting: str = "") -> None:
+    """Have a conversation with everybody who connects, side by side, until `ended`; then all of them are ended.
+
+    `greeting` is said on stderr as soon as somebody can connect.
+    """
     talks: dict[asyncio.Task[None], SocketPeer] = {}
     is_unix = listener.socket.family == socket.AF_UNIX
 
@@ -194,6 +198,8 @@ async def serve(listener: Listener, converse: Converse, ended: asyncio.Event) ->
 
     start = asyncio.start_unix_server if is_unix else asyncio.start_server
     server = await start(accept, sock=listener.socket, limit=_READ_AHEAD)
+    if greeting:
+        print(greeting, file=sys.stderr, flush=True)
     try:
         await ended.wait()
     finally:

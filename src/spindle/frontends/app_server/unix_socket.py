@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 from spindle.config.schema import Config
 from spindle.frontends.app_server.connection import Connection
@@ -21,7 +20,6 @@ _LAST_WRITE_S = 1.0
 def run(config: Config, parsed: Parsed, listen: str) -> int:
     """Serve until a signal comes."""
     listener = Listener(address_of(listen, may_be_remote=False, schemes=("stdio", "unix", "ws")))
-    print(f"app-server: listening on {listener.url}", file=sys.stderr, flush=True)
     return asyncio.run(_serve(config, parsed, listener))
 
 
@@ -40,7 +38,7 @@ async def _serve(config: Config, parsed: Parsed, listener: Listener) -> int:
             await _converse(server, peer)
 
     ending = asyncio.ensure_future(end())
-    await serve(listener, converse, ended)
+    await serve(listener, converse, ended, f"app-server: listening on {listener.url}")
     await ending
     return 0
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import sys
 from collections.abc import Callable
 
 import msgspec
@@ -54,14 +53,13 @@ def run(parsed: Parsed, listen: str) -> int:
     listener = Listener(address)
     is_open = isinstance(address, TcpAddress) and not address.is_loopback
     warning = " (nothing is encrypted: whoever is on the way can read and change everything)" if is_open else ""
-    print(f"proto: listening on {listener.url}{warning}", file=sys.stderr, flush=True)
-    return asyncio.run(_serve(listener, door))
+    return asyncio.run(_serve(listener, door, f"proto: listening on {listener.url}{warning}"))
 
 
-async def _serve(listener: Listener, door: Door) -> int:
+async def _serve(listener: Listener, door: Door, greeting: str) -> int:
     ended = asyncio.Event()
     Signals(ended.set)
-    await serve(listener, door.converse, ended)
+    await serve(listener, door.converse, ended, greeting)
     return 0
 
 
