@@ -76,8 +76,9 @@ async def step_effort(desk: Desk, step: int) -> str | None:
     if not levels:
         desk.warn(f"{clean(info.slug)} has no levels of reasoning to choose from")
         return None
-    # The status line knows of a change before the thread has taken it up: keys may come quickly.
-    current = desk.facts.effort or effort_of(desk) or info.default_reasoning_level
+    # While there is no thread yet, the status line knows of a change before anybody else does.
+    current = effort_of(desk) if desk.thread is not None else desk.facts.effort or effort_of(desk)
+    current = current or info.default_reasoning_level
     place = levels.index(current) if current in levels else 0
     new = levels[max(0, min(len(levels) - 1, place + step))]
     if new == current:
