@@ -119,7 +119,7 @@ async def test_the_official_client_sees_a_diff_gives_permission_and_cancels(
         turn(message("patched", deltas=3)),
         turn(call("exec_command", {"cmd": "sleep 600"}, "c2")),
     )
-    client = OfficialClient()
+    client: Any = OfficialClient()
     program, *before = spindle.command
     async with acp.spawn_agent_process(
         client,

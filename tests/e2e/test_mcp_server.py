@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,8 +100,9 @@ async def test_the_official_client_runs_a_turn_with_an_approval_and_a_reply(
         await session.initialize()
         assert [tool.name for tool in (await session.list_tools()).tools] == ["codex", "codex-reply"]
         done = await session.call_tool("codex", {"prompt": "go", **UNTRUSTED})
-        assert done.content[0].text == "first"
-        thread = done.model_dump(by_alias=True)["structuredContent"]["threadId"]
+        shown = done.model_dump(by_alias=True)
+        assert shown["content"][0]["text"] == "first"
+        thread = shown["structuredContent"]["threadId"]
         more = await session.call_tool("codex-reply", {"threadId": thread, "prompt": "more"})
         assert more.model_dump(by_alias=True)["structuredContent"] == {"threadId": thread, "content": "second"}
     assert len(asked) == 2
@@ -349,19 +349,20 @@ def test_the_end_of_input_stops_and_records_what_runs(start: Start, spindle: Spi
     assert "turn_aborted" in rollout.read_text()
 
 
-def test_a_spindle_can_use_another_as_its_mcp_server(spindle: Spindle, server: FakeServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("depth", "told"), [(1, "from inside"), (0, "agents.max_depth allows 0")])
+def test_a_spindle_can_use_another_as_its_mcp_server_down_to_a_depth(
+    spindle: Spindle, server: FakeServer, depth: int, told: str
+) -> None:
     program, *before = spindle.command
-    variables = {name: spindle.environment[name] for name in ("CODEX_HOME", "FAKE_API_KEY", "NO_PROXY")}
-    lines = "\n".join(f'{name} = "{value}"' for name, value in variables.items())
+    names = ("CODEX_HOME", "FAKE_API_KEY", "NO_PROXY")
+    lines = "\n".join(f'{name} = "{spindle.environment[name]}"' for name in names)
     arguments = json.dumps([*before, "-c", "mcp_servers.inner.enabled=false", "mcp-server"])
     spindle.configure(
-        f'[mcp_servers.inner]\ncommand = "{program}"\nargs = {arguments}\n[mcp_servers.inner.env]\n{lines}'
+        f'[mcp_servers.inner]\ncommand = "{program}"\nargs = {arguments}\ndefault_tools_approval_mode = "approve"\n'
+        f"[mcp_servers.inner.env]\n{lines}\n[agents]\nmax_depth = {depth}"
     )
-    server.script(
-        turn(call("mcp__inner__codex", {"prompt": "inner task"}, "c1")),
-        turn(message("from inside")),
-        turn(message("end")),
-    )
-    done = spindle("exec", "--json", "-c", 'mcp_servers.inner.default_tools_approval_mode="approve"', "outer task")
+    inner = [turn(message("from inside"))] if depth else []
+    server.script(turn(call("mcp__inner__codex", {"prompt": "inner task"}, "c1")), *inner, turn(message("end")))
+    done = spindle("exec", "--json", "outer task")
     (item,) = done.items("mcp_tool_call")
-    assert done.code == 0 and item["result"]["structured_content"]["content"] == "from inside", done.out
+    assert done.code == 0 and told in item["result"]["structured_content"]["content"], done.out

@@ -222,7 +222,7 @@ class Agent:
 
     # ---- sessions ------------------------------------------------------------------------------
 
-    async def _session(self, session_id: str) -> AcpSession:
+    async def _opened(self, session_id: str) -> AcpSession:
         """An open session; one that is just being opened is waited for."""
         lock = self._locks.get(session_id)
         if lock is not None and lock.locked():
@@ -236,22 +236,22 @@ class Agent:
     async def _prompt(self, raw: Any) -> dict[str, Any]:
         params = read(raw, PromptParams)
         text, attached = input_of(params.prompt)
-        session = await self._session(params.session_id)
+        session = await self._opened(params.session_id)
         return await session.prompt(text, attached)
 
     async def _set_mode(self, raw: Any) -> dict[str, Any]:
         params = read(raw, ModeParams)
-        await (await self._session(params.session_id)).set_mode(params.mode_id)
+        await (await self._opened(params.session_id)).set_mode(params.mode_id)
         return {}
 
     async def _set_option(self, raw: Any) -> dict[str, Any]:
         params = read(raw, OptionParams)
-        session = await self._session(params.session_id)
+        session = await self._opened(params.session_id)
         return {"configOptions": await session.set_option(params.config_id, params.value)}
 
     async def _close(self, raw: Any) -> dict[str, Any]:
         session_id = read(raw, SessionParams).session_id
-        await self._session(session_id)
+        await self._opened(session_id)
         await self._sessions.pop(session_id).close()
         return {}
 

@@ -90,11 +90,13 @@ def read_text(path: str) -> str | None:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
-    with open(fd, "rb") as file:
+    try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
             return None
-        try:
+        with open(fd, "rb", closefd=False) as file:
             return file.read(_MAX_BYTES + 1).decode()
-        except (OSError, UnicodeDecodeError):
-            return None
+    except (OSError, UnicodeDecodeError):
+        return None
+    finally:
+        os.close(fd)

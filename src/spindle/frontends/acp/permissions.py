@@ -23,6 +23,7 @@ _ALWAYS = {
     "name": "Yes, and do not ask again in this session",
     "kind": "allow_always",
 }
+_FOR_THE_SESSION = {"approved_for_session", "accept_for_session", "acceptForSession"}
 _NO = {"optionId": "denied", "name": "No", "kind": "reject_once"}
 _WORDS: dict[str, Word] = {
     "approved": "approved",
@@ -69,7 +70,8 @@ class Asking:
 
     async def _approval(self, msg: Msg) -> Answer:
         offered = getattr(msg, "available_decisions", [])
-        options = [_YES, *([_ALWAYS] if "approved_for_session" in offered else []), _NO]
+        has_grant = any(isinstance(word, str) and word in _FOR_THE_SESSION for word in offered)
+        options = [_YES, *([_ALWAYS] if has_grant else []), _NO]
         word = _WORDS.get(await self._choose(self._call_of(msg), options), "denied")
         return Answer(approval_op(msg, Decision(word)), is_no=word in ("denied", "abort"))
 

@@ -74,7 +74,8 @@ def _with_reason(text: str, reason: str | None) -> str:
 def answer(asked: Elicitation, result: Any) -> Op:
     """The op that passes the client's answer on. What cannot be understood is a no."""
     said = result if isinstance(result, dict) else {}
-    content = said.get("content") if isinstance(said.get("content"), dict) else {}
+    given = said.get("content")
+    content: dict[str, Any] = given if isinstance(given, dict) else {}
     word = _WORDS.get(str(said.get("action")), "denied")
     match asked.question:
         case RequestUserInput() as msg:

@@ -17,6 +17,7 @@ from spindle.frontends.mcp_server.tool_call import Client, ToolCall
 from spindle.frontends.mcp_server.tools import NewArguments
 from spindle.frontends.options import Parsed
 from spindle.frontends.recorded_settings import recorded_config
+from spindle.mcp.spec import agents_above
 from spindle.protocol.clock import Clock, SystemClock
 from spindle.protocol.events import Event, SessionConfigured
 from spindle.protocol.ops import UserTurn
@@ -57,12 +58,14 @@ class Threads:
 
     async def start(self, call: ToolCall, given: NewArguments) -> tuple[str, TurnEnd]:
         """A new thread, and its first turn."""
+        self._check_depth()
         config = self._config_for(given)
         request = self._request(config, base_instructions=given.base_instructions)
         return await self._turn(await self._opened(request, call), call, given.prompt)
 
     async def go_on(self, call: ToolCall, thread: str, prompt: str) -> tuple[str, TurnEnd]:
         """A turn in a thread of ours, or in a recorded one of another process."""
+        self._check_depth()
         ref = self._store.find(thread)
         thread_id = ref.id if ref is not None else thread
         async with self._opening.setdefault(thread_id, asyncio.Lock()):
@@ -78,6 +81,14 @@ class Threads:
                 found = await self._opened(self._request(config, thread=ref.id), call)
             self._use(found, call)
         return await self._turn(found, call, prompt)
+
+    def _check_depth(self) -> None:
+        """An agent that starts itself over and over, as a server of its own, comes to an end."""
+        above, most = agents_above(os.environ), self._config.agents_max_depth
+        if above > most:
+            raise SpindleError(
+                f"no turn was begun: {above} agents stand above this one, and agents.max_depth allows {most}"
+            )
 
     async def _still_ours(self, thread: McpThread) -> McpThread | None:
         """Take its file again; None when another process has gone on with it."""
