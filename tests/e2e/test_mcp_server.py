@@ -109,6 +109,57 @@ async def test_the_official_client_runs_a_turn_with_an_approval_and_a_reply(
     assert (spindle.workspace / "yes.txt").exists() and not (spindle.workspace / "no.txt").exists()
 
 
+async def test_the_official_client_of_the_stateless_revision_is_asked_too(spindle: Spindle, server: FakeServer) -> None:
+    official = pytest.importorskip("mcp.client.client", reason="versions below 2 speak only earlier revisions")
+    server.script(
+        turn(call("exec_command", {"cmd": "touch yes.txt"}, "c1")),
+        turn(call("exec_command", {"cmd": "touch no.txt"}, "c2")),
+        turn(message("end")),
+    )
+    asked: list[str] = []
+
+    async def decide(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept" if "yes.txt" in params.message else "decline")
+
+    program = StdioServerParameters(
+        command=spindle.command[0],
+        args=[*spindle.command[1:], "mcp-server", "--no-events"],
+        env=spindle.environment,
+        cwd=str(spindle.workspace),
+    )
+    async with official.Client(stdio_client(program), elicitation_callback=decide) as client:
+        assert client.session.discover_result is not None
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["codex", "codex-reply"]
+        done = await client.call_tool("codex", {"prompt": "go", **UNTRUSTED})
+        assert done.model_dump(by_alias=True)["structuredContent"]["content"] == "end"
+    assert len(asked) == 2
+    assert (spindle.workspace / "yes.txt").exists() and not (spindle.workspace / "no.txt").exists()
+
+
+def test_a_call_of_the_stateless_revision_is_answered_by_its_question(
+    start: Start, spindle: Spindle, server: FakeServer
+) -> None:
+    server.script(turn(call("exec_command", {"cmd": "touch a.txt"}, "c1")), turn(message("end")))
+    client = start()
+    prefix = "io.modelcontextprotocol/"
+    meta = {f"{prefix}protocolVersion": "2026-07-28", f"{prefix}clientCapabilities": {"elicitation": {}}}
+    found = client.result("server/discover", {"_meta": meta})
+    assert found["supportedVersions"] == ["2026-07-28"] and found["resultType"] == "complete"
+    code, _ = client.error("tools/list", {"_meta": {f"{prefix}protocolVersion": "2999-01-01"}})
+    assert code == -32022
+    params = {"name": "codex", "arguments": {"prompt": "x", **UNTRUSTED}, "_meta": meta}
+    wanted = client.result("tools/call", params)
+    assert wanted["resultType"] == "input_required"
+    (key,) = wanted["inputRequests"]
+    assert wanted["inputRequests"][key]["params"]["codex_call_id"] == "c1"
+    again = {**params, "requestState": wanted["requestState"], "inputResponses": {key: {"action": "accept"}}}
+    done = client.result("tools/call", again)
+    assert done["resultType"] == "complete" and done["content"][0]["text"] == "end"
+    assert (spindle.workspace / "a.txt").exists()
+    assert client.result("tools/call", again)["isError"] is True
+
+
 def test_the_handshake_answers_with_the_version_that_both_know(start: Start) -> None:
     client = start()
     assert client.server["protocolVersion"] == "2025-06-18"

@@ -13,7 +13,7 @@ from spindle.config.schema import Config
 from spindle.errors import SpindleError, ThreadError, ThreadNotFound
 from spindle.frontends.driven_thread import DrivenThread, TurnEnd
 from spindle.frontends.launch import config_from
-from spindle.frontends.mcp_server.tool_call import Client, ToolCall
+from spindle.frontends.mcp_server.tool_call import ToolCall
 from spindle.frontends.mcp_server.tools import NewArguments
 from spindle.frontends.options import Parsed
 from spindle.frontends.recorded_settings import recorded_config
@@ -45,8 +45,7 @@ class McpThread:
 class Threads:
     """All threads of this server."""
 
-    def __init__(self, client: Client, config: Config, parsed: Parsed) -> None:
-        self._client = client
+    def __init__(self, config: Config, parsed: Parsed) -> None:
         self._config = config
         self._parsed = parsed
         self._clock: Clock = SystemClock()
@@ -60,7 +59,7 @@ class Threads:
         """A new thread, and its first turn."""
         self._check_depth()
         config = self._config_for(given)
-        request = self._request(config, base_instructions=given.base_instructions)
+        request = self._request(config, call, base_instructions=given.base_instructions)
         return await self._turn(await self._opened(request, call), call, given.prompt)
 
     async def go_on(self, call: ToolCall, thread: str, prompt: str) -> tuple[str, TurnEnd]:
@@ -78,7 +77,7 @@ class Threads:
                 if ref is None:
                     raise ThreadNotFound(f"no thread {thread!r} was found: name one that an earlier call gave")
                 config = recorded_config(self._store.read(ref), self._config, self._clock, self._load)
-                found = await self._opened(self._request(config, thread=ref.id), call)
+                found = await self._opened(self._request(config, call, thread=ref.id), call)
             self._use(found, call)
         return await self._turn(found, call, prompt)
 
@@ -132,12 +131,12 @@ class Threads:
         flags = {key: value for key, value in said.items() if value is not None}
         return self._load(cwd, config=given.config, flags=flags, profile=given.profile)
 
-    def _request(self, config: Config, **more: Any) -> SessionRequest:
+    def _request(self, config: Config, call: ToolCall, **more: Any) -> SessionRequest:
         return SessionRequest(
             config=config,
             source="mcp",
             originator="codex_cli_rs",
-            is_attended=self._client.can_be_asked,
+            is_attended=call.can_be_asked,
             bypass=self._parsed.flag("dangerously_bypass_approvals_and_sandbox"),
             clock=self._clock,
             reload=lambda: self._load(config.cwd),

@@ -12,6 +12,7 @@ from spindle.frontends.event_lines import twin_of
 from spindle.frontends.json_rpc import RequestId, RpcError
 from spindle.frontends.mcp_server.asking import Elicitation, answer, elicitation
 from spindle.frontends.mcp_server.progress import describe
+from spindle.frontends.mcp_server.revision import Caller
 from spindle.frontends.mcp_server.tools import result
 from spindle.frontends.question_forms import QUESTIONS, no_answer
 from spindle.frontends.rpc_peer import PeerGone, RpcPeer
@@ -24,17 +25,33 @@ class Client(msgspec.Struct, kw_only=True):
     peer: RpcPeer
     with_events: bool = True
     can_be_asked: bool = False
-    name: str = ""
+    """As the handshake said; a request without one says it itself."""
     log_level: str | None = None
     """Warnings are sent from this level on; None = not at all."""
 
 
 class ToolCall:
-    """A request `tools/call`, and the turn it is about."""
+    """A request `tools/call`, and the turn it is about.
 
-    def __init__(self, client: Client, request_id: RequestId, progress_token: RequestId | None) -> None:
+    A caller of the stateless revision is not asked anything: its questions wait here until the call is made again.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        request_id: RequestId,
+        progress_token: RequestId | None = None,
+        caller: Caller | None = None,
+    ) -> None:
         self.id = request_id
+        """Of the request that waits for the result; a call that is made again has another."""
         self.is_cancelled = False
+        self.can_be_asked = client.can_be_asked if caller is None else caller.can_be_asked
+        self.has_questions = asyncio.Event()
+        self._is_stateless = caller is not None
+        self._waiting: dict[str, tuple[Elicitation, asyncio.Future[Any]]] = {}
+        """Questions for the caller to take along, by key."""
+        self._asked = 0
         self._client = client
         self._progress_token = progress_token
         self._progress = 0
@@ -83,11 +100,37 @@ class ToolCall:
     # ---- questions -----------------------------------------------------------------------------
 
     def _put(self, thread: DrivenThread, event: Event) -> None:
-        asked = elicitation(event, thread.id, str(self.id)) if self._client.can_be_asked else None
+        asked = elicitation(event, thread.id, str(self.id)) if self.can_be_asked else None
         if asked is None:
             thread.live.submit(no_answer(event.msg))
+        elif self._is_stateless:
+            thread.put(event.msg, self._wait_for_answer(thread, asked))
         else:
             thread.put(event.msg, self._ask(thread, asked))
+
+    async def _wait_for_answer(self, thread: DrivenThread, asked: Elicitation) -> None:
+        self._asked += 1
+        key = f"question-{self._asked}"
+        said: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = asked, said
+        self.has_questions.set()
+        try:
+            thread.live.submit(answer(asked, await said))
+        finally:
+            del self._waiting[key]
+
+    def questions(self) -> dict[str, dict[str, Any]]:
+        """What the caller has to answer before the call goes on: the params of elicitations, by key."""
+        self.has_questions.clear()
+        return {key: asked.params for key, (asked, _) in self._waiting.items()}
+
+    def go_on(self, request_id: RequestId, responses: Any) -> None:
+        """The call was made again, with answers; a question without one is answered with no."""
+        self.id = request_id
+        given = responses if isinstance(responses, dict) else {}
+        for key, (_, said) in self._waiting.items():
+            if not said.done():
+                said.set_result(given.get(key))
 
     async def _ask(self, thread: DrivenThread, asked: Elicitation) -> None:
         peer = self._client.peer
