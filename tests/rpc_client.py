@@ -47,7 +47,13 @@ class RpcClient:
     def _answer(self, message: Message) -> None:
         if (answer := self.answers.get(message["method"])) is None:
             self.put({"id": message["id"], "error": {"code": -32601, "message": "no"}})
-        elif (result := answer(message["params"])) is not None:
+            return
+        try:
+            result = answer(message["params"])
+        except Exception as error:
+            self.put({"id": message["id"], "error": {"code": -32603, "message": str(error)}})
+            return
+        if result is not None:
             self.put({"id": message["id"], "result": result})
 
     def write(self, line: str) -> None:

@@ -269,6 +269,78 @@ def test_permission_is_asked_with_the_call_and_its_options(
     assert ends[-1] == ("completed" if exists else "failed") and len({*ends} & {"completed", "failed"}) == 1
 
 
+class Buffers:
+    """The editor's side of `fs/*`: what is open in it, and what it was asked to write."""
+
+    def __init__(self, editor: Editor, **texts: str) -> None:
+        self.texts = {f"{editor.cwd}/{name.replace('_', '.')}": text for name, text in texts.items()}
+        self.written: list[str] = []
+        self.refuses = ""
+        editor.answers["fs/read_text_file"] = self.read
+        editor.answers["fs/write_text_file"] = self.write
+
+    def read(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        path = Path(params["path"])
+        return {"content": self.texts.get(str(path), path.read_text())}
+
+    def write(self, params: dict[str, Any]) -> dict[str, Any] | None:
+        if self.refuses and self.refuses in params["path"]:
+            raise PermissionError("the buffer is locked")
+        self.texts[params["path"]] = params["content"]
+        self.written.append(Path(params["path"]).name)
+        Path(params["path"]).write_text(params["content"])
+        return {}
+
+
+FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+
+def test_patches_go_through_the_editor_so_that_unsaved_text_counts(
+    start: Start, spindle: Spindle, server: FakeServer
+) -> None:
+    (spindle.workspace / "f.txt").write_text("saved\n")
+    (spindle.workspace / "b.bin").write_bytes(b"\xff\xfe")
+    more = "*** Add File: new.txt\n+new\n*** Delete File: b.bin\n*** End Patch"
+    server.script(turn(custom_call("apply_patch", PATCH.replace("*** End Patch", more), "c1")), turn(message("end")))
+    editor = start("-s", "workspace-write", capabilities=FILES)
+    buffers = Buffers(editor, f_txt="one\ntwo\nunsaved\n")
+    editor.prompt(editor.new()["sessionId"], "go")
+    assert (spindle.workspace / "f.txt").read_text() == "one\nthree\nunsaved\n"
+    assert sorted(buffers.written) == ["f.txt", "new.txt"] and not (spindle.workspace / "b.bin").exists()
+    shown = [part for update in editor.updates("tool_call") for part in update.get("content", ()) if "oldText" in part]
+    assert ("one\ntwo\nunsaved\n", "one\nthree\nunsaved\n") in [(part["oldText"], part["newText"]) for part in shown]
+
+
+def test_what_the_editor_refuses_is_not_half_written(start: Start, spindle: Spindle, server: FakeServer) -> None:
+    (spindle.workspace / "f.txt").write_text("one\ntwo\n")
+    more = "*** Add File: new.txt\n+new\n*** Add File: z.txt\n+last\n*** End Patch"
+    server.script(turn(custom_call("apply_patch", PATCH.replace("*** End Patch", more), "c1")), turn(message("end")))
+    editor = start("-s", "workspace-write", capabilities=FILES)
+    buffers = Buffers(editor)
+    buffers.refuses = "z.txt"
+    assert editor.prompt(editor.new()["sessionId"], "go")["stopReason"] == "end_turn"
+    assert (spindle.workspace / "f.txt").read_text() == "one\ntwo\n"
+    assert not (spindle.workspace / "new.txt").exists() and not (spindle.workspace / "z.txt").exists()
+    ends = [update.get("status") for update in editor.updates("tool_call_update")]
+    assert ends[-1] == "failed" and "the buffer is locked" in json.dumps(server.requests[-1].json["input"][-1])
+
+
+@pytest.mark.parametrize("why", ["--no-fs", "only reads", "a command runs"])
+def test_files_are_patched_on_disk_where_the_editor_must_not_be_used(
+    start: Start, spindle: Spindle, server: FakeServer, why: str
+) -> None:
+    """A command that runs could put a link in the place of a file, which the editor would follow."""
+    (spindle.workspace / "f.txt").write_text("one\ntwo\n")
+    before = [turn(call("exec_command", {"cmd": "sleep 600", "yield_time_ms": 250}, "c0"))] if "runs" in why else []
+    server.script(*before, turn(custom_call("apply_patch", PATCH, "c1")), turn(message("end")))
+    capabilities = {"fs": {"readTextFile": True, "writeTextFile": False}} if why == "only reads" else FILES
+    editor = start("-s", "workspace-write", *(["--no-fs"] if why == "--no-fs" else []), capabilities=capabilities)
+    buffers = Buffers(editor)
+    editor.prompt(editor.new()["sessionId"], "go")
+    assert (spindle.workspace / "f.txt").read_text() == "one\nthree\n" and buffers.written == []
+    assert editor.told("fs/read_text_file") == []
+
+
 def test_one_prompt_at_a_time_and_a_failure_is_only_its_own(start: Start, server: FakeServer) -> None:
     server.script(
         turn(call("exec_command", {"cmd": "sleep 600"}, "c1")),

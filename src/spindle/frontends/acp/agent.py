@@ -13,6 +13,7 @@ from spindle.api.door import SessionRequest, open_thread
 from spindle.auth.credentials import sign_in
 from spindle.config.schema import Config
 from spindle.errors import ModelError, ThreadError, ThreadNotFound
+from spindle.frontends.acp.files import ClientFiles
 from spindle.frontends.acp.params import (
     InitializeParams,
     ListParams,
@@ -190,6 +191,8 @@ class Agent:
         )
 
     async def _open(self, params: OpenParams, config: Config, **more: Any) -> AcpSession:
+        client = self._client.client_capabilities
+        files = ClientFiles(self._peer) if client.has_files and not self._parsed.flag("no_fs") else None
         request = SessionRequest(
             config=config,
             source="vscode",
@@ -197,11 +200,11 @@ class Agent:
             bypass=self._parsed.flag("dangerously_bypass_approvals_and_sandbox"),
             clock=self._clock,
             reload=lambda: self._config_for(params, config.cwd),
+            editor=files,
             **more,
         )
         thread = await open_thread(request)
-        has_forms = self._client.client_capabilities.has_forms
-        session = AcpSession(self._peer, thread, config, has_forms=has_forms)
+        session = AcpSession(self._peer, thread, config, has_forms=client.has_forms, files=files)
         self._sessions[session.id] = session
         session.driven.begin()
         self._announce(session)

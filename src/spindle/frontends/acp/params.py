@@ -30,6 +30,11 @@ class ClientCapabilities(Wire, frozen=True, kw_only=True):
     elicitation: dict[str, Any] | None = None
 
     @property
+    def has_files(self) -> bool:
+        """It reads and writes files for us. One without the other would lose what is not saved yet."""
+        return self.fs is not None and self.fs.read_text_file and self.fs.write_text_file
+
+    @property
     def has_forms(self) -> bool:
         return self.elicitation is not None and isinstance(self.elicitation.get("form"), dict)
 

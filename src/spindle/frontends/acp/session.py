@@ -11,6 +11,7 @@ from spindle.errors import SpindleError, ThreadError
 from spindle.frontends.acp import choices, modes
 from spindle.frontends.acp.commands import Catalogue, init_prompt, op_for, review_op, split
 from spindle.frontends.acp.diffs import diff_contents, read_text
+from spindle.frontends.acp.files import ClientFiles
 from spindle.frontends.acp.permissions import Asking
 from spindle.frontends.acp.prompts import items_of
 from spindle.frontends.acp.replay import replay
@@ -31,18 +32,22 @@ _STEP_LIMIT = "spindle.limits.max_steps"
 class PatchWatch(Hearing):
     """Hears a thread, and reads the files of each patch in the moment before it is written."""
 
-    def __init__(self, thread: OpenThread) -> None:
+    def __init__(self, thread: OpenThread, files: ClientFiles | None) -> None:
         super().__init__(thread)
         self.diffs: dict[str, list[dict[str, Any]]] = {}
+        self._files = files
+        self._text_of = read_text if files is None else files.text_of
 
     def push(self, event: Event) -> None:
         match event.msg:
             case events.ApplyPatchApprovalRequest(call_id=call_id, changes=changes):
-                self.diffs[call_id] = diff_contents(changes, read_text)
+                self.diffs[call_id] = diff_contents(changes, self._text_of)
             case events.PatchApplyBegin(call_id=call_id, changes=changes):
-                self.diffs[call_id] = diff_contents(changes, read_text)
+                self.diffs[call_id] = diff_contents(changes, self._text_of)
             case events.TaskStarted():
                 self.diffs.clear()
+                if self._files is not None:
+                    self._files.forget()
             case _:
                 pass
         super().push(event)
@@ -51,10 +56,14 @@ class PatchWatch(Hearing):
 class AcpSession:
     """A live thread and the editor that looks at it."""
 
-    def __init__(self, peer: RpcPeer, thread: OpenThread, config: Config, *, has_forms: bool) -> None:
+    def __init__(
+        self, peer: RpcPeer, thread: OpenThread, config: Config, *, has_forms: bool, files: ClientFiles | None
+    ) -> None:
         self._peer = peer
         self._config = config
-        watch = PatchWatch(thread)
+        if files is not None:
+            files.session_id, files.roots = thread.id, self._roots
+        watch = PatchWatch(thread, files)
         self.driven = DrivenThread(thread, self, watch)
         self._updates = Updates(lambda call_id: watch.diffs.get(call_id, []))
         self._asking = Asking(peer, thread.id, lambda call_id: watch.diffs.get(call_id, []), has_forms=has_forms)
@@ -68,6 +77,10 @@ class AcpSession:
     @property
     def live(self) -> OpenThread:
         return self.driven.live
+
+    def _roots(self) -> list[str]:
+        settings = self.live.settings
+        return [settings.cwd, *settings.sandbox.writable_roots]
 
     # ---- what it is ----------------------------------------------------------------------------
 
