@@ -336,7 +336,8 @@ class Ears(Subscription):
     def push(self, event: Event) -> None:
         if self.answering is not None:
             self.answering.asked(event)
-        if (answer := self._answers.pop(event.id, None) if event.id else None) is not None and not answer.done():
+        is_answer = event.id in self._answers and not event.msg.announces
+        if is_answer and not (answer := self._answers.pop(event.id)).done():
             answer.set_result(event.msg)
         if self.turn is not None:
             self.turn.hear(event)

@@ -207,6 +207,9 @@ _SPINDLE = Table(
         "budget": Table({**_BUDGET, "thread": Table(_BUDGET), "tree": Table(_BUDGET)}),
         "prices": Table(_PRICES.keys, each=True),
         "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
+        "checkpoints": Table(
+            {"enabled": BOOL, "max_bytes": SIZE, "max_age_days": NUMBER, "max_file_bytes": SIZE},
+        ),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
         "telemetry": BOOL,
@@ -315,7 +318,7 @@ NOT_FOR_PROJECTS = _words("""
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
     spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
-    spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
+    spindle.checkpoints spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
     features.guardian_approval
     """)
 """What a project's own file can never set: where data goes, what runs by itself, what is protected, what is

@@ -102,6 +102,14 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What all sub-agents of a session may use together."""
     prices: dict[str, Prices] = {}
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
+    checkpoints_enabled: bool = True
+    """Keep what turns change, so that `spindle undo` can take it back."""
+    checkpoints_max_bytes: int = 1073741824
+    """How much is kept for undo, of all threads together; the oldest goes first."""
+    checkpoints_max_age_days: float = 30.0
+    """How long it is kept."""
+    checkpoints_max_file_bytes: int = 16777216
+    """Larger files are not kept, and not touched by an undo."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0

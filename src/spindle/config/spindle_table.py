@@ -37,6 +37,15 @@ def _budget(given: Mapping[str, Any]) -> BudgetLimits | None:
     return BudgetLimits(**limits) if limits else None
 
 
+def _checkpoints(given: Mapping[str, Any]) -> dict[str, Any]:
+    if not given:
+        return {}
+    from spindle.config.fence import size_in_bytes  # only for those who have such a table
+
+    sizes = {name: size_in_bytes(f"checkpoints.{name}", given[name]) for name in given if name.endswith("_bytes")}
+    return {f"checkpoints_{name}": value for name, value in {**given, **sizes}.items()}
+
+
 def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
     if not table:
         return SpindleConfig()
@@ -66,6 +75,7 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "budget_thread": _budget(budget.get("thread", {})),
         "budget_tree": _budget(budget.get("tree", {})),
         "prices": _all_prices("prices", table.get("prices", {})),
+        **_checkpoints(table.get("checkpoints", {})),
         "max_steps": limits.get("max_steps"),
         "turn_timeout_s": limits.get("turn_timeout_sec"),
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),

@@ -124,6 +124,9 @@ class Feature:
     def end_turn(self, turn: RunningTurn) -> None:
         """The turn completed: it was not stopped, and did not fail. Its terminal event comes after this."""
 
+    async def leave_turn(self, turn: RunningTurn) -> None:
+        """The turn is over, however it ended: completed, stopped or failed. Its terminal event comes after this."""
+
 
 class Late(Feature):
     """Stands in the list for a feature that is not loaded before it is needed: when an op of its comes, or when

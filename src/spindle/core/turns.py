@@ -49,6 +49,10 @@ class Turns:
     def is_running(self) -> bool:
         return self._running is not None
 
+    @property
+    def running(self) -> RunningTurn | None:
+        return self._running
+
     def start(self, submission: Submission, settings: ThreadSettings, work: Work = run_turn) -> RunningTurn:
         """Begin a turn; the one before must have ended."""
         assert self._running is None
@@ -120,9 +124,18 @@ class Turns:
             text = f"internal error: {type(error).__name__}: {error}"
             failure = Error(message=text, codex_error_info="other")
         warming.cancel()
+        await self._leave(turn)
         if failure is not None:
             turn.emit(failure)
         self._end(turn, terminal, failure)
+
+    async def _leave(self, turn: RunningTurn) -> None:
+        """Let features put away what they have of the turn. Nobody cancels it here: it is stopped once at most."""
+        for feature in self._session.features:
+            try:
+                await feature.leave_turn(turn)
+            except Exception as error:  # our bug: the turn ends all the same
+                turn.emit(Warning(message=f"internal error: {type(error).__name__}: {error}"))
 
     def _end(self, turn: RunningTurn, terminal: Msg, failure: Error | None) -> None:
         """Record that the turn is over, then tell it. Nothing here waits: a second interrupt finds no turn to stop."""

@@ -41,6 +41,7 @@ _BREAKS = {
     "context_edit": "edit",
     "picture_removed": "picture_removed",
     "fork": "branch",
+    "undo": "rollback",
 }
 """What the causes that a record names are called in a report."""
 

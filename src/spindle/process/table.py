@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 import msgspec
@@ -86,6 +86,22 @@ _open_tables: WeakSet[ProcessTable] = WeakSet()
 _BUBBLEWRAP = "spindle.process.sandbox.bubblewrap"
 
 
+class CommandWatch(Protocol):
+    """Wants to know when commands that may write files run."""
+
+    def concerns(self, command: Command) -> bool:
+        """Asked before every command; costs next to nothing."""
+        ...
+
+    async def begin(self, command: Command) -> None:
+        """Such a command is about to start; it does when this is done."""
+        ...
+
+    def end(self) -> None:
+        """One of them is over."""
+        ...
+
+
 class ProcessTable:
     """All commands of one thread. `environment` holds no secrets; `home` is the agent's own folder."""
 
@@ -110,6 +126,8 @@ class ProcessTable:
         self._live: dict[int, LiveProcess] = {}
         self._launcher: Launcher | None = None
         self.shell = shell
+        self.watch: CommandWatch | None = None
+        """Told of the commands that may write; set by the session."""
         self.told_about_sandbox = False
         """The person knows that commands cannot be confined here; once is enough."""
         _tidy_up_after_a_crash(home)
@@ -251,6 +269,20 @@ class ProcessTable:
     # ---- starting ----------------------------------------------------------------------------------
 
     async def _launch(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
+        """Start it, and let whoever watches know."""
+        watch = self.watch
+        if watch is None or not watch.concerns(command):
+            return await self._start(command, on_output, *rings)
+        await watch.begin(command)
+        try:
+            running = await self._start(command, on_output, *rings)
+        except BaseException:
+            watch.end()
+            raise
+        running.finished.add_done_callback(lambda _: watch.end())
+        return running
+
+    async def _start(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
         """Start it; a sandbox that could not be set up is tried again, without what it complained of.
 
         Between the plan of the mounts and the mounting a file may vanish, which says nothing about the next time.

@@ -21,6 +21,8 @@ class Msg(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defa
 
     ends_call: ClassVar[bool] = False
     """It shows that a call is over, and what came of it: shown only when the call's answer is recorded."""
+    announces: ClassVar[bool] = False
+    """It only says that something begins: the answer to the op comes later."""
     outside: ClassVar[Outside]
     """Its fields that can quote text from outside. Every kind declares this, so that none is forgotten when masking."""
 
