@@ -302,7 +302,8 @@ class TurnRun:
             return []
         from spindle.api.changes import net_changes  # only turns that change files
 
-        return net_changes(self._diff.unified_diff, self._touched, self._door.settings.cwd)
+        settings = self._door.settings
+        return net_changes(self._diff.unified_diff, self._touched, settings.cwd, settings.sandbox.writable_roots)
 
     def outcome(self) -> TurnResult:
         """The result of a turn that has ended; what went wrong is raised, the same each time."""

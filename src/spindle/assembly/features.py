@@ -35,8 +35,8 @@ def make_features(
 ) -> list[Feature]:
     """In the order in which they are asked at each moment; it decides.
 
-    Checkpoints see what every other feature does to files. A turn has its budget before a request can be made for it. Room is made before hooks hear of a turn. Sub-agents end
-    before the servers they use.
+    Checkpoints see what every other feature does to files. A turn has its budget before a request can be made for
+    it. Room is made before hooks hear of a turn. Sub-agents end before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
     checkpoints = _CheckpointGate(draft)

@@ -318,8 +318,8 @@ NOT_FOR_PROJECTS = _words("""
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
     spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
-    spindle.checkpoints spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
-    features.guardian_approval
+    spindle.checkpoints spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy
+    features.codex_hooks features.hooks features.guardian_approval
     """)
 """What a project's own file can never set: where data goes, what runs by itself, what is protected, what is
 recorded."""

@@ -174,8 +174,9 @@ UNDO = Command(
     summary="take back what turns did to files, by patch or by command, and to the conversation",
     run="undo:run",
     words=(("[THREAD]", f"{_THREAD}; without it, the newest of this folder"),),
-    about="""Without options it takes back the last turn. A file that somebody else has changed since is a conflict: then
-nothing at all is changed, and the files are named. --redo puts back what the last undo took, until the next turn begins.
+    about="""Without options it takes back the last turn. A file that somebody else has changed since is a conflict:
+then nothing at all is changed, and the files are named. --redo puts back what the last undo took, until the next turn
+begins.
 
 Covered is what git does not ignore, outside of a repository everything below the folder. Files that git ignores and
 only a command has changed, `.git` itself, owners and times are not.""",

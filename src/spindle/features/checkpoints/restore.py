@@ -91,7 +91,9 @@ class Restoration:
             self._clean_up()
             self.finish()
             where = f" {error.filename}" if isinstance(error.filename, str) else ""
-            raise NotRestored(f"nothing was changed, because{where or ' a file'} could not be restored: {error.strerror or error}") from error
+            raise NotRestored(
+                f"nothing was changed, because{where or ' a file'} could not be restored: {error.strerror or error}"
+            ) from error
         self._clean_up()
 
     def finish(self) -> None:

@@ -116,9 +116,7 @@ def has_gone_back(history: History, mark: str) -> bool:
     at = next((at for at in reversed(range(len(records))) if needle in records[at].raw), None)
     if at is None:
         return False
-    return any(
-        record.kind == "compacted" or b'"thread_rolled_back"' in record.raw[:64] for record in records[at + 1 :]
-    )
+    return any(record.kind == "compacted" or b'"thread_rolled_back"' in record.raw[:64] for record in records[at + 1 :])
 
 
 def go_back(thread: LiveThread, briefing: Briefing, turn: TalkTurn) -> int:

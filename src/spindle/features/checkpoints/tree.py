@@ -268,10 +268,10 @@ class Tree:
                         self._watch.remove(path)  # another folder has its name now
                 elif kind == "f":
                     is_shared |= status.st_nlink > 1
-                    if old is not None and old.kind == "f" and (folder, name) not in self._young:
-                        if old.is_untouched(status):
-                            listing[name] = old
-                            continue
+                    is_young = (folder, name) in self._young
+                    if old is not None and old.kind == "f" and not is_young and old.is_untouched(status):
+                        listing[name] = old
+                        continue
                     unread.append(_Unread(status.st_size, folder, name, old))
                     listing[name] = _TO_BE_READ
                     continue
@@ -371,9 +371,13 @@ class Tree:
                 file.seek(0)
                 data = file.readall()
                 after = os.fstat(fd)
-                if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size) == (
-                    after.st_mtime_ns,
-                    len(data),
+                if (
+                    (before.st_mtime_ns, before.st_size)
+                    == (after.st_mtime_ns, after.st_size)
+                    == (
+                        after.st_mtime_ns,
+                        len(data),
+                    )
                 ):
                     return stamped("f", self._store.put(data), after)
             return stamped("f", UNREADABLE, after)
@@ -381,9 +385,10 @@ class Tree:
 
 def _is_changed(former: Entry | None, now: Entry | None) -> bool:
     """Of what is not kept, only the stamps can tell."""
-    if former is not None and now is not None and former.kind == now.kind == "f":
-        if former.content.startswith("!") or now.content.startswith("!"):
-            return (former.size, former.mtime, former.inode) != (now.size, now.mtime, now.inode)
+    both = [entry for entry in (former, now) if entry is not None and entry.kind == "f"]
+    if len(both) == 2 and any(entry.content.startswith("!") for entry in both):
+        stamps = {(entry.size, entry.mtime, entry.inode) for entry in both}
+        return len(stamps) > 1
     return not image_of(former).is_same(image_of(now))
 
 

@@ -226,4 +226,3 @@ def shown(path: str) -> str:
 def _below(folder: str) -> Iterator[str]:
     for base, folders, files in os.walk(folder):
         yield from (f"{base}/{name}" for name in (*folders, *files))
-
