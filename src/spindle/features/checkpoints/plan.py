@@ -19,6 +19,7 @@ SINCE = "it was changed since"
 GONE = "it was deleted or moved since"
 APPEARED = "something else stands there now"
 PROTECTED = "the sandbox protects it"
+IN_THE_WAY = "something that somebody else made stands in the place of its folder"
 NOT_EMPTY = "a folder stands in its place, with files that the turn did not make"
 
 

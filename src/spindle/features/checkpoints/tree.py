@@ -200,9 +200,12 @@ class Tree:
         changes: list[Change] = []
         unread: list[_Unread] = []
         waiting = sorted(folders, reverse=True)
-        files = 0
+        files, seen = 0, set[str]()
         while waiting:
             folder = waiting.pop()
+            if folder in seen:
+                continue  # touched, and new under its name: once is enough
+            seen.add(folder)
             with self._opened(folder) as fd:
                 if fd is None:
                     continue

@@ -12,7 +12,7 @@ from spindle.features.checkpoints.choosing import Ancestor, Nothing, choose, wit
 from spindle.features.checkpoints.images import Change, Image
 from spindle.features.checkpoints.journal import State, Step, TurnKey, undo_line
 from spindle.features.checkpoints.journal import Undo as Undone
-from spindle.features.checkpoints.plan import NOT_EMPTY, Plan, add_conflict, make_plan
+from spindle.features.checkpoints.plan import IN_THE_WAY, NOT_EMPTY, Plan, add_conflict, make_plan
 from spindle.features.checkpoints.present import image_at
 from spindle.features.checkpoints.recorder import Recorder
 from spindle.features.checkpoints.restore import EXCHANGING, Intent, Restoration, unfinished
@@ -102,6 +102,9 @@ class Undoer:
         for action in [one for one in plan.actions if one.expected.kind == "folder" and one.target.kind != "absent"]:
             if any(path not in leaving for path in _below(action.path)):
                 add_conflict(plan, action, NOT_EMPTY)
+        for action in [one for one in plan.actions if one.target.kind != "absent"]:
+            if _is_blocked(action.path, {one.path for one in plan.actions if one.target.kind in ("absent", "folder")}):
+                add_conflict(plan, action, IN_THE_WAY)
         return plan
 
     def _is_protected(self, path: str) -> bool:
@@ -221,6 +224,19 @@ def git_mode(image: Image) -> int:
 def shown(path: str) -> str:
     """A path as people and JSON can read it."""
     return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _is_blocked(path: str, clearing: set[str]) -> bool:
+    """Is a file or a link on the way to a path, and stays there?"""
+    folder = os.path.dirname(path)
+    while folder != "/":
+        kind = image_at(folder, 0).kind
+        if kind not in ("folder", "absent") and folder not in clearing:
+            return True
+        if kind == "folder":
+            return False
+        folder = os.path.dirname(folder)
+    return False
 
 
 def _below(folder: str) -> Iterator[str]:
