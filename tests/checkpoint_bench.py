@@ -8,7 +8,7 @@ import random
 import shlex
 import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from spindle.features.checkpoints.journal import TurnKey
@@ -127,12 +127,12 @@ class Bench:
             shell(self.root, script)
             self.recorder.close_window(key)
 
-    def undoer(self) -> Undoer:
-        return Undoer(self.recorder, SystemClock().uuid7, [f"{self.root}/.git", self.home])
+    def undoer(self, on_step: Callable[[str], None] = lambda step: None) -> Undoer:
+        return Undoer(self.recorder, SystemClock().uuid7, [f"{self.root}/.git", self.home], on_step)
 
-    def undo(self, op: Undo, *, on_step: object = None) -> Prepared:
+    def undo(self, op: Undo, on_step: Callable[[str], None] = lambda step: None) -> Prepared:
         """Undo as far as files are concerned; nothing is done where that is refused."""
-        undoer = self.undoer()
+        undoer = self.undoer(on_step)
         prepared = undoer.prepare(op, self.turns, ())
         if not prepared.is_refused:
             undoer.restore(prepared).finish()

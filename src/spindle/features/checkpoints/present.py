@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
 
 from spindle.features.checkpoints.images import ABSENT, Image
 from spindle.features.checkpoints.listing import LARGE, UNREADABLE, WHY, entry_kind
+from spindle.features.checkpoints.reading import GONE
 from spindle.features.checkpoints.store import Store, digest_of
 from spindle.tools.safe_files import open_parent
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""Reasons why there is nothing at a path, a link on the way to it among them."""
 
 
 def image_at(path: str, max_file_bytes: int, keep_in: Store | None = None) -> Image:

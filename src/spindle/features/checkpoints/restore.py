@@ -12,7 +12,7 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -113,8 +113,7 @@ class Restoration:
     def resume(self) -> list[str]:
         """Finish what another process has begun to exchange; gives the paths that somebody has changed meanwhile."""
         changed = [action.path for action in self.intent.actions if not self._can_go_on(action)]
-        self.intent.actions = [action for action in self.intent.actions if action.path not in changed]
-        self._exchange()
+        self._exchange(without=changed)
         self._clean_up()
         return changed
 
@@ -122,7 +121,8 @@ class Restoration:
         now = image_at(action.path, _ANY_SIZE)
         if now.is_same(action.target) or now.is_same(action.expected):
             return True
-        return now.kind == "absent" and os.path.lexists(action.backup)
+        # Taken away, and its successor has not come yet.
+        return now.kind == "absent" and (action.expected.kind == "folder" or os.path.lexists(action.backup))
 
     # ---- the file that tells of it ---------------------------------------------------------------
 
@@ -187,14 +187,14 @@ class Restoration:
 
     # ---- the exchange ------------------------------------------------------------------------------
 
-    def _exchange(self) -> None:
+    def _exchange(self, without: Sequence[str] = ()) -> None:
         """What goes, from the inside out; then what comes, from the outside in."""
-        actions = sorted(self.intent.actions, key=lambda one: one.path)
+        actions = sorted((one for one in self.intent.actions if one.path not in without), key=lambda one: one.path)
         for action in reversed(actions):
             if action.expected.kind == "folder":
                 self._remove_folder(action)
             elif action.target.kind in ("absent", "folder") and action.expected.kind != "absent":
-                self._move(action.path, action.backup)
+                self._put_away(action.path, action.backup)
         for action in actions:
             if action.target.kind == "folder":
                 self._make_folder(action.path, action.target.mode)
@@ -206,15 +206,13 @@ class Restoration:
                     self._keep_name(action.path, action.backup)
                 self._move(action.temporary, action.path)
 
-    def _move(self, old: str, new: str, *, is_needed: bool = False) -> None:
+    def _put_away(self, path: str, backup: str) -> None:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # the process that began this has done it
+            self._move(path, backup)
+
+    def _move(self, old: str, new: str) -> None:
         self._step("move")
-        with open_parent(old) as (from_folder, from_name), open_parent(new) as (to_folder, to_name):
-            try:
-                os.rename(from_name, to_name, src_dir_fd=from_folder, dst_dir_fd=to_folder)
-            except FileNotFoundError:
-                if is_needed:
-                    raise
-                return  # done by the process that began it
+        _rename(old, new)
         self._undoing.append(lambda: _rename(new, old))
 
     def _keep_name(self, path: str, backup: str) -> None:

@@ -8,7 +8,6 @@ could lead elsewhere by now.
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Iterator
@@ -21,8 +20,6 @@ from spindle.features.checkpoints.coverage import Coverage
 from spindle.features.checkpoints.folder_watch import FolderWatch, LostTrack, make_watch
 from spindle.features.checkpoints.images import Change
 from spindle.features.checkpoints.listing import (
-    FULL,
-    LARGE,
     UNREADABLE,
     Entry,
     Listing,
@@ -34,6 +31,7 @@ from spindle.features.checkpoints.listing import (
     unpack,
     unpack_manifest,
 )
+from spindle.features.checkpoints.reading import GONE, ignore_file, link_target, read_entry
 from spindle.features.checkpoints.store import Store
 
 MOST_FILES = 300_000
@@ -41,10 +39,6 @@ _YOUNG_NS = 60_000_000
 """A file that was changed so shortly before a look may be changed again without a new time stamp."""
 _PATH = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-_IGNORE_FILE, _IGNORE_BYTES = ".gitignore", 1 << 18
-_TRIES = 3
 _TO_BE_READ = Entry("f", 0, UNREADABLE)
 
 
@@ -234,7 +228,7 @@ class Tree:
                 fd = os.open(step, _FOLDER if number == len(steps) else _PATH, dir_fd=fd)
                 opened.append(fd)
         except OSError as error:
-            if error.errno in _GONE and folder:
+            if error.errno in GONE and folder:
                 self._late.add(os.path.dirname(folder))
             fd = None
         try:
@@ -279,7 +273,7 @@ class Tree:
                     listing[name] = _TO_BE_READ
                     continue
                 else:
-                    listing[name] = stamped(kind, _target(name, fd) if kind == "l" else "", status)
+                    listing[name] = stamped(kind, link_target(name, fd) if kind == "l" else "", status)
                 if not image_of(old).is_same(listing[name].image):
                     changes.append(self._change(folder, name, old, listing[name]))
         self._leave_folder(folder, former, listing, changes)
@@ -297,7 +291,7 @@ class Tree:
             except LostTrack:
                 self._can_watch = False
                 self.close()
-        if self._coverage.in_repository and self._coverage.enter(folder, _ignore_file(fd)) and not is_new:
+        if self._coverage.in_repository and self._coverage.enter(folder, ignore_file(fd)) and not is_new:
             below = f"{folder}/" if folder else ""
             self._late.update(known for known in self._listings if known == folder or known.startswith(below))
 
@@ -335,7 +329,7 @@ class Tree:
         for folder, files in groupby(unread, key=lambda file: file.folder):
             with self._opened(folder) as fd:
                 for file in files:
-                    entry = None if fd is None else self._read_one(file.name, fd, is_full=self._store.added >= most)
+                    entry = None if fd is None else self._read_file(file.name, fd, is_full=self._store.added >= most)
                     read.setdefault(folder, {})[file.name] = entry
                     self._note_age(file, entry)
                     if _is_changed(file.former, entry):
@@ -349,41 +343,15 @@ class Tree:
             self._listings[folder] = pack(listing)
             self._unsaved.add(folder)
 
+    def _read_file(self, name: str, folder: int, *, is_full: bool) -> Entry | None:
+        return read_entry(name, folder, None if is_full else self._store, self._limits.max_file_bytes)
+
     def _note_age(self, file: _Unread, entry: Entry | None) -> None:
         self._young.discard((file.folder, file.name))
         if entry is not None and entry.kind == "f":
             newest = max(entry.mtime, entry.ctime)
             if newest > time.time_ns() - _YOUNG_NS:
                 self._young.add((file.folder, file.name))
-
-    def _read_one(self, name: str, folder: int, *, is_full: bool) -> Entry | None:
-        """A file as it is now, its content in the store; None when it is gone or no file any more."""
-        try:
-            fd = os.open(name, _FILE, dir_fd=folder)
-        except OSError as error:
-            if error.errno in _GONE:
-                return None
-            return _unread_entry(name, folder)
-        with open(fd, "rb", buffering=0) as file:
-            for _ in range(_TRIES):
-                before = os.fstat(fd)
-                if entry_kind(before.st_mode) != "f":
-                    return None
-                if before.st_size > self._limits.max_file_bytes or is_full:
-                    return stamped("f", FULL if is_full else LARGE, before)
-                file.seek(0)
-                data = file.readall()
-                after = os.fstat(fd)
-                if (
-                    (before.st_mtime_ns, before.st_size)
-                    == (after.st_mtime_ns, after.st_size)
-                    == (
-                        after.st_mtime_ns,
-                        len(data),
-                    )
-                ):
-                    return stamped("f", self._store.put(data), after)
-            return stamped("f", UNREADABLE, after)
 
 
 def _is_changed(former: Entry | None, now: Entry | None) -> bool:
@@ -393,30 +361,3 @@ def _is_changed(former: Entry | None, now: Entry | None) -> bool:
         stamps = {(entry.size, entry.mtime, entry.inode) for entry in both}
         return len(stamps) > 1
     return not image_of(former).is_same(image_of(now))
-
-
-def _unread_entry(name: str, folder: int) -> Entry | None:
-    try:
-        return stamped("f", UNREADABLE, os.stat(name, dir_fd=folder, follow_symlinks=False))
-    except OSError:
-        return None
-
-
-def _target(name: str, folder: int) -> str:
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except OSError:
-        return ""
-
-
-def _ignore_file(folder: int) -> bytes | None:
-    try:
-        fd = os.open(_IGNORE_FILE, _FILE, dir_fd=folder)
-    except OSError:
-        return None
-    try:
-        return os.read(fd, _IGNORE_BYTES)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)

@@ -51,10 +51,18 @@ class Prepared(msgspec.Struct, kw_only=True):
 class Undoer:
     """For one thread, whose journal the recorder writes."""
 
-    def __init__(self, recorder: Recorder, new_id: Callable[[], str], protected: Sequence[str]) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        new_id: Callable[[], str],
+        protected: Sequence[str],
+        on_step: Callable[[str], None] = lambda step: None,
+    ) -> None:
         self._recorder = recorder
         self._new_id = new_id
         self._protected = protected
+        self._on_step = on_step
+        """Called before each change of the disk."""
 
     @property
     def _store(self) -> Store:
@@ -133,8 +141,9 @@ class Undoer:
                 image_at(action.path, _ANY_SIZE, self._store)  # what is there now can be put back again
         self._store.commit(durable=True)
         intent = Intent(self._new_id(), self._recorder.thread_id, plan.actions, line)
-        restoration = Restoration(self._recorder.home, self._store, intent)
+        restoration = Restoration(self._recorder.home, self._store, intent, self._on_step)
         restoration.run()
+        self._on_step("journal")
         self._recorder.journal.append(line, durable=True)
         return restoration
 
