@@ -112,14 +112,16 @@ class Restoration:
 
     def resume(self) -> list[str]:
         """Finish what another process has begun to exchange; gives the paths that somebody has changed meanwhile."""
-        changed = [action.path for action in self.intent.actions if not self._can_go_on(action)]
-        self._exchange(without=changed)
+        actions = self.intent.actions
+        done = [action.path for action in actions if image_at(action.path, _ANY_SIZE).is_same(action.target)]
+        changed = [action.path for action in actions if action.path not in done and not self._can_go_on(action)]
+        self._exchange(without=(*done, *changed))
         self._clean_up()
         return changed
 
     def _can_go_on(self, action: Action) -> bool:
         now = image_at(action.path, _ANY_SIZE)
-        if now.is_same(action.target) or now.is_same(action.expected):
+        if now.is_same(action.expected):
             return True
         # Taken away, and its successor has not come yet.
         return now.kind == "absent" and (action.expected.kind == "folder" or os.path.lexists(action.backup))
