@@ -43,7 +43,8 @@ def _checkpoints(given: Mapping[str, Any]) -> dict[str, Any]:
     from spindle.config.fence import size_in_bytes  # only for those who have such a table
 
     sizes = {name: size_in_bytes(f"checkpoints.{name}", given[name]) for name in given if name.endswith("_bytes")}
-    return {f"checkpoints_{name}": value for name, value in {**given, **sizes}.items()}
+    known = ("enabled", "max_bytes", "max_age_days", "max_file_bytes")
+    return {f"checkpoints_{name}": value for name, value in {**given, **sizes}.items() if name in known}
 
 
 def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
