@@ -19,7 +19,10 @@ from spindle.protocol.clock import SystemClock
 from spindle.protocol.ops import Undo
 
 Tree = dict[str, tuple[str, str, str]]
-NAMES = ("a.txt", "bin.dat", "new.txt", "dir/b.txt", "dir/c.txt", "with space.txt", "d2/e/f.txt", "run.sh", "d2/g", "é.txt")
+NAMES = (
+    *("a.txt", "bin.dat", "new.txt", "dir/b.txt", "dir/c.txt", "with space.txt", "d2/e/f.txt", "run.sh", "d2/g"),
+    "é.txt",
+)
 GIT_ENVIRONMENT = {
     **os.environ,
     **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "t"),
@@ -62,7 +65,7 @@ def random_step(rng: random.Random, *, ignores: bool = False) -> str:
             f"printf '%s\\n' {value} >> {n}",
             f"rm -rf {n}",
             f"mv -T {n} {m}",
-            f"mv -T dir moved; mv -T d2 dir; mv -T moved d2",
+            "mv -T dir moved; mv -T d2 dir; mv -T moved d2",
             f"cp -r {n} {m}",
             f"chmod +x {n}",
             f"chmod -x {n}",

@@ -259,22 +259,9 @@ class AsyncThread:
         dry_run: bool = False,
         redo: bool = False,
     ) -> UndoReport:
-        """Take back what the last turns did to files, by patch or by command, and to the conversation.
+        """Take back what the last turns did to files and to the conversation; see `Thread.undo` for the arguments.
 
-        Args:
-            turns: how many; the last one when nothing is said
-            to: the id of a turn: everything from it on, instead of a number
-            files: put files back
-            conversation: forget the turns; without this the model is told which files went back
-            keep_mine: leave files that somebody else has changed, and restore the rest
-            dry_run: change nothing, and say what would be changed
-            redo: put back what the last undo took, until the next turn begins
-
-        Nothing to undo is a report with the status `nothing`.
-
-        Raises:
-            UndoConflict: somebody else has changed the files; nothing was changed, and `.report` names them
-            ThreadBusy: a turn of this thread runs
+        Raises UndoConflict when somebody else has changed the files; nothing was changed then.
         """
         op = undo_op(turns, to, files=files, conversation=conversation, keep_mine=keep_mine, dry_run=dry_run, redo=redo)
         self._core.check_open()

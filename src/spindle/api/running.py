@@ -337,7 +337,7 @@ class Ears(Subscription):
     def push(self, event: Event) -> None:
         if self.answering is not None:
             self.answering.asked(event)
-        is_answer = event.id in self._answers and not event.msg.announces
+        is_answer = event.id in self._answers and not getattr(event.msg, "announces", False)
         if is_answer and not (answer := self._answers.pop(event.id)).done():
             answer.set_result(event.msg)
         if self.turn is not None:

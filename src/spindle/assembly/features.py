@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spindle.assembly.options import agent_roles, notes_folder, offloads
 from spindle.assembly.record import Draft
-from spindle.config.providers import BUILT_IN
 from spindle.config.schema import Config
 from spindle.core.feature import Feature, Late
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
-from spindle.model.provider import Provider
 from spindle.policy.secrets import Secrets
 from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver, Undo, UserTurn
 from spindle.tools.router import ToolSet
@@ -25,22 +23,22 @@ if TYPE_CHECKING:
     from spindle.features.servers import Servers
     from spindle.mcp.pool import ServerPool
     from spindle.process.command import Command
+    from spindle.process.spawn import Running
     from spindle.tools.tool import ToolCall, ToolResult
 
 _MOST_VERDICTS = 1_000
 
 
-def make_features(
-    draft: Draft, provider: Provider, secrets: Secrets, build_tools: Callable[..., ToolSet]
-) -> list[Feature]:
+def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., ToolSet]) -> list[Feature]:
     """In the order in which they are asked at each moment; it decides.
 
-    Checkpoints see what every other feature does to files. A turn has its budget before a request can be made for
-    it. Room is made before hooks hear of a turn. Sub-agents end before the servers they use.
+    Checkpoints see what every other feature does to files. What a model is told of repeated calls stands behind all
+    else. A turn has its budget before a request can be made for it. Room is made before hooks hear of a turn.
+    Sub-agents end before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
     checkpoints = _CheckpointGate(draft)
-    features: list[Feature] = [checkpoints, _budget(draft), _compaction(config, provider)]
+    features: list[Feature] = [checkpoints, _repeat_guard(), _budget(draft), _compaction(config)]
     if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
@@ -56,6 +54,7 @@ def make_features(
 
         features.append(ProjectNotes(notes_folder(config)))
     features.append(servers.feature())
+    features.append(Late(_schema_answer, is_needed=lambda turn: turn.output_schema is not None))
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
@@ -77,25 +76,24 @@ def _budget(draft: Draft) -> Feature:
         return isinstance(op, UserTurn) and bool(op.budget)
 
     request, spindle = draft.request, draft.request.config.spindle
-    is_limited = spindle.budget or spindle.budget_thread or spindle.budget_tree or request.budget
-    return make() if is_limited or request.order is not None else Late(make, (), brings_one)
+    configured = (spindle.budget, spindle.budget_thread, spindle.tree_limits, spindle.budget_day)
+    is_limited = any(configured) or request.budget or request.order is not None
+    return make() if is_limited else Late(make, (), brings_one)
 
 
-def _compaction(config: Config, provider: Provider) -> Feature:
+def _compaction(config: Config) -> Feature:
     def make() -> Feature:
         from spindle.features.compaction.compactor import Compactor  # when a thread first comes near its limit
         from spindle.features.compaction.options import CompactionOptions  # likewise
 
-        keeps_tools = config.spindle.compact_keep_tools
         options = CompactionOptions(
             prompt=config.compact_prompt,
             keep=config.spindle.compact_keep,
-            keeps_tools=provider.id in BUILT_IN if keeps_tools is None else keeps_tools,
-            asks_server=provider.is_openai and config.features.get("remote_compaction", True),
+            keeps_tools=config.spindle.compact_keep_tools,
+            asks_server=config.features.get("remote_compaction", True),
             mode=config.spindle.context_mode,
             rule=config.spindle.context_rule,
-            prices=config.spindle.context_prices,
-            model_prices=config.spindle.context_model_prices | config.spindle.prices,
+            prices=config.spindle.price_list,
             offload_home=config.home if offloads(config) else None,
         )
         return Compactor(options)
@@ -161,11 +159,8 @@ class _CheckpointGate(Late):
             verdict = self._verdicts[words] = not is_known_safe(words)
         return verdict
 
-    async def begin(self, command: Command) -> None:
-        await self._feature().begin()
-
-    def end(self) -> None:
-        self._feature().end()
+    async def around(self, command: Command, start: Coroutine[Any, Any, Running]) -> Running:
+        return await self._feature().around(start)
 
     async def before(self, paths: Sequence[str]) -> None:
         await self._feature().before(paths)
@@ -184,6 +179,23 @@ class _CheckpointGate(Late):
     async def leave_turn(self, turn: RunningTurn) -> None:
         if self._loaded is not None:
             await self._loaded.leave_turn(turn)
+
+
+def _repeat_guard() -> Feature:
+    """For models that nobody knows, and small ones."""
+
+    def make() -> Feature:
+        from spindle.features.repeats import RepeatGuard  # most models need none
+
+        return RepeatGuard()
+
+    return Late(make, (), lambda turn: turn.thread.traits.facts.is_unproven)
+
+
+def _schema_answer() -> Feature:
+    from spindle.features.schema_answer import SchemaAnswer  # only where an answer must fit a schema
+
+    return SchemaAnswer()
 
 
 def _plan() -> Feature:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from spindle.assembly.request import SessionRequest
 from spindle.config.schema import Config
+from spindle.core.access import ModelOverrides
 from spindle.core.briefing import BriefingOptions
 from spindle.core.feature import Feature
-from spindle.core.live_thread import ModelOverrides
 from spindle.policy.sandbox import PROTECTED_NAMES
 from spindle.protocol.settings import AgentRole, Allowed, ThreadSettings
 from spindle.workspace.git import find_root
+
+if TYPE_CHECKING:
+    from spindle.tools.services import EditorFiles
 
 
 def settings_from(config: Config, model: str) -> ThreadSettings:
@@ -37,6 +41,7 @@ def allowed_by(config: Config) -> Allowed:
 def model_overrides(config: Config) -> ModelOverrides:
     return ModelOverrides(
         context_window=config.model_context_window,
+        max_output_tokens=config.model_max_output_tokens,
         compact_limit=config.model_auto_compact_token_limit,
         output_token_limit=config.tool_output_token_limit,
         reasoning_summaries=config.model_supports_reasoning_summaries,
@@ -60,6 +65,15 @@ def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
     """The roles a model can choose from; None if it has no sub-agents. Describing a role switches them on."""
     is_on = config.features.get("collab") or config.agent_roles
     return tuple(config.agent_roles.values()) if is_on else None
+
+
+def editor_for(request: SessionRequest) -> EditorFiles | None:
+    """The editor that files are patched through, unless something runs beside that the model has a say in.
+
+    Sub-agents and tool servers in a sandbox could put a link in the place of a file while the editor opens it.
+    """
+    config = request.config
+    return request.editor if agent_roles(config) is None and not config.mcp_servers else None
 
 
 def briefing_options(

@@ -16,7 +16,7 @@ from spindle.tools.tool import OutputForm, ToolContext
 
 if TYPE_CHECKING:
     from spindle.patch.diff import TurnDiffTracker
-    from spindle.tools.services import FileKeeper, FindSubAgents, SubAgents
+    from spindle.tools.services import EditorFiles, FileKeeper, FindSubAgents, SubAgents
 
 
 class Workbench:
@@ -48,6 +48,8 @@ class Workbench:
         """Gives the session's sub-agents; set by the session."""
         self.keeper: FileKeeper | None = None
         """Keeps files before tools change them; set by the session."""
+        self.editor: EditorFiles | None = None
+        """Through which files are patched; set where a client has one."""
         self._diff: TurnDiffTracker | None = None
 
     def new_turn(self) -> None:
@@ -91,6 +93,7 @@ class Workbench:
             diff=self.turn_diff(),
             keeper=self.keeper,
             agents=self.agents,
+            editor=self.editor,
         )
 
     def turn_diff(self) -> TurnDiffTracker:

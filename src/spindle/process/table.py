@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from spindle import process
 from spindle.errors import SandboxUnavailable
 from spindle.policy.secrets import Secrets
-from spindle.process.command import Command, ShellLike
+from spindle.process.command import Command, CommandWatch, ShellLike
 from spindle.process.output import OutputRing
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg
@@ -84,22 +84,6 @@ def sandbox_failure(output: OutputRing) -> SandboxUnavailable:
 _open_tables: WeakSet[ProcessTable] = WeakSet()
 """The tables of this process that commands may be started from."""
 _BUBBLEWRAP = "spindle.process.sandbox.bubblewrap"
-
-
-class CommandWatch(Protocol):
-    """Wants to know when commands that may write files run."""
-
-    def concerns(self, command: Command) -> bool:
-        """Asked before every command; costs next to nothing."""
-        ...
-
-    async def begin(self, command: Command) -> None:
-        """Such a command is about to start; it does when this is done."""
-        ...
-
-    def end(self) -> None:
-        """One of them is over."""
-        ...
 
 
 class ProcessTable:
@@ -270,17 +254,9 @@ class ProcessTable:
 
     async def _launch(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
         """Start it, and let whoever watches know."""
-        watch = self.watch
-        if watch is None or not watch.concerns(command):
+        if self.watch is None or not self.watch.concerns(command):
             return await self._start(command, on_output, *rings)
-        await watch.begin(command)
-        try:
-            running = await self._start(command, on_output, *rings)
-        except BaseException:
-            watch.end()
-            raise
-        running.finished.add_done_callback(lambda _: watch.end())
-        return running
+        return await self.watch.around(command, self._start(command, on_output, *rings))
 
     async def _start(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
         """Start it; a sandbox that could not be set up is tried again, without what it complained of.

@@ -21,8 +21,6 @@ class Msg(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defa
 
     ends_call: ClassVar[bool] = False
     """It shows that a call is over, and what came of it: shown only when the call's answer is recorded."""
-    announces: ClassVar[bool] = False
-    """It only says that something begins: the answer to the op comes later."""
     outside: ClassVar[Outside]
     """Its fields that can quote text from outside. Every kind declares this, so that none is forgotten when masking."""
 
@@ -496,7 +494,7 @@ def encode_event(event: Event) -> bytes:
 def usage_info(total: TokenUsage, last: TokenUsage, window: int | None) -> dict[str, Any]:
     """The `info` of a token_count message."""
     return {
-        "total_token_usage": msgspec.to_builtins(total),
-        "last_token_usage": msgspec.to_builtins(last),
+        "total_token_usage": total.to_dict(),
+        "last_token_usage": last.to_dict(),
         "model_context_window": window,
     }

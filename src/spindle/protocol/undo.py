@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -49,7 +49,8 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoStarted(Msg, frozen=True, kw_only=True, tag="undo_started"):
-    announces = True
+    announces: ClassVar[bool] = True
+    """It is no answer yet: those who wait for one wait on."""
     outside = Outside(words=("message",))
     message: str
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spindle.protocol.items import encode_payload
 
 if TYPE_CHECKING:
-    from spindle.thread.history import Entry
+    from spindle.thread.entry import Entry
 
 Context = tuple[int, dict[str, Any]]
 """Recorded settings, and the length of the folded list when they were recorded."""

@@ -412,8 +412,10 @@ def _late(p: Place, folder: str, ending: str, send: Callable[[str], None]) -> No
     while time.monotonic() < limit:
         for name in set(os.listdir(folder)) - known:
             if name.startswith("late-") and name.endswith(ending):
-                time.sleep(0.01)
-                send(f"{folder}/{name}")
+                try:
+                    send(f"{folder}/{name}")
+                except ConnectionRefusedError:
+                    break  # it has its name, but does not listen yet
                 return
         time.sleep(0.01)
 

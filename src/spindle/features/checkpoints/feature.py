@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -36,6 +36,7 @@ from spindle.workspace.git import find_repository
 if TYPE_CHECKING:
     from spindle.core.running_turn import RunningTurn
     from spindle.core.session import Session
+    from spindle.process.spawn import Running
     from spindle.tools.tool import ToolCall, ToolResult
 
 _PROBLEMS = (OSError, sqlite3.Error)
@@ -81,10 +82,27 @@ class Checkpoints(Feature):
 
     # ---- commands ------------------------------------------------------------------------------
 
-    async def begin(self) -> None:
-        """Before a command that may write: what is there now is safe when it starts."""
+    async def around(self, start: Coroutine[Any, Any, Running]) -> Running:
+        """Start a command that may write; what is there now is safe when it starts."""
+        try:
+            await self._begin()
+        except BaseException:
+            start.close()
+            raise
+        self._active += 1
+        try:
+            running = await start
+        except BaseException:
+            self._active -= 1
+            raise
+        running.finished.add_done_callback(self._ended)
+        return running
+
+    def _ended(self, _: object) -> None:
+        self._active -= 1
+
+    async def _begin(self) -> None:
         async with self._lock:
-            self._active += 1
             if not self._recorder.is_open:
                 turn, roots = self._now()
                 if self._recorder.is_quiet(turn, roots):
@@ -92,9 +110,6 @@ class Checkpoints(Feature):
                 else:
                     await self._work(self._recorder.open_window, turn, roots)
                 self._tell_gaps()
-
-    def end(self) -> None:
-        self._active -= 1
 
     async def around_call(self, turn: RunningTurn, call: ToolCall, run: RunCall) -> ToolResult:
         try:

@@ -9,7 +9,8 @@ import msgspec
 from spindle.core.briefing import Briefing
 from spindle.core.live_thread import LiveThread
 from spindle.protocol.items import item_text
-from spindle.thread.history import Entry, History
+from spindle.thread.entry import Entry
+from spindle.thread.history import History
 from spindle.thread.rollout import Record, RolloutData
 
 _STARTS = ("task_started", "turn_started")
@@ -125,7 +126,9 @@ def go_back(thread: LiveThread, briefing: Briefing, turn: TalkTurn) -> int:
     if turn.position is None:
         # A compaction has replaced it: only the whole list of then leads back.
         dropped = history.inputs_from(0)
-        thread.replace_visible([entry.item for entry in turn.before[: turn.length]], "undo")
+        before = turn.before[: turn.length]
+        made = {id(entry.item): entry.made for entry in before}
+        thread.replace_visible([entry.item for entry in before], "undo", made=made)
         briefing.forget_since(turn.context)
         return dropped
     dropped = history.inputs_from(turn.position)

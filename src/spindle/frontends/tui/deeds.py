@@ -24,6 +24,8 @@ class Deeds:
         self._armed = ""
         """The hint that is shown: what the same key does if it is pressed again now."""
         self._disarm: asyncio.TimerHandle | None = None
+        self._changing_effort = asyncio.Lock()
+        """One step after the other, however quickly the keys come: each starts from where the last one led."""
 
     # ---- messages ------------------------------------------------------------------------------
 
@@ -111,7 +113,9 @@ class Deeds:
         from spindle.frontends.tui.commands.model import step_effort  # seldom
 
         async def change() -> None:
-            if (effort := await step_effort(self._app, step)) is not None:
+            async with self._changing_effort:
+                effort = await step_effort(self._app, step)
+            if effort is not None:
                 self._app.showing.flash(f"reasoning: {effort}")
 
         self._app.spawn(change())

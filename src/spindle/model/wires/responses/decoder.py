@@ -1,0 +1,256 @@
+"""Frames of a Responses stream to `ModelEvent`s. Pure: no clock but for ids, no network.
+
+An event's type is peeked at before anything is decoded; types that nobody uses are never decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from spindle.errors import ModelError
+from spindle.model.call_ids import CallIds
+from spindle.model.client import (
+    Completed,
+    Created,
+    ItemAdded,
+    ItemDone,
+    ModelEvent,
+    RawReasoningDelta,
+    SummaryDelta,
+    SummaryPartAdded,
+    TextDelta,
+)
+from spindle.model.failures import ResponseFailed, closed_early, incomplete
+from spindle.model.wellformed import is_of_model, is_well_formed
+from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
+from spindle.protocol.request import TokenUsage
+
+
+class _Tag(msgspec.Struct):
+    type: str = ""
+
+
+class _Delta(msgspec.Struct, gc=False):
+    delta: str = ""
+    item_id: str | None = None
+    summary_index: int = 0
+    content_index: int = 0
+
+
+class _ItemEvent(msgspec.Struct):
+    item: dict[str, Any]
+
+
+class _ResponseEvent(msgspec.Struct):
+    response: dict[str, Any] | None = None
+
+
+class _ErrorEvent(msgspec.Struct):
+    message: str | None = None
+    code: str | None = None
+    error: dict[str, Any] | None = None
+
+
+_PEEK_BYTES = 80
+
+
+class ResponsesDecoder:
+    """Reads one response. `feed` it the data of each event; `is_over` after `Completed`."""
+
+    failure: ModelError | None = None
+
+    def __init__(
+        self, new_id: Callable[[], str], call_ids: CallIds | None = None, *, reasoning_included: bool = False
+    ) -> None:
+        self._new_id = new_id
+        self._call_ids = call_ids or CallIds((), new_id)
+        self._reasoning_included = reasoning_included
+        self._open: dict[str, str] = {}
+        """Items that began and are not done: their id for deltas, and their type."""
+        self._active: dict[str, str] = {}
+        """The newest open item of each type."""
+        self._made_up: set[str] = set()
+        """Ids that are ours, because the server gave none."""
+        self.is_over = False
+        self.last_error: dict[str, Any] | None = None
+        """What the server complained about last, where a stream may end without saying more."""
+        self._readers: dict[bytes, tuple[Callable[[bytes], Any], Callable[[Any], list[ModelEvent]]]] = {
+            b"response.created": (_response, self._created),
+            b"response.output_item.added": (_item, self._added),
+            b"response.output_text.delta": (_delta, self._text),
+            b"response.reasoning_summary_part.added": (_delta, self._summary_part),
+            b"response.reasoning_summary_text.delta": (_delta, self._summary),
+            b"response.reasoning_text.delta": (_delta, self._raw_reasoning),
+            b"response.output_item.done": (_item, self._done),
+            b"response.completed": (_response, self._completed),
+            b"response.done": (_response, self._completed),
+            b"response.failed": (_response, self._failed),
+            b"response.incomplete": (_response, self._incomplete),
+            b"error": (_error, self._complaint),
+        }
+
+    def feed(self, frame: bytes) -> list[ModelEvent]:
+        """The events that one frame means. Raises what `response.failed` and its like mean; skips garbage."""
+        reader = self._readers.get(_peek_type(frame))
+        if reader is None:
+            return []
+        shape, read = reader
+        try:
+            event = shape(frame)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return []
+        return read(event)
+
+    def finish(self) -> list[ModelEvent]:
+        """The body ended, and nothing said that the response did."""
+        if self.last_error is not None:
+            raise ResponseFailed(self.last_error)
+        raise closed_early()
+
+    def _created(self, event: _ResponseEvent) -> list[ModelEvent]:
+        return [Created(_text_of(event.response, "id"))]
+
+    def _added(self, event: _ItemEvent) -> list[ModelEvent]:
+        if not is_well_formed(event.item) or not is_of_model(event.item):
+            return []  # its deltas open an item of their own
+        given = _text_of(event.item, "id")
+        return [ItemAdded(event.item, self._begin(given, event.item.get("type", "")))]
+
+    def _text(self, event: _Delta) -> list[ModelEvent]:
+        if event.item_id in self._open:
+            return [TextDelta(event.item_id, event.delta)]
+        item_id, opened = self._item_of(event.item_id, "message")
+        return [*opened, TextDelta(item_id, event.delta)]
+
+    def _summary_part(self, event: _Delta) -> list[ModelEvent]:
+        item_id, opened = self._item_of(event.item_id, "reasoning")
+        return [*opened, SummaryPartAdded(item_id, event.summary_index)]
+
+    def _summary(self, event: _Delta) -> list[ModelEvent]:
+        item_id, opened = self._item_of(event.item_id, "reasoning")
+        return [*opened, SummaryDelta(item_id, event.delta, event.summary_index)]
+
+    def _raw_reasoning(self, event: _Delta) -> list[ModelEvent]:
+        item_id, opened = self._item_of(event.item_id, "reasoning")
+        return [*opened, RawReasoningDelta(item_id, event.delta, event.content_index)]
+
+    def _done(self, event: _ItemEvent) -> list[ModelEvent]:
+        if not is_well_formed(event.item) or not is_of_model(event.item):
+            return []
+        if is_call(event.item) and (call_id := self._call_ids.take(given := call_id_of(event.item))) != given:
+            event.item["call_id"] = call_id
+        kind, given = event.item.get("type", ""), _text_of(event.item, "id")
+        item_id = given if given in self._open else None
+        if item_id is None:
+            active = self._active.get(kind)
+            item_id = active if active and (not given or active in self._made_up) else given or self._new_id()
+        self._open.pop(item_id, None)
+        if self._active.get(kind) == item_id:
+            del self._active[kind]
+        return [ItemDone(event.item, item_id)]
+
+    def _completed(self, event: _ResponseEvent) -> list[ModelEvent]:
+        response = event.response or {}
+        end_turn = response.get("end_turn")
+        self.is_over = True
+        return [
+            Completed(
+                response_id=_text_of(response, "id"),
+                usage=read_usage(response.get("usage")),
+                end_turn=end_turn if isinstance(end_turn, bool) else None,
+                reasoning_included=self._reasoning_included,
+                counts_cached=_counts_cached(response.get("usage")),
+            )
+        ]
+
+    def _failed(self, event: _ResponseEvent) -> list[ModelEvent]:
+        error = (event.response or {}).get("error")
+        raise ResponseFailed(error if isinstance(error, dict) else {})
+
+    def _incomplete(self, event: _ResponseEvent) -> list[ModelEvent]:
+        details = (event.response or {}).get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        raise incomplete(reason if isinstance(reason, str) else "unknown")
+
+    def _complaint(self, event: _ErrorEvent) -> list[ModelEvent]:
+        said = {"message": event.message, "code": event.code}
+        self.last_error = event.error or {name: value for name, value in said.items() if value} or None
+        return []
+
+    def _begin(self, given: str | None, kind: str) -> str:
+        item_id = given or self._new_id()
+        if not given:
+            self._made_up.add(item_id)
+        self._open[item_id] = kind
+        self._active[kind] = item_id
+        return item_id
+
+    def _item_of(self, given: str | None, kind: str) -> tuple[str, list[ModelEvent]]:
+        """The item a delta belongs to, and the event that opens it when the server never did."""
+        if given in self._open:
+            return given, []
+        active = self._active.get(kind)
+        if active and (not given or active in self._made_up):
+            return active, []
+        item_id = self._begin(given, kind)
+        empty: Item = {"type": kind, "id": item_id, "summary": []}
+        if kind == "message":
+            empty = {"type": kind, "role": "assistant", "id": item_id, "content": []}
+        return item_id, [ItemAdded(empty, item_id)]
+
+
+_tag = json_reader(_Tag, is_walked=False)
+_delta = msgspec.json.Decoder(_Delta).decode  # there are many of them, and none of its members can be nested
+_item = json_reader(_ItemEvent, MAX_FOREIGN_DEPTH)
+_response = json_reader(_ResponseEvent, MAX_FOREIGN_DEPTH)
+_error = json_reader(_ErrorEvent, MAX_FOREIGN_DEPTH)
+
+
+def _peek_type(frame: bytes) -> bytes:
+    """The event's type without decoding it, where it stands first, as it does with every server known."""
+    parts = frame[:_PEEK_BYTES].split(b'"', 4)
+    if len(parts) == 5 and parts[1] == b"type" and parts[0] == b"{" and b"\\" not in parts[3]:
+        return parts[3]
+    try:
+        return _tag(frame).type.encode()
+    except (msgspec.DecodeError, UnicodeError):
+        return b""
+
+
+def read_usage(value: Any) -> TokenUsage | None:
+    """Token counts as the server gives them: missing details are 0, a missing total is the sum."""
+    if not isinstance(value, dict):
+        return None
+    inputs, outputs = _count(value, "input_tokens"), _count(value, "output_tokens")
+    input_details, output_details = value.get("input_tokens_details"), value.get("output_tokens_details")
+    return TokenUsage(
+        input_tokens=inputs,
+        cached_input_tokens=_count(input_details, "cached_tokens"),
+        cache_write_input_tokens=_count(input_details, "cache_write_tokens") or _count(value, "cache_write_tokens"),
+        output_tokens=outputs,
+        reasoning_output_tokens=_count(output_details, "reasoning_tokens"),
+        total_tokens=_count(value, "total_tokens") if value.get("total_tokens") is not None else inputs + outputs,
+    )
+
+
+def _counts_cached(usage: Any) -> bool:
+    if not isinstance(usage, dict):
+        return True  # nothing is counted at all
+    details = usage.get("input_tokens_details")
+    return isinstance(details, dict) and details.get("cached_tokens") is not None
+
+
+def _count(value: Any, name: str) -> int:
+    """A count that makes sense, else 0; some servers write whole numbers as floats."""
+    number = value.get(name) if isinstance(value, dict) else None
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**53 else 0
+
+
+def _text_of(value: Any, name: str) -> str | None:
+    text = value.get(name) if isinstance(value, dict) else None
+    return text if isinstance(text, str) and text else None
