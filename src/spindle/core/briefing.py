@@ -258,11 +258,17 @@ class Briefing:
 
     def _may_read(self, settings: ThreadSettings) -> Callable[[str], bool]:
         """We read outside of the sandbox, so what is denied inside must not come in by a link to it."""
-        options = self._options
-        drawn = boundary_of(
-            settings.sandbox, cwd=settings.cwd, env=options.environment, home=options.home, fence=options.fence
-        )
-        return drawn.may_read
+        options, drawn = self._options, None
+
+        def may_read(path: str) -> bool:
+            nonlocal drawn
+            if drawn is None:  # drawn for the first file there is: most turns bring none
+                drawn = boundary_of(
+                    settings.sandbox, cwd=settings.cwd, env=options.environment, home=options.home, fence=options.fence
+                )
+            return drawn.may_read(path)
+
+        return may_read
 
     def _files(self, settings: ThreadSettings, cwd: str) -> ProjectFiles:
         """What of the project around `cwd` may be read into the prompt."""

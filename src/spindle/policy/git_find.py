@@ -7,7 +7,6 @@ refuse raises `OddRepository`; so does what cannot be read to its end.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 
@@ -18,7 +17,7 @@ _MOST_POINTER = 1 << 20
 """git's own limit for a `.git` file."""
 _MOST_COMMON = 1 << 20
 _HEAD_BYTES = 255
-_HEAD = re.compile(rb"ref:[ \t\n\r]*refs/|[0-9a-fA-F]{40}")
+_HEX = b"0123456789abcdefABCDEF"
 _MOST_LINKS = 100
 _UNCLEAR = "names a folder with blanks, line ends or control characters, which not every program reads alike"
 
@@ -194,7 +193,10 @@ def _is_head(path: str) -> bool:
     except (OSError, ValueError):
         return False
     try:
-        return _HEAD.match(os.read(descriptor, _HEAD_BYTES)) is not None
+        head = os.read(descriptor, _HEAD_BYTES)
+        if head.startswith(b"ref:"):
+            return head[4:].lstrip(b" \t\n\r").startswith(b"refs/")
+        return len(head) >= 40 and not head[:40].strip(_HEX)
     except OSError:
         return False
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Generic, TypeVar
 
 from spindle.policy.secret_shapes import HELD_MAX, MARKS, Span, find_shapes, opens_at
@@ -31,8 +32,6 @@ _MOST_CLEAN = 256
 _WRAPS = b"\r\n"
 _GAPS = b"\r\n\0"
 _CODE = rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)"
-_DUMPED = re.compile(rb"\n ?(?:[0-9a-fA-F]{6,16}:?[ \t]+\S|(?:[0-9a-fA-F]{2} ){3})")
-_DUMPED_FIRST = re.compile(_DUMPED.pattern[2:])
 
 
 class Form:
@@ -310,7 +309,15 @@ class TextMasker:
 
 
 def _is_dump(data: bytes) -> bool:
-    return _DUMPED_FIRST.match(data) is not None or _DUMPED.search(data) is not None
+    first, later = _dump_lines()
+    return first(data) is not None or later(data) is not None
+
+
+@cache
+def _dump_lines() -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
+    """What finds a line of a dump at the beginning, and after a line end. Made with the first output, not before."""
+    line = rb" ?(?:[0-9a-fA-F]{6,16}:?[ \t]+\S|(?:[0-9a-fA-F]{2} ){3})"
+    return re.compile(line).match, re.compile(rb"\n" + line).search
 
 
 def replace_spans(data: bytes, spans: list[Span], start: int = 0) -> bytes:
