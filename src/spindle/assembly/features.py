@@ -44,6 +44,7 @@ def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., Too
 
         features.append(ProjectNotes(notes_folder(config)))
     features.append(servers.feature())
+    features.append(Late(_schema_answer, is_needed=lambda turn: turn.output_schema is not None))
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
@@ -65,8 +66,9 @@ def _budget(draft: Draft) -> Feature:
         return isinstance(op, UserTurn) and bool(op.budget)
 
     request, spindle = draft.request, draft.request.config.spindle
-    is_limited = spindle.budget or spindle.budget_thread or spindle.budget_tree or request.budget
-    return make() if is_limited or request.order is not None else Late(make, (), brings_one)
+    configured = (spindle.budget, spindle.budget_thread, spindle.tree_limits, spindle.budget_day)
+    is_limited = any(configured) or request.budget or request.order is not None
+    return make() if is_limited else Late(make, (), brings_one)
 
 
 def _compaction(config: Config) -> Feature:
@@ -81,8 +83,7 @@ def _compaction(config: Config) -> Feature:
             asks_server=config.features.get("remote_compaction", True),
             mode=config.spindle.context_mode,
             rule=config.spindle.context_rule,
-            prices=config.spindle.context_prices,
-            model_prices=config.spindle.context_model_prices | config.spindle.prices,
+            prices=config.spindle.price_list,
             offload_home=config.home if offloads(config) else None,
         )
         return Compactor(options)
@@ -106,6 +107,12 @@ def _repeat_guard() -> Feature:
         return RepeatGuard()
 
     return Late(make, (), lambda turn: turn.thread.traits.facts.is_unproven)
+
+
+def _schema_answer() -> Feature:
+    from spindle.features.schema_answer import SchemaAnswer  # only where an answer must fit a schema
+
+    return SchemaAnswer()
 
 
 def _plan() -> Feature:

@@ -12,9 +12,11 @@ from spindle.frontends.setup_commands import (
     FEATURES,
     GRANTS,
     HOOKS,
+    LOCAL,
     LOGIN,
     LOGOUT,
     MCP,
+    MODELS,
     PROTO,
     SANDBOX,
 )
@@ -43,7 +45,7 @@ HELP_COMMAND = Command(
 GROUPS = (
     ("Work", (EXEC, RESUME, FORK, DEMO)),
     ("Threads", (THREADS, CONTEXT, ARCHIVE, UNARCHIVE, DELETE)),
-    ("Set-up", (LOGIN, LOGOUT, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
+    ("Set-up", (LOGIN, LOGOUT, MODELS, LOCAL, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
     ("Servers", (APP_SERVER, PROTO)),
     ("Trying things out", (SANDBOX, EXECPOLICY, APPLY_PATCH, DEBUG, HELP_COMMAND)),
 )

@@ -109,6 +109,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return head, b'],"tools":%s,%s' % (self.tools, encode_json(tail)[1:])
 
 
+class LongPrompt(msgspec.Struct, frozen=True):
+    """What a request costs more if its input is long: the whole of it, not only what is above the limit."""
+
+    above: int
+    """From how many tokens of input on, that number not included."""
+    input: float = 1.0
+    """How many times as much all input costs then, cached or not."""
+    output: float = 1.0
+
+
 class Prices(msgspec.Struct, frozen=True):
     """What a model's tokens cost, in any unit: only the ratios count. The defaults are what is usual."""
 
@@ -119,6 +129,8 @@ class Prices(msgspec.Struct, frozen=True):
     """None = eight times `input`."""
     cache_write: float | None = None
     """What input costs that is put into the cache; None = as any other."""
+    long_prompt: LongPrompt | msgspec.UnsetType = msgspec.UNSET
+    """Some models are dearer for long prompts."""
 
     def __post_init__(self) -> None:
         if self.cached_input is None:
@@ -144,10 +156,49 @@ class Prices(msgspec.Struct, frozen=True):
         return (self.output or 0.0) / self.fresh if self.fresh else 8.0
 
     def cost_of(self, usage: TokenUsage) -> float:
-        """What these tokens cost, in the unit of the prices times one token."""
+        """What these tokens cost, in the unit of the prices times one token; of one request or of many."""
+        given, made = self._costs(usage)
+        return given + made
+
+    def cost_of_request(self, usage: TokenUsage) -> float:
+        """The same for the tokens of one request, which may be dearer because it is long."""
+        given, made = self._costs(usage)
+        long = self.long_prompt
+        if long is msgspec.UNSET or usage.input_tokens <= long.above:
+            return given + made
+        return given * long.input + made * long.output
+
+    def _costs(self, usage: TokenUsage) -> tuple[float, float]:
+        """Of the input and of the output. A server that claims more from its cache than there was is not believed."""
         cached = min(usage.cached_input_tokens, usage.input_tokens)
-        fresh = usage.input_tokens - cached
-        return fresh * self.fresh + cached * (self.cached_input or 0.0) + usage.output_tokens * (self.output or 0.0)
+        written = min(usage.cache_write_input_tokens, usage.input_tokens - cached)
+        fresh = usage.input_tokens - cached - written
+        # Servers that say what they put into their cache charge for that; without a price it is what is usual.
+        write = WRITE_FACTOR * self.input if self.cache_write is None else self.cache_write
+        given = fresh * self.input + cached * (self.cached_input or 0.0) + written * write
+        return given, usage.output_tokens * (self.output or 0.0)
+
+
+WRITE_FACTOR = 1.25
+"""What is written to a cache, in the price of input, where nobody names another."""
+
+
+class PriceList(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user says that models cost, in dollars a million tokens. What a later field says counts less."""
+
+    by_model: dict[str, Prices] = {}
+    """By the name of a model, or how it begins; the longest that fits counts."""
+    older: dict[str, Prices] = {}
+    """The same under an older name of the table."""
+    for_all: Prices | None = None
+
+    def find(self, slug: str) -> tuple[Prices, str] | None:
+        """The prices of a model, and where they stand in words."""
+        for table in (self.by_model, self.older):
+            if fitting := [name for name in table if slug.startswith(name)]:
+                name = max(fitting, key=len)
+                return table[name], f"configuration, {name}"
+        return None if self.for_all is None else (self.for_all, "configuration")
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
