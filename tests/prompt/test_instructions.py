@@ -47,8 +47,6 @@ def test_families_have_texts_of_their_own_and_of_fitting_size():
     assert 6_000 <= sizes["codex"] <= 9_000 and 6_000 <= sizes["gpt"] <= 9_000
     assert 3_500 <= sizes["default"] <= 6_000 and sizes["small"] <= 2_200
     assert sizes["tiny"] <= 2_000  # with the personality and the form of calls as text: less than 700 tokens
-        "with the personality, and the form of calls as text, this has to stay below 700 tokens"
-    )
 
 
 TOPICS = [
