@@ -127,9 +127,8 @@ class Agent:
 
     def _sign_in_problem(self, config: Config) -> str | None:
         """Why the configured provider could not be asked; None if there is a key, or none is needed."""
-        forced = config.forced_login_method
         try:
-            sign_in(config.provider, home=config.home, forced_method=forced).credential.authorization()
+            sign_in(config.provider, config.login).credential.authorization()
         except ModelError as error:
             return str(error)
         return None
