@@ -13,7 +13,7 @@ from spindle.assembly.request import SessionRequest
 from spindle.core.live_thread import LiveThread
 from spindle.errors import ThreadError
 from spindle.model.capabilities import CAPABILITY_FILE, CapabilityMemory
-from spindle.model.catalog import Catalog, ModelInfo
+from spindle.model.catalog import Catalog, ModelInfo, unknown_model
 from spindle.model.provider import Provider
 from spindle.policy.rulebook import RuleBook
 from spindle.prompt.instructions import choose_instructions
@@ -76,7 +76,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         model = config.model or history.model or catalog.default_slug
         info = catalog.find(model)
         if not info.known:
-            warnings.append(f"model {model} is not in the catalogue; general defaults are used for it")
+            warnings.append(unknown_model(model))
         if history.model not in (None, model):
             warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
         return cls(
