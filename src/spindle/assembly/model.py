@@ -80,12 +80,12 @@ class Switchboard:
         if known is not None:
             return known
         request, config = self._draft.request, self._draft.request.config
-        signed_in = sign_in(
-            provider,
-            home=config.home,
-            is_exec=request.source == "exec",
-            forced_method=config.forced_login_method,
-        )
+        if provider.runs_inside:
+            from spindle.assembly.inside import local_endpoint  # only for models that we run ourselves
+
+            endpoint = self._endpoints[provider.id] = local_endpoint(self._draft, provider, self._identity)
+            return endpoint
+        signed_in = sign_in(provider, config.login, is_exec=request.source == "exec", clock=request.clock)
         self._draft.warnings.extend(signed_in.warnings)
         endpoint = self._endpoints[provider.id] = Endpoint(
             signed_in.provider,

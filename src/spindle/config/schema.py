@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from spindle.mcp.spec import McpServer
-from spindle.model.provider import Provider
+from spindle.model.provider import OPENAI_ISSUER, LoginSettings, Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
 from spindle.protocol.request import Prices
@@ -109,6 +109,10 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
     models: dict[str, dict[str, Any]] = {}
     """`[spindle.models."SLUG"]`: fields of the catalogue that are different for a model, or describe a new one."""
+    local_context: int | None = None
+    """The window of models that Spindle runs itself, in tokens; None = 16384, or less where memory is short."""
+    local_threads: int | None = None
+    """On how many threads they run; None = one fewer than there are cores."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0
@@ -117,6 +121,8 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Largest single event accepted from a model server."""
     log_level: str | None = None
     log_file: str | None = None
+    login_issuer: str = OPENAI_ISSUER
+    """The service that `spindle login` signs in at."""
 
     @property
     def price_list(self) -> PriceList:
@@ -259,13 +265,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     check_for_update_on_startup: bool = True
     """Accepted; Spindle never looks for updates by itself."""
     oss_provider: str | None = None
-    """The local server that `--oss` uses: ollama or lmstudio."""
+    """What `--oss` uses: the server ollama or lmstudio, or a model that was added (local)."""
     chatgpt_base_url: str | None = None
-    """Address of the account service of the reference program; accepted, not used."""
+    """Where ChatGPT is, for those who signed in with it; the model is below `/codex` there."""
     forced_login_method: str | None = None
     """The only way to sign in that is allowed: chatgpt or api."""
-    cli_auth_credentials_store: str = "file"
-    """Where credentials are kept; only files are supported, so `keyring` and `auto` use the file too."""
+    forced_chatgpt_workspace_id: tuple[str, ...] = ()
+    """The only ChatGPT workspace that one may sign in to, or several of them."""
+    cli_auth_credentials_store: Literal["file", "keyring", "auto", "ephemeral"] = "file"
+    """Where the login is kept: in auth.json, in the keyring of the system (which needs the extra `keyring`), in the
+    keyring where there is one (auto), or nowhere, so that it ends with the program (ephemeral)."""
     mcp_oauth_credentials_store: str = "auto"
     """Where credentials of tool servers are kept."""
     log_dir: str
@@ -280,6 +289,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The terminal interface."""
     spindle: SpindleConfig = SpindleConfig()
     """Settings of our own."""
+
+    @property
+    def login(self) -> LoginSettings:
+        """How to sign in, and where that is kept."""
+        return LoginSettings(
+            home=self.home,
+            store=self.cli_auth_credentials_store,
+            issuer=self.spindle.login_issuer,
+            forced_method=self.forced_login_method,
+            workspaces=self.forced_chatgpt_workspace_id,
+            chatgpt_base_url=self.chatgpt_base_url,
+        )
 
     @property
     def secret_variables(self) -> tuple[str, ...]:

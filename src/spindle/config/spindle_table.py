@@ -90,11 +90,14 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "budget_day": _budget(budget.get("day", {})),
         "prices": _all_prices("prices", table.get("prices", {})),
         "models": _models(table["models"]) if "models" in table else None,
+        "local_context": table.get("local", {}).get("context"),
+        "local_threads": table.get("local", {}).get("threads"),
         "max_steps": limits.get("max_steps"),
         "turn_timeout_s": limits.get("turn_timeout_sec"),
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),
         "log_level": log.get("level"),
         "log_file": log.get("file"),
+        "login_issuer": table.get("login", {}).get("issuer"),
     }
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
     return SpindleConfig(**{name: value for name, value in given.items() if value is not None})

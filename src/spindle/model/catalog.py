@@ -229,6 +229,12 @@ class Catalog:
             cls._bundled = catalog
         return catalog
 
+    def with_row(self, info: ModelInfo) -> "Catalog":
+        """The same catalogue, in which this is what is known of the model."""
+        other = Catalog([*(model for model in self.models if model.slug != info.slug), info])
+        other._takes_for_small = self._takes_for_small
+        return other
+
     @property
     def listed(self) -> list[ModelInfo]:
         """Those a person is offered, best first."""

@@ -13,6 +13,7 @@ from spindle.model.server_words import one_line
 
 MOST_MODELS = 1_000
 _MOST_TOKENS = 1 << 40
+_MOST_DIGITS = 15
 _WINDOWS = (
     "context_window",
     "loaded_context_length",  # LM Studio: as the model was loaded
@@ -47,12 +48,22 @@ def read_list(answer: Any) -> list[ServerModel]:
 
 
 def read_ollama_window(answer: Any) -> int | None:
-    """The window in Ollama's answer to `/api/show`: `model_info` has it under the name of the architecture."""
+    """The window in Ollama's answer to `/api/show`: `model_info` has it under the name of the architecture.
+
+    A model may bring a setting along that makes it smaller.
+    """
     info = answer.get("model_info") if isinstance(answer, dict) else None
-    for key, value in info.items() if isinstance(info, dict) else ():
-        if isinstance(key, str) and key.endswith(".context_length"):
-            return _count(value)
-    return None
+    if not isinstance(info, dict):
+        return None
+    counts = [_count(value) for key, value in info.items() if isinstance(key, str) and key.endswith(".context_length")]
+    return min((count for count in (*counts, _ollama_setting(answer.get("parameters"))) if count), default=None)
+
+
+def _ollama_setting(parameters: Any) -> int | None:
+    """`num_ctx`, among settings with one a line."""
+    words = [line.split() for line in parameters.splitlines()] if isinstance(parameters, str) else []
+    found = [pair[1] for pair in words if len(pair) == 2 and pair[0] == "num_ctx" and pair[1].isdecimal()]
+    return _count(int(found[-1][:_MOST_DIGITS])) if found else None
 
 
 def _window(row: dict[str, Any]) -> int | None:

@@ -88,7 +88,11 @@ def _provider(desk: Desk, name: str) -> Provider:
 
 
 async def _listed(desk: Desk, catalog: Catalog, provider: Provider) -> list[ModelInfo]:
-    """The models of the provider: those that a server on this computer has, else those of the catalogue."""
+    """The models of the provider: those that are on this computer, else those of the catalogue."""
+    if provider.runs_inside:
+        from spindle.local.catalogue import local_rows  # only for those who have any
+
+        return local_rows(desk.config)
     if provider.id not in OSS_PORTS:
         return catalog.offered(provider.vendor)
     from spindle.config.oss import find_local_servers  # loads a client, for those who have such a server
