@@ -1,4 +1,4 @@
-"""A model server for tests: speaks enough of the Responses API over real HTTP, and does what a script says.
+"""A model server for tests: speaks enough of the three wires over real HTTP, and does what a script says.
 
     with FakeServer() as server:
         server.script(turn(call("exec_command", {"cmd": "true"}, "c1")), turn(message("done")))
@@ -7,6 +7,8 @@
 
 The n-th `POST …/responses` gets the n-th turn, later ones a plain message "done". The server runs in a thread of
 its own, so a test may block. Requests to other paths are recorded and answered 404, or as `pages` says.
+`POST …/chat/completions` and `POST …/messages` get the same turns in their own dialect (`fake_wires`), unless the body
+breaks a rule of that dialect (`wire_rules`): then 400, and `problems` says what is wrong.
 """
 
 from __future__ import annotations
@@ -20,11 +22,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+import fake_wires
+import wire_rules
+
 if TYPE_CHECKING:
     import ssl
 
 Event = dict[str, Any]
 Item = dict[str, Any]
+_ASKING = ("/responses", "/chat/completions", "/messages")
 LATER = 10_000  # enough for any test; a scripted wait never outlives the server
 
 
@@ -52,6 +58,11 @@ class Turn:
     """What the server answers to one request; made by `turn`, `refuses`, `sends_raw`."""
 
     events: tuple[Event, ...] = ()
+    items: tuple[Item, ...] = ()
+    """What `events` say, for the other dialects."""
+    usage: dict[str, int] = field(default_factory=dict)
+    stop: str | None = None
+    """Why the model stops, in the words of the other dialects, instead of the right reason."""
     raw: bytes | None = None
     """The exact body of the event stream, instead of `events`."""
     status: int = 200
@@ -110,7 +121,8 @@ def turn(
     **how: Any,
 ) -> Turn:
     """A stream with these items. `end` replaces the closing response.completed; `how` is any field of `Turn`."""
-    return Turn(events=tuple(stream_events(items, usage or {}, response_id, end)), **how)
+    events = tuple(stream_events(items, usage or {}, response_id, end))
+    return Turn(events=events, items=items, usage=usage or {}, **how)
 
 
 def refuses(status: int, body: dict[str, Any] | str = "", **how: Any) -> Turn:
@@ -204,6 +216,8 @@ class FakeServer:
         self.port = 0
         self._steps: list[Step] = []
         self._default: Step = turn(message("done"))
+        self.problems: list[str] = []
+        """What was wrong with requests of the stricter dialects."""
         self.pages: dict[str, Turn] = {}
         """Answers to requests for other paths, by path; what is not here gets 404."""
         self._tls = tls
@@ -229,7 +243,7 @@ class FakeServer:
     @property
     def turns_asked(self) -> list[Received]:
         """The requests for a model answer, without probes of other paths."""
-        return [r for r in self.requests if r.method == "POST" and r.path.split("?")[0].endswith("/responses")]
+        return [r for r in self.requests if r.method == "POST" and r.path.split("?")[0].endswith(_ASKING)]
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -312,11 +326,17 @@ class FakeServer:
 
     async def _answer(self, received: Received, writer: asyncio.StreamWriter) -> bool:
         """Send the scripted answer; False when the connection must not be used again."""
-        if received.method != "POST" or not received.path.split("?")[0].endswith("/responses"):
+        path = received.path.split("?")[0]
+        if received.method != "POST" or not path.endswith(_ASKING):
             # 426 is how a server without WebSockets answers a client that asks for one.
             wants_websocket = received.headers.get("upgrade", "").lower() == "websocket"
             missing = Turn(status=426 if wants_websocket else 404, body=b"{}")
-            await self._send_whole(writer, self.pages.get(received.path.split("?")[0], missing))
+            await self._send_whole(writer, self.pages.get(path, missing))
+            return True
+        if wrong := problems_of(path, received):
+            self.problems += wrong
+            refused = {"type": "error", "error": {"type": "invalid_request_error", "message": "; ".join(wrong)}}
+            await self._send_whole(writer, refuses(400, refused))
             return True
         step = self._steps.pop(0) if self._steps else self._default
         answer = step if isinstance(step, Turn) else step(received)
@@ -325,17 +345,17 @@ class FakeServer:
         if answer.status != 200:
             await self._send_whole(writer, answer)
             return True
-        return await self._send_stream(writer, answer)
+        return await self._send_stream(writer, answer, path)
 
     async def _send_whole(self, writer: asyncio.StreamWriter, answer: Turn) -> None:
         headers = {"content-type": "application/json", "content-length": str(len(answer.body)), **answer.headers}
         writer.write(head_bytes(answer.status, headers) + answer.body)
         await writer.drain()
 
-    async def _send_stream(self, writer: asyncio.StreamWriter, answer: Turn) -> bool:
+    async def _send_stream(self, writer: asyncio.StreamWriter, answer: Turn, path: str) -> bool:
         headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **answer.headers}
         writer.write(head_bytes(200, headers))
-        frames = [answer.raw] if answer.raw is not None else [encode_event(event) for event in answer.events]
+        frames = frames_of(answer, path)
         for number, frame in enumerate(frames):
             if number == answer.drop_after:
                 return False
@@ -355,6 +375,26 @@ class FakeServer:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+
+def problems_of(path: str, received: Received) -> list[str]:
+    """What the server of a dialect has against a request."""
+    if path.endswith("/messages"):
+        return wire_rules.messages_problems(received.json)
+    return wire_rules.chat_problems(received.json) if path.endswith("/chat/completions") else []
+
+
+def frames_of(answer: Turn, path: str) -> list[bytes]:
+    """The events of a turn as they are sent, in the dialect that the path names."""
+    if answer.raw is not None:
+        return [answer.raw]
+    if path.endswith("/messages"):
+        events = fake_wires.messages_events(answer.items, answer.usage, stop=answer.stop)
+        return [fake_wires.encode_frame(event) for event in events]
+    if path.endswith("/chat/completions"):
+        chunks = fake_wires.chat_chunks(answer.items, answer.usage, finish=answer.stop)
+        return [fake_wires.encode_frame(chunk) for chunk in chunks]
+    return [encode_event(event) for event in answer.events]
 
 
 def head_bytes(status: int, headers: dict[str, str]) -> bytes:

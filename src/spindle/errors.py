@@ -11,6 +11,7 @@
     │   └── ThreadClosed         it, or its client, was closed
     ├── ModelError               the model cannot answer; asking again would not help
     │   ├── ImageRejected        the server cannot read an image we sent
+    │   ├── WindowFull           the conversation does not fit into the model's window
     │   └── BudgetReached        a budget is used up; the request was not made
     ├── StreamDropped            the answer broke off; asking again is safe
     ├── ToolError                tell the model, go on with the turn
@@ -141,6 +142,15 @@ class ModelError(SpindleError):
 
 class ImageRejected(ModelError):
     """The server cannot read an image we sent; without that image, asking again may help."""
+
+
+class WindowFull(ModelError):
+    """The conversation does not fit into the model's window; a shorter one may. `window` is its size in tokens, if
+    the server names it."""
+
+    def __init__(self, message: str, window: int | None = None, *, advice: str = "") -> None:
+        super().__init__(message, "context_window_exceeded", advice=advice)
+        self.window = window
 
 
 class BudgetReached(ModelError):

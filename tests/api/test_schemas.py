@@ -43,11 +43,11 @@ from api.kit import (
     stable_id,
 )
 from spindle.api.annotations import Unsupported, shape_of
-from spindle.api.schema_check import check
 from spindle.api.schemas import schema_of
 from spindle.api.shapes import Misfit
 from spindle.api.strict_schemas import restored, strict_schema
 from spindle.protocol.items import encode_json
+from spindle.protocol.schema_check import check
 
 UserId = NewType("UserId", int)
 NULL = {"type": "null"}

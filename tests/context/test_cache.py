@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spindle.context.cache import CacheEntry, CacheLedger, CacheTotals, RequestParts
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.protocol.items import encode_json, user_message
-from spindle.protocol.request import Request
+from spindle.protocol.request import Request, VisibleItem
 
 INSTRUCTIONS, TOOLS = b'"be brief"' * 200, b'["tool"]' * 100
 HEAD = tokens_of_bytes(len(INSTRUCTIONS) + len(TOOLS))
@@ -235,7 +235,7 @@ def test_the_parts_are_those_of_the_request_that_is_sent():
     request = Request(
         model="m",
         instructions=INSTRUCTIONS,
-        input=ITEMS,
+        items=[VisibleItem(item={}, raw=raw) for raw in ITEMS],
         tools=TOOLS,
         prompt_cache_key="t",
         reasoning={"effort": "low"},

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.context.visible import IMAGE_OMITTED, VisibleFold, pair_calls, to_wire
+from spindle.context.visible import IMAGE_OMITTED, Audience, VisibleFold, pair_calls, to_wire
 from spindle.protocol.items import decode_json, encode_json, user_message
 
 
@@ -16,6 +16,7 @@ class Entry:
     def __init__(self, item: dict, raw: bytes | None = None) -> None:
         self.item = item
         self.raw = encode_json(item) if raw is None else raw
+        self.made = None
 
 
 def call(call_id: str, kind: str = "function_call") -> dict:
@@ -31,7 +32,9 @@ def output(call_id: str, text: str = "ok", kind: str = "function_call_output") -
 
 
 def sent(*items: dict, **audience: bool) -> list[dict]:
-    return [decode_json(raw) for raw in VisibleFold(**audience).update([Entry(item) for item in items], 0)]
+    shown = VisibleFold(Audience(**audience)).update([Entry(item) for item in items], 0)
+    assert [visible.item for visible in shown] == [decode_json(visible.raw) for visible in shown]
+    return [visible.item for visible in shown]
 
 
 WIRE_FORMS = {
@@ -171,7 +174,7 @@ def test_pictures_are_replaced_for_a_model_that_reads_text_only():
 
 def test_recorded_bytes_are_used_again_when_nothing_must_be_stripped():
     raw = b'{"type":"message", "role":"user","content":[{"type":"input_text","text":"\\u00e9"}]}'
-    assert VisibleFold().update([Entry(decode_json(raw), raw)], 0) == [raw]
+    assert [shown.raw for shown in VisibleFold().update([Entry(decode_json(raw), raw)], 0)] == [raw]
 
 
 def test_a_call_without_output_is_shown_as_aborted_right_after_it():
@@ -204,22 +207,22 @@ def test_an_output_that_comes_after_its_call_was_shown_as_aborted_is_left_out():
     first = fold.update(entries, 0)
     entries.append(Entry(output("a", "late")))
     assert fold.update(entries, 0) == first
-    assert [decode_json(raw) for raw in first] == [call("a"), output("a", "aborted")]
+    assert [shown.item for shown in first] == [call("a"), output("a", "aborted")]
 
 
 def test_a_new_generation_starts_over():
     fold = VisibleFold()
     fold.update([Entry(user_message("one")), Entry(user_message("two"))], 0)
     again = [Entry(user_message("three")), Entry(user_message("four"))]
-    assert fold.update(again, 1) == [entry.raw for entry in again]
+    assert [shown.raw for shown in fold.update(again, 1)] == [entry.raw for entry in again]
 
 
 def test_another_audience_starts_over():
     image = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "u"}]}
     fold, entries = VisibleFold(), [Entry(image)]
-    assert b"input_image" in fold.update(entries, 0)[0]
-    fold.address(accepts_images=False, keeps_raw_reasoning=False, keeps_all_ids=False)
-    assert b"input_image" not in fold.update(entries, 0)[0]
+    assert b"input_image" in fold.update(entries, 0)[0].raw
+    fold.address(Audience(accepts_images=False))
+    assert b"input_image" not in fold.update(entries, 0)[0].raw
 
 
 def test_an_answer_is_not_changed_by_later_updates():
@@ -255,7 +258,7 @@ def test_each_input_is_a_prefix_of_the_next_and_every_call_has_one_output(batche
         now = fold.update(entries, 0)
         assert now[: len(before)] == before
         before = now
-        assert_paired([decode_json(raw) for raw in now])
+        assert_paired([shown.item for shown in now])
 
 
 def assert_paired(items: list[dict]) -> None:

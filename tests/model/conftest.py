@@ -12,13 +12,19 @@ import pytest
 
 from spindle.model.client import ModelEvent, TurnState
 from spindle.model.credential import Credential, StaticCredential
+from spindle.model.endpoint import Endpoint
+from spindle.model.headers import Identity
 from spindle.model.provider import Provider
-from spindle.model.responses import Identity, ResponsesClient
+from spindle.model.remote import RemoteModel
 from spindle.protocol.clock import FixedClock
-from spindle.protocol.request import Request
+from spindle.protocol.request import Request, VisibleItem
 
 QUESTION = Request(
-    model="gpt-5.2-codex", instructions=b'"base"', input=[b'{"type":"message"}'], tools=b"[]", prompt_cache_key="T"
+    model="gpt-5.2-codex",
+    instructions=b'"base"',
+    items=[VisibleItem.of({"type": "message"})],
+    tools=b"[]",
+    prompt_cache_key="T",
 )
 
 
@@ -175,9 +181,9 @@ async def serve() -> AsyncIterator[Callable[..., Awaitable[LocalServer]]]:
 
 
 @pytest.fixture
-async def client_for() -> AsyncIterator[Callable[..., ResponsesClient]]:
+async def client_for() -> AsyncIterator[Callable[..., RemoteModel]]:
     """A client for a server; keyword arguments go to the provider, but for `credential`, `environ`, `options`."""
-    clients: list[ResponsesClient] = []
+    clients: list[RemoteModel] = []
 
     def make(
         server: LocalServer | str,
@@ -187,17 +193,19 @@ async def client_for() -> AsyncIterator[Callable[..., ResponsesClient]]:
         options: dict[str, Any] | None = None,
         identity: Identity | None = None,
         **fields: Any,
-    ) -> ResponsesClient:
+    ) -> RemoteModel:
         base_url = server if isinstance(server, str) else server.base_url
         settings = {"id": "lab", "name": "Lab", "request_max_retries": 0, "base_url": base_url, **fields}
-        client = ResponsesClient(
+        given = options or {}
+        endpoint = Endpoint(
             Provider(**settings),
             credential or StaticCredential("sk-live-0123456789"),
             identity or Identity(thread_id="T", version="1.2.3"),
-            FixedClock(),
             environ={} if environ is None else environ,
-            **(options or {}),
+            **{name: value for name, value in given.items() if name != "sse_event_max_bytes"},
         )
+        of_client = {name: value for name, value in given.items() if name == "sse_event_max_bytes"}
+        client = RemoteModel(endpoint, FixedClock(), **of_client)
         clients.append(client)
         return client
 
@@ -215,7 +223,7 @@ def question() -> Request:
 def ask() -> Callable[..., Awaitable[list[ModelEvent]]]:
     """All events of one response."""
 
-    async def run(client: ResponsesClient, turn_state: TurnState | None = None) -> list[ModelEvent]:
+    async def run(client: RemoteModel, turn_state: TurnState | None = None) -> list[ModelEvent]:
         return [event async for event in client.stream(QUESTION, turn_state)]
 
     return run

@@ -6,11 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.model.body import GrowingBody
-from spindle.protocol.request import Request
+from spindle.protocol.request import Request, VisibleItem
 
 
 def request(items: list[bytes], model: str = "m", text: dict[str, str] | None = None) -> Request:
-    return Request(model=model, instructions=b'"i"', input=items, tools=b"[]", prompt_cache_key="t", text=text)
+    return Request(
+        model=model,
+        instructions=b'"i"',
+        items=[VisibleItem(item={}, raw=raw) for raw in items],
+        tools=b"[]",
+        prompt_cache_key="t",
+        text=text,
+    )
 
 
 item = st.sampled_from([b'{"a":1}', b'{"b":"\xc3\xa9"}', b"{}"])

@@ -82,7 +82,7 @@ async def model(request: pytest.FixtureRequest, serve, client_for) -> Callable[.
     return make
 
 
-QUESTION = Request(model="m", instructions=b'""', input=[], tools=b"[]", prompt_cache_key="T")
+QUESTION = Request(model="m", instructions=b'""', items=[], tools=b"[]", prompt_cache_key="T")
 USAGE = TokenUsage(input_tokens=9, cached_input_tokens=4, output_tokens=3, reasoning_output_tokens=1, total_tokens=12)
 
 
@@ -90,7 +90,8 @@ async def collect(client: ModelClient) -> tuple[list[ModelEvent], Exception | No
     seen: list[ModelEvent] = []
     try:
         async for event in client.stream(QUESTION):
-            seen.append(event)
+            # Where an item comes from is known of servers only.
+            seen.append(msgspec.structs.replace(event, origin=None) if isinstance(event, ItemDone) else event)
     except (ModelError, StreamDropped) as error:
         return seen, error
     return seen, None

@@ -7,6 +7,7 @@ import pytest
 
 from spindle.prompt.build import ModelTraits, build_request
 from spindle.protocol.items import decode_json, encode_json, user_message
+from spindle.protocol.request import VisibleItem
 from spindle.protocol.settings import ThreadSettings
 
 CODEX = ModelTraits(
@@ -24,7 +25,7 @@ SCHEMA = {"type": "object", "properties": {"b": {}, "a": {}}}
 
 def request(traits: ModelTraits = CODEX, *, schema=None, store=False, **changes):
     return build_request(
-        input=[encode_json(user_message("hi é"))],
+        items=[VisibleItem.of(user_message("hi é"))],
         instructions=encode_json("BASE"),
         tools=b"[]",
         traits=traits,

@@ -11,7 +11,7 @@ from spindle.protocol.events import (
 from spindle.protocol.items import decode_json, is_user_input, item_text, output_for, user_message
 from spindle.protocol.ops import BadSubmission, Interrupt, Submission, UserTurn, decode_submission
 from spindle.protocol.quote import shell_join
-from spindle.protocol.request import Request
+from spindle.protocol.request import Request, VisibleItem
 from spindle.protocol.settings import SandboxPolicy
 
 
@@ -68,7 +68,7 @@ def test_the_request_has_its_keys_in_the_fixed_order() -> None:
     request = Request(
         model="m",
         instructions=b'"base"',
-        input=[b'{"a":1}', b'{"b":"\xc3\xa9"}'],
+        items=[VisibleItem.of({"a": 1}), VisibleItem.of({"b": "é"})],
         tools=b"[]",
         reasoning={"effort": "low"},
         include=("reasoning.encrypted_content",),
@@ -131,7 +131,7 @@ def test_commands_are_shown_as_a_shell_would_need_them() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_a_request_of_any_length_is_the_json_it_should_be(count: int) -> None:
-    items = [b'{"n":%d}' % n for n in range(count)]
-    request = Request(model="m", instructions=b'"i"', input=items, tools=b"[1]", prompt_cache_key="t")
+    items = [VisibleItem.of({"n": n}) for n in range(count)]
+    request = Request(model="m", instructions=b'"i"', items=items, tools=b"[1]", prompt_cache_key="t")
     body = decode_json(request.encode())
     assert (body["input"], body["tools"], body["instructions"]) == ([{"n": n} for n in range(count)], [1], "i")

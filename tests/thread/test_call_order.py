@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from spindle.context.visible import VisibleFold
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import assistant_message, developer_message, user_message
+from spindle.protocol.request import VisibleItem
 from spindle.thread.history import History
 from spindle.thread.rollout import RolloutWriter, read_rollout
 
@@ -50,7 +51,7 @@ def names(history: History) -> list[str]:
     return [item.get("call_id") or item["content"][0]["text"] for item in (entry.item for entry in history.entries)]
 
 
-def wire(history: History) -> list[bytes]:
+def wire(history: History) -> list[VisibleItem]:
     return VisibleFold().update(history.entries, history.generation)
 
 
@@ -98,7 +99,7 @@ def test_in_whatever_order_calls_end_the_thread_is_told_as_if_they_had_ended_in_
 ) -> None:
     live = Thread()
     told = [user_message("go")]
-    former: list[bytes] = []
+    former: list[VisibleItem] = []
     fold = VisibleFold()
     for number, steps in enumerate(thread):
         for step in steps:
@@ -129,7 +130,7 @@ def test_whatever_was_given_is_in_the_file_at_once_and_told_when_the_program_is_
         assert [entry.item for entry in read.entries] == [user_message("go"), *known]
         told = VisibleFold().update(read.entries, read.generation)
         given = [item["output"].encode() for item in known if item["type"] == "function_call_output"]
-        assert all(any(text in raw for raw in told) for text in given)
+        assert all(any(text in shown.raw for shown in told) for text in given)
     live.close()
 
 
@@ -150,7 +151,7 @@ def test_neighbouring_outputs_that_a_killed_program_left_are_told_in_the_order_o
         for name in order:
             live.history.append_result(output(name))
         told = VisibleFold().update(live.read().entries, 0)
-        assert [raw.count(b"out ") and raw[-4:-2] for raw in told[4:]] == [b" a", b" b", b" c"]
+        assert [shown.raw.count(b"out ") and shown.raw[-4:-2] for shown in told[4:]] == [b" a", b" b", b" c"]
         live.close()
 
 

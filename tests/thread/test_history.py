@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from spindle.errors import ThreadError
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import assistant_message, developer_message, item_text, user_message
-from spindle.thread.history import FOREIGN_METADATA, History
+from spindle.thread.entry import FOREIGN_METADATA
+from spindle.thread.history import History
 from spindle.thread.rollout import Record, RolloutWriter, read_rollout
 from spindle.thread.store import ThreadStore
 

@@ -13,7 +13,7 @@ from fake_server import FakeServer, call, message, turn
 from installed import Spindle
 from spindle.context.compaction import ledger_message, remote_replacement, summary_text
 from spindle.model.client import ItemDone
-from spindle.model.decoder import Decoder
+from spindle.model.wires.responses.decoder import ResponsesDecoder
 from spindle.prompt.aborted import user_command_message
 from spindle.prompt.document_messages import agents_message, notes_message, skill_message
 from spindle.prompt.environment import environment_message
@@ -48,7 +48,7 @@ FOREIGN_ITEMS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("item", FOREIGN_ITEMS, ids=lambda item: f"{item['type']}-{item.get('role', '')}")
 def test_08_a_stream_brings_no_words_of_others(item: dict[str, Any]) -> None:
-    decoder = Decoder(lambda: "new")
+    decoder = ResponsesDecoder(lambda: "new")
     for kind in ("added", "done"):
         assert decoder.feed(encode_json({"type": f"response.output_item.{kind}", "item": item})) == []
 
@@ -69,7 +69,7 @@ def test_08_a_stream_brings_no_words_of_others(item: dict[str, Any]) -> None:
     ids=lambda item: item["type"],
 )
 def test_08_what_a_model_says_is_taken(item: dict[str, Any]) -> None:
-    (event,) = Decoder(lambda: "new").feed(encode_json({"type": "response.output_item.done", "item": item}))
+    (event,) = ResponsesDecoder(lambda: "new").feed(encode_json({"type": "response.output_item.done", "item": item}))
     assert isinstance(event, ItemDone) and event.item == item
 
 

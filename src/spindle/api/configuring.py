@@ -96,7 +96,7 @@ def recorded(config: Config, thread: ThreadOptions, data: RolloutData, turn: Rec
         cwd=thread.cwd is None,
     )
     # A model of another provider is no use here.
-    is_same_provider = data.meta.get("model_provider") in (None, config.provider.id)
+    is_same_provider = turn.provider in (None, config.provider.id)
     if thread.model is None and "model" not in said and is_same_provider and isinstance(context.get("model"), str):
         changes["model"] = context["model"]
         if thread.effort is None and "model_reasoning_effort" not in said:

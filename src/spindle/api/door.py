@@ -137,7 +137,8 @@ class OpenThread:
 
     def check(self, op: UserTurn | OverrideTurnContext) -> None:
         """Raise SpindleError when a setting that the op names cannot be. The op would be answered with it, later."""
-        apply_op(self._session.settings, op, self._session.limits.allowed)
+        session = self._session
+        apply_op(session.settings, op, session.limits.allowed, session.thread.provider_ids)
 
     def submit(self, op: Op, sub_id: str | None = None) -> str:
         """Hand in an op; gives the id that its events carry, for a turn also the turn's. Never waits."""

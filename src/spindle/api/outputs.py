@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from spindle.api.annotations import shape_of
-from spindle.api.schema_check import check
 from spindle.api.schemas import schema_of
 from spindle.api.shapes import Misfit, Schema
 from spindle.api.strict_schemas import DEFINITIONS, restored, strict_schema
 from spindle.errors import OutputInvalid
 from spindle.protocol.items import decode_foreign
+from spindle.protocol.schema_check import check
 
 WRAPPED = "value"
 """The one property of the object around an output that is no object itself."""

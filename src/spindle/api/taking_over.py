@@ -38,6 +38,13 @@ class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True):
         return cls(thread_id=data.thread_id, meta=data.meta, context=context or {}, is_ours=is_ours)
 
     @property
+    def provider(self) -> str | None:
+        """The provider of that turn, or else the one the thread began with."""
+        marks = self.context.get("spindle")
+        found = (marks.get("model_provider") if isinstance(marks, dict) else None) or self.meta.get("model_provider")
+        return found if isinstance(found, str) else None
+
+    @property
     def _cwd(self) -> str | None:
         cwd = self.context.get("cwd") or self.meta.get("cwd")
         return cwd if isinstance(cwd, str) and "\0" not in cwd and os.path.isdir(cwd) else None

@@ -13,17 +13,17 @@ from spindle.assembly.model import client_tools, model_access, tool_set
 from spindle.assembly.options import allowed_by, briefing_options, editor_for, offloads, settings_from
 from spindle.assembly.record import Draft, base_text, restore_usage, session_meta
 from spindle.assembly.request import SessionRequest
-from spindle.auth.credentials import session_secrets
+from spindle.auth.credentials import Secured, session_secrets
 from spindle.config.schema import Config
+from spindle.core.access import BaseText, ModelAccess
 from spindle.core.briefing import Briefing
 from spindle.core.feature import Feature
-from spindle.core.live_thread import BaseText, LiveThread, ModelAccess
+from spindle.core.live_thread import LiveThread
 from spindle.core.secrecy import masked_msg
 from spindle.core.session import Equipment, Limits, Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
-from spindle.model.credential import Credential
-from spindle.model.provider import Provider
+from spindle.model.client import ModelClient
 from spindle.policy.environment import child_environment, withheld_names
 from spindle.policy.secrets import Secrets
 from spindle.process.table import ProcessTable
@@ -42,21 +42,25 @@ async def open_session(request: SessionRequest) -> Session:
     """Open, resume or fork a thread. Raises a SpindleError when it cannot be done; then nothing was changed."""
     config, order = request.config, request.order
     with Draft.of(request) as draft:
+        if request.asks_local_server:
+            from spindle.assembly.local_servers import with_served_window  # it asks the server of the model
+
+            draft = await with_served_window(draft)
         of_features: list[Tool] = []
         of_caller = client_tools(draft)
         build_tools = partial(tool_set, config, draft.info, of_features, of_caller)
-        access, credential = model_access(draft)
+        access, secured = model_access(draft)
         _close_to_others(config, draft.warnings)
-        secrets = _secrets(config, access.provider, credential)
+        secrets = _secrets(config, secured)
         draft.history.mask = secrets.mask_json
         draft.history.seal = draft.store.sealer.seal
         stream = request.stream or EventStream()
         stream.mask = partial(masked_msg, secrets=secrets)
         # The connection opens while files are read below; the first request waits for it only as long as it must.
-        warming = asyncio.ensure_future(access.client.warm())
+        warming = asyncio.ensure_future(_warm(draft, access.client))
         draft.tasks.append(warming)
         await asyncio.sleep(0)
-        own = make_features(draft, access.provider, secrets, build_tools)
+        own = make_features(draft, secrets, build_tools)
         of_features += [tool for feature in own for tool in feature.tools()]
         of_caller[:0] = [tool for feature in request.features for tool in feature.tools()]
         for of_role in request.agent_tools.values():
@@ -81,11 +85,18 @@ async def open_session(request: SessionRequest) -> Session:
         )
 
 
-def _secrets(config: Config, provider: Provider, credential: Credential) -> Secrets:
+async def _warm(draft: Draft, client: ModelClient) -> None:
+    await client.warm()
+    if draft.request.asks_local_server:
+        from spindle.assembly.local_servers import load_model_of  # it asks the server of the model
+
+        await load_model_of(draft)
+
+
+def _secrets(config: Config, secured: Secured) -> Secrets:
     return session_secrets(
         os.environ,
-        provider,
-        credential,
+        secured,
         home=config.home,
         variables=config.secret_variables,
         given=config.environment.set,

@@ -26,12 +26,7 @@ def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
     from spindle.features.agents.subagents import Staff  # likewise
 
     request, config, order = draft.request, draft.request.config, draft.request.order
-    limits = AgentTree(
-        max_threads=config.agents_max_threads,
-        max_depth=config.agents_max_depth,
-        max_tokens=config.spindle.agents_max_tokens,
-        max_requests=config.spindle.agents_max_requests,
-    )
+    limits = AgentTree(max_threads=config.agents_max_threads, max_depth=config.agents_max_depth)
 
     async def open_agent(order: AgentOrder) -> Session:
         from spindle.assembly import open_session  # which made the session that asks

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from spindle.assembly.options import agent_roles, notes_folder, offloads
 from spindle.assembly.record import Draft
-from spindle.config.providers import BUILT_IN
 from spindle.config.schema import Config
 from spindle.core.feature import Feature, Late
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
-from spindle.model.provider import Provider
 from spindle.policy.secrets import Secrets
 from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver, UserTurn
 from spindle.tools.router import ToolSet
@@ -22,16 +20,15 @@ if TYPE_CHECKING:
     from spindle.mcp.pool import ServerPool
 
 
-def make_features(
-    draft: Draft, provider: Provider, secrets: Secrets, build_tools: Callable[..., ToolSet]
-) -> list[Feature]:
+def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., ToolSet]) -> list[Feature]:
     """In the order in which they are asked at each moment; it decides.
 
-    A turn has its budget before a request can be made for it. Room is made before hooks hear of a turn. Sub-agents end
+    What a model is told of repeated calls stands behind all else. A turn has its budget before a request can be made
+    for it. Room is made before hooks hear of a turn. Sub-agents end
     before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
-    features: list[Feature] = [_budget(draft), _compaction(config, provider)]
+    features: list[Feature] = [_repeat_guard(), _budget(draft), _compaction(config)]
     if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
@@ -47,6 +44,7 @@ def make_features(
 
         features.append(ProjectNotes(notes_folder(config)))
     features.append(servers.feature())
+    features.append(Late(_schema_answer, is_needed=lambda turn: turn.output_schema is not None))
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
@@ -68,25 +66,24 @@ def _budget(draft: Draft) -> Feature:
         return isinstance(op, UserTurn) and bool(op.budget)
 
     request, spindle = draft.request, draft.request.config.spindle
-    is_limited = spindle.budget or spindle.budget_thread or spindle.budget_tree or request.budget
-    return make() if is_limited or request.order is not None else Late(make, (), brings_one)
+    configured = (spindle.budget, spindle.budget_thread, spindle.tree_limits, spindle.budget_day)
+    is_limited = any(configured) or request.budget or request.order is not None
+    return make() if is_limited else Late(make, (), brings_one)
 
 
-def _compaction(config: Config, provider: Provider) -> Feature:
+def _compaction(config: Config) -> Feature:
     def make() -> Feature:
         from spindle.features.compaction.compactor import Compactor  # when a thread first comes near its limit
         from spindle.features.compaction.options import CompactionOptions  # likewise
 
-        keeps_tools = config.spindle.compact_keep_tools
         options = CompactionOptions(
             prompt=config.compact_prompt,
             keep=config.spindle.compact_keep,
-            keeps_tools=provider.id in BUILT_IN if keeps_tools is None else keeps_tools,
-            asks_server=provider.is_openai and config.features.get("remote_compaction", True),
+            keeps_tools=config.spindle.compact_keep_tools,
+            asks_server=config.features.get("remote_compaction", True),
             mode=config.spindle.context_mode,
             rule=config.spindle.context_rule,
-            prices=config.spindle.context_prices,
-            model_prices=config.spindle.context_model_prices | config.spindle.prices,
+            prices=config.spindle.price_list,
             offload_home=config.home if offloads(config) else None,
         )
         return Compactor(options)
@@ -99,6 +96,23 @@ def _compaction(config: Config, provider: Provider) -> Feature:
         return limit is not None and turn.thread.tokens_in_context >= limit
 
     return Late(make, (Compact, StartOver), is_needed)
+
+
+def _repeat_guard() -> Feature:
+    """For models that nobody knows, and small ones."""
+
+    def make() -> Feature:
+        from spindle.features.repeats import RepeatGuard  # most models need none
+
+        return RepeatGuard()
+
+    return Late(make, (), lambda turn: turn.thread.traits.facts.is_unproven)
+
+
+def _schema_answer() -> Feature:
+    from spindle.features.schema_answer import SchemaAnswer  # only where an answer must fit a schema
+
+    return SchemaAnswer()
 
 
 def _plan() -> Feature:

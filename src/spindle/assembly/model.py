@@ -7,60 +7,94 @@ from collections.abc import Sequence
 from spindle import __version__
 from spindle.assembly.options import model_overrides
 from spindle.assembly.record import Draft
-from spindle.auth.credentials import sign_in
+from spindle.auth.credentials import Secured, sign_in
+from spindle.config.providers import choose_provider
 from spindle.config.schema import Config
-from spindle.core.live_thread import ModelAccess
+from spindle.core.access import ModelAccess
 from spindle.errors import ConfigError
-from spindle.model.catalog import ModelInfo
-from spindle.model.client import ModelClient
-from spindle.model.credential import Credential, StaticCredential
+from spindle.model.catalog import SMALL, ModelInfo
+from spindle.model.credential import StaticCredential
+from spindle.model.endpoint import Endpoint
 from spindle.model.headers import Identity
 from spindle.model.provider import Provider
-from spindle.model.responses import ResponsesClient
+from spindle.model.remote import RemoteModel
 from spindle.protocol.quote import visible
 from spindle.tools.router import JIT_TOOLS, ToolChoice, ToolSet, build_tools
 from spindle.tools.tool import Tool
 
 
-def model_access(draft: Draft) -> tuple[ModelAccess, Credential]:
+def model_access(draft: Draft) -> tuple[ModelAccess, Secured]:
     """How the session reaches its model, and as whom; a sub-agent does so within its budget."""
-    request, order = draft.request, draft.request.order
+    request, order, config = draft.request, draft.request.order, draft.request.config
+    switchboard: Switchboard | None = None
     if request.client is not None:
-        client, provider, credential = request.client, request.config.provider, StaticCredential()
+        client, provider, secured = request.client, config.provider, Secured(config.provider, StaticCredential())
     else:
-        client, provider, credential = _signed_in(draft)
+        switchboard = Switchboard(draft)
+        client, provider, secured = switchboard.remote, switchboard.remote.endpoint.provider, switchboard.secured
     if order is not None:
         from spindle.features.agents.agent_tree import MeteredClient  # only for sub-agents
 
-        client = MeteredClient(client, order.tree, order.charge, is_borrowed=request.client is not None)
-    overrides = model_overrides(request.config)
-    return ModelAccess(client=client, provider=provider, catalog=draft.catalog, overrides=overrides), credential
+        client = MeteredClient(client, order.charge, is_borrowed=request.client is not None)
+    access = ModelAccess(
+        client=client,
+        provider=provider,
+        catalog=draft.catalog,
+        overrides=model_overrides(config),
+        remote=None if switchboard is None else switchboard.remote,
+        provider_ids=() if switchboard is None else config.providers,
+        switch=None if switchboard is None else switchboard.switch,
+    )
+    return access, secured
 
 
-def _signed_in(draft: Draft) -> tuple[ModelClient, Provider, Credential]:
-    request, config = draft.request, draft.request.config
-    signed_in = sign_in(
-        config.provider,
-        home=config.home,
-        is_exec=request.source == "exec",
-        forced_method=config.forced_login_method,
-    )
-    draft.warnings.extend(signed_in.warnings)
-    identity = Identity(
-        thread_id=draft.thread_id,
-        version=__version__,
-        originator=request.originator,
-        subagent="collab_spawn" if request.order is not None else None,
-    )
-    client = ResponsesClient(
-        signed_in.provider,
-        signed_in.credential,
-        identity,
-        request.clock,
-        sse_event_max_bytes=config.spindle.sse_event_max_bytes,
-        catalog_path=config.model_catalog_json,
-    )
-    return client, signed_in.provider, signed_in.credential
+class Switchboard:
+    """Connects a thread with one provider of the configuration after the other; each is signed in to once."""
+
+    def __init__(self, draft: Draft) -> None:
+        request, config = draft.request, draft.request.config
+        self._draft = draft
+        self._identity = Identity(
+            thread_id=draft.thread_id,
+            version=__version__,
+            originator=request.originator,
+            subagent="collab_spawn" if request.order is not None else None,
+        )
+        self._endpoints: dict[str, Endpoint] = {}
+        first = self._endpoint(config.provider)
+        self.secured = Secured(first.provider, first.credential)
+        max_bytes = config.spindle.sse_event_max_bytes
+        self.remote = RemoteModel(first, request.clock, sse_event_max_bytes=max_bytes)
+
+    def switch(self, provider_id: str) -> tuple[Provider, list[str]]:
+        """Later questions go to this provider; with it, what people should know. Raises SpindleError if they cannot."""
+        known = len(self._draft.warnings)
+        endpoint = self._endpoint(choose_provider(provider_id, self._draft.request.config.providers, "this session"))
+        self.remote.use(endpoint)
+        self._draft.small.provider = endpoint.provider
+        self.secured.add(endpoint.provider, endpoint.credential)
+        return endpoint.provider, self._draft.warnings[known:]
+
+    def _endpoint(self, provider: Provider) -> Endpoint:
+        known = self._endpoints.get(provider.id)
+        if known is not None:
+            return known
+        request, config = self._draft.request, self._draft.request.config
+        if provider.runs_inside:
+            from spindle.assembly.inside import local_endpoint  # only for models that we run ourselves
+
+            endpoint = self._endpoints[provider.id] = local_endpoint(self._draft, provider, self._identity)
+            return endpoint
+        signed_in = sign_in(provider, config.login, is_exec=request.source == "exec", clock=request.clock)
+        self._draft.warnings.extend(signed_in.warnings)
+        endpoint = self._endpoints[provider.id] = Endpoint(
+            signed_in.provider,
+            signed_in.credential,
+            self._identity,
+            memory=self._draft.memory,
+            catalog_path=config.model_catalog_json,
+        )
+        return endpoint
 
 
 class ToolNameTaken(ConfigError):
@@ -108,21 +142,21 @@ def tool_set(
         for number, tool in enumerate(brought):
             if tool.name in ours or any(tool.name == other.name for other in brought[:number]):
                 raise ToolNameTaken(tool.name)
-    features = config.features
-    patch_type = "freeform" if features.get("apply_patch_freeform") else info.apply_patch_tool_type
+    features, has_few = config.features, info.profile == SMALL
+    patch_type = "freeform" if features.get("apply_patch_freeform") and not has_few else info.apply_patch_tool_type
     live = config.web_search == "live" or (config.web_search == "cached" and config.sandbox.is_full_access)
     choice = ToolChoice(
         shell_type=info.shell_type,
         patch_type=patch_type,
-        web_search=None if config.web_search == "disabled" else "live" if live else "cached",
+        web_search=None if config.web_search == "disabled" or has_few else "live" if live else "cached",
         shell_tool=features.get("shell_tool", True),
         unified_exec=features.get("unified_exec", True),
         request_rule=features.get("request_rule", True),
-        update_plan=config.update_plan,
-        request_user_input=features.get("collaboration_modes", True),
-        view_image=config.view_image,
+        update_plan=config.update_plan and not has_few,
+        request_user_input=features.get("collaboration_modes", True) and not has_few,
+        view_image=config.view_image and not has_few,
         jit_tools=_jit_tools(config.spindle.jit_tools, info),
-        recollection=config.spindle.recollection,
+        recollection=config.spindle.recollection and not has_few,
         of_features=of_features,
         resources=resources,
         extra=(*of_servers, *brought),
@@ -133,5 +167,5 @@ def tool_set(
 def _jit_tools(wanted: bool | None, info: ModelInfo) -> tuple[str, ...]:
     """The file tools: as the user says, else as the catalogue says, else for models nobody taught the shell."""
     if wanted is None:
-        return info.experimental_supported_tools if info.known else JIT_TOOLS
+        return info.experimental_supported_tools if info.known or info.profile == SMALL else JIT_TOOLS
     return JIT_TOOLS if wanted else ()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from spindle.assembly.request import SessionRequest
 from spindle.config.schema import Config
+from spindle.core.access import ModelOverrides
 from spindle.core.briefing import BriefingOptions
 from spindle.core.feature import Feature
-from spindle.core.live_thread import ModelOverrides
 from spindle.policy.sandbox import PROTECTED_NAMES
 from spindle.protocol.settings import AgentRole, Allowed, ThreadSettings
 from spindle.workspace.git import find_root
@@ -41,6 +41,7 @@ def allowed_by(config: Config) -> Allowed:
 def model_overrides(config: Config) -> ModelOverrides:
     return ModelOverrides(
         context_window=config.model_context_window,
+        max_output_tokens=config.model_max_output_tokens,
         compact_limit=config.model_auto_compact_token_limit,
         output_token_limit=config.tool_output_token_limit,
         reasoning_summaries=config.model_supports_reasoning_summaries,

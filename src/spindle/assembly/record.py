@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import partial
 from typing import Any
 
@@ -10,9 +11,12 @@ import msgspec
 
 from spindle import __version__
 from spindle.assembly.request import SessionRequest
+from spindle.config.schema import Config
 from spindle.core.live_thread import LiveThread
-from spindle.errors import ThreadError
+from spindle.errors import ConfigError, ThreadError
+from spindle.model.capabilities import CAPABILITY_FILE, CapabilityMemory
 from spindle.model.catalog import Catalog, ModelInfo
+from spindle.model.provider import Provider
 from spindle.policy.rulebook import RuleBook
 from spindle.prompt.instructions import choose_instructions
 from spindle.protocol.clock import iso_utc
@@ -24,6 +28,25 @@ from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.workspace.git import git_facts
 
 
+class SmallModels:
+    """Which models have the profile of small ones, whatever the catalogue says: those that cannot call functions, and
+    those that run in a process of ours."""
+
+    def __init__(self, provider: Provider, memory: CapabilityMemory) -> None:
+        self.provider = provider
+        """Whose models are asked now."""
+        self._memory = memory
+
+    def __call__(self, info: ModelInfo) -> bool:
+        provider = self.provider
+        if provider.runs_inside:
+            return True
+        can = self._memory.of(provider, provider.wire_api, info.slug, info.capabilities)
+        if not can.responses and provider.wire_api == "responses":
+            can = self._memory.of(provider, "chat", info.slug, info.capabilities)
+        return not can.tools
+
+
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A session on its way: what is known of it before its parts are made."""
 
@@ -32,6 +55,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     history: History
     thread_id: str
     catalog: Catalog
+    memory: CapabilityMemory
+    """What was learned about servers."""
+    small: SmallModels
     model: str
     info: ModelInfo
     rules: RuleBook
@@ -44,10 +70,16 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, request: SessionRequest) -> Draft:
         """Raises a SpindleError when the thread cannot be opened."""
         config, order = request.config, request.order
-        catalog = Catalog.load(config.model_catalog_json)
+        memory = CapabilityMemory(f"{config.home}/spindle/{CAPABILITY_FILE}", request.clock.now())
+        small = SmallModels(config.provider, memory)
+        catalog = _catalog(config).taking_for_small(small)
         store = ThreadStore(config.home, request.clock)
         history, thread_id, warnings = _open_history(request, store)
-        model = config.model or history.model or catalog.default_slug
+        try:
+            model = _model(config, history, catalog)
+        except ConfigError:
+            history.close()
+            raise
         info = catalog.find(model)
         if not info.known:
             warnings.append(f"model {model} is not in the catalogue; general defaults are used for it")
@@ -59,6 +91,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             history=history,
             thread_id=thread_id,
             catalog=catalog,
+            memory=memory,
+            small=small,
             model=model,
             info=info,
             # What was written since the person's session began is no rule for its sub-agents either.
@@ -81,6 +115,25 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             self.history.close()
             for task in self.tasks:
                 task.cancel()
+
+
+def _catalog(config: Config) -> Catalog:
+    """The catalogue, with the models that the user has added."""
+    catalog = Catalog.load(config.model_catalog_json, config.spindle.models)
+    if not os.path.isdir(f"{config.home}/spindle/models"):
+        return catalog
+    from spindle.local.catalogue import with_local_models  # only for those who have any
+
+    return with_local_models(catalog, config)
+
+
+def _model(config: Config, history: History, catalog: Catalog) -> str:
+    """The configured model, else that of the thread, else the provider's first. Raises ConfigError."""
+    if config.provider.runs_inside:
+        from spindle.local.catalogue import local_model  # only for those who have any
+
+        return local_model(config, history.model)
+    return config.model or history.model or catalog.default_slug
 
 
 def _open_history(request: SessionRequest, store: ThreadStore) -> tuple[History, str, list[str]]:

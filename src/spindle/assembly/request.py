@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from spindle.config.providers import OSS_PORTS
 from spindle.config.schema import Config
 from spindle.core.stream import EventStream
 from spindle.model.client import ModelClient
@@ -76,3 +77,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The MCP servers of the session that a person opened, for its sub-agents."""
     root: SessionRequest | None = None
     """The request for the session that a person opened, if this one is for a sub-agent."""
+
+    @property
+    def asks_local_server(self) -> bool:
+        """The model is asked of Ollama or LM Studio, which can tell about it beforehand."""
+        return self.client is None and self.config.provider.id in OSS_PORTS

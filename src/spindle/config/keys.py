@@ -19,6 +19,7 @@ from spindle.config.kinds import (
     Table,
     one_of,
 )
+from spindle.model.provider import FLAGS, WIRES
 from spindle.protocol.settings import APPROVAL_POLICIES, EFFORTS, PERSONALITIES, SANDBOX_MODES, SUMMARIES
 
 
@@ -72,11 +73,11 @@ _REFERENCE_ONLY = _words("""
     experimental_realtime_ws_model experimental_realtime_ws_startup_context experimental_resume
     experimental_thread_config_endpoint experimental_thread_store experimental_thread_store_endpoint
     experimental_use_exec_command_tool experimental_use_freeform_apply_patch experimental_use_rmcp_client
-    experimental_use_unified_exec_tool feedback forced_chatgpt_workspace_id ghost_snapshot goals
+    experimental_use_unified_exec_tool feedback ghost_snapshot goals
     include_apps_instructions include_collaboration_mode_instructions js_repl_node_module_dirs js_repl_node_path
     marketplaces mcp_enterprise_managed_auth mcp_oauth_callback_port mcp_oauth_callback_url
     mcp_optional_startup_grace_ms memories model_auto_compact_token_limit_scope model_availability_nux
-    model_max_output_tokens model_post_turn_compact_threshold_percent model_reasoning_summary_format notice
+    model_post_turn_compact_threshold_percent model_reasoning_summary_format notice
     orchestrator otel plan_mode_reasoning_effort plugins preferred_auth_method realtime requirements
     responses_api_metadata sqlite_home suppress_unstable_features_warning thread_unload_delay_secs tool_suggest
     windows windows_wsl_setup_acknowledged zsh_path
@@ -89,7 +90,10 @@ _PROVIDER = Table(
         "env_key": STR,
         "env_key_instructions": STR,
         "experimental_bearer_token": STR,
-        "wire_api": one_of("responses", "chat"),
+        "wire_api": one_of(*WIRES),
+        "auth_header": one_of("bearer"),
+        "replay_reasoning": BOOL,
+        "capabilities": Table(dict.fromkeys(FLAGS, BOOL)),
         "query_params": STRING_MAP,
         "http_headers": STRING_MAP,
         "env_http_headers": STRING_MAP,
@@ -151,7 +155,47 @@ AGENT_ROLE = Table(
 """A role of sub-agents."""
 
 _BUDGET = {"max_tokens": COUNT, "max_requests": COUNT, "max_cost": NUMBER, "max_seconds": NUMBER}
-_PRICES = Table({"input": NUMBER, "cached_input": NUMBER, "output": NUMBER, "cache_write": NUMBER})
+_PRICES = Table(
+    {
+        "input": NUMBER,
+        "cached_input": NUMBER,
+        "output": NUMBER,
+        "cache_write": NUMBER,
+        "long_prompt": Table({"above": POSITIVE, "input": NUMBER, "output": NUMBER}),
+    }
+)
+_MODEL = Table(
+    {
+        "display_name": STR,
+        "description": STR,
+        "provider": STR,
+        "context_window": POSITIVE,
+        "max_output_tokens": POSITIVE,
+        "auto_compact_token_limit": COUNT,
+        "effective_context_window_percent": POSITIVE,
+        "efforts": STRINGS,
+        "supported_reasoning_levels": ANY,
+        "default_reasoning_level": STR,
+        "supports_reasoning_summaries": BOOL,
+        "thinking": one_of("adaptive", "enabled", "none"),
+        "profile": one_of("small", "default"),
+        "prices": _PRICES,
+        "family": one_of("codex", "gpt", "small", "tiny", "default"),
+        "shell_type": one_of("default", "local", "shell_command", "unified_exec", "disabled"),
+        "apply_patch_tool_type": one_of("freeform", "function"),
+        "supports_parallel_tool_calls": BOOL,
+        "experimental_supported_tools": STRINGS,
+        "input_modalities": STRINGS,
+        "support_verbosity": BOOL,
+        "default_verbosity": one_of("low", "medium", "high"),
+        "truncation_policy": Table({"mode": one_of("bytes", "tokens"), "limit": POSITIVE}),
+        "base_instructions": STR,
+        "visibility": one_of("list", "hide", "none"),
+        "priority": COUNT,
+    },
+    each=True,
+)
+"""What the user may say of a model: fields of the catalogue, and `efforts` for their names alone."""
 
 _TUI = Table(
     {
@@ -204,11 +248,14 @@ _SPINDLE = Table(
             }
         ),
         "agents": Table({"max_tokens": COUNT, "max_requests": COUNT}),
-        "budget": Table({**_BUDGET, "thread": Table(_BUDGET), "tree": Table(_BUDGET)}),
+        "budget": Table({**_BUDGET, "thread": Table(_BUDGET), "tree": Table(_BUDGET), "day": Table(_BUDGET)}),
+        "models": _MODEL,
         "prices": Table(_PRICES.keys, each=True),
         "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
+        "local": Table({"context": POSITIVE, "threads": POSITIVE}),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
+        "login": Table({"issuer": STR}),
         "telemetry": BOOL,
         "tui": Table(
             {"plain": BOOL, "keys": one_of("codex", "claude", "pi", "vim"), "cycle_permissions": BOOL},
@@ -223,6 +270,7 @@ _USED = {
     "model_reasoning_summary": one_of(*SUMMARIES),
     "model_verbosity": one_of("low", "medium", "high"),
     "model_context_window": POSITIVE,
+    "model_max_output_tokens": POSITIVE,
     "model_auto_compact_token_limit": COUNT,
     "model_supports_reasoning_summaries": BOOL,
     "model_instructions_file": PATH,
@@ -290,10 +338,11 @@ _USED = {
     "file_opener": one_of("vscode", "vscode-insiders", "windsurf", "cursor", "none"),
     "disable_paste_burst": BOOL,
     "check_for_update_on_startup": BOOL,
-    "oss_provider": one_of("ollama", "lmstudio"),
+    "oss_provider": one_of("ollama", "lmstudio", "local"),
     "chatgpt_base_url": STR,
     "openai_base_url": STR,
     "forced_login_method": one_of("chatgpt", "api"),
+    "forced_chatgpt_workspace_id": Kind("a string or an array of strings", (str, list)),
     "cli_auth_credentials_store": one_of("file", "keyring", "auto", "ephemeral"),
     "log_dir": PATH,
     "tui": _TUI,
@@ -315,6 +364,7 @@ NOT_FOR_PROJECTS = _words("""
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
     spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
+    spindle.local spindle.login spindle.models spindle.context.prices spindle.context.model_prices
     spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
     features.guardian_approval
     """)

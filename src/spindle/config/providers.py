@@ -7,18 +7,25 @@ from typing import Any
 
 from spindle.config.kinds import dotted
 from spindle.errors import ConfigError
-from spindle.model.provider import OPENAI_BASE_URL, RETRY_CAP, Provider
+from spindle.model.provider import BUILT_IN, OPENAI_BASE_URL, RETRY_CAP, Provider
 from spindle.workspace.files import shown
 
 OSS_PORTS = {"ollama": 11434, "lmstudio": 1234}
 OSS_MODELS = {"ollama": "gpt-oss:20b", "lmstudio": "openai/gpt-oss-20b"}
 _OSS_NAMES = {"ollama": "Ollama", "lmstudio": "LM Studio"}
-BUILT_IN = ("openai", *OSS_PORTS)
 
-_CHAT_REMOVED = (
-    'wire_api = "chat" is not supported; set wire_api = "responses" if the server has a /responses endpoint '
-    "(current versions of ollama, LM Studio, vLLM and llama.cpp do)"
+
+INSIDE = Provider(
+    id="local",
+    name="Local models",
+    base_url="http://127.0.0.1:0/v1",  # a child process is given a port when it starts
+    wire_api="chat",
+    # A processor may read a long prompt for minutes before it writes a word; a child that has ended is noticed at once.
+    stream_idle_timeout_ms=3_600_000,
+    capabilities={"images": False},
+    runs_inside=True,
 )
+"""The models that Spindle runs itself. Whoever has described a provider of that name means their own."""
 
 
 def build_providers(
@@ -64,7 +71,7 @@ def _built_in(merged: Mapping[str, Any], env: Mapping[str, str], images: str) ->
         requires_openai_auth=True,
         image_tool_output=images,
     )
-    return {"openai": openai, **{id: _oss(id, env, images) for id in OSS_PORTS}}
+    return {"openai": openai, **{id: _oss(id, env, images) for id in OSS_PORTS}, INSIDE.id: INSIDE}
 
 
 def _oss(id: str, env: Mapping[str, str], images: str) -> Provider:
@@ -90,8 +97,6 @@ def _provider(id: str, table: Mapping[str, Any], origins: Mapping[str, str], ima
 
     if not table.get("name"):
         raise ConfigError(f"{where('name')} is missing; every provider needs a name")
-    if table.get("wire_api", "responses") != "responses":
-        raise ConfigError(f"{where('wire_api')}: {_CHAT_REMOVED}")
     for key in ("http_headers", "env_http_headers", "query_params"):
         if not all(name.isprintable() and value.isprintable() for name, value in table.get(key, {}).items()):
             raise ConfigError(f"{where(key)} contains line ends or other control characters")
@@ -102,6 +107,10 @@ def _provider(id: str, table: Mapping[str, Any], origins: Mapping[str, str], ima
         env_key=table.get("env_key") or None,
         env_key_instructions=table.get("env_key_instructions"),
         bearer_token=table.get("experimental_bearer_token") or None,
+        wire_api=table.get("wire_api", "responses"),
+        auth_header=table.get("auth_header"),
+        replay_reasoning=table.get("replay_reasoning", False),
+        capabilities=dict(table.get("capabilities", {})),
         query_params=dict(table.get("query_params", {})),
         http_headers=dict(table.get("http_headers", {})),
         env_http_headers=dict(table.get("env_http_headers", {})),

@@ -7,10 +7,10 @@ from typing import Any, Literal
 import msgspec
 
 from spindle.mcp.spec import McpServer
-from spindle.model.provider import Provider
+from spindle.model.provider import OPENAI_ISSUER, LoginSettings, Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
-from spindle.protocol.request import Prices
+from spindle.protocol.request import PriceList, Prices
 from spindle.protocol.settings import AgentRole, ApprovalPolicy, BudgetLimits, Personality, SandboxPolicy
 
 TrustLevel = Literal["trusted", "untrusted"]
@@ -91,17 +91,25 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     unmasked_variables: tuple[str, ...] = ()
     """Variables whose values are not secret, whatever their names say."""
     agents_max_tokens: int = 0
-    """Tokens that all sub-agents of a session may use together; 0 = no limit."""
+    """The older name of `max_tokens` in `[spindle.budget.tree]`; 0 = no limit."""
     agents_max_requests: int = 0
-    """Requests that all sub-agents of a session may make together; 0 = no limit."""
+    """The older name of `max_requests` in `[spindle.budget.tree]`; 0 = no limit."""
     budget: BudgetLimits = BudgetLimits()
     """What a turn may use."""
     budget_thread: BudgetLimits = BudgetLimits()
     """What a thread may use, over all its turns and processes."""
     budget_tree: BudgetLimits = BudgetLimits()
-    """What all sub-agents of a session may use together."""
+    """What all sub-agents of a thread may use together."""
+    budget_day: BudgetLimits = BudgetLimits()
+    """What all threads of this home may use on one day, by the local time."""
     prices: dict[str, Prices] = {}
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
+    models: dict[str, dict[str, Any]] = {}
+    """`[spindle.models."SLUG"]`: fields of the catalogue that are different for a model, or describe a new one."""
+    local_context: int | None = None
+    """The window of models that Spindle runs itself, in tokens; None = 16384, or less where memory is short."""
+    local_threads: int | None = None
+    """On how many threads they run; None = one fewer than there are cores."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0
@@ -110,6 +118,28 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Largest single event accepted from a model server."""
     log_level: str | None = None
     log_file: str | None = None
+    login_issuer: str = OPENAI_ISSUER
+    """The service that `spindle login` signs in at."""
+
+    @property
+    def price_list(self) -> PriceList:
+        """What the user says that models cost."""
+        return PriceList(by_model=self.prices, older=self.context_model_prices, for_all=self.context_prices)
+
+    @property
+    def tree_limits(self) -> BudgetLimits:
+        """What all sub-agents may use together, under whichever name it is set; the lower limit counts."""
+        tree, tokens, requests = self.budget_tree, self.agents_max_tokens, self.agents_max_requests
+        if not tokens and not requests:
+            return tree
+        return msgspec.structs.replace(
+            tree, max_tokens=_lower(tree.max_tokens, tokens), max_requests=_lower(tree.max_requests, requests)
+        )
+
+
+def _lower(one: int | None, other: int | None) -> int | None:
+    """Of two limits the lower one; 0 and None are no limit."""
+    return min(filter(None, (one, other)), default=None)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +173,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """How long answers are, for models that have such a setting."""
     model_context_window: int | None = None
     """How many tokens the model can take; None = from the catalogue."""
+    model_max_output_tokens: int | None = None
+    """How many tokens one answer may have; None = as the server, or for Messages the catalogue, says."""
     model_auto_compact_token_limit: int | None = None
     """When a thread holds this many tokens it is compacted; never later than at nine tenths of the window.
 
@@ -228,13 +260,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     check_for_update_on_startup: bool = True
     """Accepted; Spindle never looks for updates by itself."""
     oss_provider: str | None = None
-    """The local server that `--oss` uses: ollama or lmstudio."""
+    """What `--oss` uses: the server ollama or lmstudio, or a model that was added (local)."""
     chatgpt_base_url: str | None = None
-    """Address of the account service of the reference program; accepted, not used."""
+    """Where ChatGPT is, for those who signed in with it; the model is below `/codex` there."""
     forced_login_method: str | None = None
     """The only way to sign in that is allowed: chatgpt or api."""
-    cli_auth_credentials_store: str = "file"
-    """Where credentials are kept; only files are supported, so `keyring` and `auto` use the file too."""
+    forced_chatgpt_workspace_id: tuple[str, ...] = ()
+    """The only ChatGPT workspace that one may sign in to, or several of them."""
+    cli_auth_credentials_store: Literal["file", "keyring", "auto", "ephemeral"] = "file"
+    """Where the login is kept: in auth.json, in the keyring of the system (which needs the extra `keyring`), in the
+    keyring where there is one (auto), or nowhere, so that it ends with the program (ephemeral)."""
     mcp_oauth_credentials_store: str = "auto"
     """Where credentials of tool servers are kept."""
     log_dir: str
@@ -251,9 +286,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of our own."""
 
     @property
+    def login(self) -> LoginSettings:
+        """How to sign in, and where that is kept."""
+        return LoginSettings(
+            home=self.home,
+            store=self.cli_auth_credentials_store,
+            issuer=self.spindle.login_issuer,
+            forced_method=self.forced_login_method,
+            workspaces=self.forced_chatgpt_workspace_id,
+            chatgpt_base_url=self.chatgpt_base_url,
+        )
+
+    @property
     def secret_variables(self) -> tuple[str, ...]:
         """Variables that hold keys of ours; commands never inherit them."""
-        names = [self.provider.env_key, *self.provider.env_http_headers.values()]
+        names: list[str | None] = []
+        for provider in (self.provider, *self.providers.values()):  # a thread can go to any of them
+            names += [provider.env_key, *provider.env_http_headers.values()]
         for server in self.mcp_servers.values():
             names += [server.bearer_token_env_var, *server.env_http_headers.values()]
-        return tuple(name for name in names if name)
+        return tuple(dict.fromkeys(name for name in names if name))

@@ -18,6 +18,7 @@ from spindle.protocol.request import Request
 
 Cause = Literal[
     "first_request",
+    "provider_changed",
     "model_changed",
     "tools_changed",
     "instructions_changed",
@@ -33,6 +34,7 @@ Cause = Literal[
     "cache_timeout",
 ]
 Declarable = Literal[
+    "provider_changed",
     "model_changed",
     "tools_changed",
     "instructions_changed",
@@ -174,7 +176,8 @@ class CacheLedger:
         former = self._parts
         shared = 0 if former is None else _shared_items(former.input, parts.input)
         causes = self._causes(former, parts, shared, causes_given)
-        prefix = 0 if former is None or _head_causes(former, parts) else shared
+        is_elsewhere = "provider_changed" in causes_given
+        prefix = 0 if former is None or is_elsewhere or _head_causes(former, parts) else shared
         ends = self._ends[:shared]
         total = ends[-1] if ends else 0
         for raw in parts.input[shared:]:
@@ -266,6 +269,8 @@ class CacheLedger:
         if former is None:
             return ("resume",) if "resume" in declared else ("fork",) if "fork" in declared else ("first_request",)
         causes = _head_causes(former, parts)
+        if "provider_changed" in declared:
+            return ("provider_changed", *causes)  # another server has nothing of it, and is shown other parts
         if shared < len(former.input):
             given: list[Cause] = [cause for cause in _INPUT_CAUSES if cause in declared]
             # A model that takes no pictures is shown other items: that belongs to the change of the model.

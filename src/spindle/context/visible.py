@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from spindle.protocol.items import Item, Part, call_id_of, encode_json, is_call, is_output, output_for
+from spindle.protocol.provenance import ModelOrigin, Provenance
+from spindle.protocol.request import VisibleItem
 
 ABORTED = "aborted"
 """The output of a call that never got one."""
@@ -27,42 +31,58 @@ _TEXT_PARTS = ("input_text", "output_text")
 
 
 class Recorded(Protocol):
-    """A visible record of a thread: the item, and its JSON as recorded."""
+    """A visible record of a thread: the item, its JSON as recorded, and which model made it, where that is known."""
 
     @property
     def item(self) -> Item: ...
     @property
     def raw(self) -> bytes: ...
+    @property
+    def made(self) -> Provenance | None: ...
 
 
-class Audience(Protocol):
-    """What the receiving side can take. `VisibleFold` is one."""
+class Audience(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is shown the thread, and what the receiving side can take."""
 
-    accepts_images: bool
-    keeps_raw_reasoning: bool
-    keeps_all_ids: bool
+    accepts_images: bool = True
+    keeps_raw_reasoning: bool = False
+    """Unencrypted reasoning is sent back; for providers that give it out unencrypted."""
+    keeps_all_ids: bool = False
+    """Every id that a server gave is sent; for providers that store responses."""
+    wire: str = "responses"
+    origin: ModelOrigin | None = None
+    """Where what the receiving side makes comes from; None for a model that takes everything."""
+    refuses_opaque: bool = False
+    """It could not read what should be its own."""
+
+    def is_maker(self, made: Provenance | None) -> bool:
+        """Whether an item was made there, as far as is known. Old records do not tell; they come from this API."""
+        if self.origin is None:
+            return True
+        return self.wire == "responses" if made is None else made.origin.is_same_place(self.origin)
+
+    def can_read(self, made: Provenance | None) -> bool:
+        """Whether the opaque parts of an item may be sent."""
+        return not self.refuses_opaque and self.is_maker(made)
 
 
-class _Anyone:
-    accepts_images = True
-    keeps_raw_reasoning = False
-    keeps_all_ids = False
-
-
-_ANYONE = _Anyone()
+_ANYONE = Audience()
 
 
 # ---- one item ----------------------------------------------------------------------------------------
 
 
-def to_wire(item: Item, audience: Audience = _ANYONE) -> Item | None:
-    """What is sent for `item`: the same object if it is already in wire form, None if it is never sent."""
+def to_wire(item: Item, audience: Audience = _ANYONE, made: Provenance | None = None) -> Item | None:
+    """What is sent for `item`: the same object if it is already in wire form, None if it is not sent."""
     shape = _SHAPES.get(item.get("type", ""))
-    wire = shape(item, audience) if shape else None
+    if shape in _OF_ITS_SERVER and not audience.can_read(made):
+        wire = _for_others(item, audience)
+    else:
+        wire = shape(item, audience) if shape else None
     if wire is None:
         return None
     given = item.get("id")
-    if isinstance(given, str) and given:
+    if isinstance(given, str) and given and audience.is_maker(made):
         prefix = _ID_PREFIX.get(wire["type"])
         if (prefix is not None and given.startswith(prefix)) or (audience.keeps_all_ids and not is_output(wire)):
             wire["id"] = given
@@ -155,6 +175,19 @@ def _compaction(item: Item, audience: Audience) -> Item:
     return {"type": "compaction", "encrypted_content": item.get("encrypted_content")}
 
 
+_OF_ITS_SERVER = (_reasoning, _compaction, _web_search)
+
+
+def _for_others(item: Item, audience: Audience) -> Item | None:
+    """What another server than its maker is shown of an item that means little elsewhere: of reasoning the text.
+
+    A Responses server refuses reasoning that it cannot open.
+    """
+    if audience.wire == "responses" or item.get("type") != "reasoning":
+        return None
+    return {**_reasoning(item, audience), "content": item.get("content"), "encrypted_content": None}
+
+
 _SHAPES: dict[str, Callable[[Item, Audience], Item | None]] = {
     "message": _message,
     "reasoning": _reasoning,
@@ -245,41 +278,31 @@ def _by_call(run: list[tuple[int, int | Item]]) -> list[int | Item]:
 
 
 class VisibleFold:
-    """The serialised input of a growing thread; each update costs only what is new.
+    """The items of a growing thread as a model is shown them; each update costs only what is new.
 
     While the generation stays the same, every answer is a prefix of the next one. So a call that a request showed as
     aborted stays aborted, and an output that comes later is left out.
     """
 
-    def __init__(
-        self, *, accepts_images: bool = True, keeps_raw_reasoning: bool = False, keeps_all_ids: bool = False
-    ) -> None:
-        self.accepts_images = accepts_images
-        self.keeps_raw_reasoning = keeps_raw_reasoning
-        """Send unencrypted reasoning back; for providers that give it out unencrypted."""
-        self.keeps_all_ids = keeps_all_ids
-        """Send every server id; for providers that store responses."""
+    def __init__(self, audience: Audience = _ANYONE) -> None:
+        self.audience = audience
         self._generation: object = None
         self._seen = 0
-        self._wire: list[bytes] = []
+        self._wire: list[VisibleItem] = []
 
-    def address(self, *, accepts_images: bool, keeps_raw_reasoning: bool, keeps_all_ids: bool) -> None:
-        """Another model may take the thread over; what it can take decides anew about every item."""
-        if (accepts_images, keeps_raw_reasoning, keeps_all_ids) == (
-            self.accepts_images,
-            self.keeps_raw_reasoning,
-            self.keeps_all_ids,
-        ):
-            return
-        self.accepts_images, self.keeps_raw_reasoning, self.keeps_all_ids = (
-            accepts_images,
-            keeps_raw_reasoning,
-            keeps_all_ids,
-        )
+    def address(self, audience: Audience) -> bool:
+        """Another model, or another server, may take the thread over: what it can take decides anew about each item.
+
+        False when the audience is the same as before.
+        """
+        if audience == self.audience:
+            return False
+        self.audience = audience
         self._restart()
+        return True
 
-    def update(self, entries: Sequence[Recorded], generation: object) -> list[bytes]:
-        """The input for a request now. `generation` changes when earlier entries did."""
+    def update(self, entries: Sequence[Recorded], generation: object) -> list[VisibleItem]:
+        """The items for a request now. `generation` changes when earlier entries did."""
         if generation != self._generation or len(entries) < self._seen:
             self._generation = generation
             self._restart()
@@ -299,9 +322,16 @@ class VisibleFold:
         # An output whose call came with an earlier update finds no call here, and that call was closed then.
         for step in _pairing([entry.item for entry in new]):
             if not isinstance(step, int):
-                self._wire.append(encode_json(step))
+                self._wire.append(VisibleItem.of(step))
                 continue
             entry = new[step]
-            wire = to_wire(entry.item, self)
-            if wire is not None:
-                self._wire.append(entry.raw if wire is entry.item else encode_json(wire))
+            made = entry.made
+            wire = to_wire(entry.item, self.audience, made)
+            if wire is None:
+                continue
+            raw = entry.raw if wire is entry.item else encode_json(wire)
+            if made is None:
+                self._wire.append(VisibleItem(item=wire, raw=raw))
+            else:
+                opaque = made.opaque if self.audience.can_read(made) else None
+                self._wire.append(VisibleItem(item=wire, raw=raw, origin=made.origin, opaque=opaque))

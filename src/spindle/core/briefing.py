@@ -204,6 +204,8 @@ class Briefing:
             output_schema=output_schema,
             truncation=(thread.truncation.mode, thread.truncation.limit),
         )
+        if settings.model_provider != thread.history.meta.get("model_provider"):
+            payload["spindle"] = {**payload.get("spindle", {}), "model_provider": settings.model_provider}
         if self._options.bypass and settings.sandbox.is_full_access and settings.approval_policy == "never":
             payload["spindle"] = {**payload.get("spindle", {}), "bypass": True}
         return payload

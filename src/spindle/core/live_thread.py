@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.truncate import Truncation
-from spindle.context.visible import VisibleFold
+from spindle.context.visible import Audience, VisibleFold
+from spindle.core.access import BaseText, ModelAccess, ModelOverrides
 from spindle.core.cache_watch import CacheWatch
 from spindle.core.notes import Notes
-from spindle.model.catalog import Catalog, ModelInfo
-from spindle.model.client import Completed, ModelClient
-from spindle.model.provider import Provider
+from spindle.model.catalog import ModelInfo
+from spindle.model.client import Completed, ItemDone
 from spindle.policy.secrets import Secrets
 from spindle.prompt.build import ModelTraits, build_request
 from spindle.prompt.instructions import bundled_instructions
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import CacheMissed, Msg, TokenCount, usage_info
 from spindle.protocol.items import Item, encode_json
-from spindle.protocol.request import Request, TokenUsage
+from spindle.protocol.provenance import ModelOrigin, Provenance
+from spindle.protocol.request import ModelFacts, Request, TokenUsage
 from spindle.protocol.settings import ThreadSettings
 from spindle.thread.history import History
 from spindle.tools.router import ToolSet
@@ -33,34 +34,6 @@ Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "
 """Why the model is shown another list than before."""
 
 IMAGE_REFUSED = "The model server refused this picture; it was taken out of the conversation."
-
-
-class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user's configuration says of models, where it says anything; else the catalogue counts."""
-
-    context_window: int | None = None
-    compact_limit: int | None = None
-    output_token_limit: int | None = None
-    reasoning_summaries: bool | None = None
-    shows_raw_reasoning: bool = False
-
-
-class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """How a thread reaches its model, and what is known of it and of others it may change to."""
-
-    client: ModelClient
-    provider: Provider
-    catalog: Catalog
-    overrides: ModelOverrides = ModelOverrides()
-
-
-class BaseText(msgspec.Struct, frozen=True, kw_only=True):
-    """What every request begins with."""
-
-    text: str
-    is_for_all: bool
-    """The user gave it, whatever the model; else each model has its own."""
-    personality: str
 
 
 class _Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +69,10 @@ class LiveThread:
         self.history = history
         self.notes = Notes(history)
         self.client = access.client
+        self.remote = access.remote
         self.provider = access.provider
+        self.provider_ids = access.provider_ids
+        self._switch = access.switch
         self.catalog = access.catalog
         self._overrides = access.overrides
         self.show_raw_reasoning = access.overrides.shows_raw_reasoning
@@ -118,11 +94,14 @@ class LiveThread:
         self.cache = CacheWatch(clock)
         self.asked: Request | None = None
         """The request whose answer is awaited, until it is booked."""
+        self._windows: dict[str, int] = {}
+        """By model, the windows that servers have named."""
         self.use_model(model)
 
     def use_model(self, slug: str) -> None:
         """Later requests go to this model. Base text and tools stay; what depends on the model follows it."""
         info, overrides = self.catalog.find(slug), self._overrides
+        window = overrides.context_window or self._windows.get(slug) or info.context_window
         self.traits = ModelTraits(
             slug=slug,
             family=info.family,
@@ -133,20 +112,64 @@ class LiveThread:
             supports_parallel_tool_calls=info.supports_parallel_tool_calls,
             accepts_images="image" in info.input_modalities,
             keeps_raw_reasoning=not self.provider.is_openai,
+            facts=ModelFacts(
+                is_known=info.known,
+                max_output_tokens=overrides.max_output_tokens,
+                output_limit=info.max_output_tokens,
+                window=window,
+                thinking=info.thinking,
+                is_small=info.profile == "small",
+                capabilities=info.capabilities,
+            ),
         )
         limit = overrides.output_token_limit
         self.truncation = Truncation("tokens", limit) if limit else info.truncation_policy
-        window = overrides.context_window or info.context_window
         self.window_tokens: int | None = window * info.effective_context_window_percent // 100 if window else None
         self.window_limit = window * 9 // 10 if window else None
         """From this many tokens in context on the window counts as about to be full: nine tenths of it."""
         self.compact_limit = _compact_limit(overrides, info, self.window_limit)
         """From this many tokens in context on the thread is compacted; None = never."""
-        self._fold.address(
+
+    def use_provider(self, provider_id: str) -> list[str] | None:
+        """Later requests go to this provider: what people should know of it; None when they go there already.
+
+        Raises SpindleError when it cannot be used. What depends on the model follows with `use_model`.
+        """
+        if provider_id == self.provider.id or self._switch is None:
+            return None
+        self.provider, warnings = self._switch(provider_id)
+        self.cache.declare("provider_changed")
+        return warnings
+
+    @property
+    def wire(self) -> str:
+        """The dialect that its model is asked in."""
+        return "responses" if self.remote is None else self.remote.endpoint.wire.name
+
+    @property
+    def origin(self) -> ModelOrigin | None:
+        """Where what its model makes comes from; None for a model that a program brought along."""
+        return None if self.remote is None else self.remote.endpoint.origin(self.traits.slug)
+
+    def _audience(self) -> Audience:
+        """Who is shown the thread now: what a server can read of it depends on what it wrote itself."""
+        # Of all its models: what one of them wrote, another one of the same server reads.
+        origin = None if self.remote is None else self.remote.endpoint.origin("")
+        return Audience(
             accepts_images=self.traits.accepts_images,
             keeps_raw_reasoning=self.traits.keeps_raw_reasoning,
             keeps_all_ids=self.provider.is_azure,
+            wire=self.wire,
+            origin=origin,
+            refuses_opaque=origin is not None
+            and any(refused.is_same_place(origin) for refused in self.history.refused_origins),
         )
+
+    def note_refused(self, origin: ModelOrigin) -> None:
+        """A server cannot read what it is said to have written: it is not shown that again."""
+        if origin not in self.history.refused_origins:
+            self.history.append_refused(origin)
+            self.cache.declare("context_edit")
 
     def text_for(self, slug: str) -> str | None:
         """The base text a model would have had from the start; None where the user gave one for all models."""
@@ -154,6 +177,10 @@ class LiveThread:
             return None
         info = self.catalog.find(slug)
         return info.base_instructions or bundled_instructions(info.family, self._base.personality)
+
+    def provenance(self, done: ItemDone) -> Provenance | None:
+        """What the record is to say about an item of an answer beside the item itself."""
+        return None if done.origin is None else Provenance(done.origin, done.opaque)
 
     def append_items(self, items: Iterable[Item]) -> None:
         for item in items:
@@ -170,21 +197,26 @@ class LiveThread:
                 return True
         return False
 
-    def replace_visible(self, items: list[Item], cause: Cause, *, message: str = "") -> None:
+    def replace_visible(
+        self, items: list[Item], cause: Cause, *, message: str = "", made: Mapping[int, Provenance] = {}
+    ) -> None:
         """From here on, `items` stand for everything the model was shown. `message` is the summary among them, if any.
+
+        `made` says of items that were not in the thread before which model made them, by their identity.
 
         There is no other way to take back what a request has sent. The record says why it was done, and the watch over
         the provider's cache expects the break. Whoever calls this also says how long the thread is now
         (`note_compacted`, `note_edited`), unless an estimate of the new list will do.
         """
-        self.history.append_compacted(message, items, cause)
+        self.history.append_compacted(message, items, cause, made)
         # To the provider's cache a fresh start is a compaction like any other.
         self.cache.declare("compaction" if cause == "start_over" else cause)
 
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         """The request that continues the thread."""
+        self._fold.address(self._audience())
         return build_request(
-            input=self._fold.update(self.history.entries, self.history.generation),
+            items=self._fold.update(self.history.entries, self.history.generation),
             instructions=self.instructions,
             tools=self.tools.specs_bytes,
             traits=self.traits,
@@ -295,6 +327,16 @@ class LiveThread:
             self.history.append_bookmark(completed.response_id, cache=watched)
         self.report_usage(emit)
         self.notes.keep_up()
+
+    def learn_window(self, tokens: int) -> None:
+        """The server names the window of its model. If that is smaller than was known, it is the one that counts.
+
+        A window that the base text and the tools alone would half fill is not believed: what they cost is a guess.
+        """
+        known = self.traits.facts.window
+        if 2 * self.fixed_tokens < tokens < (known or tokens + 1) and self._overrides.context_window is None:
+            self._windows[self.traits.slug] = tokens
+            self.use_model(self.traits.slug)
 
     def note_window_full(self, emit: Callable[[Msg], None]) -> None:
         """The server said that the input does not fit: from now on the window counts as full."""

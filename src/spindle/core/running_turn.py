@@ -14,7 +14,7 @@ import msgspec
 
 from spindle.core.feature import RunCall
 from spindle.core.permission.approvals import CallSite
-from spindle.errors import ModelError, SpindleError
+from spindle.errors import ModelError, SpindleError, WindowFull
 from spindle.protocol.events import Event, ItemStarted, Msg, TaskStarted, Warning
 from spindle.protocol.items import Item
 from spindle.protocol.ops import Submission, UserInput, UserTurn
@@ -55,6 +55,8 @@ class RunningTurn:
         """How its messages are shown; a feature may put another in its place when the turn begins."""
         self.former_model = session.thread.traits.slug
         """The model that knows the thread, where another one takes over now."""
+        self.has_new_provider = False
+        """It begins with another provider than the turn before."""
         self.inputs: list[str] = []
         """What the person said, steered input included."""
         self.steered: list[Submission] = []
@@ -97,6 +99,10 @@ class RunningTurn:
     async def begin(self) -> bool:
         """Append what changed in the world, then the input, in the record's order. False if a feature refuses it."""
         session, thread, settings = self.session, self.thread, self.settings
+        warnings = thread.use_provider(settings.model_provider)
+        self.has_new_provider = warnings is not None
+        for text in warnings or ():
+            session.tell(Warning(message=text))
         if self.former_model != settings.model:
             thread.cache.declare("model_changed")
             if (forecast := thread.cache.forecast_of(settings.model)) is not None:
@@ -174,6 +180,8 @@ class RunningTurn:
     async def recover(self, error: ModelError) -> bool:
         """True when a feature has done away with what made a request fail, and it should be made again."""
         self.failure = error
+        if isinstance(error, WindowFull) and error.window is not None:
+            self.thread.learn_window(error.window)
         try:
             for feature in self.session.features:
                 if await feature.recover(self, error):

@@ -208,7 +208,7 @@ class Session:
     async def _handle(self, submission: Submission) -> None:
         match submission.op:
             case UserTurn() as op:
-                settings = apply_op(self.settings, op, self.limits.allowed)
+                settings = apply_op(self.settings, op, self.limits.allowed, self.thread.provider_ids)
                 branch = self._way_back(op.last_response_id) if op.last_response_id is not None else None
                 await self._stop("replaced")
                 self.settings = settings
@@ -232,7 +232,7 @@ class Session:
 
                 self.emit(submission.id, BackgroundStopped(process_ids=await self.workbench.processes.stop_some(ids)))
             case OverrideTurnContext() as op:
-                self.settings = apply_op(self.settings, op, self.limits.allowed)
+                self.settings = apply_op(self.settings, op, self.limits.allowed, self.thread.provider_ids)
             case Interrupt():
                 await self._stop("interrupted")
             case op if isinstance(op, ANSWERS):

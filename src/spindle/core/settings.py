@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -20,9 +21,15 @@ from spindle.protocol.settings import (
 )
 
 
-def apply_op(settings: ThreadSettings, op: UserTurn | OverrideTurnContext, allowed: Allowed) -> ThreadSettings:
+def apply_op(
+    settings: ThreadSettings,
+    op: UserTurn | OverrideTurnContext,
+    allowed: Allowed,
+    providers: Collection[str] = (),
+) -> ThreadSettings:
     """The settings with what the op names replaced. Raises SpindleError for a value that cannot or must not be.
 
+    `providers` are the ids of those that the thread can go to.
     Every front end's ops come by here, so the administrator's limits are applied here and nowhere else.
     """
     changes: dict[str, Any] = {}
@@ -34,6 +41,8 @@ def apply_op(settings: ThreadSettings, op: UserTurn | OverrideTurnContext, allow
         changes["sandbox"] = _sandbox(op.sandbox_policy, settings.sandbox)
     if op.model is not None:
         changes["model"] = op.model
+    if op.model_provider not in (None, settings.model_provider):
+        changes["model_provider"] = one_of("model provider", op.model_provider, tuple(providers))
     if op.effort is not msgspec.UNSET:
         changes["effort"] = op.effort
     if op.summary is not None:

@@ -26,6 +26,8 @@ from spindle.model.client import (
     Created,
     ItemAdded,
     ItemDone,
+    Notice,
+    OpaqueRefused,
     RateLimits,
     RawReasoningDelta,
     SummaryDelta,
@@ -48,6 +50,7 @@ from spindle.protocol.events import (
     WebSearchEnd,
 )
 from spindle.protocol.items import Item, is_call, item_text
+from spindle.protocol.provenance import ModelOrigin
 
 
 class Sample(msgspec.Struct, kw_only=True):
@@ -159,7 +162,7 @@ async def read_answer(
                         turn.view.finish(item_id)
                         if item_id not in sample.announced:
                             announce_item(turn, item, item_id)  # a server may send only finished items
-                        record_item(turn, item, item_id, sample)
+                        record_item(turn, event, sample)
                         if is_call(item):
                             sample.had_calls = True
                             calls.start(item)
@@ -175,6 +178,10 @@ async def read_answer(
                             streamed.show("raw", item_id, delta, index)
                     case RateLimits(snapshot=snapshot):
                         thread.rate_limits = snapshot
+                    case Notice(message=message):
+                        turn.emit(Warning(message=message))
+                    case OpaqueRefused(origin=origin):
+                        forget_opaque(turn, origin)
                     case Completed():
                         sample.completed = event
                         thread.note_counted(event)
@@ -197,9 +204,20 @@ def announce_item(turn: RunningTurn, item: Item, item_id: str) -> None:
         turn.emit(ItemStarted(thread_id=turn.thread.thread_id, turn_id=turn.turn_id, item=shown))
 
 
-def record_item(turn: RunningTurn, item: Item, item_id: str, sample: Sample) -> None:
+def forget_opaque(turn: RunningTurn, origin: ModelOrigin) -> None:
+    """A server cannot read what it is said to have written: the thread goes on without that, and says so once."""
+    turn.thread.note_refused(origin)
+    turn.emit(
+        Warning(
+            message="the model server could not read its own earlier reasoning; the thread goes on without it "
+            "(what was said, called and answered stays)"
+        )
+    )
+
+
+def record_item(turn: RunningTurn, done: ItemDone, sample: Sample) -> None:
     """A finished item: its event line, then the item itself; when both are recorded, the front ends are told."""
-    thread = turn.thread
+    thread, item, item_id = turn.thread, done.item, done.item_id
     kind = item.get("type")
     shown = shown_item(item, item_id)
     told: list[Msg] = []
@@ -224,7 +242,7 @@ def record_item(turn: RunningTurn, item: Item, item_id: str, sample: Sample) -> 
         action = item.get("action") or {}
         query = action.get("query") or action.get("url") or ""
         told.append(WebSearchEnd(call_id=item_id, query=query, action=action))
-    thread.history.append_item(item)
+    thread.history.append_item(item, thread.provenance(done))
     if shown is not None:
         told.append(ItemCompleted(thread_id=thread.thread_id, turn_id=turn.turn_id, item=shown))
     for msg in told:

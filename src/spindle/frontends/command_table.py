@@ -13,10 +13,12 @@ from spindle.frontends.setup_commands import (
     FEATURES,
     GRANTS,
     HOOKS,
+    LOCAL,
     LOGIN,
     LOGOUT,
     MCP,
     MCP_SERVER,
+    MODELS,
     PROTO,
     SANDBOX,
 )
@@ -45,7 +47,7 @@ HELP_COMMAND = Command(
 GROUPS = (
     ("Work", (EXEC, RESUME, FORK, DEMO)),
     ("Threads", (THREADS, CONTEXT, ARCHIVE, UNARCHIVE, DELETE)),
-    ("Set-up", (LOGIN, LOGOUT, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
+    ("Set-up", (LOGIN, LOGOUT, MODELS, LOCAL, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
     ("Servers", (APP_SERVER, ACP, MCP_SERVER, PROTO)),
     ("Trying things out", (SANDBOX, EXECPOLICY, APPLY_PATCH, DEBUG, HELP_COMMAND)),
 )

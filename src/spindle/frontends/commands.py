@@ -40,8 +40,10 @@ COMMON = (
     Option(("-C", "--cd"), VALUE, "work in this folder", "DIR"),
     Option(("--add-dir",), LIST, "one more folder that may be written", "DIR"),
     Option(("--search",), FLAG, "live web search"),
-    Option(("--oss",), FLAG, "a model on this machine (Ollama or LM Studio)"),
-    Option(("--local-provider",), VALUE, "which of the two", "NAME", ("ollama", "lmstudio")),
+    Option(("--oss",), FLAG, "a model on this machine (Ollama, LM Studio, or `spindle local`)"),
+    Option(
+        ("--local-provider",), VALUE, "which one; `local`: one that was added", "NAME", ("ollama", "lmstudio", "local")
+    ),
     Option(("--no-alt-screen",), FLAG, "stay in the normal screen (interactive only)"),
     Option(("--strict-config",), FLAG, "an unknown configuration key is an error"),
 )
@@ -138,8 +140,13 @@ def usage_lines(path: tuple[Command, ...]) -> list[str]:
     return [*lines, f"{start}{options} COMMAND ..."] if command.shown else lines
 
 
+def shown_options(path: tuple[Command, ...]) -> list[Option]:
+    """What its page lists as its own."""
+    return [option for option in options_of(path) if not option.is_hidden]
+
+
 def options_of(path: tuple[Command, ...]) -> list[Option]:
-    """What its page lists as its own: its options, and those of the command it extends or means by default."""
+    """What it takes as its own: its options, and those of the command it extends or means by default."""
     command = path[-1]
     options = [*command.options]
     if command.default and (meant := command.find(command.default)) is not None:

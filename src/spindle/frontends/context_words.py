@@ -10,6 +10,7 @@ from spindle.protocol.items import Item, encode_json, is_output, item_text
 
 _CAUSES = {
     "first_request": "first request",
+    "provider_changed": "another provider",
     "model_changed": "another model",
     "tools_changed": "other tools",
     "instructions_changed": "other instructions",

@@ -10,7 +10,7 @@ import msgspec
 
 from spindle.config.keys import FEATURES, REFERENCE_FEATURES
 from spindle.config.load import LoadOptions, load_config
-from spindle.config.providers import OSS_MODELS
+from spindle.config.providers import INSIDE, OSS_MODELS
 from spindle.config.schema import Config
 from spindle.config.sources import resolve_home
 from spindle.errors import UsageError
@@ -55,6 +55,8 @@ async def use_local_server(config: Config, parsed: Parsed) -> Config:
     asked_for = parsed.value("local_provider")
     if not parsed.flag("oss") and asked_for is None:
         return config
+    if (asked_for or config.oss_provider) == INSIDE.id:
+        return msgspec.structs.replace(config, provider=config.providers[INSIDE.id], model=parsed.value("model"))
     from spindle.config.oss import check_oss_server, choose_oss_provider, has_model  # only --oss asks servers first
 
     provider = await choose_oss_provider(asked_for, config.oss_provider, config.providers, os.environ)

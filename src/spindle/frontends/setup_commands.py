@@ -12,21 +12,53 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "elvish")
 
 LOGIN = Command(
     name="login",
-    summary="store an API key",
+    summary="sign in with ChatGPT, or store an API key",
     run="login:run",
-    usage=("--with-api-key", "status"),
-    options=(Option(("--with-api-key",), FLAG, "read an API key from stdin and store it"),),
-    examples=(("printenv OPENAI_API_KEY | spindle login --with-api-key", ""),),
+    usage=("", "--device-auth", "--with-api-key", "status"),
+    about="""Signs in with ChatGPT in a browser on this computer, which comes back to port 1455 or 1457. With
+--device-auth you type a code into a page instead, on any device. Either way `auth.json` in the home holds the login
+afterwards, which Codex shares.""",
+    options=(
+        Option(("--device-auth",), FLAG, "sign in with a code that you type into a page, on any device"),
+        Option(("--with-api-key",), FLAG, "read an API key from stdin and store it"),
+        Option(("--experimental_issuer",), VALUE, "sign in at another login service", "URL", is_hidden=True),
+    ),
+    common=CONFIG,
+    examples=(
+        ("spindle login", "sign in with ChatGPT"),
+        ("printenv OPENAI_API_KEY | spindle login --with-api-key", ""),
+    ),
     commands=(
         Command(
             name="status",
             summary="say whether somebody is logged in, and how",
             run="login:run",
+            common=CONFIG,
             exit_codes=(("0", "logged in"), ("1", "not logged in")),
         ),
     ),
 )
-LOGOUT = Command(name="logout", summary="forget the stored login", run="login:run")
+LOGOUT = Command(
+    name="logout",
+    summary="forget the stored login",
+    run="login:run",
+    about="A sign-in with ChatGPT is also revoked at the login service, if that can be reached.",
+    common=CONFIG,
+)
+MODELS = Command(
+    name="models",
+    summary="which models there are: windows, efforts, prices",
+    run="models_command:run",
+    about="""Lists the models that Spindle knows, those that you have described under `[spindle.models]`, and those that
+the model server lists, if that is not OpenAI's. `unknown` stands where nobody says.""",
+    options=(
+        Option(("--json",), FLAG, "print one JSON object"),
+        Option(("--provider",), VALUE, "only the models of this provider; its server is asked", "ID"),
+        Option(("--forget",), FLAG, "forget what was learned about what servers can do"),
+    ),
+    common=CONFIG,
+    examples=(("spindle models --provider ollama", ""),),
+)
 DOCTOR = Command(
     name="doctor",
     summary="try what Spindle needs on this system, above all the sandbox",
@@ -106,6 +138,43 @@ MCP = Command(
             common=CONFIG,
         ),
         Command(name="logout", summary="forget the login to a server", run=_RUN_MCP, words=_SERVER_WORD),
+    ),
+)
+_RUN_LOCAL = "local_command:run"
+LOCAL = Command(
+    name="local",
+    summary="models that Spindle runs itself: add, list, remove",
+    default="list",
+    about="""A model is a GGUF file that llama.cpp runs on this computer, in a process of its own; nothing leaves the
+computer. It needs the extra `local`: pip install 'spindle-agent[local]'. Use a model that was added with
+`-c model_provider=local -m NAME`.
+
+Small models list, read and quote files and write small new ones. They do not fix bugs reliably.""",
+    commands=(
+        Command(
+            name="add",
+            summary="copy or download a GGUF file",
+            run=_RUN_LOCAL,
+            words=(("SOURCE", "a file of this computer, or an http or https address"),),
+            options=(
+                Option(("--sha256",), VALUE, "the checksum that the file must have; else it is not added", "SUM"),
+                Option(("--name",), VALUE, "what to call it; without it, as the file is called", "NAME"),
+            ),
+            examples=(("spindle local add ~/Downloads/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", ""),),
+        ),
+        Command(
+            name="list",
+            summary="list the models that were added",
+            run=_RUN_LOCAL,
+            options=(JSON_LINES,),
+        ),
+        Command(
+            name="remove",
+            summary="delete the file of a model",
+            run=_RUN_LOCAL,
+            words=(("NAME", "a name from `spindle local`"),),
+            aliases=("rm",),
+        ),
     ),
 )
 GRANTS = Command(

@@ -18,6 +18,7 @@ from spindle.context.tokens import estimate_tokens, tokens_of_bytes
 from spindle.context.visible import VisibleFold
 from spindle.core.notes import Notes
 from spindle.errors import UsageError
+from spindle.lookback.audience import audience_of
 from spindle.lookback.deeds import Answers, Turns
 from spindle.lookback.lenient import as_list, cache_entry_in, number_in, seconds_between, text_in, usage_in
 from spindle.lookback.report import VERSION, Break, Cache, ContextReport, RequestReport, sum_up
@@ -105,7 +106,7 @@ class _Fold:
         self._breaks: list[Break] = []
         self._inputs: list[tuple[list[bytes], int]] = []
         self._tools_tokens: list[int] = []
-        self._fold = VisibleFold(keeps_raw_reasoning=data.meta.get("model_provider") not in ("openai", None))
+        self._fold = VisibleFold(audience_of((), (), data.meta))
         self._ledger = CacheLedger()
         self._window: int | None = None
         self._total = TokenUsage()
@@ -318,7 +319,7 @@ class _Fold:
         end = len(entries) if before is None else before
         cut = self._end_of_input(end, None if known is None else known.items)
         former = self._inputs[-1] if self._inputs else ([], 0)
-        wire = self._fold.update(entries[:cut], generation)
+        wire = [visible.raw for visible in self._fold.update(entries[:cut], generation)]
         is_continued = self._known[0] == generation
         shared = former[1] if is_continued else _shared(former[0][: former[1]], wire)
         self._count_sources(wire, generation)
@@ -367,6 +368,10 @@ class _Fold:
     def _end_of_input(self, end: int, items: int | None) -> int:
         """Where the list ends that was sent: where the answer begins, or where as many items are as were recorded."""
         likely = end if self._answer is None else self._answer
+        answer, refused = self._history.entries[likely:end], self._history.refused_origins
+        if self._fold.address(audience_of(answer, refused, self._data.meta)):
+            self._known = (-1, 0)
+            self._declared.append("provider_changed")
         if items is None or self._length(likely) == items:
             return likely
         return next((cut for cut in range(end, self._sent, -1) if self._length(cut) == items), likely)
@@ -375,7 +380,7 @@ class _Fold:
         """How many items a request with the entries up to `cut` has."""
         entries, is_continued = self._history.entries, self._known[0] == self._history.generation
         start = self._sent if is_continued else 0
-        new = VisibleFold(keeps_raw_reasoning=self._fold.keeps_raw_reasoning).update(entries[start:cut], 0)
+        new = VisibleFold(self._fold.audience).update(entries[start:cut], 0)
         return (self._known[1] if is_continued else 0) + len(new)
 
     def _count_sources(self, wire: list[bytes], generation: int) -> None:
@@ -405,12 +410,10 @@ class _Fold:
             encode_payload([context.get("effort"), context.get("summary")]),
         )
         last = self._requests[-1].at if self._requests else ""
-        entry = self._ledger.note_request(
-            parts, idle_s=seconds_between(last, self._input_at or at), declared=self._declared
-        )
-        return (
-            entry if usage is None else self._ledger.note_usage(usage.input_tokens, usage.cached_input_tokens) or entry
-        )
+        idle_s = seconds_between(last, self._input_at or at)
+        entry = self._ledger.note_request(parts, idle_s=idle_s, declared=self._declared)
+        counted = None if usage is None else self._ledger.note_usage(usage.input_tokens, usage.cached_input_tokens)
+        return counted or entry
 
     def _cache(self, known: CacheEntry | None, derived: CacheEntry, *, is_first: bool, at: str) -> Cache:
         # A program that starts knows nothing of the requests that an earlier one made; the record does.

@@ -35,10 +35,18 @@ SLOW_DOWN = (
 TOO_LARGE = "Start a new thread, leave large pictures out, or raise the limit of the server or of the proxy before it."
 
 
+_API_NAMES = {
+    "/responses": "the Responses API",
+    "/chat/completions": "Chat Completions",
+    "/messages": "the Messages API",
+}
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Who was asked for what, with whose key: what advice depends on."""
 
     url: str
+    path: str = "/responses"
     model: str = ""
     provider: Provider | None = None
     key: KeyOrigin = KeyOrigin()
@@ -51,6 +59,8 @@ def for_key(asked: Asked) -> str:
     provider, key = asked.provider, asked.key
     if provider is None:
         return ""
+    if key.refusal:
+        return key.refusal
     if key.place:
         shown = f" ({key.shown})" if key.shown else ""
         return f"{capitalised(key.place)}{shown} was not accepted: {key.remedy}."
@@ -87,7 +97,8 @@ def for_path(asked: Asked) -> str:
     needs = "" if "/v" in parse_url(provider.base_url).target else "; most servers want it to end in /v1"
     return (
         f"There is no such path on the server: check {_address_setting(provider)} (now {provider.base_url}){needs}. "
-        "The server must offer the Responses API, POST /responses."
+        f"The server must offer {_API_NAMES.get(asked.path, 'this API')}, POST {asked.path}, or wire_api "
+        "must name the one it offers: responses, chat or messages."
     )
 
 
@@ -111,6 +122,16 @@ def for_quota(asked: Asked) -> str:
     page = f" ({BILLING_PAGE})" if provider is not None and provider.base_url == OPENAI_BASE_URL else ""
     used = f"; this was {place}" if place else ""
     return f"Check the plan and the billing of the account{page}, or use another key{used}."
+
+
+def for_plan(asked: Asked) -> str:
+    """The account's plan leaves this out."""
+    if not asked.key.is_login:
+        return for_quota(asked)
+    return (
+        "Your ChatGPT plan decides that: choose another model with -m, change the plan, or use an API key instead: "
+        "`spindle login --with-api-key`."
+    )
 
 
 def for_usage_limit(asked: Asked, *, tells_when: bool) -> str:

@@ -20,7 +20,11 @@ class GrowingBody:
     def encode(self, request: Request) -> bytearray:
         """The same bytes as `request.encode()`."""
         head, rest = request.frame()
-        items, known = request.input, self._items
+        return self.join(head, request.input, rest)
+
+    def join(self, head: bytes, items: list[bytes], rest: bytes) -> bytearray:
+        """`head`, the items with commas between them, and `rest`."""
+        known = self._items
         if known and head == self._head and items[: len(known)] == known:
             self._extend(items[len(known) :])
         else:

@@ -1,6 +1,6 @@
 """What a model is to the rest of the program: a request goes in, a stream of events comes out.
 
-Holds the interface and its event types. How a provider is reached stands in `responses`; a model that follows a
+Holds the interface and its event types. How a provider is reached stands in `remote`; a model that follows a
 script, in `scripted`.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from spindle.protocol.items import Item
+from spindle.protocol.provenance import ModelOrigin
 from spindle.protocol.request import Request, TokenUsage
 
 
@@ -63,6 +64,23 @@ class ItemDone(msgspec.Struct, frozen=True):
 
     item: Item
     item_id: str = ""
+    opaque: dict[str, Any] | None = None
+    """Parts of the answer that only its own server can read and that the item has no place for; see
+    `protocol/provenance.py`."""
+    origin: ModelOrigin | None = None
+    """Who made it; set by the client, not by decoders."""
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """Something about the server that the person should know."""
+
+    message: str
+
+
+class OpaqueRefused(msgspec.Struct, frozen=True):
+    """The server could not read what it is said to have written itself, so it was asked without those parts."""
+
+    origin: ModelOrigin
 
 
 class RateLimits(msgspec.Struct, frozen=True):
@@ -92,6 +110,8 @@ ModelEvent = (
     | SummaryDelta
     | RawReasoningDelta
     | ItemDone
+    | Notice
+    | OpaqueRefused
     | RateLimits
     | Completed
 )

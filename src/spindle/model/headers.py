@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from spindle.model.provider import Provider
+from spindle.model.url import parse_url
 
 ORIGINATOR_VARIABLE = "CODEX_INTERNAL_ORIGINATOR_OVERRIDE"
 DEFAULT_ORIGINATOR = "codex_exec"
@@ -63,6 +64,37 @@ def provider_headers(
             if value := environ.get(variable, "").strip():
                 headers[name] = value
     return merged(headers, provider.http_headers, environment_headers(provider, environ))
+
+
+ANTHROPIC_HOST = "api.anthropic.com"
+_VERSIONS = {True: "2026-10-21", False: "2023-06-01"}
+"""Of the Messages API: at the vendor, and elsewhere, as with gateways and clouds."""
+
+
+def version_headers(provider: Provider, wire: str) -> dict[str, str]:
+    """What a dialect has to say about itself; `http_headers` of the provider count more."""
+    if wire != "messages":
+        return {}
+    is_vendor = parse_url(provider.base_url, "base_url").host == ANTHROPIC_HOST
+    return {"anthropic-version": _VERSIONS[is_vendor]}
+
+
+def key_headers(provider: Provider, wire: str, authorization: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a credential, spelled as the server wants them."""
+    headers = dict(authorization)
+    key = headers.get("authorization", "").removeprefix("Bearer ")
+    if not key:
+        return headers
+    if wire == "messages" and provider.auth_header != "bearer":
+        del headers["authorization"]
+        headers["x-api-key"] = key
+    elif wire != "messages" and provider.is_azure and not _names_api_key(provider):
+        headers["api-key"] = key
+    return headers
+
+
+def _names_api_key(provider: Provider) -> bool:
+    return any(name.lower() == "api-key" for name in (*provider.http_headers, *provider.env_http_headers))
 
 
 def environment_headers(provider: Provider, environ: Mapping[str, str] | None = None) -> dict[str, str]:

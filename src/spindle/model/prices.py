@@ -6,12 +6,16 @@ Loaded only for threads whose policy calculates, and to look back at a thread.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import msgspec
 
 from spindle.model.catalog import Catalog, family_of
-from spindle.protocol.request import Prices
+from spindle.protocol.request import PriceList, Prices
+
+NOTHING = PriceList()
+OWN_MACHINE = frozenset(("ollama", "lmstudio", "local"))
+"""Providers that send no bill."""
+_DATE = re.compile(r"-\d{4}-?\d\d-?\d\d$")
 
 
 class Priced(msgspec.Struct, frozen=True):
@@ -21,16 +25,10 @@ class Priced(msgspec.Struct, frozen=True):
     source: str
 
 
-def find_prices(
-    slug: str, catalog: Catalog, *, for_all: Prices | None = None, by_model: Mapping[str, Prices] | None = None
-) -> Priced:
-    """The prices of a model. `by_model` counts by the longest name that `slug` begins with, and before `for_all`."""
-    fitting = [name for name in by_model or () if slug.startswith(name)]
-    if by_model and fitting:
-        name = max(fitting, key=len)
-        return Priced(by_model[name], f"configuration, {name}")
-    if for_all is not None:
-        return Priced(for_all, "configuration")
+def find_prices(slug: str, catalog: Catalog, given: PriceList = NOTHING) -> Priced:
+    """The prices of a model, if need be by guess; `given` is what the user says."""
+    if (found := given.find(slug)) is not None:
+        return Priced(*found)
     if (prices := catalog.find(slug).prices) is not None:
         return Priced(prices, "catalogue")
     # A catalogue of the user, or of the reference program, names models and no prices.
@@ -38,24 +36,25 @@ def find_prices(
     if (prices := bundled.find(slug).prices) is not None:
         return Priced(prices, "bundled catalogue")
     family = family_of(slug)
-    for model in bundled.models:
+    for model in bundled.models if family != "default" else ():
         if model.prices is not None and model.family == family:
             return Priced(model.prices, f"as {model.slug}, of the same family")
     return Priced(Prices(), "default")
 
 
 def known_prices(
-    slug: str, catalog: Catalog, *, for_all: Prices | None = None, by_model: Mapping[str, Prices] | None = None
+    slug: str, catalog: Catalog, given: PriceList = NOTHING, *, provider: str | None = None
 ) -> Priced | None:
     """The same where amounts count and not only ratios: None unless somebody named the price of this very model.
 
-    A model's name with a date behind it is the same model; with anything else behind it, it is another one.
+    A model's name with a date behind it is the same model; with anything else behind it, it is another one. A server
+    on the user's own computer sends no bill: what the catalogue says of a model of that name is somebody else's price.
     """
-    found = find_prices(slug, catalog, for_all=for_all, by_model=by_model)
+    found = find_prices(slug, catalog, given)
     if found.source.startswith("configuration"):
         return found
-    if found.source not in ("catalogue", "bundled catalogue"):
+    if provider in OWN_MACHINE or found.source not in ("catalogue", "bundled catalogue"):
         return None
-    undated = re.sub(r"-\d{4}-\d\d-\d\d$", "", slug)
+    undated = _DATE.sub("", slug)
     models = [*catalog.models, *(Catalog.load().models if found.source == "bundled catalogue" else ())]
     return found if any(model.slug in (slug, undated) and model.prices == found.prices for model in models) else None

@@ -1,4 +1,4 @@
-"""A model server: where it is and how it wants to be asked. Plain data; keys are `credential`'s business."""
+"""A model server: where it is and how it wants to be asked; how people sign in. Plain data, and no keys."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ import msgspec
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 CHATGPT_BASE_URL = "https://chatgpt.com/backend-api/codex"
+OPENAI_ISSUER = "https://auth.openai.com"
+"""The login service."""
 
+BUILT_IN = ("openai", "ollama", "lmstudio")
+"""The ids that no table of the user can take."""
 RETRY_CAP = 100
+WIRES = ("responses", "chat", "messages")
+"""The dialects there are: the values of `wire_api`."""
+FLAGS = (
+    *("custom_tools", "hosted_tools", "tools", "parallel", "stream_options", "json_schema", "images"),
+    *("developer_role", "replay_reasoning", "tool_choice_none", "responses", "effort", "thinking"),
+)
+"""What may be said of a server's capabilities; each is explained in `capabilities.py`."""
 
 _AZURE_MARKS = (
     "openai.azure.",
@@ -19,6 +30,9 @@ _AZURE_MARKS = (
 )
 
 
+_VENDORS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
+
+
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of `model_providers`, or a built-in one."""
 
@@ -28,6 +42,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     env_key: str | None = None
     env_key_instructions: str | None = None
     bearer_token: str | None = None
+    wire_api: str = "responses"
+    """The dialect it speaks: `responses`, `chat` or `messages`."""
+    auth_header: str | None = None
+    """`bearer` where a Messages server wants the key in `authorization`."""
+    replay_reasoning: bool = False
+    """A Chat server wants its reasoning back."""
+    capabilities: dict[str, bool] = {}
+    """What the user knows of it, by the names of `model/capabilities.py`."""
     query_params: dict[str, str] = {}
     http_headers: dict[str, str] = {}
     env_http_headers: dict[str, str] = {}
@@ -38,6 +60,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     requires_openai_auth: bool = False
     image_tool_output: str = "array"
     """"array" puts a tool's image into its output, "message" into a user message after it."""
+    runs_inside: bool = False
+    """It is no server of others: Spindle runs its models itself."""
     ca_file: str | None = None
     client_cert: str | None = None
     client_key: str | None = None
@@ -46,6 +70,26 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def is_openai(self) -> bool:
         """The built-in one; the only one that gets OpenAI's own headers."""
         return self.id == "openai"
+
+    @property
+    def vendor(self) -> str:
+        """The maker whose own servers these are, by the name the catalogue has for it; else its own id."""
+        if self.is_openai:
+            return "openai"
+        scheme, _, rest = self.base_url.partition("://")
+        host = rest.partition("/")[0].lower()
+        return _VENDORS.get(host, self.id) if scheme.lower() == "https" else self.id
+
+    @property
+    def is_built_in(self) -> bool:
+        return self.id in BUILT_IN
+
+    @property
+    def public_base_url(self) -> str:
+        """The address without a name and password that may stand in it."""
+        scheme, mark, rest = self.base_url.partition("://")
+        host, slash, path = rest.partition("/")
+        return scheme + mark + host.rpartition("@")[2] + slash + path
 
     @property
     def is_azure(self) -> bool:
@@ -64,3 +108,19 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def idle_timeout_s(self) -> float:
         return self.stream_idle_timeout_ms / 1000
+
+
+class LoginSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How people sign in, and where that is kept, as they configured it."""
+
+    home: str
+    store: str = "file"
+    """`file`, `keyring`, `auto` (the keyring where there is one) or `ephemeral` (nowhere)."""
+    issuer: str = OPENAI_ISSUER
+    """The login service."""
+    forced_method: str | None = None
+    """`chatgpt` or `api`: the only way that is allowed."""
+    workspaces: tuple[str, ...] = ()
+    """The ChatGPT accounts that are allowed; none = any."""
+    chatgpt_base_url: str | None = None
+    """Where ChatGPT is, without `/codex`; None = where it usually is."""

@@ -14,12 +14,13 @@ from http import HTTPStatus
 
 import msgspec
 
-from spindle.errors import ErrorInfo, ImageRejected, ModelError, StreamDropped
+from spindle.errors import ErrorInfo, ImageRejected, ModelError, StreamDropped, WindowFull
 from spindle.model import advice
 from spindle.model.advice import Asked
 from spindle.model.failures import DISCONNECTED, disconnected
 from spindle.model.retry import parse_retry_after, parse_try_again
 from spindle.model.server_words import ServerWords, one_line
+from spindle.model.window_words import is_overflow, named_window
 
 CONTEXT_FULL = (
     "The conversation ran out of room in the model's context window. "
@@ -28,23 +29,22 @@ CONTEXT_FULL = (
 QUOTA_SPENT = "The quota of this account is used up"
 USAGE_LIMIT = "The usage limit of this account is reached"
 
-_WINDOW_CODES = frozenset(("context_length_exceeded", "exceed_context_size_error", "model_context_window_exceeded"))
 _QUOTA_CODES = frozenset(
-    ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits")
+    ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits", "billing_error")
 )
 _MODEL_CODES = frozenset(("model_not_found", "unknown_model", "invalid_model", "deploymentnotfound"))
 _KEY_CODES = frozenset(("invalid_api_key", "invalid_authentication", "authentication_error", "unauthorized"))
 _LIMIT_CODES = frozenset(("usage_limit_reached", "usage_not_included"))
+_RATE_CODES = frozenset(("rate_limit_exceeded", "rate_limit_error"))
 
-_WINDOW_WORDS = (
-    *("maximum context length", "prompt is too long", "too long for requested model"),
-    "exceeds the available context size",
-)
 _QUOTA_WORDS = (
     *("exceeded your current quota", "insufficient balance", "insufficient credit", "insufficient funds"),
     *("credit balance is too low", "out of credits", "requires more credits", "billing hard limit"),
 )
-_IMAGE_WORDS = ("image data", "valid image", "invalid image", "unsupported image", "image format", "image file")
+_IMAGE_WORDS = (
+    *("image data", "valid image", "invalid image", "unsupported image", "image format", "image file"),
+    *("process image", "image exceeds", "image dimensions", "image does not match"),
+)
 _NO_MODEL = re.compile(
     r"\bmodels?\b.{0,200}?\b(?:not found|does not exist|not exist|is not (?:a )?(?:valid|available|supported)|unknown)"
     r"|\b(?:unknown|invalid|no such|unsupported) model\b|\bnot a valid model\b",
@@ -153,7 +153,7 @@ def from_failed_response(words: ServerWords, asked: Asked, now: float) -> ModelE
         return ModelError(said, "bad_request")
     if (known := _by_meaning(0, words, asked, words.text, now, wait_s)) is not None:
         return known
-    if "rate_limit_exceeded" in words.codes:
+    if words.codes & _RATE_CODES:
         fact = f"rate limit exceeded: {said}"
         return StreamDropped(fact, delay_s=wait_s, info=DISCONNECTED, advice=advice.SLOW_DOWN)
     return disconnected(said)
@@ -171,6 +171,11 @@ def from_wrong_kind(kind: str, words: ServerWords, asked: Asked, now: float) -> 
         return known
     said = words.text or "stream closed before response.completed"
     return disconnected(f"{said} (the server answered with {kind or 'a body'} instead of an event stream)")
+
+
+def is_about_plan(words: ServerWords) -> bool:
+    """The account is known, and may not do this, or no more of it."""
+    return bool(words.codes & _LIMIT_CODES)
 
 
 def is_about_model(status: int, words: ServerWords, model: str) -> bool:
@@ -191,11 +196,11 @@ def _by_meaning(
 ) -> ModelError | None:
     """The failures that have a name of their own, however the server tells them; `status` 0 is an event's."""
     lower = words.text.lower()
-    if words.codes & _WINDOW_CODES or (status in (0, 400) and any(text in lower for text in _WINDOW_WORDS)):
-        return ModelError(CONTEXT_FULL, "context_window_exceeded")
+    if status != 413 and is_overflow(status, words):
+        return WindowFull(CONTEXT_FULL, named_window(words))
     if status not in (0, 429) and status not in _FINAL_STATUSES:
         return None
-    if words.codes & _LIMIT_CODES:
+    if is_about_plan(words):
         return _usage_limit(words, asked, now)
     # A server that says when to come back is only busy, whatever it calls that.
     is_spent = wait_s is None and any(text in lower for text in _QUOTA_WORDS)
@@ -232,7 +237,7 @@ def _refused(answer: _Answer) -> ModelError:
             return ModelError(unexpected, info, advice=advice.PROXY_SIGN_IN)
         case 413:
             fact = f"The request is too large for the server: {answer.details}"
-            return ModelError(fact, "context_window_exceeded", advice=advice.TOO_LARGE)
+            return WindowFull(fact, named_window(words), advice=advice.TOO_LARGE)
         case 422:
             return ModelError(unexpected, "bad_request")
         case _:
@@ -252,7 +257,7 @@ def _bad_request(answer: _Answer) -> ModelError:
 def _usage_limit(words: ServerWords, asked: Asked, now: float) -> ModelError:
     if "usage_not_included" in words.codes:
         fact = words.text or "This account's plan does not include the use of this model"
-        return ModelError(fact, "usage_limit_exceeded", advice=advice.for_quota(asked))
+        return ModelError(fact, "usage_limit_exceeded", advice=advice.for_plan(asked))
     plan = words.fields.get("plan_type")
     text = USAGE_LIMIT + (f" (plan: {plan})" if isinstance(plan, str) and plan.isalnum() and len(plan) < 20 else "")
     resets_at, resets_in = words.fields.get("resets_at"), words.fields.get("resets_in_seconds")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.request import Request
+from spindle.protocol.request import ModelFacts, Request, VisibleItem
 from spindle.protocol.settings import ThreadSettings
 
 SCHEMA_NAME = "codex_output_schema"
@@ -26,11 +26,13 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
     accepts_images: bool = True
     keeps_raw_reasoning: bool = False
     """The provider gives reasoning out unencrypted, and wants it back unencrypted."""
+    facts: ModelFacts = ModelFacts()
+    """The rest, which only some wires ask for."""
 
 
 def build_request(
     *,
-    input: list[bytes],
+    items: list[VisibleItem],
     instructions: bytes,
     tools: bytes,
     traits: ModelTraits,
@@ -39,7 +41,7 @@ def build_request(
     output_schema: dict[str, Any] | None = None,
     store: bool = False,
 ) -> Request:
-    """One request. `input` comes from a `VisibleFold`; `instructions` and `tools` are serialised once per thread.
+    """One request. `items` come from a `VisibleFold`; `instructions` and `tools` are serialised once per thread.
 
     `store` is for providers that insist on keeping responses.
     """
@@ -47,7 +49,7 @@ def build_request(
     return Request(
         model=settings.model,
         instructions=instructions,
-        input=input,
+        items=items,
         tools=tools,
         parallel_tool_calls=traits.supports_parallel_tool_calls,
         reasoning=reasoning,
@@ -56,6 +58,7 @@ def build_request(
         prompt_cache_key=thread_id,
         text=_text(traits, settings, output_schema),
         service_tier=settings.service_tier,
+        facts=msgspec.structs.replace(traits.facts, effort=settings.effort or traits.default_effort),
     )
 
 

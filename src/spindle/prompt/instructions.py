@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from spindle.prompt.bundled import text
 
 PLACEHOLDER = "{{ personality }}"
-FAMILIES = ("codex", "gpt", "default", "small")
+FAMILIES = ("codex", "gpt", "default", "small", "tiny")
 
 
 def choose_instructions(

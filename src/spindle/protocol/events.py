@@ -494,7 +494,7 @@ def encode_event(event: Event) -> bytes:
 def usage_info(total: TokenUsage, last: TokenUsage, window: int | None) -> dict[str, Any]:
     """The `info` of a token_count message."""
     return {
-        "total_token_usage": msgspec.to_builtins(total),
-        "last_token_usage": msgspec.to_builtins(last),
+        "total_token_usage": total.to_dict(),
+        "last_token_usage": last.to_dict(),
         "model_context_window": window,
     }

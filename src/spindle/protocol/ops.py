@@ -57,6 +57,7 @@ class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
     approval_policy: str | None = None
     sandbox_policy: Any = None
     model: str | None = None
+    model_provider: str | None = None
     effort: str | UnsetType | None = UNSET
     summary: str | None = None
     final_output_json_schema: dict[str, Any] | None = None
@@ -82,6 +83,7 @@ class OverrideTurnContext(Op, frozen=True, kw_only=True, tag="override_turn_cont
     approval_policy: str | None = None
     sandbox_policy: Any = None
     model: str | None = None
+    model_provider: str | None = None
     effort: str | UnsetType | None = UNSET
     summary: str | None = None
     collaboration_mode: Any = None

@@ -1,4 +1,4 @@
-"""One request to a model: the parts in their fixed order, already serialised where they are re-used."""
+"""One request to a model: what is asked, in the words of the Responses API, whatever the wire that carries it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,80 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.items import decode_json, encode_json
+from spindle.protocol.items import Item, decode_json, encode_json
+from spindle.protocol.provenance import ModelOrigin
+
+
+class VisibleItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One item of the thread as a model is shown it. The same object in every request that shows it."""
+
+    item: Item
+    """In the form in which a Responses server takes it. Never changed."""
+    raw: bytes
+    """Its JSON, serialised once."""
+    origin: ModelOrigin | None = None
+    """Which model made it, where that is known; None for what people, tools and the program said."""
+    opaque: dict[str, Any] | None = None
+    """What its own wire keeps beside it. Here only if this request goes to where it came from: else it is left out,
+    as the opaque parts of the item itself are."""
+
+    @classmethod
+    def of(cls, item: Item, origin: ModelOrigin | None = None, opaque: dict[str, Any] | None = None) -> VisibleItem:
+        return cls(item=item, raw=encode_json(item), origin=origin, opaque=opaque)
+
+
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the model that is asked, where a wire wants to know more than a Responses server is told."""
+
+    is_known: bool = False
+    """The catalogue has a row for it."""
+    effort: str | None = None
+    """How hard it is to think: configured, or the catalogue's default."""
+    max_output_tokens: int | None = None
+    """`model_max_output_tokens`, where the user has set it."""
+    output_limit: int | None = None
+    """How much it can write, by the catalogue."""
+    window: int | None = None
+    """How much it can read and write together, in tokens."""
+    thinking: str | None = None
+    """How its thinking is asked for on Messages: `adaptive`, `enabled` or, where nothing is known, None."""
+    is_small: bool = False
+    """It has the profile of small models."""
+    capabilities: dict[str, bool] = {}
+    """What the catalogue says that a server of it can or cannot do; see `model/capabilities.py`."""
+
+    @property
+    def is_unproven(self) -> bool:
+        """It may write calls as text, or go round in circles: small models do, and those nobody knows may be small."""
+        return self.is_small or not self.is_known
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A sample's question. `input` holds one serialised item per entry and is never re-encoded."""
+    """A sample's question. Each wire encodes it in its own way; `encode` is that of the Responses API."""
 
     model: str
     instructions: bytes
     """The base text as a JSON string."""
-    input: list[bytes]
+    items: list[VisibleItem]
+    """The thread, as far as the model is shown it. Every call is followed by exactly one output."""
     tools: bytes
     """The tool list as a JSON array, the same bytes for the whole thread."""
     tool_choice: str = "auto"
-    parallel_tool_calls: bool = True
+    parallel_tool_calls: bool | None = True
+    """None = not said, for servers that do not want to hear of it."""
     reasoning: dict[str, str] | None = None
     store: bool = False
     include: tuple[str, ...] = ()
     prompt_cache_key: str
     text: dict[str, Any] | None = None
+    """`verbosity`, and the output schema as `format` = `{"type", "strict", "schema", "name"}`."""
     service_tier: str | None = None
+    facts: ModelFacts = ModelFacts()
+
+    @property
+    def input(self) -> list[bytes]:
+        """The items as JSON, in the form of the Responses API."""
+        return [item.raw for item in self.items]
 
     def encode(self) -> bytes:
         """The body for the Responses endpoint. Equal requests give equal bytes."""
@@ -40,7 +94,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """What stands before the first and after the last item of the input."""
         tail: dict[str, Any] = {
             "tool_choice": self.tool_choice,
-            "parallel_tool_calls": self.parallel_tool_calls,
+            **({} if self.parallel_tool_calls is None else {"parallel_tool_calls": self.parallel_tool_calls}),
             "reasoning": self.reasoning,
             "store": self.store,
             "stream": True,
@@ -55,6 +109,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return head, b'],"tools":%s,%s' % (self.tools, encode_json(tail)[1:])
 
 
+class LongPrompt(msgspec.Struct, frozen=True):
+    """What a request costs more if its input is long: the whole of it, not only what is above the limit."""
+
+    above: int
+    """From how many tokens of input on, that number not included."""
+    input: float = 1.0
+    """How many times as much all input costs then, cached or not."""
+    output: float = 1.0
+
+
 class Prices(msgspec.Struct, frozen=True):
     """What a model's tokens cost, in any unit: only the ratios count. The defaults are what is usual."""
 
@@ -65,6 +129,8 @@ class Prices(msgspec.Struct, frozen=True):
     """None = eight times `input`."""
     cache_write: float | None = None
     """What input costs that is put into the cache; None = as any other."""
+    long_prompt: LongPrompt | msgspec.UnsetType = msgspec.UNSET
+    """Some models are dearer for long prompts."""
 
     def __post_init__(self) -> None:
         if self.cached_input is None:
@@ -90,10 +156,49 @@ class Prices(msgspec.Struct, frozen=True):
         return (self.output or 0.0) / self.fresh if self.fresh else 8.0
 
     def cost_of(self, usage: TokenUsage) -> float:
-        """What these tokens cost, in the unit of the prices times one token."""
+        """What these tokens cost, in the unit of the prices times one token; of one request or of many."""
+        given, made = self._costs(usage)
+        return given + made
+
+    def cost_of_request(self, usage: TokenUsage) -> float:
+        """The same for the tokens of one request, which may be dearer because it is long."""
+        given, made = self._costs(usage)
+        long = self.long_prompt
+        if long is msgspec.UNSET or usage.input_tokens <= long.above:
+            return given + made
+        return given * long.input + made * long.output
+
+    def _costs(self, usage: TokenUsage) -> tuple[float, float]:
+        """Of the input and of the output. A server that claims more from its cache than there was is not believed."""
         cached = min(usage.cached_input_tokens, usage.input_tokens)
-        fresh = usage.input_tokens - cached
-        return fresh * self.fresh + cached * (self.cached_input or 0.0) + usage.output_tokens * (self.output or 0.0)
+        written = min(usage.cache_write_input_tokens, usage.input_tokens - cached)
+        fresh = usage.input_tokens - cached - written
+        # Servers that say what they put into their cache charge for that; without a price it is what is usual.
+        write = WRITE_FACTOR * self.input if self.cache_write is None else self.cache_write
+        given = fresh * self.input + cached * (self.cached_input or 0.0) + written * write
+        return given, usage.output_tokens * (self.output or 0.0)
+
+
+WRITE_FACTOR = 1.25
+"""What is written to a cache, in the price of input, where nobody names another."""
+
+
+class PriceList(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user says that models cost, in dollars a million tokens. What a later field says counts less."""
+
+    by_model: dict[str, Prices] = {}
+    """By the name of a model, or how it begins; the longest that fits counts."""
+    older: dict[str, Prices] = {}
+    """The same under an older name of the table."""
+    for_all: Prices | None = None
+
+    def find(self, slug: str) -> tuple[Prices, str] | None:
+        """The prices of a model, and where they stand in words."""
+        for table in (self.by_model, self.older):
+            if fitting := [name for name in table if slug.startswith(name)]:
+                name = max(fitting, key=len)
+                return table[name], f"configuration, {name}"
+        return None if self.for_all is None else (self.for_all, "configuration")
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +210,15 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     reasoning_output_tokens: int = 0
     total_tokens: int = 0
+    estimated: bool = False
+    """The server did not count: the numbers are guesses from the bytes that were sent and came."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As events and records hold it: whether it is estimated is said only if it is."""
+        counts = msgspec.to_builtins(self)
+        if not self.estimated:
+            del counts["estimated"]
+        return counts
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
         return TokenUsage(
@@ -114,4 +228,5 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_output_tokens=self.reasoning_output_tokens + other.reasoning_output_tokens,
             total_tokens=self.total_tokens + other.total_tokens,
+            estimated=self.estimated or other.estimated,
         )

@@ -7,7 +7,7 @@ the model is shown of the items is computed in `context` and `prompt`; what peop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,60 +17,30 @@ from spindle.protocol.items import (
     Item,
     call_id_of,
     decode_json,
-    encode_json,
     encode_payload,
     is_call,
     is_output,
     is_user_input,
     item_text,
-    without_surrogates,
 )
+from spindle.protocol.provenance import ModelOrigin, Provenance
 from spindle.thread.call_order import KIND, AllAnswered, in_call_order
-from spindle.thread.payloads import decode_bookmark, decode_compacted, decode_event, decode_world_state
+from spindle.thread.entry import Entry, decode_made, encode_made, encode_made_in, entries_of
+from spindle.thread.payloads import (
+    decode_bookmark,
+    decode_compacted,
+    decode_event,
+    decode_refused,
+    decode_world_state,
+)
 from spindle.thread.rollout import Record, RolloutData, RolloutWriter
 from spindle.thread.summary import rebuild_after_summary
 
-FOREIGN_METADATA = "internal_chat_message_metadata_passthrough"
-"""What the reference's current generation adds to items for its own server; never sent by us."""
-
+REFUSED = "spindle_opaque_refused"
+"""The kind of the line that says so."""
 
 _Context = tuple[int, dict[str, Any]]
 """Recorded settings, and the length of the folded list when they were recorded."""
-
-
-class Entry:
-    """One item of the folded list and its bytes as recorded."""
-
-    __slots__ = ("item", "raw")
-
-    def __init__(self, item: Item, raw: bytes) -> None:
-        self.item = item
-        self.raw = raw
-
-    @classmethod
-    def of(cls, item: Item) -> Entry:
-        try:
-            return cls(item, encode_json(item))
-        except UnicodeEncodeError:
-            item = without_surrogates(item)
-            return cls(item, encode_json(item))
-
-    @classmethod
-    def from_bytes(cls, raw: bytes) -> Entry | None:
-        """None when the bytes are no item."""
-        try:
-            item = decode_json(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
-        if not isinstance(item, dict) or not isinstance(item.get("type"), str):
-            return None
-        if FOREIGN_METADATA in item:
-            del item[FOREIGN_METADATA]
-            raw = encode_json(item)
-        return cls(item, raw)
-
-    def __repr__(self) -> str:
-        return f"Entry({self.raw[:80]!r})"
 
 
 class _Bookmark:
@@ -133,6 +103,8 @@ class History:
         self.compacted_tokens = 0
         """How long the thread was right after the last of them: as the server counted the next request, if it has."""
         self._awaits_count = False
+        self.refused_origins: list[ModelOrigin] = []
+        """Servers that could not read the opaque parts which are said to be theirs: those are not sent again."""
 
     @classmethod
     def replay(cls, data: RolloutData, writer: RolloutWriter | None = None) -> History:
@@ -206,9 +178,9 @@ class History:
             raw = encode_payload(payload)
             self.writer.append("session_meta", raw if self.mask is None else self.mask(raw))
 
-    def append_item(self, item: Item) -> Entry:
-        """Record a finished item. The first message of a person makes the rollout file."""
-        entry, record = self._write_item(item)
+    def append_item(self, item: Item, made: Provenance | None = None) -> Entry:
+        """Record a finished item, and who made it. The first message of a person makes the rollout file."""
+        entry, record = self._write_item(item, made)
         self.records.append(record)
         if self._batch:
             self._batch.append(entry)
@@ -242,13 +214,20 @@ class History:
                 self.records.append(record)
                 self._fold_item(entry)
 
-    def _write_item(self, item: Item) -> tuple[Entry, Record]:
-        entry = Entry.of(item)
+    def _write_item(self, item: Item, made: Provenance | None = None) -> tuple[Entry, Record]:
+        entry = Entry.of(item, made)
         if self.mask is not None:
             raw = self.mask(entry.raw, own_only=is_user_input(item))
             if raw is not entry.raw:
-                entry = Entry.from_bytes(raw) or entry
-        return entry, self._write("response_item", entry.raw)
+                entry = Entry.from_bytes(raw, made) or entry
+            if (
+                made is not None
+                and made.opaque
+                and self.mask(encode_payload(made.opaque)) != encode_payload(made.opaque)
+            ):
+                # Its server would not take a changed text for its own; what can be read of it is in the item.
+                entry.made = Provenance(made.origin)
+        return entry, self._write("response_item", entry.raw, encode_made(entry.made))
 
     def append_event(self, payload: dict[str, Any]) -> None:
         """Record an event message in its wire form."""
@@ -263,10 +242,21 @@ class History:
         self._record("turn_context", encode_payload(payload))
         self._contexts.append((len(self.entries), payload))
 
-    def append_compacted(self, message: str, replacement_history: list[Item], cause: str = "compaction") -> None:
-        """From here on, `replacement_history` stands for everything before; `cause` says why, in a few words."""
-        entries = [Entry.of(item) for item in replacement_history]
-        self._record("compacted", _compacted_payload(message, entries, "spindle_cause", cause))
+    def append_compacted(
+        self,
+        message: str,
+        replacement_history: list[Item],
+        cause: str = "compaction",
+        made: Mapping[int, Provenance] = {},
+    ) -> None:
+        """From here on, `replacement_history` stands for everything before; `cause` says why, in a few words.
+
+        Items that were in the list before keep their maker; `made` names those of others, by the identity of the item.
+        """
+        known = {id(entry.item): entry.made for entry in self.entries} | dict(made)
+        entries = [Entry.of(item, known.get(id(item))) for item in replacement_history]
+        payload = _compacted_payload(message, entries, "spindle_cause", cause)
+        self._record("compacted", payload, beside=encode_made_in(entries))
         self._replace(entries, message)
         self._is_counted = False
 
@@ -281,6 +271,11 @@ class History:
             payload["cache"] = cache
         self._record("spindle_bookmark", encode_payload(payload))
         self._fold_bookmark(response_id)
+
+    def append_refused(self, origin: ModelOrigin) -> None:
+        """Remember that a server cannot read what it is said to have written."""
+        self._record(REFUSED, encode_payload({"origin": origin}))
+        self.refused_origins.append(origin)
 
     def append_extra(self, kind: str, payload: dict[str, Any]) -> None:
         """A line of our own (`spindle_…`) that the fold ignores."""
@@ -303,9 +298,9 @@ class History:
             payload = {"type": "thread_rolled_back", "num_turns": dropped, "spindle_bookmark": response_id}
             self._record("event_msg", encode_payload(payload))
         else:
-            self._record(
-                "compacted", _compacted_payload("", mark.entries[: mark.length], "spindle_bookmark", response_id)
-            )
+            entries = mark.entries[: mark.length]
+            payload = _compacted_payload("", entries, "spindle_bookmark", response_id)
+            self._record("compacted", payload, beside=encode_made_in(entries))
         self._restore(mark)
         return dropped
 
@@ -314,20 +309,21 @@ class History:
         if self.writer is not None:
             self.writer.close()
 
-    def _record(self, kind: str, raw: bytes, *, own_only: bool = False) -> None:
+    def _record(self, kind: str, raw: bytes, *, own_only: bool = False, beside: bytes = b"") -> None:
         if self.mask is not None:
             raw = self.mask(raw, own_only=own_only)
-        self.records.append(self._write(kind, raw))
+        self.records.append(self._write(kind, raw, beside))
 
-    def _write(self, kind: str, raw: bytes) -> Record:
-        return Record(kind, raw, "" if self.writer is None else self.writer.append(kind, raw))
+    def _write(self, kind: str, raw: bytes, beside: bytes = b"") -> Record:
+        timestamp = "" if self.writer is None else self.writer.append(kind, raw, beside)
+        return Record(kind, raw, timestamp, beside=beside)
 
     # ---- folding ----
 
     def _fold(self, record: Record) -> None:
         match record.kind:
             case "response_item":
-                entry = Entry.from_bytes(record.raw)
+                entry = Entry.from_bytes(record.raw, decode_made(record.beside))
                 if entry is not None:
                     self._fold_item(entry)
             case "event_msg":
@@ -337,10 +333,15 @@ class History:
             case "world_state":
                 self._fold_world_state(record.raw)
             case "compacted":
-                self._fold_compacted(record.raw)
+                self._fold_compacted(record)
             case "spindle_bookmark":
                 try:
                     self._fold_bookmark(decode_bookmark(record.raw).response_id)
+                except msgspec.DecodeError:
+                    pass
+            case "spindle_opaque_refused":
+                try:
+                    self.refused_origins.append(decode_refused(record.raw).origin)
                 except msgspec.DecodeError:
                     pass
             case _:
@@ -429,9 +430,9 @@ class History:
     def _fold_bookmark(self, response_id: str) -> None:
         self._bookmarks[response_id] = _Bookmark(self.entries, self._contexts)
 
-    def _fold_compacted(self, raw: bytes) -> None:
+    def _fold_compacted(self, record: Record) -> None:
         try:
-            compacted = decode_compacted(raw)
+            compacted = decode_compacted(record.raw)
         except msgspec.DecodeError:
             return
         mark = self._bookmarks.get(compacted.spindle_bookmark) if compacted.spindle_bookmark else None
@@ -443,8 +444,8 @@ class History:
             items = rebuild_after_summary((entry.item for entry in self.entries), message, self.is_summary)
             entries = [Entry.of(item) for item in items]
         else:
-            read = (Entry.from_bytes(bytes(part)) for part in compacted.replacement_history)
-            entries = [entry for entry in read if entry is not None]
+            parts = [bytes(part) for part in compacted.replacement_history]
+            entries = list(entries_of(parts, record.beside))
         self._replace(entries, message)
         self._is_counted = compacted.window_number is not None
         self.compaction_count += self._is_counted

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from spindle.protocol.items import json_reader
+from spindle.protocol.provenance import ModelOrigin
 
 
 class EventHead(msgspec.Struct):
@@ -43,7 +44,14 @@ class BookmarkLine(msgspec.Struct):
     response_id: str
 
 
+class RefusedLine(msgspec.Struct):
+    """A server cannot read the opaque parts that come from it."""
+
+    origin: ModelOrigin
+
+
 decode_event = json_reader(EventHead, is_walked=False)
 decode_compacted = json_reader(Compacted, is_walked=False)
 decode_world_state = json_reader(WorldState)
+decode_refused = json_reader(RefusedLine, is_walked=False)
 decode_bookmark = json_reader(BookmarkLine, is_walked=False)

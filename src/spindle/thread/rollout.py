@@ -26,13 +26,17 @@ MAX_FORK_DEPTH = 64
 class Record:
     """One line: its kind, its payload as the bytes that stand in the file, and when it was written."""
 
-    __slots__ = ("kind", "ordinal", "raw", "timestamp")
+    __slots__ = ("beside", "kind", "ordinal", "raw", "timestamp")
 
-    def __init__(self, kind: str, raw: bytes, timestamp: str = "", ordinal: int | None = None) -> None:
+    def __init__(
+        self, kind: str, raw: bytes, timestamp: str = "", ordinal: int | None = None, beside: bytes = b""
+    ) -> None:
         self.kind = kind
         self.raw = raw
         self.timestamp = timestamp
         self.ordinal = ordinal
+        self.beside = beside
+        """What Spindle has to say of the payload, as JSON: the line's field `spindle`. Other programs ignore it."""
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -84,9 +88,11 @@ class RolloutData(msgspec.Struct, kw_only=True):
 # ---- writing ---------------------------------------------------------------------------------------
 
 
-def format_line(kind: str, payload: bytes, timestamp: str, ordinal: int | None = None) -> bytes:
+def format_line(kind: str, payload: bytes, timestamp: str, ordinal: int | None = None, beside: bytes = b"") -> bytes:
     number = b"" if ordinal is None else b'"ordinal":%d,' % ordinal
-    return b'{"timestamp":"%s",%s"type":"%s","payload":%s}\n' % (timestamp.encode(), number, kind.encode(), payload)
+    rest = b',"spindle":%s' % beside if beside else b""
+    fields = timestamp.encode(), number, kind.encode(), payload, rest
+    return b'{"timestamp":"%s",%s"type":"%s","payload":%s%s}\n' % fields
 
 
 class RolloutWriter:
@@ -175,14 +181,17 @@ class RolloutWriter:
         self._take_lock()
         self._write(b"".join(lines))
 
-    def append(self, kind: str, payload: dict[str, Any] | bytes) -> str:
-        """Record one line and give its timestamp. `payload` may be JSON bytes, which are written as they are."""
+    def append(self, kind: str, payload: dict[str, Any] | bytes, beside: bytes = b"") -> str:
+        """Record one line and give its timestamp. `payload` may be JSON bytes, which are written as they are.
+
+        `beside` is JSON too: what stands in the line's field `spindle`.
+        """
         timestamp = iso_utc(self._clock.now())
         if self.failed:
             return timestamp
         raw = payload if isinstance(payload, bytes) else encode_payload(payload)
         # One line, one write: with O_APPEND, two writers cannot mix their lines, even where the other knows no lock.
-        line = format_line(kind, raw, timestamp, self._ordinal)
+        line = format_line(kind, raw, timestamp, self._ordinal, beside)
         if self._waiting is not None:
             self._waiting.append(line)
         else:
@@ -319,6 +328,11 @@ class _Line(msgspec.Struct):
     payload: msgspec.Raw
     timestamp: str = ""
     ordinal: int | None = None
+    spindle: msgspec.Raw = msgspec.Raw()
+
+
+def _record(line: _Line) -> Record:
+    return Record(line.type, bytes(line.payload), line.timestamp, line.ordinal, bytes(line.spindle))
 
 
 _line_decoder = cache(lambda: msgspec.json.Decoder(_Line))
@@ -335,7 +349,7 @@ def parse_line(line: bytes) -> Record | None:
         parsed = _decode_line(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return Record(parsed.type, bytes(parsed.payload), parsed.timestamp, parsed.ordinal)
+    return _record(parsed)
 
 
 def read_rollout(path: str, find_parent: Callable[[str], str | None] | None = None) -> RolloutData:
@@ -370,7 +384,7 @@ def split_records(data: bytes) -> tuple[list[Record], int, bool]:
         except (msgspec.DecodeError, RecursionError):
             pass  # some line is damaged; find out which
         else:
-            return [Record(line.type, bytes(line.payload), line.timestamp, line.ordinal) for line in whole], 0, False
+            return [_record(line) for line in whole], 0, False
     lines = data.split(b"\n")
     last = lines.pop().strip(_JUNK)
     records = []

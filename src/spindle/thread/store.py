@@ -178,7 +178,7 @@ class ThreadStore:
             raw = record.raw
             if record.kind == "turn_context":
                 raw = encode_payload(self.sealer.moved(data, begins, record.payload))
-            lines.append(format_line(record.kind, raw, record.timestamp or now))
+            lines.append(format_line(record.kind, raw, record.timestamp or now, beside=record.beside))
         path = self.new_path(new_id)
         private_files.make_private_folders(os.path.dirname(path), self._sessions)
         try:

@@ -31,6 +31,7 @@ from spindle.prompt.snapshot import ContextSnapshot, initial_context
 from spindle.protocol.events import Warning
 from spindle.protocol.items import Item, item_text
 from spindle.protocol.ops import Compact, Op, StartOver, Submission
+from spindle.protocol.provenance import Provenance
 from spindle.protocol.settings import ThreadSettings
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class Compactor(Feature):
     async def before_input(self, turn: RunningTurn) -> bool:
         """Make room before the input, so that it is no part of what is summarised."""
         settings, former = turn.settings, turn.former_model
-        if former == settings.model:
+        if former == settings.model or turn.has_new_provider:
+            # What another provider calls its models is no use here, and it may be gone.
             await self._make_room(turn, is_new_turn=True)
         elif self._is_due(turn, is_new_turn=True):
             # The model that knows the thread sums it up; another one goes on with it.
@@ -192,12 +194,12 @@ class Compactor(Feature):
             await feature.before_compaction(turn, trigger)
         replacement = Replacement(turn)
         try:
-            message, items = await self._shortened(turn, settings, replacement.snapshot, instructions)
+            message, items, made = await self._shortened(turn, settings, replacement.snapshot, instructions)
         except BudgetReached:
             raise  # nothing is wrong with the thread
         except ModelError as error:
             raise ModelError(f"the thread could not be compacted: {error}", error.info) from error
-        self._replace(replacement, items, "compaction", message)
+        self._replace(replacement, items, "compaction", message, made)
         turn.emit(Warning(message=compaction_warning(self._thread.history.compaction_count)))
         for feature in turn.session.features:
             await feature.after_compaction(turn, trigger)
@@ -215,8 +217,15 @@ class Compactor(Feature):
         )
         self._replace(replacement, new, "start_over", item_text(new[-1]))
 
-    def _replace(self, replacement: Replacement, items: list[Item], cause: Cause, message: str) -> None:
-        replacement.put(items, cause, message)
+    def _replace(
+        self,
+        replacement: Replacement,
+        items: list[Item],
+        cause: Cause,
+        message: str,
+        made: Mapping[int, Provenance] = {},
+    ) -> None:
+        replacement.put(items, cause, message, made)
         if self._editor is not None:
             self._editor.note_compacted()
 
@@ -227,13 +236,16 @@ class Compactor(Feature):
 
     async def _shortened(
         self, turn: RunningTurn, settings: ThreadSettings, snapshot: ContextSnapshot, instructions: str | None
-    ) -> tuple[str, list[Item]]:
-        """The summary message ("" when the server keeps it to itself), and what stands for the thread from now on."""
+    ) -> tuple[str, list[Item], dict[int, Provenance]]:
+        """The summary message ("" when the server keeps it to itself), and what stands for the thread from now on.
+
+        With it, by the identity of the items, which of them the server made.
+        """
         thread = self._thread
         context = initial_context(snapshot)
         window = thread.window_tokens or 10**9
         ledger, room = thread.notes.ledger(), self._ledger_room
-        if self._options.asks_server and not instructions:
+        if self._asks_server and not instructions:
             try:
                 returned = await thread.client.compact(thread.build_request(settings, None))
                 if (usage := cost_of_compaction(returned)) is not None:
@@ -241,14 +253,17 @@ class Compactor(Feature):
                 # Nobody can see what the server kept.
                 ledger = ledger.with_pins(self._options.keep, "config")
                 items = [entry.item for entry in thread.history.entries]
-                return "", remote_replacement(context, returned, items, ledger=ledger, ledger_tokens=room)
+                made: dict[int, Provenance] = {}
+                if (origin := thread.origin) is not None:
+                    made = {id(item): Provenance(origin) for item in returned if item.get("role") != "user"}
+                return "", remote_replacement(context, returned, items, ledger=ledger, ledger_tokens=room), made
             except BudgetReached:
                 raise
             except (ModelError, StreamDropped) as error:
                 turn.emit(
                     Warning(message=f"the server could not compact the thread ({error}); a summary is made instead")
                 )
-        summariser = Summariser(turn, settings, self._options.keeps_tools)
+        summariser = Summariser(turn, settings, self._keeps_tools)
         is_too_long = thread.window_tokens is not None and thread.tokens_in_context >= thread.window_tokens
         # The base text, and the tools where they are kept, take room too; in a window that small any guess will do.
         room_for_items = max(window - summariser.fixed_tokens, window // 4)
@@ -265,7 +280,21 @@ class Compactor(Feature):
             max_input_tokens=room_for_items if is_too_long else None,
             is_summary=lambda item: thread.history.is_summary(item) or is_summary(item),
         )
-        return report.message, new
+        return report.message, new, {}
+
+    @property
+    def _asks_server(self) -> bool:
+        """Can the provider shorten the thread itself?"""
+        is_openai = self._thread.provider.is_openai and self._thread.wire == "responses"
+        return is_openai and self._options.asks_server
+
+    @property
+    def _keeps_tools(self) -> bool:
+        """Other wires refuse a history with calls without the list of tools."""
+        if self._thread.wire != "responses":
+            return True
+        kept = self._options.keeps_tools
+        return self._thread.provider.is_built_in if kept is None else kept
 
 
 def _is_work(item: Item) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.request import Prices
+from spindle.protocol.request import PriceList
 
 
 class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,10 +17,11 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Replaces our text that asks for the summary."""
     keep: tuple[str, ...] = ()
     """Facts that every summary must hold."""
-    keeps_tools: bool = False
-    """The tool list stays in the request for a summary, and with it the provider's cache of it."""
+    keeps_tools: bool | None = None
+    """The tool list stays in the request for a summary, and with it the provider's cache of it; None = where that is
+    known to work."""
     asks_server: bool = False
-    """The provider can shorten a thread itself."""
+    """A provider that can shorten a thread itself is asked to."""
     ledger_tokens: int = 4_000
     """How much room the ledger may take that the harness keeps."""
     mode: str = "append_only"
@@ -28,9 +29,7 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     rule: Mapping[str, Any] = {}
     offload_home: str | None = None
     """Where outputs are kept that are cleared."""
-    prices: Prices | None = None
+    prices: PriceList = PriceList()
     """What tokens cost, where the catalogue is not right."""
-    model_prices: Mapping[str, Prices] = {}
-    """The same by the beginning of a model's name."""
     tail_tokens: int = 0
     """How much of the newest work stays as it is, beside the summary."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import aclosing
 
 import msgspec
@@ -9,12 +10,13 @@ import msgspec
 from spindle.context.tokens import tokens_of_bytes
 from spindle.core.live_thread import Cause
 from spindle.core.running_turn import RunningTurn
-from spindle.core.turn import wait_before_retry
+from spindle.core.turn import forget_opaque, wait_before_retry
 from spindle.errors import StreamDropped
-from spindle.model.client import Completed, ItemDone, TurnState
-from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted
-from spindle.protocol.items import Item, decode_own, encode_json, item_text
-from spindle.protocol.request import Request
+from spindle.model.client import Completed, ItemDone, Notice, OpaqueRefused, TurnState
+from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted, Warning
+from spindle.protocol.items import Item, item_text
+from spindle.protocol.provenance import Provenance
+from spindle.protocol.request import Request, VisibleItem
 from spindle.protocol.settings import ThreadSettings
 
 _NO_TOOLS = b"[]"
@@ -32,9 +34,9 @@ class Replacement:
         self.snapshot = turn.session.briefing.anew(thread, turn.settings, turn.emit)
         """The surroundings, which the new list tells anew."""
 
-    def put(self, items: list[Item], cause: Cause, message: str) -> None:
+    def put(self, items: list[Item], cause: Cause, message: str, made: Mapping[int, Provenance] = {}) -> None:
         turn, thread, briefing = self._turn, self._turn.thread, self._turn.session.briefing
-        thread.replace_visible(items, cause, message=message)
+        thread.replace_visible(items, cause, message=message, made=made)
         briefing.was_told(self.snapshot)
         thread.history.append_turn_context(
             briefing.turn_context(self.snapshot, thread, turn.settings, turn.turn_id, None)
@@ -59,13 +61,13 @@ class Summariser:
             tools=request.tools if keeps_tools else _NO_TOOLS,
         )
         self.fixed_tokens = tokens_of_bytes(len(request.instructions) + len(self._request.tools))
-        self.items: list[Item] = [decode_own(raw) for raw in request.input]
-        # What was sent before is sent with the same bytes, for the sake of the provider's cache.
-        self._raw = {id(item): raw for item, raw in zip(self.items, request.input, strict=True)}
+        self.items: list[Item] = [visible.item for visible in request.items]
+        # What was sent before is sent as it was, for the sake of the provider's cache.
+        self._sent = {id(visible.item): visible for visible in request.items}
 
     async def answer(self, items: list[Item]) -> str:
-        sent = [self._raw.get(id(item)) or encode_json(item) for item in items]
-        request = msgspec.structs.replace(self._request, input=sent)
+        sent = [self._sent.get(id(item)) or VisibleItem.of(item) for item in items]
+        request = msgspec.structs.replace(self._request, items=sent)
         attempt = 0
         while True:
             try:
@@ -84,6 +86,10 @@ class Summariser:
                     case Completed(usage=usage, counts_cached=counts_cached) if usage is not None:
                         self._thread.total_usage = self._thread.total_usage + usage
                         self._thread.cache.note(request, usage, is_side=True, counts_cached=counts_cached)
+                    case OpaqueRefused(origin=origin):
+                        forget_opaque(self._turn, origin)
+                    case Notice(message=message):
+                        self._turn.emit(Warning(message=message))
                     case _:
                         pass
         return "\n".join(said)

@@ -6,8 +6,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from spindle import __version__
 from spindle.errors import SpindleError
 from spindle.frontends.exec.printer import Printer, write_out
@@ -58,7 +56,7 @@ class TextPrinter(Printer):
             notes=notes_on_settings(thread, request),
             way_back=lambda thread_id: way_back(thread_id, request),
         )
-        self._transcript.set_usage(msgspec.to_builtins(thread.usage))
+        self._transcript.set_usage(thread.usage.to_dict())
         self._live: Live | None = None
         if is_terminal(STDERR):
             from spindle.frontends.exec.live import Live  # only a person who watches needs it

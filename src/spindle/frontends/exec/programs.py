@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from spindle.frontends.exec.jsonl import JsonlTranslator, encode_line
 from spindle.frontends.exec.printer import Printer, write_out
 from spindle.protocol.events import Msg
@@ -21,7 +19,7 @@ class JsonPrinter(Printer):
 
     def __init__(self, thread: OpenThread, request: SessionRequest) -> None:
         self._translator = JsonlTranslator(hide_reasoning=request.config.hide_agent_reasoning)
-        self._translator.set_usage(msgspec.to_builtins(thread.usage))
+        self._translator.set_usage(thread.usage.to_dict())
 
     def show(self, msg: Msg) -> None:
         if lines := self._translator.translate(msg):

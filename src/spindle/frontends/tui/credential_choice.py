@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Literal
 
 import msgspec
@@ -10,11 +12,13 @@ import msgspec
 from spindle.auth.checking import check_key
 from spindle.auth.login import store_api_key, why_no_key
 from spindle.config.oss import LocalServer, check_oss_server, find_local_servers
+from spindle.config.providers import INSIDE
 from spindle.config.schema import Config
 from spindle.config.writing import Edit, write_user_config
 from spindle.errors import SpindleError
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.start import PROBE_S, Ready
+from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.views.credentials import (
     CredentialsView,
     FromServer,
@@ -44,7 +48,7 @@ class CredentialChoice:
 
     async def ask(self, missing: str = "", *, comes_up: bool = False) -> Ready | None:
         while True:
-            servers = await find_local_servers(self._config.providers, PROBE_S)
+            servers = [*await find_local_servers(self._config.providers, PROBE_S), *self._inside()]
             rows = ways(self._config, self._environ, servers, can_quit=bool(missing))
             view = CredentialsView(rows, missing, comes_up=comes_up)
             comes_up = False
@@ -55,6 +59,8 @@ class CredentialChoice:
                     ready = await self._use_server(server)
                 case Other(kind="key"):
                     ready = await self._enter_key()
+                case Other(kind="chatgpt"):
+                    ready = await self._sign_in()
                 case Other(kind="demo"):
                     ready = self._practise()
                 case _:
@@ -79,9 +85,20 @@ class CredentialChoice:
 
     # ---- a server on this computer -------------------------------------------------------------
 
+    def _inside(self) -> list[LocalServer]:
+        """The models that were added, if there are any and they can be run."""
+        provider, home = self._config.providers[INSIDE.id], self._config.home
+        if not provider.runs_inside or not os.path.isdir(f"{home}/spindle/models") or find_spec("xllamacpp") is None:
+            return []
+        from spindle.local.store import ModelStore  # only for those who have any
+
+        models = tuple(model.name for model in ModelStore(home).all())
+        return [LocalServer(provider=provider, models=models)] if models else []
+
     async def _use_server(self, server: LocalServer) -> Ready | None:
         try:
-            await check_oss_server(server.provider, self._environ)
+            if not server.provider.runs_inside:
+                await check_oss_server(server.provider, self._environ)
         except SpindleError as error:
             self._desk.fail(str(error))
             return None
@@ -94,6 +111,24 @@ class CredentialChoice:
                 return None
             model = chosen
         return self._use(server.provider, server.provider.id, model)
+
+    # ---- ChatGPT -------------------------------------------------------------------------------
+
+    async def _sign_in(self) -> Ready | None:
+        from spindle.frontends.tui.chatgpt_sign_in import as_whom, sign_in_with_chatgpt  # once
+
+        try:
+            login = await sign_in_with_chatgpt(self._desk, self._config.login, self._environ)
+        except SpindleError as error:
+            self._desk.fail(f"Nobody was signed in: {error}")
+            return None
+        if login is None:
+            return None
+        self._desk.say(safe(as_whom(login)))
+        provider = self._config.provider
+        if not takes_stored_key(provider):
+            provider = self._config.providers["openai"]
+        return self._use(provider, provider.id, None if provider.id != self._config.provider.id else _SAME)
 
     # ---- a key that is typed -------------------------------------------------------------------
 
@@ -122,7 +157,7 @@ class CredentialChoice:
             given = msgspec.structs.replace(provider, env_key=None, bearer_token=key)
             return Ready(config=msgspec.structs.replace(self._config, provider=given))
         try:
-            store_api_key(self._config.home, key)
+            store_api_key(self._config.login, key)
         except SpindleError as error:
             self._desk.fail(str(error))
             return None

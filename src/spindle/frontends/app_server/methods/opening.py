@@ -24,6 +24,7 @@ from spindle.frontends.app_server.objects import (
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import turns_of
 from spindle.frontends.launch import config_from
+from spindle.protocol.ops import OverrideTurnContext
 from spindle.thread.rollout import RolloutData
 from spindle.workspace.agents_md import load_project_docs
 
@@ -106,7 +107,18 @@ async def thread_resume(call: Call, params: ThreadResumeParams) -> Wire:
         loaded = await _open(call, _request(call, params, config, thread=ref.id))
     else:
         call.server.follow(loaded, call.client)
+        await _move(loaded, params)
     return _opened(call, loaded, with_turns=not params.exclude_turns)
+
+
+async def _move(loaded: LoadedThread, params: ThreadResumeParams) -> None:
+    """A thread that is open goes on with the provider that the client names."""
+    provider = params.model_provider or params.config.get("model_provider")
+    if provider not in (None, loaded.live.settings.model_provider):
+        op = OverrideTurnContext(model_provider=provider, model=params.model)
+        loaded.live.check(op)  # so that a bad value is the answer to this request
+        loaded.submit(op)
+        await loaded.live.settle()
 
 
 async def thread_fork(call: Call, params: ThreadForkParams) -> After:
@@ -170,7 +182,7 @@ def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config
     )
     context = recorded.context
     # A model of another provider is no use here.
-    is_same_provider = data.meta.get("model_provider") in (None, config.provider.id)
+    is_same_provider = recorded.provider in (None, config.provider.id)
     if params.model is None and "model" not in params.config and is_same_provider and context.get("model"):
         changes["model"] = context["model"]
         if "model_reasoning_effort" not in params.config:

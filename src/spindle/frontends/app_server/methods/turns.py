@@ -28,6 +28,7 @@ class TurnStartParams(Wire, frozen=True, kw_only=True):
     permissions: str | None = None
     """The name of a permission profile for this turn and later ones, instead of `sandbox_policy`."""
     model: str | None = None
+    model_provider: str | None = None
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
     personality: Literal["friendly", "pragmatic", "none"] | None = None
@@ -113,6 +114,7 @@ def _changes(params: TurnStartParams, thread: LoadedThread, call: Call) -> dict[
         "approval_policy": policy,
         "sandbox_policy": sandbox,
         "model": params.model,
+        "model_provider": params.model_provider,
         "effort": params.effort,
         "summary": params.summary,
         "personality": params.personality,

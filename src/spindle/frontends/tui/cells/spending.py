@@ -45,8 +45,9 @@ class Spending:
         spent = {
             name: max(0, getattr(self.total, name) - getattr(self._before, name))
             for name in TokenUsage.__struct_fields__
+            if name != "estimated"
         }
-        return TokenUsage(**spent)
+        return TokenUsage(**spent, estimated=self.total.estimated)
 
     def cost_of(self, usage: TokenUsage) -> float | None:
         """Dollars; None when nothing was spent, or prices are not known."""

@@ -12,6 +12,7 @@ from spindle.frontends.tui.commands.saving import save
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.views.list import ListView, Row
 from spindle.model.catalog import Catalog, ModelInfo
+from spindle.model.provider import Provider
 from spindle.protocol.ops import OverrideTurnContext
 from spindle.protocol.settings import EFFORTS, PERSONALITIES
 
@@ -24,35 +25,76 @@ _TONES = {
 
 
 async def choose(desk: Desk, argument: str) -> None:
-    """`/model`: the list, then the list of efforts. `/model NAME [EFFORT]` chooses at once."""
-    catalog = await asyncio.to_thread(Catalog.load, desk.config.model_catalog_json)
-    if argument:
-        await _set_by_name(desk, catalog, argument.split())
+    """`/model`: the list, then the list of efforts. `/model NAME [EFFORT]` chooses at once, also `@PROVIDER NAME`."""
+    catalog = await asyncio.to_thread(Catalog.load, desk.config.model_catalog_json, desk.config.spindle.models)
+    words = argument.split()
+    named = [word[1:] for word in words if word.startswith("@")]
+    provider = provider_of(desk) if not named else _provider(desk, named[-1])
+    words = [word for word in words if not word.startswith("@")]
+    if words:
+        await _set_by_name(desk, catalog, words, provider)
         return
-    current = model_of(desk)
-    models = await _listed(desk, catalog)
-    rows = [_row(info, current) for info in models]
+    chosen = await _choose_model(desk, catalog, provider)
+    while chosen is _ELSEWHERE:
+        others = [other for other in desk.config.providers.values() if other.id != provider.id]
+        rows = [Row(value=other, name=clean(other.id), about=clean(other.name)) for other in others]
+        note = "the thread goes along, with all that was said"
+        elsewhere = await desk.ask(ListView("Provider", rows, note=note))
+        if elsewhere is None:
+            return
+        provider = elsewhere
+        chosen = await _choose_model(desk, catalog, provider)
+    if not isinstance(chosen, ModelInfo):
+        return
+    is_current = chosen.slug == model_of(desk) and provider.id == provider_of(desk).id
+    effort = await _choose_effort(desk, chosen, is_current=is_current)
+    if effort is not _LEFT:
+        await _apply(desk, chosen.slug, effort, provider)
+
+
+_ELSEWHERE = "\0elsewhere"
+"""The person wants a model of another provider."""
+
+
+async def _choose_model(desk: Desk, catalog: Catalog, provider: Provider) -> ModelInfo | str | None:
+    current = model_of(desk) if provider.id == provider_of(desk).id else ""
+    models = await _listed(desk, catalog, provider)
+    rows: list[Row[ModelInfo | str]] = [_row(info, current) for info in models]
     if current and all(info.slug != current for info in models):
         rows.insert(0, _row(catalog.find(current), current))
-    note = f"of {clean(desk.config.provider.name or desk.config.provider.id)}; /model NAME takes one that is not listed"
-    chosen = await desk.ask(ListView("Model", rows, note=note))
-    if chosen is None:
-        return
-    effort = await _choose_effort(desk, chosen, is_current=chosen.slug == current)
-    if effort is not _LEFT:
-        await _apply(desk, chosen.slug, effort)
+    rows.append(Row(value=_ELSEWHERE, name="another provider", about="such as /model @PROVIDER NAME"))
+    note = f"of {clean(provider.name or provider.id)}; /model NAME takes one that is not listed"
+    return await desk.ask(ListView("Model", rows, note=note))
 
 
-def _row(info: ModelInfo, current: str) -> Row[ModelInfo]:
+def _row(info: ModelInfo, current: str) -> Row[ModelInfo | str]:
     about = clean(info.description or "") if info.known else "not in the catalogue; general defaults are used"
     return Row(value=info, name=clean(info.slug), about=about, is_current=info.slug == current)
 
 
-async def _listed(desk: Desk, catalog: Catalog) -> list[ModelInfo]:
-    """The models of the provider: those that a server on this computer has, else those of the catalogue."""
-    provider = desk.config.provider
+def provider_of(desk: Desk) -> Provider:
+    """The provider of the next turn."""
+    present = desk.thread.settings.model_provider if desk.thread is not None else desk.config.provider.id
+    return desk.config.providers.get(present, desk.config.provider)
+
+
+def _provider(desk: Desk, name: str) -> Provider:
+    if name in desk.config.providers:
+        return desk.config.providers[name]
+    known = list(desk.config.providers)
+    near = nearest(name, known)
+    hint = f"did you mean @{near}?" if near else f"there are {', '.join(known)}"
+    raise SpindleError(f"there is no provider {clean(name)!r}; {hint}")
+
+
+async def _listed(desk: Desk, catalog: Catalog, provider: Provider) -> list[ModelInfo]:
+    """The models of the provider: those that are on this computer, else those of the catalogue."""
+    if provider.runs_inside:
+        from spindle.local.catalogue import local_rows  # only for those who have any
+
+        return local_rows(desk.config)
     if provider.id not in OSS_PORTS:
-        return catalog.listed
+        return catalog.offered(provider.vendor)
     from spindle.config.oss import find_local_servers  # loads a client, for those who have such a server
 
     servers = await find_local_servers(desk.config.providers, _PATIENCE_S)
@@ -71,7 +113,7 @@ def effort_of(desk: Desk) -> str | None:
 
 async def step_effort(desk: Desk, step: int) -> str | None:
     """One level more or less of thinking, of those the model has; gives the new one, if it is another."""
-    info = Catalog.load(desk.config.model_catalog_json).find(model_of(desk))
+    info = Catalog.load(desk.config.model_catalog_json, desk.config.spindle.models).find(model_of(desk))
     levels = [level.effort for level in info.supported_reasoning_levels]
     if not levels:
         desk.warn(f"{clean(info.slug)} has no levels of reasoning to choose from")
@@ -111,7 +153,7 @@ async def _choose_effort(desk: Desk, info: ModelInfo, *, is_current: bool) -> st
     return _LEFT if chosen is None else chosen
 
 
-async def _set_by_name(desk: Desk, catalog: Catalog, words: list[str]) -> None:
+async def _set_by_name(desk: Desk, catalog: Catalog, words: list[str], provider: Provider) -> None:
     if len(words) > 2:
         raise SpindleError("/model takes a name and an effort, such as /model gpt-5.2-codex high")
     name, effort = words[0], words[1] if len(words) == 2 else None
@@ -128,18 +170,21 @@ async def _set_by_name(desk: Desk, catalog: Catalog, words: list[str]) -> None:
     if effort is None:
         present = effort_of(desk)
         effort = present if present in levels else info.default_reasoning_level
-    await _apply(desk, name, effort)
+    await _apply(desk, name, effort, provider)
     if not info.known:
         desk.warn(f"model {clean(name)} is not in the catalogue; general defaults are used for it")
 
 
-async def _apply(desk: Desk, model: str, effort: str | None) -> None:
-    desk.submit(OverrideTurnContext(model=model, effort=effort))
+async def _apply(desk: Desk, model: str, effort: str | None, provider: Provider) -> None:
+    is_new = provider.id != provider_of(desk).id
+    desk.submit(OverrideTurnContext(model=model, effort=effort, model_provider=provider.id))
     await _settled(desk)
-    saved = await save(desk, model=model, model_reasoning_effort=effort)
+    moved = {"model_provider": provider.id} if is_new else {}
+    saved = await save(desk, model=model, model_reasoning_effort=effort, **moved)
     thinking = f", effort {clean(effort)}" if effort else ""
+    place = f" of {clean(provider.name or provider.id)}" if is_new else ""
     when = "from the next turn on" if desk.is_working else "from now on"
-    desk.say(f"Model {clean(model)}{thinking} {when}; {saved}.")
+    desk.say(f"Model {clean(model)}{place}{thinking} {when}; {saved}.")
 
 
 async def _settled(desk: Desk) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from spindle.errors import ModelError
+from spindle.model.call_ids import CallIds
 from spindle.model.client import (
     Completed,
     Created,
@@ -21,7 +23,7 @@ from spindle.model.client import (
     SummaryPartAdded,
     TextDelta,
 )
-from spindle.model.failures import ResponseFailed, incomplete
+from spindle.model.failures import ResponseFailed, closed_early, incomplete
 from spindle.model.wellformed import is_of_model, is_well_formed
 from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
 from spindle.protocol.request import TokenUsage
@@ -55,11 +57,16 @@ class _ErrorEvent(msgspec.Struct):
 _PEEK_BYTES = 80
 
 
-class Decoder:
+class ResponsesDecoder:
     """Reads one response. `feed` it the data of each event; `is_over` after `Completed`."""
 
-    def __init__(self, new_id: Callable[[], str], *, reasoning_included: bool = False) -> None:
+    failure: ModelError | None = None
+
+    def __init__(
+        self, new_id: Callable[[], str], call_ids: CallIds | None = None, *, reasoning_included: bool = False
+    ) -> None:
         self._new_id = new_id
+        self._call_ids = call_ids or CallIds((), new_id)
         self._reasoning_included = reasoning_included
         self._open: dict[str, str] = {}
         """Items that began and are not done: their id for deltas, and their type."""
@@ -97,6 +104,12 @@ class Decoder:
             return []
         return read(event)
 
+    def finish(self) -> list[ModelEvent]:
+        """The body ended, and nothing said that the response did."""
+        if self.last_error is not None:
+            raise ResponseFailed(self.last_error)
+        raise closed_early()
+
     def _created(self, event: _ResponseEvent) -> list[ModelEvent]:
         return [Created(_text_of(event.response, "id"))]
 
@@ -127,9 +140,8 @@ class Decoder:
     def _done(self, event: _ItemEvent) -> list[ModelEvent]:
         if not is_well_formed(event.item) or not is_of_model(event.item):
             return []
-        if is_call(event.item) and not call_id_of(event.item):
-            # Its output has to name it, also in the next request.
-            event.item["call_id"] = f"call_{self._new_id()}"
+        if is_call(event.item) and (call_id := self._call_ids.take(given := call_id_of(event.item))) != given:
+            event.item["call_id"] = call_id
         kind, given = event.item.get("type", ""), _text_of(event.item, "id")
         item_id = given if given in self._open else None
         if item_id is None:

@@ -1,0 +1,51 @@
+"""How a thread reaches its model: what it is given to do so when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from spindle.model.catalog import Catalog
+from spindle.model.client import ModelClient
+from spindle.model.provider import Provider
+
+if TYPE_CHECKING:
+    from spindle.model.remote import RemoteModel
+
+
+class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user's configuration says of models, where it says anything; else the catalogue counts."""
+
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    compact_limit: int | None = None
+    output_token_limit: int | None = None
+    reasoning_summaries: bool | None = None
+    shows_raw_reasoning: bool = False
+
+
+class ModelAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """How a thread reaches its model, and what is known of it and of others it may change to."""
+
+    client: ModelClient
+    provider: Provider
+    catalog: Catalog
+    overrides: ModelOverrides = ModelOverrides()
+    remote: RemoteModel | None = None
+    """What `client` asks in the end, if that is a server; else it is a model that a program brought along."""
+    provider_ids: Collection[str] = ()
+    """The providers that `switch` knows."""
+    switch: Callable[[str], tuple[Provider, list[str]]] | None = None
+    """Makes `remote` ask another provider, by its id; tells what people should know of that one. Raises SpindleError
+    when it cannot be used."""
+
+
+class BaseText(msgspec.Struct, frozen=True, kw_only=True):
+    """What every request begins with."""
+
+    text: str
+    is_for_all: bool
+    """The user gave it, whatever the model; else each model has its own."""
+    personality: str

@@ -1,0 +1,79 @@
+"""The ids of calls: which of a server's ids a thread takes, and which it sends.
+
+An id that every server takes (1 to 40 letters, digits, `-` and `_`) and that is new in the thread stays as it is. Any
+other is replaced: once, when the answer is read, so that the record and all wires agree. Records that others wrote may
+still hold such ids; those are replaced whenever they are sent, always in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+_MOST_CHARS = 40
+_SIGNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_HEX_DIGITS = 24
+
+
+def is_sendable(call_id: str) -> bool:
+    """Whether every server takes it."""
+    return 0 < len(call_id) <= _MOST_CHARS and _SIGNS.issuperset(call_id)
+
+
+class CallIds:
+    """The ids that calls of a thread have; gives out those of new ones."""
+
+    def __init__(self, taken: Iterable[str], new_id: Callable[[], str]) -> None:
+        self._given: Iterable[str] | None = taken
+        self._taken: set[str] = set()
+        self._new_id = new_id
+
+    def take(self, given: str | None) -> str:
+        """The id of a new call: the one the server gave if it will do, else one of our own."""
+        if self._given is not None:
+            # Not before there is a call: most answers have none, and a long thread has many.
+            self._taken, self._given = set(self._given), None
+        call_id, attempt = given or "", 0
+        while not is_sendable(call_id) or call_id in self._taken:
+            call_id = _digest(self._new_id(), attempt)
+            attempt += 1
+        self._taken.add(call_id)
+        return call_id
+
+
+class SentIds:
+    """The ids under which recorded calls and their outputs are sent: a function of the record's order alone."""
+
+    def __init__(self) -> None:
+        self._uses: dict[str, int] = {}
+        self._sent: set[str] = set()
+        self._open: dict[str, list[str]] = {}
+        """By recorded id, the sent ids of calls whose output has not come."""
+
+    def of_call(self, call_id: str) -> str:
+        """To be asked once for each call, in the order of the record."""
+        use = self._uses.get(call_id, 0)
+        sent = call_id if not use and is_sendable(call_id) else ""
+        while not sent or sent in self._sent:
+            sent = _digest(call_id, use)
+            use += 1
+        self._uses[call_id] = max(use, 1)
+        self._sent.add(sent)
+        self._open.setdefault(call_id, []).append(sent)
+        return sent
+
+    def of_output(self, call_id: str) -> str:
+        """To be asked once for each output, in the order of the record: the id of the call that it answers."""
+        waiting = self._open.get(call_id)
+        if not waiting:
+            return call_id if is_sendable(call_id) else _digest(call_id, 0)
+        sent = waiting.pop(0)
+        if not waiting:
+            del self._open[call_id]
+        return sent
+
+
+def _digest(call_id: str, use: int) -> str:
+    from _blake2 import blake2b  # of the standard library; `hashlib` would load OpenSSL
+
+    text = f"{use}:{call_id}".encode("utf-8", "surrogatepass")
+    return "call_" + blake2b(text, digest_size=_HEX_DIGITS // 2).hexdigest()

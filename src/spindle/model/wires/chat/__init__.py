@@ -1,0 +1,1 @@
+"""Chat Completions: the dialect that most model servers understand."""

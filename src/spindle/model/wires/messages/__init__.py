@@ -1,0 +1,1 @@
+"""Anthropic Messages: `POST {base_url}/messages`."""

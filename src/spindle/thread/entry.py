@@ -1,0 +1,114 @@
+"""One item of a thread's list, and what stands beside it in the record: which model made it.
+
+That is the field `spindle` of a line, which other programs ignore. A line of an item holds the `Provenance` of that
+item; a line that replaces the list holds that of each item in it that a model made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from spindle.protocol.items import Item, decode_json, encode_json, encode_payload, json_reader, without_surrogates
+from spindle.protocol.provenance import ModelOrigin, Provenance
+
+FOREIGN_METADATA = "internal_chat_message_metadata_passthrough"
+"""What the reference's current generation adds to items for its own server; never sent by us."""
+
+
+class Entry:
+    """One item of the folded list, its bytes as recorded, and who made it, where that is recorded."""
+
+    __slots__ = ("item", "made", "raw")
+
+    def __init__(self, item: Item, raw: bytes, made: Provenance | None = None) -> None:
+        self.item = item
+        self.raw = raw
+        self.made = made
+
+    @classmethod
+    def of(cls, item: Item, made: Provenance | None = None) -> Entry:
+        try:
+            return cls(item, encode_json(item), made)
+        except UnicodeEncodeError:
+            item = without_surrogates(item)
+            return cls(item, encode_json(item), made)
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, made: Provenance | None = None) -> Entry | None:
+        """None when the bytes are no item."""
+        try:
+            item = decode_json(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+            return None
+        if FOREIGN_METADATA in item:
+            del item[FOREIGN_METADATA]
+            raw = encode_json(item)
+        return cls(item, raw, made)
+
+    def __repr__(self) -> str:
+        return f"Entry({self.raw[:80]!r})"
+
+
+# ---- beside one item ----------------------------------------------------------------------------------
+
+_read_made = json_reader(Provenance)
+
+
+def encode_made(made: Provenance | None) -> bytes:
+    return b"" if made is None else encode_payload(made)
+
+
+@lru_cache(maxsize=64)  # most items of a thread come from one place
+def decode_made(beside: bytes) -> Provenance | None:
+    """None where nothing is said of the item, or nothing that can be read."""
+    try:
+        return _read_made(beside) if beside else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+# ---- beside a list ------------------------------------------------------------------------------------
+
+
+class _MadeInList(msgspec.Struct):
+    """Origins, and by place in the list the number of one of them and what is opaque of the item."""
+
+    origins: list[ModelOrigin] = []
+    made: dict[str, tuple[int, dict[str, Any] | None]] = {}
+
+
+_read_list = json_reader(_MadeInList)
+
+
+def encode_made_in(entries: Sequence[Entry]) -> bytes:
+    found = _MadeInList(origins=[], made={})
+    numbers: dict[ModelOrigin, int] = {}
+    for place, entry in enumerate(entries):
+        if entry.made is not None:
+            number = numbers.setdefault(entry.made.origin, len(numbers))
+            found.made[str(place)] = number, entry.made.opaque
+    found.origins = list(numbers)
+    return encode_payload(found) if numbers else b""
+
+
+def entries_of(items: Sequence[bytes], beside: bytes) -> Iterator[Entry]:
+    """The entries of a list whose items are these bytes; what is no item is left out."""
+    made: dict[str, Provenance] = {}
+    if beside:
+        try:
+            read = _read_list(beside)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            read = _MadeInList()
+        for place, (number, opaque) in read.made.items():
+            if 0 <= number < len(read.origins):
+                made[place] = Provenance(read.origins[number], opaque)
+    for place, raw in enumerate(items):
+        entry = Entry.from_bytes(raw, made.get(str(place)))
+        if entry is not None:
+            yield entry
