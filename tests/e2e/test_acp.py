@@ -367,7 +367,8 @@ def test_a_limit_is_a_stop_and_no_error(start: Start, server: FakeServer, limit:
 
 
 def test_a_refusal_of_the_model_is_told_as_one(start: Start, server: FakeServer) -> None:
-    refused = {**message("x"), "content": [{"type": "refusal", "refusal": "I will not."}]}
+    # The fake server streams the text of whatever part there is.
+    refused = {**message(""), "content": [{"type": "refusal", "refusal": "I will not.", "text": "I will not."}]}
     server.script(turn(refused), turn(message("fine")))
     editor = start()
     session = editor.new()["sessionId"]
