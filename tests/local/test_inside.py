@@ -180,7 +180,7 @@ async def test_a_file_that_cannot_be_loaded_is_told_with_the_reason(plan: Plan) 
         file.seek(0)
         file.write(b"GGUF\xff")
     engine = borrow(plan, SystemClock())
-    with pytest.raises(ModelError, match="the model tiny could not be started: .*"):
+    with pytest.raises(ModelError, match=r"the model tiny could not be started: .*"):
         await engine.ready()
     await give_back(engine)
 

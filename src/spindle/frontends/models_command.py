@@ -131,7 +131,7 @@ def _told(prices: Prices) -> dict[str, Any]:
 
 async def _of_server(config: Config, provider: Provider, *, is_asked_for: bool) -> list[ServerModel]:
     """The models that the server lists; none, and a note, when it does not answer."""
-    signed_in = sign_in(provider, home=config.home, forced_method=config.forced_login_method)
+    signed_in = sign_in(provider, config.login)
     identity = Identity(thread_id="", version=__version__)
     server = Endpoint(signed_in.provider, signed_in.credential, identity, connect_timeout_s=PATIENCE_S)
     try:
