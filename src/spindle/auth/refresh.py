@@ -83,10 +83,9 @@ async def renew_login(
 
 async def _renew(settings: LoginSettings, login: StoredLogin, environ: Mapping[str, str], clock: Clock) -> StoredLogin:
     found = _stored(settings, login)
-    is_newer = _is_newer(found, login)
-    if is_newer and not has_run_out(found, clock):
+    if _is_newer(found, login) and not has_run_out(found, clock):
         return found
-    old = found if is_newer else login
+    old = login if _is_spent(found, login) else found
     if old.refresh_token is None:
         raise SignInAgain(f"The ChatGPT sign-in has run out, and nothing is stored to renew it with: {AGAIN}.")
     issuer = Issuer(old.issuer or settings.issuer, environ=environ, client_id=old.client_id)
@@ -129,7 +128,12 @@ def _is_same_account(found: StoredLogin, login: StoredLogin) -> bool:
 
 
 def _is_newer(found: StoredLogin, login: StoredLogin) -> bool:
-    return found.access_token != login.access_token and found.refresh_token != (login.spent or "")
+    return found.access_token != login.access_token and not _is_spent(found, login)
+
+
+def _is_spent(found: StoredLogin, login: StoredLogin) -> bool:
+    """What is stored is older than `login`, which could not be stored."""
+    return login.spent is not None and found.refresh_token == login.spent
 
 
 async def _late(settings: LoginSettings, old: StoredLogin, patience_s: float) -> StoredLogin | None:
