@@ -39,6 +39,8 @@ _WHY = {
     "invalid_grant": "Your ChatGPT sign-in is no longer accepted",
 }
 _FINAL_STATUS = 401
+_TOO_LATE = frozenset(("refresh_token_reused", "invalid_grant"))
+"""Somebody else may have been first."""
 
 BroughtTokens = Callable[[str | None], Awaitable[Mapping[str, Any]]]
 """Asks the client that brought its own tokens for newer ones; it is told the account."""
@@ -92,7 +94,7 @@ async def _renew(settings: LoginSettings, login: StoredLogin, environ: Mapping[s
     try:
         answer = await issuer.refresh(old.refresh_token)
     except IssuerError as error:
-        if (late := await _late(settings, old, 0.0 if error.may_pass else _LATE_WRITE_S)) is not None:
+        if (late := await _late(settings, old, _LATE_WRITE_S if error.codes & _TOO_LATE else 0.0)) is not None:
             return late
         raise _refusal(error) from error
     return _store(settings, old, answer, clock)
