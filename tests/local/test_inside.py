@@ -67,6 +67,8 @@ def test_a_model_that_was_added_answers(spindle: Spindle, tmp_path: Path, home: 
     assert again.events[-1]["usage"]["input_tokens"] > first.events[-1]["usage"]["input_tokens"] > 1000
     listed = spindle("local", "list", "--json")
     assert json.loads(listed.out)["writes_per_second"] > 0
+    models = json.loads(spindle("models", "--provider", "local", "--json").out)["models"]
+    assert [(row["slug"], row["provider"], row["context_window"]) for row in models] == [("Tiny-Model", "local", 16384)]
     assert spindle("local", "remove", "Tiny-Model").code == 0
     assert "no model has been added" in spindle("local").err
 
