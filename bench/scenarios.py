@@ -140,7 +140,7 @@ def long_on_other_wires(bench: Bench, program: Program, sizes: Sizes, into: Read
     if not program.is_spindle:
         return
     script = rounds(sizes.calls, "printf %02048d 0")
-    took = {wire: median(bench.run(program, script, wire=wire).rounds_s[-20:]) for wire in WIRES}
+    took = {wire: median(bench.run(program, script, wire=wire).rounds_s[-50:]) for wire in WIRES}
     for wire in WIRES[1:]:
         into.setdefault(f"late_{wire}_round", []).append(took[wire] / took["responses"])
 
@@ -229,7 +229,7 @@ def plan(sizes: Sizes) -> Iterator[tuple[str, Scenario, int]]:
     yield "interrupts", interrupts, sizes.repeats_of_long
     yield "tool rounds", tool_rounds, sizes.repeats_of_long
     yield "tool rounds on other wires", other_wires, sizes.repeats_of_long
-    yield "a long thread on other wires", long_on_other_wires, max(1, sizes.repeats_of_long // 2)
+    yield "a long thread on other wires", long_on_other_wires, max(1, sizes.repeats_of_long - 2)
     yield "sandboxed tool rounds", sandboxed_rounds, sizes.repeats_of_long
     yield "a sandboxed true", sandboxed_true, sizes.repeats_of_long
     yield "text deltas", deltas, sizes.repeats_of_long

@@ -133,7 +133,6 @@ def test_signing_in_with_a_key_and_out_again(start: Start, home: Path) -> None:
     assert not (home / "auth.json").exists()
     bad = client.error("account/login/start", {"type": "apiKey", "apiKey": "two words"})
     assert bad["message"].startswith("this is not an API key: ") and not (home / "auth.json").exists()
-    assert "not supported" in client.error("account/login/start", {"type": "chatgpt"})["message"]
 
 
 def test_rate_limits_are_those_of_the_last_answer(client: Client, server: FakeServer) -> None:

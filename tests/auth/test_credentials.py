@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from config.canned_server import CannedServer
 from spindle.auth.credentials import SIGN_IN_HELP, Secured, SignedIn, session_secrets, sign_in
 from spindle.errors import ConfigError, ModelError
 from spindle.model.credential import EnvCredential
-from spindle.model.provider import Provider
+from spindle.model.provider import LoginSettings, Provider
 
 OPENAI = Provider(id="openai", name="OpenAI", requires_openai_auth=True)
 OTHER = Provider(id="lab", name="Lab", base_url="http://lab/v1")
@@ -40,7 +39,8 @@ def chatgpt(account: str = "acc-1", access: str = "access-1", **extra: Any) -> d
 
 
 def sign(home: Path, provider: Provider = OPENAI, env: dict[str, str] | None = None, **options: Any) -> SignedIn:
-    return sign_in(provider, home=str(home), environ=env or {}, **options)
+    is_exec = options.pop("is_exec", False)
+    return sign_in(provider, LoginSettings(home=str(home), **options), environ=env or {}, is_exec=is_exec)
 
 
 def bearer(signed_in: SignedIn) -> str | None:
@@ -106,18 +106,33 @@ LAB = Provider(id="lab", name="Lab", requires_openai_auth=True)
         (
             LAB,
             {"OPENAI_API_KEY": "not for this one"},
-            "Not signed in: Lab takes the stored login, so run `spindle login --with-api-key`.",
+            "Not signed in: Lab takes the stored login, so run `spindle login` or `spindle login --with-api-key`.",
         ),
     ],
 )
 def test_without_any_key_the_first_request_says_how_to_sign_in(
     tmp_path: Path, provider: Provider, env: dict[str, str], text: str
 ):
-    for way in ("spindle login --with-api-key", "OPENAI_API_KEY", "--oss"):
+    for way in ("`spindle login` to sign in", "spindle login --with-api-key", "OPENAI_API_KEY", "--oss"):
         assert way in SIGN_IN_HELP
     with pytest.raises(ModelError) as raised:
         sign(tmp_path, provider, env).credential.authorization()
     assert (str(raised.value), raised.value.info) == (text, "unauthorized")
+
+
+async def test_who_signs_in_later_need_not_open_the_thread_again(tmp_path: Path):
+    signed_in = sign(tmp_path)
+    credential = signed_in.credential
+    assert await credential.prepare() is None and not await credential.refresh()
+    (tmp_path / "auth.json").write_text("damaged")
+    assert await credential.prepare() is None
+    with pytest.raises(ModelError, match="Not signed in"):
+        credential.authorization()
+    store(tmp_path, **chatgpt())
+    reached = await credential.prepare()
+    assert reached is not None and reached.base_url == "https://chatgpt.com/backend-api/codex"
+    assert credential.authorization()["authorization"] == "Bearer access-1" and "access-1" in credential.secrets()
+    assert credential.origin().is_login and await credential.prepare() is None
 
 
 def test_every_key_knows_where_it_came_from_and_what_to_do_when_it_is_refused(tmp_path: Path):
@@ -157,15 +172,19 @@ def test_a_missing_variable_is_named_when_a_request_is_made(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("base_url", "expected"),
+    ("base_url", "chatgpt_base_url", "expected"),
     [
-        ("https://api.openai.com/v1", "https://chatgpt.com/backend-api/codex"),
-        ("http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1"),
+        ("https://api.openai.com/v1", None, "https://chatgpt.com/backend-api/codex"),
+        ("https://api.openai.com/v1", "http://127.0.0.1:2/backend-api", "http://127.0.0.1:2/backend-api/codex"),
+        ("http://127.0.0.1:1/v1", "http://127.0.0.1:2/backend-api", "http://127.0.0.1:1/v1"),
     ],
 )
-def test_a_chatgpt_sign_in_has_its_own_address_and_names_the_account(tmp_path: Path, base_url: str, expected: str):
+def test_a_chatgpt_sign_in_has_its_own_address_and_names_the_account(
+    tmp_path: Path, base_url: str, chatgpt_base_url: str | None, expected: str
+):
     store(tmp_path, **chatgpt())
-    signed_in = sign(tmp_path, Provider(id="openai", name="OpenAI", base_url=base_url))
+    provider = Provider(id="openai", name="OpenAI", base_url=base_url)
+    signed_in = sign(tmp_path, provider, chatgpt_base_url=chatgpt_base_url)
     assert signed_in.provider.base_url == expected
     assert signed_in.credential.authorization() == {"authorization": "Bearer access-1", "ChatGPT-Account-ID": "acc-1"}
 
@@ -202,6 +221,13 @@ def test_a_way_to_sign_in_that_is_not_allowed_is_not_used(
         signed_in.credential.authorization()
 
 
+def test_a_sign_in_to_another_workspace_than_the_allowed_one_is_not_used(tmp_path: Path):
+    store(tmp_path, **chatgpt())
+    assert bearer(sign(tmp_path, workspaces=("other", "acc-1"))) == "Bearer access-1"
+    with pytest.raises(ModelError, match="forced_chatgpt_workspace_id"):
+        sign(tmp_path, workspaces=("other",)).credential.authorization()
+
+
 def test_a_file_that_others_can_read_is_closed_to_them_with_a_warning(tmp_path: Path):
     path = store(tmp_path, OPENAI_API_KEY="k")
     path.chmod(0o644)
@@ -216,60 +242,6 @@ def test_a_damaged_file_is_an_error_that_does_not_quote_it(tmp_path: Path, conte
     with pytest.raises(ConfigError, match=r"auth\.json is damaged") as raised:
         sign(tmp_path)
     assert "sk-secret" not in str(raised.value) and raised.value.__cause__ is None
-
-
-# ---- renewing ------------------------------------------------------------------------------------
-
-
-async def test_tokens_are_renewed_and_written_back_with_everything_else_kept(tmp_path: Path):
-    path = store(tmp_path, **chatgpt(), custom="kept")
-    answer = {"access_token": "access-2", "refresh_token": "refresh-2", "id_token": token("acc-1", "new")}
-    async with CannedServer({"/oauth/token": (200, answer)}) as server:
-        credential = sign(tmp_path, token_url=f"{server.url}/oauth/token").credential
-        assert await credential.refresh()
-    (asked,) = server.requests
-    assert asked[1]["grant_type"] == "refresh_token" and asked[1]["refresh_token"] == "refresh-1"
-    assert credential.authorization() == {"authorization": "Bearer access-2", "ChatGPT-Account-ID": "acc-1"}
-    written = json.loads(path.read_text())
-    assert written["tokens"] == answer and written["custom"] == "kept"
-    assert written["last_refresh"] > "2026-01-01T00:00:00Z"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert {"access-2", "refresh-2"} <= set(credential.secrets())
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [(401, {"error": "refresh_token_reused"}), (200, {}), (200, {"access_token": 1}), (200, b"<html>"), (500, {})],
-)
-async def test_a_failed_renewal_changes_nothing(tmp_path: Path, answer: tuple[int, Any]):
-    path = store(tmp_path, **chatgpt())
-    before = path.read_bytes()
-    async with CannedServer({"/t": answer}) as server:
-        credential = sign(tmp_path, token_url=f"{server.url}/t").credential
-        assert not await credential.refresh()
-    assert bearer(sign(tmp_path)) == "Bearer access-1" and path.read_bytes() == before
-
-
-async def test_a_login_service_that_cannot_be_reached_is_a_failed_renewal(tmp_path: Path):
-    store(tmp_path, **chatgpt())
-    assert not await sign(tmp_path, token_url="http://127.0.0.1:9/t").credential.refresh()
-
-
-async def test_what_another_process_has_renewed_is_taken_over_without_asking(tmp_path: Path):
-    store(tmp_path, **chatgpt())
-    async with CannedServer({}) as server:
-        credential = sign(tmp_path, token_url=f"{server.url}/t").credential
-        store(tmp_path, **chatgpt(access="access-9"))
-        assert await credential.refresh()
-    assert (credential.authorization()["authorization"], server.requests) == ("Bearer access-9", [])
-
-
-async def test_the_login_of_another_account_is_not_taken_over(tmp_path: Path):
-    store(tmp_path, **chatgpt())
-    credential = sign(tmp_path, token_url="http://127.0.0.1:9/t").credential
-    store(tmp_path, **chatgpt(account="acc-2", access="access-9"))
-    assert not await credential.refresh()
-    assert credential.authorization()["ChatGPT-Account-ID"] == "acc-1"
 
 
 async def test_keys_are_not_renewed(tmp_path: Path):

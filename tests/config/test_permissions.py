@@ -301,7 +301,6 @@ def test_a_relative_glob_holds_in_every_workspace(setup: Setup) -> None:
         ('[tools.web_search]\nallowed_domains = ["a.com"]\n', "tools.web_search.allowed_domains"),
         ("[features]\nnetwork_proxy = true\n", "features.network_proxy"),
         ('[features.network_proxy]\ndomains = { "a.com" = "deny" }\n', "features.network_proxy"),
-        ('forced_chatgpt_workspace_id = "w"\n', "forced_chatgpt_workspace_id"),
     ],
 )
 def test_a_key_that_protects_and_cannot_be_kept_is_refused(setup: Setup, text: str, key: str) -> None:

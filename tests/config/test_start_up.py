@@ -27,7 +27,7 @@ from spindle.config.load import load_config
 from spindle.auth.credentials import sign_in
 from spindle.workspace import agents_md, git, shell, skills
 config = load_config(cwd=sys.argv[1], env={"CODEX_HOME": sys.argv[2]}, overrides=["model=x"])
-sign_in(config.provider, home=config.home, environ={})
+sign_in(config.provider, config.login, environ={})
 skills.load_skills(config.cwd, config.home)
 agents_md.load_project_docs(config.cwd, config.home)
 git.git_facts(config.cwd)

@@ -100,7 +100,8 @@ def test_bash_offers_every_command_subcommand_and_option(script: Callable[[str],
     for path, words, dashed in zip(paths, offered, options, strict=True):
         if path[-1].verbatim_from is None:
             assert {command.name for command in path[-1].shown} <= words
-        assert {name for option in path[-1].options for name in option.names} <= dashed
+        shown = [option for option in path[-1].options if not option.is_hidden]
+        assert {name for option in shown for name in option.names} <= dashed
 
 
 def test_bash_completes_what_follows_the_command_when_the_script_is_evaluated(script: Callable[[str], Path]) -> None:
@@ -186,6 +187,9 @@ def test_every_script_knows_every_command_and_starts_no_program(script: Callable
     for path in walk(SPINDLE):
         assert path[-1].name in text
         for option in path[-1].options:
+            if option.is_hidden:
+                assert not any(name.lstrip("-") in text for name in option.names)
+                continue
             assert all((name if shell != "fish" else name.lstrip("-")) in text for name in option.names)
     assert "@" not in re.sub(r"\$@|\"\$@\"|@\(|@\{|@args", "", text)  # nothing left to be filled in
     assert not re.search(r"\$\(spindle|\(spindle |python", text)

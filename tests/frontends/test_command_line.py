@@ -11,7 +11,7 @@ from spindle.errors import UsageError
 from spindle.frontends.cli import load
 from spindle.frontends.command_line import check_words, read
 from spindle.frontends.command_table import SPINDLE
-from spindle.frontends.commands import COMMON, HELP, VERSION, Command, common_of, options_of, walk
+from spindle.frontends.commands import COMMON, HELP, VERSION, Command, common_of, options_of, shown_options, walk
 from spindle.frontends.help_pages import page
 
 PATHS = [*walk(SPINDLE)]
@@ -170,7 +170,8 @@ def test_every_page_has_usage_and_options_and_fits(path: tuple[Command, ...], wi
     text = page(path, width)
     command = path[-1]
     assert f"Usage: {name_of(path)}" in text
-    shown = [*options_of(path), *common_of(path)]
+    shown = [*shown_options(path), *common_of(path)]
+    assert not any(name in text for option in options_of(path) if option.is_hidden for name in option.names)
     assert all(name in text for option in shown for name in option.names)
     assert all(word.strip("[].") in text for word, _ in command.words)
     assert all(below.name in text for below in command.shown)

@@ -22,10 +22,10 @@ from mcp.http_stub import HttpStub
 from mcp.kit import servers
 from mcp.test_servers import warnings
 from sessions import Driver, Start, outputs
+from spindle.auth.loopback import owner_of_peer
 from spindle.auth.mcp_http import SignIn, Web
 from spindle.auth.mcp_tokens import all_tokens, forget_tokens, store_tokens
 from spindle.errors import McpError
-from spindle.frontends.mcp.login import owner_of_peer
 from spindle.mcp.spec import McpServer
 from spindle.mcp.tokens import Tokens
 from spindle.model.scripted import calls, says

@@ -1034,7 +1034,7 @@ def test_38_addresses_are_opened_by_the_system_in_one_place_only() -> None:
         for word in openers
         if word in path.read_text()
     ]
-    assert found == ["frontends/mcp/login.py: xdg-open"]
+    assert found == ["frontends/browser.py: xdg-open"]
 
 
 # ---- 33, 43: text that does not look like what it is -----------------------------------------------

@@ -915,7 +915,7 @@ def test_threads_that_were_recorded_in_the_future_are_no_obstacle(spindle: Spind
     assert len(spindle("threads").out.splitlines()) == 2
 
 
-def test_a_login_is_renewed_when_the_server_says_so_and_never_by_our_clock(
+def test_a_clock_that_takes_a_login_for_over_asks_for_a_newer_one_and_else_lets_the_server_decide(
     spindle: Spindle, server: FakeServer
 ) -> None:
     claims = base64.urlsafe_b64encode(b'{"exp": 1000000000}').decode().rstrip("=")
@@ -927,8 +927,8 @@ def test_a_login_is_renewed_when_the_server_says_so_and_never_by_our_clock(
     (spindle.home / "config.toml").write_text(config)
     done = spindle("exec", "hi", CODEX_REFRESH_TOKEN_URL_OVERRIDE=f"{server.base_url}/token")
     assert done.code == 0, done.err
-    assert [request.path for request in server.requests] == ["/v1/responses"]
-    assert server.requests[0].headers["authorization"] == f"Bearer h.{claims}.s"
+    assert [request.path for request in server.requests] == ["/v1/token", "/v1/responses"]
+    assert server.requests[1].headers["authorization"] == f"Bearer h.{claims}.s"
 
 
 def test_only_the_clock_module_reads_the_wall_clock_for_the_rest() -> None:
@@ -940,7 +940,7 @@ def test_only_the_clock_module_reads_the_wall_clock_for_the_rest() -> None:
         if re.search(r"time\.time(_ns)?\(|datetime\.(utc)?now", path.read_text())
     }
     # The mounts compare it with the time of a file, which is on the same clock; nothing waits for it.
-    assert readers <= {"protocol/clock.py", "auth/refresh.py", "process/sandbox/mounts.py"}
+    assert readers <= {"protocol/clock.py", "process/sandbox/mounts.py"}
 
 
 # ---- many processes, much memory -------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, refuses
+from login_service import LoginService
 from spindle.config.load import load_config
 from spindle.config.schema import Config
 from spindle.frontends.tui import start
@@ -174,7 +175,7 @@ async def test_without_credentials_trust_comes_first_and_then_the_list_of_what_i
         "4. Try the offline demo",
         "5. Quit",
     ]
-    assert "the key in CODEX_API_KEY" in text and "comes with a later version" in text
+    assert "the key in CODEX_API_KEY" in text and "with a code on another device" in text
     assert next(text for text in ways if text.startswith("›")).startswith("› 1. Use OpenAI")
 
 
@@ -190,6 +191,24 @@ async def test_a_stored_chatgpt_sign_in_is_used_without_asking(place: Place) -> 
     (place.home / "auth.json").write_text(json.dumps({"auth_mode": "chatgpt", "tokens": {"access_token": "t"}}))
     ready, desk = await place.start()
     assert desk.seen == [] and ready is not None
+
+
+async def test_one_can_sign_in_with_chatgpt_by_a_code_and_give_up_before(place: Place) -> None:
+    with LoginService() as service:
+        place.trust(f'[spindle.login]\nissuer = "{service.issuer}"\n')
+        chatgpt, with_a_code = row("Sign in with ChatGPT"), row("With a code")
+        ready, desk = await place.start(chatgpt, with_a_code, keys("esc"), keys("esc"))
+        assert ready is None and not (place.home / "auth.json").exists()
+        assert any("ABCD-12345" in text for text in desk.seen[2]) and "ABCD-12345" in desk.said[0]
+        ready, desk = await place.start(chatgpt, with_a_code, lambda view: None)
+    assert ready is not None and desk.said[-1] == "Signed in with ChatGPT as ann@example.com."
+    assert start.missing_credential(ready.config, place.environ) is None
+
+
+async def test_a_sign_in_that_fails_leads_back_to_the_list(place: Place) -> None:
+    place.trust('[spindle.login]\nissuer = "http://127.0.0.1:9"\n')
+    ready, desk = await place.start(row("Sign in with ChatGPT"), row("With a code"), keys("esc"))
+    assert ready is None and "Nobody was signed in: 127.0.0.1:9 cannot be reached" in desk.said[0]
 
 
 async def test_a_key_in_the_environment_is_used_and_never_stored(place: Place) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from spindle.core.budget import BudgetLedger, Meter, Use
 from spindle.core.budgeted_client import BudgetedClient
 from spindle.core.day_budget import DayMeter
 from spindle.errors import BudgetReached, ConfigError
-from spindle.model.client import Completed
+from spindle.model.client import Completed, ModelEvent
 from spindle.model.scripted import ScriptedModel, calls, drops, says
 from spindle.protocol.clock import FixedClock, SystemClock
 from spindle.protocol.events import Error, ExecCommandEnd, Msg, TaskComplete, Warning
@@ -407,6 +408,7 @@ async def test_what_was_used_today_without_such_a_budget_is_read_from_the_record
 async def test_seconds_of_a_day_are_those_of_all_turns(start: Start) -> None:
     clock = FixedClock()
     config = budget(day={"max_seconds": 10})
+    driver = await start(config=config, clock=clock)
     for number in range(3):
         driver = await start(config=config, clock=clock)
         sub_id = driver.begin("go")
@@ -533,7 +535,7 @@ async def test_where_the_file_cannot_be_written_the_budget_holds_for_the_thread_
 class SilentModel(ScriptedModel):
     """Does not count tokens."""
 
-    async def stream(self, request: Any, turn_state: Any = None) -> Any:
+    async def stream(self, request: Request, turn_state: Any = None) -> AsyncGenerator[ModelEvent, None]:
         async for event in super().stream(request, turn_state):
             yield msgspec.structs.replace(event, usage=None) if isinstance(event, Completed) else event
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from spindle.api.shown import Account, ModelEntry
 from spindle.auth.login import NotAKey, store_api_key
-from spindle.auth.store import claims_of, read_login, remove_login
+from spindle.auth.login import sign_out as forget_login
+from spindle.auth.store import read_login
 from spindle.config.schema import Config
-from spindle.errors import ConfigError
 from spindle.model.catalog import Catalog
-
-_CLAIMS = "https://api.openai.com/auth"
 
 
 def list_models(config: Config, include_hidden: bool) -> list[ModelEntry]:
@@ -38,31 +36,20 @@ def read_account(config: Config) -> Account:
     provider = config.provider
     is_needed = (provider.is_openai or provider.requires_openai_auth) and not provider.env_key
     nobody = Account(type=None, provider=provider.id, requires_login=is_needed)
-    login = read_login(config.home) if is_needed else None
+    login = read_login(config.login) if is_needed else None
     if login is None:
         return nobody
     if not login.uses_chatgpt:
         return Account(type="api_key", provider=provider.id, requires_login=is_needed)
-    claims = claims_of(login.id_token)
-    about, email = claims.get(_CLAIMS), claims.get("email")
-    plan = about.get("chatgpt_plan_type") if isinstance(about, dict) else None
-    return Account(
-        type="chatgpt",
-        email=email if isinstance(email, str) else None,
-        plan=plan if isinstance(plan, str) else None,
-        provider=provider.id,
-        requires_login=is_needed,
-    )
+    return Account(type="chatgpt", email=login.email, plan=login.plan, provider=provider.id, requires_login=is_needed)
 
 
 def sign_in(config: Config, key: str) -> None:
-    if config.forced_login_method == "chatgpt":
-        raise ConfigError("forced_login_method is chatgpt: signing in with an API key is not allowed")
     try:
-        store_api_key(config.home, key.strip() if isinstance(key, str) else "")
+        store_api_key(config.login, key.strip() if isinstance(key, str) else "")
     except NotAKey as error:
         raise ValueError(str(error)) from None  # the cause might quote the key
 
 
-def sign_out(config: Config) -> None:
-    remove_login(config.home)
+async def sign_out(config: Config) -> None:
+    await forget_login(config.login)

@@ -276,7 +276,7 @@ class ClientCore:
     async def logout(self) -> None:
         from spindle.api.accounts import sign_out  # few programs ask
 
-        await in_thread(sign_out, self.config())
+        await sign_out(self.config())
 
     # ---- closing -------------------------------------------------------------------------------
 

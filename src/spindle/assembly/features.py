@@ -44,6 +44,7 @@ def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., Too
 
         features.append(ProjectNotes(notes_folder(config)))
     features.append(servers.feature())
+    features.append(Late(_schema_answer, is_needed=lambda turn: turn.output_schema is not None))
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
@@ -106,6 +107,12 @@ def _repeat_guard() -> Feature:
         return RepeatGuard()
 
     return Late(make, (), lambda turn: turn.thread.traits.facts.is_unproven)
+
+
+def _schema_answer() -> Feature:
+    from spindle.features.schema_answer import SchemaAnswer  # only where an answer must fit a schema
+
+    return SchemaAnswer()
 
 
 def _plan() -> Feature:

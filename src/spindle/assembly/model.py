@@ -85,12 +85,7 @@ class Switchboard:
 
             endpoint = self._endpoints[provider.id] = local_endpoint(self._draft, provider, self._identity)
             return endpoint
-        signed_in = sign_in(
-            provider,
-            home=config.home,
-            is_exec=request.source == "exec",
-            forced_method=config.forced_login_method,
-        )
+        signed_in = sign_in(provider, config.login, is_exec=request.source == "exec", clock=request.clock)
         self._draft.warnings.extend(signed_in.warnings)
         endpoint = self._endpoints[provider.id] = Endpoint(
             signed_in.provider,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -11,17 +11,26 @@ import msgspec
 
 from spindle.errors import ModelError, SpindleError
 from spindle.model.credential import Credential, KeyOrigin, StaticCredential, credential_for
-from spindle.model.provider import CHATGPT_BASE_URL, OPENAI_BASE_URL, Provider
+from spindle.model.provider import CHATGPT_BASE_URL, OPENAI_BASE_URL, LoginSettings, Provider
 from spindle.policy.environment import SECRET_NAMES
 from spindle.policy.secrets import MaskMode, Secrets, address_passwords, is_telling, secret_variables
+from spindle.protocol.clock import Clock, SystemClock
 
 SIGN_IN_HELP = (
-    "Not signed in: run `spindle login --with-api-key`, or set OPENAI_API_KEY, "
-    "or use a model on this computer with --oss."
+    "Not signed in: run `spindle login` to sign in with ChatGPT, or `spindle login --with-api-key`, or set "
+    "OPENAI_API_KEY, or use a model on this computer with --oss."
 )
+_EARLY_S = 5 * 60
+"""Tokens are renewed when they have less than this left."""
+_PAUSE_S = 60.0
+"""After renewing ahead of time was in vain, it is not tried again for so long: every request would wait for it."""
+_LAST_S = 3.0
+"""How long an interrupt waits for a renewal under way."""
 
 
 if TYPE_CHECKING:
+    import asyncio
+
     from spindle.auth.store import StoredLogin
 
 
@@ -34,32 +43,64 @@ class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissingCredential:
-    """Nobody has signed in. Says so when the first request is made, as a missing variable does."""
+    """Nobody has signed in. Says so when a request is made, as a missing variable does, and looks again each time.
 
-    def __init__(self, message: str = SIGN_IN_HELP) -> None:
+    A thread may be open already when a person signs in, in another terminal or through the same app-server."""
+
+    def __init__(self, message: str, look_again: Callable[[], SignedIn]) -> None:
         self._message = message
+        self._look_again = look_again
+        self._found: Credential | None = None
+
+    async def prepare(self) -> Provider | None:
+        if self._found is not None:
+            return await self._found.prepare()
+        try:
+            now = self._look_again()
+        except SpindleError:
+            return None  # what is stored cannot be read; one must sign in all the same
+        if isinstance(now.credential, MissingCredential):
+            return None
+        self._found = now.credential
+        return now.provider
 
     def authorization(self) -> dict[str, str]:
-        raise ModelError(self._message, "unauthorized")
+        if self._found is None:
+            raise ModelError(self._message, "unauthorized")
+        return self._found.authorization()
 
     async def refresh(self) -> bool:
-        return False
+        return self._found is not None and await self._found.refresh()
 
     def secrets(self) -> list[str]:
-        return []
+        return [] if self._found is None else self._found.secrets()
 
     def origin(self) -> KeyOrigin:
-        return KeyOrigin()
+        return KeyOrigin() if self._found is None else self._found.origin()
 
 
 class ChatGptCredential:
-    """The tokens of a ChatGPT sign-in, renewed when the server no longer takes them."""
+    """The tokens of a ChatGPT sign-in, renewed before they run out and when the server no longer takes them."""
 
-    def __init__(self, login: StoredLogin, home: str, environ: Mapping[str, str], token_url: str | None = None) -> None:
-        self._login = login
-        self._home = home
+    def __init__(
+        self, login: StoredLogin, settings: LoginSettings, environ: Mapping[str, str], clock: Clock | None = None
+    ) -> None:
+        self._settings = settings
         self._environ = environ
-        self._token_url = token_url
+        self._clock = clock or SystemClock()
+        self._renewals: set[asyncio.Task[StoredLogin]] = set()
+        self._next_try = 0.0
+        """When renewing ahead of time may be tried again, by the clock that never goes back."""
+        self._take(login)
+
+    def _take(self, login: StoredLogin) -> None:
+        from spindle.auth.store import expiry_of  # there is a stored login, so it is loaded
+
+        self._login = login
+        self._refusal = ""
+        # The client that brought tokens is only asked for others when these are refused.
+        is_brought = login.mode == "chatgptAuthTokens"
+        self._expires_at = None if is_brought else expiry_of(login.access_token)
 
     def authorization(self) -> dict[str, str]:
         headers = {"authorization": f"Bearer {self._login.access_token}"}
@@ -67,70 +108,138 @@ class ChatGptCredential:
             headers["ChatGPT-Account-ID"] = self._login.account_id
         return headers
 
-    async def refresh(self) -> bool:
-        from spindle.auth.refresh import renew_login  # only after a 401
+    async def prepare(self) -> Provider | None:
+        if self._expires_at is None or self._expires_at - _EARLY_S > self._clock.now():
+            return None
+        if self._clock.monotonic() < self._next_try:
+            return None
+        try:
+            await self._renew()
+        except SpindleError as error:
+            from spindle.auth.refresh import NotStored  # it is loaded
 
-        renewed = await renew_login(self._login, self._home, self._environ, self._token_url)
-        if renewed is None:
+            if isinstance(error, NotStored):
+                raise
+            # The token may be good for some more minutes, or our clock be wrong: if not, the server says so.
+            self._next_try = self._clock.monotonic() + _PAUSE_S
+        return None
+
+    async def refresh(self) -> bool:
+        from spindle.auth.refresh import NotStored  # only after a refusal
+
+        try:
+            await self._renew()
+        except NotStored:
+            raise
+        except ModelError as error:
+            self._refusal = str(error)
             return False
-        self._login = renewed
         return True
+
+    async def _renew(self) -> None:
+        import asyncio  # the first paint of the interface does without
+
+        from spindle.auth.refresh import NotStored, renew_login  # once in an hour
+
+        work = renew_login(self._settings, self._login, self._environ, self._clock)
+        task = asyncio.get_running_loop().create_task(work)
+        self._renewals.add(task)
+        task.add_done_callback(self._renewals.discard)
+        try:
+            self._take(await asyncio.shield(task))
+        except NotStored as error:
+            self._take(error.login)
+            raise
+        except asyncio.CancelledError:
+            # A refresh token works once: what the service answers now must still be stored, or the login is lost.
+            await asyncio.wait([task], timeout=_LAST_S)
+            raise
 
     def secrets(self) -> list[str]:
         return self._login.secrets
 
     def origin(self) -> KeyOrigin:
-        remedy = "sign in again, or use an API key: `spindle login --with-api-key`"
-        return KeyOrigin(place=f"the ChatGPT sign-in in {self._home}/auth.json", remedy=remedy, is_login=True)
+        from spindle.auth.store import shown_place  # the same
+
+        place = f"the ChatGPT sign-in in {shown_place(self._settings.home, self._login.place)}"
+        remedy = "sign in again with `spindle login`, or use an API key: `spindle login --with-api-key`"
+        return KeyOrigin(place=place, remedy=remedy, is_login=True, refusal=self._refusal)
 
 
 def sign_in(
     provider: Provider,
+    settings: LoginSettings,
     *,
-    home: str,
     environ: Mapping[str, str] | None = None,
     is_exec: bool = False,
-    forced_method: str | None = None,
-    token_url: str | None = None,
+    clock: Clock | None = None,
 ) -> SignedIn:
     """The credential for `provider`; files are read only if it is entitled to the stored login.
 
-    `is_exec`: `CODEX_API_KEY` counts. `forced_method` is `forced_login_method` of the configuration.
-    `token_url` is where ChatGPT tokens are renewed.
+    `is_exec`: `CODEX_API_KEY` counts.
     """
     env = os.environ if environ is None else environ
-    warnings: list[str] = []
     entitled = provider.is_openai or provider.requires_openai_auth
     if provider.env_key or provider.bearer_token or not entitled:
         credential = credential_for(provider, None, env)
         return SignedIn(provider=provider, credential=credential, warnings=_said_aloud(provider, credential))
-    stored: Credential | None = None
-    key = _key(env, "CODEX_API_KEY") if is_exec and provider.is_openai else ""
-    from spindle.auth.store import read_login  # only a provider that is entitled to the stored login needs it
+    warnings: list[str] = []
+    found = _stored_or_ambient(provider, settings, env, warnings, clock, is_exec=is_exec)
+    if isinstance(found, str):
 
-    login = None if key else read_login(home, warnings)
+        def look_again() -> SignedIn:
+            return sign_in(provider, settings, environ=environ, is_exec=is_exec, clock=clock)
+
+        found = MissingCredential(found, look_again)
+    reached = provider
+    if provider.base_url == OPENAI_BASE_URL and isinstance(found, ChatGptCredential):
+        base_url = f"{settings.chatgpt_base_url}/codex" if settings.chatgpt_base_url else CHATGPT_BASE_URL
+        reached = msgspec.structs.replace(provider, base_url=base_url)
+    return SignedIn(provider=reached, credential=found, warnings=[*warnings, *_said_aloud(reached, found)])
+
+
+def _stored_or_ambient(
+    provider: Provider,
+    settings: LoginSettings,
+    env: Mapping[str, str],
+    warnings: list[str],
+    clock: Clock | None,
+    *,
+    is_exec: bool,
+) -> Credential | str:
+    """What a provider gets that is entitled to the stored login; or why there is nothing, in a sentence."""
+    from spindle.auth.store import read_login, shown_place  # only who is entitled to the stored login needs it
+
+    key = _key(env, "CODEX_API_KEY") if is_exec and provider.is_openai else ""
+    login = None if key else read_login(settings, warnings)
+    if login is not None and login.uses_chatgpt:
+        return _not_allowed(login, settings) or ChatGptCredential(login, settings, env, clock)
+    found: Credential | None = None
     if key:
-        stored = _from_variable("CODEX_API_KEY", key)
-    elif login is not None and login.uses_chatgpt:
-        if forced_method == "api":
-            stored = MissingCredential("Signed in with ChatGPT, but forced_login_method is api: " + SIGN_IN_HELP)
-        else:
-            stored = ChatGptCredential(login, home, env, token_url)
-            if provider.base_url == OPENAI_BASE_URL:
-                provider = msgspec.structs.replace(provider, base_url=CHATGPT_BASE_URL)
+        found = _from_variable("CODEX_API_KEY", key)
     elif login is not None:
-        stored = StaticCredential(login.api_key, place=f"the key in {home}/auth.json", remedy=_new_login(env))
+        place = f"the key in {shown_place(settings.home, login.place)}"
+        found = StaticCredential(login.api_key, place=place, remedy=_new_login(env))
     elif provider.is_openai and (key := _key(env, "OPENAI_API_KEY")):
-        stored = _from_variable("OPENAI_API_KEY", key)
-    if forced_method == "chatgpt" and isinstance(stored, StaticCredential):
-        stored = MissingCredential(
+        found = _from_variable("OPENAI_API_KEY", key)
+    if found is not None and settings.forced_method == "chatgpt":
+        return (
             "An API key is set, but forced_login_method is chatgpt and nobody signed in that way: "
-            "remove forced_login_method from the configuration, or sign in with ChatGPT."
+            "sign in with `spindle login`, or remove forced_login_method from the configuration."
         )
-    if stored is None:
-        stored = MissingCredential(_how_to_sign_in(provider, env))
-    credential = credential_for(provider, stored, env)
-    return SignedIn(provider=provider, credential=credential, warnings=[*warnings, *_said_aloud(provider, credential)])
+    return found or _how_to_sign_in(provider, env)
+
+
+def _not_allowed(login: StoredLogin, settings: LoginSettings) -> str:
+    """Why a sign-in with ChatGPT may not be used; "" if it may."""
+    if settings.forced_method == "api":
+        return "Signed in with ChatGPT, but forced_login_method is api: " + SIGN_IN_HELP
+    if settings.workspaces and login.account_id not in settings.workspaces:
+        return (
+            "Signed in with ChatGPT, but not in the workspace that forced_chatgpt_workspace_id wants: "
+            "sign in to that one with `spindle login`."
+        )
+    return ""
 
 
 def _said_aloud(provider: Provider, credential: Credential) -> list[str]:
@@ -149,7 +258,8 @@ def _said_aloud(provider: Provider, credential: Credential) -> list[str]:
 
 def _how_to_sign_in(provider: Provider, env: Mapping[str, str]) -> str:
     if not provider.is_openai:
-        return f"Not signed in: {provider.name} takes the stored login, so run `spindle login --with-api-key`."
+        ways = "`spindle login` or `spindle login --with-api-key`"
+        return f"Not signed in: {provider.name} takes the stored login, so run {ways}."
     return f"OPENAI_API_KEY is set, but empty. {SIGN_IN_HELP}" if "OPENAI_API_KEY" in env else SIGN_IN_HELP
 
 
@@ -232,7 +342,7 @@ def session_secrets(
         found: list[tuple[str, str]] = []
         # A damaged file is told of by whoever needs it.
         with suppress(SpindleError):
-            login = read_login(home)
+            login = read_login(LoginSettings(home=home))
             found += [("auth.json", value) for value in login.secrets] if login is not None else []
         with suppress(SpindleError):
             for tokens in all_tokens(home):

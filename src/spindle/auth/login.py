@@ -1,21 +1,43 @@
-"""The commands `login --with-api-key`, `login status` and `logout`. Each returns its exit code; people read stderr."""
+"""Storing a login, saying which one is stored, and forgetting it. The commands return their exit code; people read
+stderr. How a person signs in with ChatGPT is in `browser_login` and `device_login`."""
 
 from __future__ import annotations
 
-from typing import TextIO
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, TextIO
 
-from spindle.auth.store import StoredLogin, auth_path, read_login, remove_login, write_raw
-from spindle.errors import SpindleError
+from spindle.auth.lock import LoginLock
+from spindle.auth.store import (
+    Kept,
+    Place,
+    StoredLogin,
+    auth_path,
+    forget_kept,
+    login_in,
+    read_kept,
+    read_login,
+    write_kept,
+)
+from spindle.errors import ConfigError, SpindleError
 from spindle.model.credential import masked
+from spindle.model.provider import LoginSettings
 
 _MAX_KEY_CHARACTERS = 1 << 14
+_FORGOTTEN: dict[Place, str] = {
+    "file": "{path} is removed",
+    "keyring": "the login is removed from the keyring",
+    "memory": "the login of this process is forgotten",
+}
 
 
 class NotAKey(SpindleError):
     """A text that cannot be an API key."""
 
 
-def login_with_api_key(home: str, stdin: TextIO, err: TextIO) -> int:
+def login_with_api_key(settings: LoginSettings, stdin: TextIO, err: TextIO) -> int:
     """Store the key that stands on standard input, so that it is never part of a command line."""
     if stdin.isatty():
         print("Pipe the key in: printenv OPENAI_API_KEY | spindle login --with-api-key", file=err)
@@ -28,7 +50,7 @@ def login_with_api_key(home: str, stdin: TextIO, err: TextIO) -> int:
         print("No API key provided via stdin.", file=err)
         return 1
     try:
-        store_api_key(home, key)
+        store_api_key(settings, key)
     except NotAKey as error:
         print(f"What was given on stdin: {error}.", file=err)
         return 1
@@ -39,11 +61,30 @@ def login_with_api_key(home: str, stdin: TextIO, err: TextIO) -> int:
     return 0
 
 
-def store_api_key(home: str, key: str) -> None:
-    """Sign in with this key from now on. Raises NotAKey, or a ConfigError when it cannot be stored."""
+def store_api_key(settings: LoginSettings, key: str) -> None:
+    """Sign in with this key from now on. Raises NotAKey, or a ConfigError when it is not allowed or cannot be stored.
+
+    May wait for somebody who renews the login that is replaced."""
+    if settings.forced_method == "chatgpt":
+        raise ConfigError("forced_login_method is chatgpt: signing in with an API key is not allowed")
     if (reason := why_no_key(key)) is not None:
         raise NotAKey(f"this is not an API key: {reason}")
-    write_raw(home, {"auth_mode": "apikey", "OPENAI_API_KEY": key, "tokens": None, "last_refresh": None})
+    login = {"auth_mode": "apikey", "OPENAI_API_KEY": key, "tokens": None, "last_refresh": None}
+    replace_login(settings, login)
+
+
+def replace_login(settings: LoginSettings, login: dict[str, Any]) -> StoredLogin:
+    """Store a login in place of the one there is. What others keep beside it stays. May wait for a renewal."""
+    with LoginLock(settings.home):
+        try:
+            before = read_kept(settings)
+        except ConfigError:
+            before = None  # damaged, and about to be replaced
+        beside = {} if before is None or before.place == "memory" else before.data
+        data = {**beside, **login}
+        stored = login_in(Kept(data, write_kept(settings, data)))
+    assert stored is not None, "it holds a key or a token"
+    return stored
 
 
 def why_no_key(key: str) -> str | None:
@@ -61,11 +102,11 @@ def why_no_key(key: str) -> str | None:
     return None
 
 
-def login_status(home: str, err: TextIO) -> int:
+def login_status(settings: LoginSettings, err: TextIO) -> int:
     """Say how somebody is signed in, and return 0; return 1 if nobody is."""
     warnings: list[str] = []
     try:
-        login = read_login(home, warnings)
+        login = read_login(settings, warnings)
     except SpindleError as error:
         print(error, file=err)
         return 1
@@ -78,15 +119,41 @@ def login_status(home: str, err: TextIO) -> int:
     return 0
 
 
-def logout(home: str, err: TextIO) -> int:
+def logout(settings: LoginSettings, err: TextIO, environ: Mapping[str, str] = os.environ) -> int:
     """Forget the stored login."""
     try:
-        removed = remove_login(home)
+        places = asyncio.run(sign_out(settings, environ))
     except SpindleError as error:
         print(error, file=err)
         return 1
-    print(f"Successfully logged out: {auth_path(home)} is removed" if removed else "Not logged in", file=err)
+    if not places:
+        print("Not logged in", file=err)
+        return 0
+    place = "file" if "file" in places else places[0]
+    print(f"Successfully logged out: {_FORGOTTEN[place].format(path=auth_path(settings.home))}", file=err)
     return 0
+
+
+async def sign_out(settings: LoginSettings, environ: Mapping[str, str] = os.environ) -> list[Place]:
+    """Forget the login wherever it is stored, then tell the login service, if it can be reached, to do the same.
+
+    Gives the places where there was one."""
+    try:
+        login = read_login(settings)
+    except ConfigError:
+        login = None  # damaged, but there
+    else:
+        if login is None and not os.path.lexists(auth_path(settings.home)):
+            return []
+    async with LoginLock(settings.home):
+        places = forget_kept(settings)
+    if login is not None and login.refresh_token is not None:
+        from spindle.auth.issuer import Issuer  # only where there is something to revoke
+
+        with suppress(SpindleError):  # nobody can use the tokens but whoever has a copy of the file
+            issuer = Issuer(login.issuer or settings.issuer, environ=environ, client_id=login.client_id)
+            await issuer.revoke(login.refresh_token)
+    return places
 
 
 def _describe(login: StoredLogin) -> str:

@@ -1,18 +1,33 @@
-"""`auth.json`: reading both of its shapes, writing it so that only its owner can ever read it."""
+"""The stored login: `auth.json`, or the same object in the keyring of the system, or in the memory of this process.
+
+Reads both shapes of it, and writes the file so that only its owner can ever read it. Whoever changes what is stored
+holds the lock (`auth/lock.py`).
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
 from spindle.errors import ConfigError
+from spindle.model.provider import LoginSettings
 from spindle.protocol.items import decode_json
 
+CHATGPT_MODES = ("chatgpt", "chatgptAuthTokens")
+"""How a sign-in with ChatGPT is called; the second one if a client brought the tokens, and renews them."""
+Place = Literal["file", "keyring", "memory"]
+"""Where a login is kept."""
+
+_CLAIMS = "https://api.openai.com/auth"
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _MAX_BYTES = 1 << 20
+
+_in_memory: dict[str, dict[str, Any]] = {}
+"""By home: logins that are never written anywhere. They belong to the process, and count before the stored ones."""
 
 
 class StoredLogin(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,32 +39,60 @@ class StoredLogin(msgspec.Struct, frozen=True, kw_only=True):
     id_token: str | None = None
     account_id: str | None = None
     mode: str | None = None
-    """`apikey` or `chatgpt`, where the file says so."""
+    """`apikey`, `chatgpt` or `chatgptAuthTokens`, where the file says so."""
+    issuer: str | None = None
+    """Where it was made, if the file says so; tokens are renewed there."""
+    client_id: str | None = None
+    told_plan: str | None = None
+    """The plan as a client told it; otherwise the tokens know."""
+    place: Place = "file"
+    spent: str | None = None
+    """The refresh token that is stored, if it was used for this login, which then could not be stored."""
 
     @property
     def uses_chatgpt(self) -> bool:
         """Whether the tokens are to be used; an old file without a mode means the key, if it has one."""
         if self.access_token is None:
             return False
-        return self.mode == "chatgpt" or self.api_key is None
+        return self.mode in CHATGPT_MODES or self.api_key is None
 
     @property
     def secrets(self) -> list[str]:
         values = (self.api_key, self.access_token, self.refresh_token, self.id_token)
         return [value for value in values if value]
 
+    @property
+    def email(self) -> str | None:
+        email = (claims_of(self.id_token) or claims_of(self.access_token)).get("email")
+        return email if isinstance(email, str) else None
+
+    @property
+    def plan(self) -> str | None:
+        name = "chatgpt_plan_type"
+        return self.told_plan or account_claim(self.id_token, name) or account_claim(self.access_token, name)
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """The object of a login as it is stored, and where that is."""
+
+    data: dict[str, Any]
+    place: Place
+
 
 def auth_path(home: str) -> str:
     return f"{home}/auth.json"
 
 
-def read_login(home: str, warnings: list[str] | None = None) -> StoredLogin | None:
+def read_login(settings: LoginSettings, warnings: list[str] | None = None) -> StoredLogin | None:
     """The stored login; None if there is none. A file that others can read is closed to them, with a warning."""
-    data = read_raw(home, warnings)
-    if data is None:
-        return None
-    tokens = data.get("tokens")
-    tokens = tokens if isinstance(tokens, dict) else {}
+    kept = read_kept(settings, warnings)
+    return None if kept is None else login_in(kept)
+
+
+def login_in(kept: Kept) -> StoredLogin | None:
+    data = kept.data
+    tokens = _table(data.get("tokens"))
+    made_at = _table(tokens.get("oauth_provenance"))
     access_token = _text(tokens.get("access_token"))
     id_token = _text(tokens.get("id_token"))
     login = StoredLogin(
@@ -59,8 +102,85 @@ def read_login(home: str, warnings: list[str] | None = None) -> StoredLogin | No
         id_token=id_token,
         account_id=_text(tokens.get("account_id")) or account_id_of(id_token) or account_id_of(access_token),
         mode=_text(data.get("auth_mode")),
+        issuer=_text(made_at.get("issuer")),
+        client_id=_text(made_at.get("client_id")),
+        told_plan=_text(tokens.get("plan_type")),
+        place=kept.place,
     )
     return login if login.api_key or login.access_token else None
+
+
+def read_kept(settings: LoginSettings, warnings: list[str] | None = None) -> Kept | None:
+    """What is stored, wherever the settings say; a file from before they said so is still read."""
+    if (data := _in_memory.get(settings.home)) is not None:
+        return Kept(data, "memory")
+    reason = ""
+    if settings.store in ("keyring", "auto"):
+        from spindle.auth import system_keyring  # only for those who keep their login there
+
+        try:
+            if (data := system_keyring.read(settings.home)) is not None:
+                return Kept(data, "keyring")
+        except system_keyring.KeyringUnavailable as error:
+            reason = str(error)
+    data = read_raw(settings.home, warnings)
+    if data is not None:
+        return Kept(data, "file")
+    if reason and settings.store == "keyring" and warnings is not None:
+        warnings.append(reason)
+    return None
+
+
+def write_kept(settings: LoginSettings, data: dict[str, Any], place: Place | None = None) -> Place:
+    """Store a login in place of the one there is: where the settings say, or at the `place` it came from."""
+    if place == "memory" or (place is None and settings.store == "ephemeral"):
+        _in_memory[settings.home] = data
+        return "memory"
+    if place == "keyring" or (place is None and settings.store in ("keyring", "auto")):
+        from spindle.auth import system_keyring  # the same
+
+        try:
+            system_keyring.write(settings.home, data)
+        except system_keyring.KeyringUnavailable as error:
+            if place == "keyring" or settings.store == "keyring":
+                raise ConfigError(str(error)) from error
+        else:
+            _in_memory.pop(settings.home, None)
+            remove_file(settings.home)
+            return "keyring"
+    write_raw(settings.home, data)
+    _in_memory.pop(settings.home, None)
+    return "file"
+
+
+def forget_kept(settings: LoginSettings) -> list[Place]:
+    """Forget the login, wherever it is; gives the places where there was one."""
+    found: list[Place] = ["memory"] if _in_memory.pop(settings.home, None) is not None else []
+    if settings.store in ("keyring", "auto"):
+        from spindle.auth import system_keyring  # the same
+
+        try:
+            if system_keyring.remove(settings.home):
+                found.append("keyring")
+        except system_keyring.KeyringUnavailable:
+            pass  # then nothing is in there that could be used
+    if remove_file(settings.home):
+        found.append("file")
+    return found
+
+
+def shown_place(home: str, place: Place) -> str:
+    """The place in words."""
+    match place:
+        case "file":
+            return auth_path(home)
+        case "keyring":
+            return "the keyring of the system"
+        case "memory":
+            return "the memory of this process"
+
+
+# ---- the file --------------------------------------------------------------------------------------
 
 
 def read_raw(home: str, warnings: list[str] | None = None) -> dict[str, Any] | None:
@@ -84,7 +204,7 @@ def read_raw(home: str, warnings: list[str] | None = None) -> dict[str, Any] | N
         data = None
     if not isinstance(data, dict):
         # The cause is left out on purpose: its message could quote a key.
-        raise ConfigError(f"{path} is damaged; sign in again with `spindle login --with-api-key`") from None
+        raise ConfigError(f"{path} is damaged; sign in again with `spindle login`") from None
     return data
 
 
@@ -117,8 +237,8 @@ def write_raw(home: str, data: dict[str, Any]) -> None:
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def remove_login(home: str) -> bool:
-    """Forget the stored login. False if there was none."""
+def remove_file(home: str) -> bool:
+    """Remove `auth.json`. False if there was none."""
     try:
         os.unlink(auth_path(home))
     except (FileNotFoundError, NotADirectoryError):
@@ -128,10 +248,22 @@ def remove_login(home: str) -> bool:
     return True
 
 
+# ---- what tokens say -------------------------------------------------------------------------------
+
+
 def account_id_of(token: str | None) -> str | None:
     """The ChatGPT account that a token speaks for. Read, not verified: the server does that."""
-    account = claims_of(token).get("https://api.openai.com/auth")
-    return _text(account.get("chatgpt_account_id")) if isinstance(account, dict) else None
+    return account_claim(token, "chatgpt_account_id")
+
+
+def account_claim(token: str | None, name: str) -> str | None:
+    return _text(_table(claims_of(token).get(_CLAIMS)).get(name))
+
+
+def expiry_of(token: str | None) -> float | None:
+    """When a token runs out, in unix seconds; None if it does not say so."""
+    moment = claims_of(token).get("exp")
+    return float(moment) if isinstance(moment, int | float) and not isinstance(moment, bool) else None
 
 
 def claims_of(token: str | None) -> dict[str, Any]:
@@ -148,6 +280,10 @@ def claims_of(token: str | None) -> dict[str, Any]:
     except (binascii.Error, msgspec.DecodeError, UnicodeError, ValueError):
         return {}
     return claims if isinstance(claims, dict) else {}
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str | None:

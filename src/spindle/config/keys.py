@@ -73,7 +73,7 @@ _REFERENCE_ONLY = _words("""
     experimental_realtime_ws_model experimental_realtime_ws_startup_context experimental_resume
     experimental_thread_config_endpoint experimental_thread_store experimental_thread_store_endpoint
     experimental_use_exec_command_tool experimental_use_freeform_apply_patch experimental_use_rmcp_client
-    experimental_use_unified_exec_tool feedback forced_chatgpt_workspace_id ghost_snapshot goals
+    experimental_use_unified_exec_tool feedback ghost_snapshot goals
     include_apps_instructions include_collaboration_mode_instructions js_repl_node_module_dirs js_repl_node_path
     marketplaces mcp_enterprise_managed_auth mcp_oauth_callback_port mcp_oauth_callback_url
     mcp_optional_startup_grace_ms memories model_auto_compact_token_limit_scope model_availability_nux
@@ -255,6 +255,7 @@ _SPINDLE = Table(
         "local": Table({"context": POSITIVE, "threads": POSITIVE}),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
+        "login": Table({"issuer": STR}),
         "telemetry": BOOL,
         "tui": Table(
             {"plain": BOOL, "keys": one_of("codex", "claude", "pi", "vim"), "cycle_permissions": BOOL},
@@ -341,6 +342,7 @@ _USED = {
     "chatgpt_base_url": STR,
     "openai_base_url": STR,
     "forced_login_method": one_of("chatgpt", "api"),
+    "forced_chatgpt_workspace_id": Kind("a string or an array of strings", (str, list)),
     "cli_auth_credentials_store": one_of("file", "keyring", "auto", "ephemeral"),
     "log_dir": PATH,
     "tui": _TUI,
@@ -362,7 +364,7 @@ NOT_FOR_PROJECTS = _words("""
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
     spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
-    spindle.local spindle.models spindle.context.prices spindle.context.model_prices
+    spindle.local spindle.login spindle.models spindle.context.prices spindle.context.model_prices
     spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
     features.guardian_approval
     """)

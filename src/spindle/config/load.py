@@ -13,7 +13,7 @@ from spindle.config.kinds import Layer, resolve_path
 from spindle.config.policies import Policies, Requirements, defaults_for, read_requirements, resolve_policies
 from spindle.config.project_layer import Project, drop_files_elsewhere, drop_forbidden, drop_loosening
 from spindle.config.protective import refuse_what_protects
-from spindle.config.providers import build_providers, choose_provider
+from spindle.config.providers import build_providers, check_url, choose_provider
 from spindle.config.reading import LayerReader
 from spindle.config.schema import Config
 from spindle.config.sources import merge, overrides_layer, read_layer, read_text, resolve_home
@@ -176,7 +176,7 @@ def _build(
         if name in merged
     }
     skills, agents, history = merged.get("skills", {}), merged.get("agents", {}), merged.get("history", {})
-    tools = merged.get("tools", {})
+    tools, chatgpt = merged.get("tools", {}), merged.get("chatgpt_base_url")
     worked_out: dict[str, Any] = {
         "home": project.home,
         "cwd": project.cwd,
@@ -207,6 +207,8 @@ def _build(
         "mcp_servers": _mcp_servers(merged, reader.origins),
         "history_persistence": history.get("persistence", "save-all"),
         "history_max_bytes": history.get("max_bytes"),
+        "chatgpt_base_url": check_url(chatgpt, "chatgpt_base_url") if chatgpt else None,
+        "forced_chatgpt_workspace_id": _workspaces(merged.get("forced_chatgpt_workspace_id", ())),
         "log_dir": merged.get("log_dir") or f"{project.home}/log",
         "agents_max_threads": agents.get("max_threads", 6),
         "agents_max_depth": agents.get("max_depth", 1),
@@ -221,6 +223,13 @@ def _build(
 def _is_burst_typing(merged: Mapping[str, Any]) -> bool:
     """The key has two places; whoever set one of them means it."""
     return bool(merged.get("disable_paste_burst") or merged.get("tui", {}).get("disable_paste_burst"))
+
+
+def _workspaces(given: str | Sequence[Any]) -> tuple[str, ...]:
+    found = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(name, str) for name in found):
+        raise ConfigError("forced_chatgpt_workspace_id must be a string or an array of strings")
+    return tuple(name.strip() for name in found if name.strip())
 
 
 def _instructions(merged: Mapping[str, Any]) -> str | None:

@@ -20,10 +20,6 @@ _REFUSED: dict[tuple[str, ...], str] = {
         "commands have the whole network or none, and no proxy that picks hosts; remove the key, and leave the network "
         "off for commands"
     ),
-    ("forced_chatgpt_workspace_id",): (
-        "Spindle does not know which workspace a login belongs to; remove the key, or sign in with an API key and set "
-        'forced_login_method = "api"'
-    ),
 }
 """What is refused when it is set, and why."""
 

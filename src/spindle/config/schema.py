@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from spindle.mcp.spec import McpServer
-from spindle.model.provider import Provider
+from spindle.model.provider import OPENAI_ISSUER, LoginSettings, Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
 from spindle.protocol.request import PriceList, Prices
@@ -118,6 +118,8 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Largest single event accepted from a model server."""
     log_level: str | None = None
     log_file: str | None = None
+    login_issuer: str = OPENAI_ISSUER
+    """The service that `spindle login` signs in at."""
 
     @property
     def price_list(self) -> PriceList:
@@ -260,11 +262,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     oss_provider: str | None = None
     """What `--oss` uses: the server ollama or lmstudio, or a model that was added (local)."""
     chatgpt_base_url: str | None = None
-    """Address of the account service of the reference program; accepted, not used."""
+    """Where ChatGPT is, for those who signed in with it; the model is below `/codex` there."""
     forced_login_method: str | None = None
     """The only way to sign in that is allowed: chatgpt or api."""
-    cli_auth_credentials_store: str = "file"
-    """Where credentials are kept; only files are supported, so `keyring` and `auto` use the file too."""
+    forced_chatgpt_workspace_id: tuple[str, ...] = ()
+    """The only ChatGPT workspace that one may sign in to, or several of them."""
+    cli_auth_credentials_store: Literal["file", "keyring", "auto", "ephemeral"] = "file"
+    """Where the login is kept: in auth.json, in the keyring of the system (which needs the extra `keyring`), in the
+    keyring where there is one (auto), or nowhere, so that it ends with the program (ephemeral)."""
     mcp_oauth_credentials_store: str = "auto"
     """Where credentials of tool servers are kept."""
     log_dir: str
@@ -279,6 +284,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The terminal interface."""
     spindle: SpindleConfig = SpindleConfig()
     """Settings of our own."""
+
+    @property
+    def login(self) -> LoginSettings:
+        """How to sign in, and where that is kept."""
+        return LoginSettings(
+            home=self.home,
+            store=self.cli_auth_credentials_store,
+            issuer=self.spindle.login_issuer,
+            forced_method=self.forced_login_method,
+            workspaces=self.forced_chatgpt_workspace_id,
+            chatgpt_base_url=self.chatgpt_base_url,
+        )
 
     @property
     def secret_variables(self) -> tuple[str, ...]:

@@ -97,6 +97,7 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "sse_event_max_bytes": limits.get("sse_event_max_bytes"),
         "log_level": log.get("level"),
         "log_file": log.get("file"),
+        "login_issuer": table.get("login", {}).get("issuer"),
     }
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
     return SpindleConfig(**{name: value for name, value in given.items() if value is not None})

@@ -14,7 +14,7 @@ import msgspec
 
 from spindle.core.feature import RunCall
 from spindle.core.permission.approvals import CallSite
-from spindle.errors import ModelError, SpindleError
+from spindle.errors import ModelError, SpindleError, WindowFull
 from spindle.protocol.events import Event, ItemStarted, Msg, TaskStarted, Warning
 from spindle.protocol.items import Item
 from spindle.protocol.ops import Submission, UserInput, UserTurn
@@ -180,6 +180,8 @@ class RunningTurn:
     async def recover(self, error: ModelError) -> bool:
         """True when a feature has done away with what made a request fail, and it should be made again."""
         self.failure = error
+        if isinstance(error, WindowFull) and error.window is not None:
+            self.thread.learn_window(error.window)
         try:
             for feature in self.session.features:
                 if await feature.recover(self, error):

@@ -140,8 +140,13 @@ def usage_lines(path: tuple[Command, ...]) -> list[str]:
     return [*lines, f"{start}{options} COMMAND ..."] if command.shown else lines
 
 
+def shown_options(path: tuple[Command, ...]) -> list[Option]:
+    """What its page lists as its own."""
+    return [option for option in options_of(path) if not option.is_hidden]
+
+
 def options_of(path: tuple[Command, ...]) -> list[Option]:
-    """What its page lists as its own: its options, and those of the command it extends or means by default."""
+    """What it takes as its own: its options, and those of the command it extends or means by default."""
     command = path[-1]
     options = [*command.options]
     if command.default and (meant := command.find(command.default)) is not None:

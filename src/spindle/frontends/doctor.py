@@ -129,7 +129,7 @@ def _home(home: str, checks: list[Check]) -> None:
 def _login(config: Config, checks: list[Check]) -> None:
     provider = config.provider.name or config.provider.id
     try:
-        signed_in = sign_in(config.provider, home=config.home, is_exec=True, forced_method=config.forced_login_method)
+        signed_in = sign_in(config.provider, config.login, is_exec=True)
         has_key = bool(signed_in.credential.authorization())
     except (ModelError, SpindleError) as error:
         checks.append(Check("login", WARN, str(error)))

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from spindle.frontends.command_line import descend
 from spindle.frontends.command_table import GROUPS, SPINDLE
-from spindle.frontends.commands import HELP, Command, common_of, options_of, usage_lines
+from spindle.frontends.commands import HELP, Command, common_of, shown_options, usage_lines
 from spindle.frontends.options import FLAG, OPTIONAL, Option, Parsed
 
 WIDEST, NARROWEST = 100, 50
@@ -86,7 +86,7 @@ def _sections(path: tuple[Command, ...], width: int) -> Iterable[list[str]]:
         yield ["Commands:", *columns(rows, width)]
     if command.words:
         yield ["Arguments:", *columns([(word, text) for word, text in command.words], width)]
-    own, common = options_of(path), common_of(path)
+    own, common = shown_options(path), common_of(path)
     if len(path) > 1:
         own = [*own, HELP]
     yield ["Options:", *option_lines(own, width)]

@@ -65,7 +65,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
 async def _rows(config: Config, wanted: str | None) -> list[Row]:
     catalog = Catalog.load(config.model_catalog_json, config.spindle.models)
     provider = config.providers.get(wanted) if wanted is not None else config.provider
-    if provider is None and wanted not in (model.provider for model in catalog.models):
+    if provider is None and wanted not in [model.provider for model in catalog.models]:
         known = ", ".join(dict.fromkeys((*config.providers, "anthropic")))
         raise ConfigError(f"Model provider `{visible(wanted or '')}` not found (--provider); known: {known}")
     rows: dict[str, Row] = {}
@@ -210,8 +210,9 @@ def _money(row: Row) -> str:
         return "unknown"
     said = ", ".join(f"{row.prices[name]:g}" for name in ("input", "cached_input", "output"))
     long = row.prices.get("long_prompt")
-    can_be_long = long is not None and (row.context_window is None or row.context_window > long["above"])
-    return f"{said} (more above {long['above']:,})" if can_be_long else said
+    if long is None or (row.context_window is not None and row.context_window <= long["above"]):
+        return said
+    return f"{said} (more above {long['above']:,})"
 
 
 # ---- --forget ----------------------------------------------------------------------------------------

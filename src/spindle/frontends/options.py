@@ -31,6 +31,8 @@ class Option(msgspec.Struct, frozen=True):
     help: str
     metavar: str = ""
     choices: tuple[str, ...] = ()
+    is_hidden: bool = False
+    """Accepted, but listed nowhere."""
 
     @property
     def key(self) -> str:

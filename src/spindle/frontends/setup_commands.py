@@ -12,21 +12,39 @@ SHELLS = ("bash", "zsh", "fish", "powershell", "elvish")
 
 LOGIN = Command(
     name="login",
-    summary="store an API key",
+    summary="sign in with ChatGPT, or store an API key",
     run="login:run",
-    usage=("--with-api-key", "status"),
-    options=(Option(("--with-api-key",), FLAG, "read an API key from stdin and store it"),),
-    examples=(("printenv OPENAI_API_KEY | spindle login --with-api-key", ""),),
+    usage=("", "--device-auth", "--with-api-key", "status"),
+    about="""Signs in with ChatGPT in a browser on this computer, which comes back to port 1455 or 1457. With
+--device-auth you type a code into a page instead, on any device. Either way `auth.json` in the home holds the login
+afterwards, which Codex shares.""",
+    options=(
+        Option(("--device-auth",), FLAG, "sign in with a code that you type into a page, on any device"),
+        Option(("--with-api-key",), FLAG, "read an API key from stdin and store it"),
+        Option(("--experimental_issuer",), VALUE, "sign in at another login service", "URL", is_hidden=True),
+    ),
+    common=CONFIG,
+    examples=(
+        ("spindle login", "sign in with ChatGPT"),
+        ("printenv OPENAI_API_KEY | spindle login --with-api-key", ""),
+    ),
     commands=(
         Command(
             name="status",
             summary="say whether somebody is logged in, and how",
             run="login:run",
+            common=CONFIG,
             exit_codes=(("0", "logged in"), ("1", "not logged in")),
         ),
     ),
 )
-LOGOUT = Command(name="logout", summary="forget the stored login", run="login:run")
+LOGOUT = Command(
+    name="logout",
+    summary="forget the stored login",
+    run="login:run",
+    about="A sign-in with ChatGPT is also revoked at the login service, if that can be reached.",
+    common=CONFIG,
+)
 MODELS = Command(
     name="models",
     summary="which models there are: windows, efforts, prices",

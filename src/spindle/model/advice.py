@@ -59,6 +59,8 @@ def for_key(asked: Asked) -> str:
     provider, key = asked.provider, asked.key
     if provider is None:
         return ""
+    if key.refusal:
+        return key.refusal
     if key.place:
         shown = f" ({key.shown})" if key.shown else ""
         return f"{capitalised(key.place)}{shown} was not accepted: {key.remedy}."
@@ -120,6 +122,16 @@ def for_quota(asked: Asked) -> str:
     page = f" ({BILLING_PAGE})" if provider is not None and provider.base_url == OPENAI_BASE_URL else ""
     used = f"; this was {place}" if place else ""
     return f"Check the plan and the billing of the account{page}, or use another key{used}."
+
+
+def for_plan(asked: Asked) -> str:
+    """The account's plan leaves this out."""
+    if not asked.key.is_login:
+        return for_quota(asked)
+    return (
+        "Your ChatGPT plan decides that: choose another model with -m, change the plan, or use an API key instead: "
+        "`spindle login --with-api-key`."
+    )
 
 
 def for_usage_limit(asked: Asked, *, tells_when: bool) -> str:

@@ -22,6 +22,8 @@ class KeyOrigin(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
     is_login: bool = False
     """The tokens of a sign-in, not a key."""
+    refusal: str = ""
+    """Why they could not be renewed, and what to do, as whole sentences."""
 
 
 def capitalised(text: str) -> str:
@@ -51,8 +53,18 @@ class Credential(Protocol):
         """The headers to send. Raises `ModelError` when the key is missing."""
         ...
 
+    async def prepare(self) -> Provider | None:
+        """Called before a question is sent: what is about to run out is renewed.
+
+        Gives the provider as it is reached from now on, if somebody has signed in only after the thread was opened.
+        """
+        ...
+
     async def refresh(self) -> bool:
-        """The server said 401. True when there is something new to try."""
+        """The server did not take the key. True when there is something new to try.
+
+        Raises `StreamDropped` when renewing may work later; else `origin` knows why it did not.
+        """
         ...
 
     def secrets(self) -> list[str]:
@@ -83,6 +95,9 @@ class StaticCredential:
             headers["ChatGPT-Account-ID"] = self._account_id
         return headers
 
+    async def prepare(self) -> Provider | None:
+        return None
+
     async def refresh(self) -> bool:
         return False
 
@@ -110,6 +125,9 @@ class EnvCredential:
             hint = self._instructions or f"{is_empty}ive it the key, for example with `export {self._name}=KEY`."
             raise ModelError(f"Missing environment variable: `{self._name}`. {hint}")
         return {"authorization": f"Bearer {checked_key(key, f'the key in {self._name}')}"}
+
+    async def prepare(self) -> Provider | None:
+        return None
 
     async def refresh(self) -> bool:
         return False

@@ -27,7 +27,7 @@ from spindle.model.url import Url, join_url, parse_url
 from spindle.model.wires import make_wire
 from spindle.model.wires.wire import Terms, Wire
 from spindle.protocol.provenance import ModelOrigin
-from spindle.protocol.request import Request
+from spindle.protocol.request import ModelFacts, Request
 
 if TYPE_CHECKING:
     from spindle.model.lowering import Lowering
@@ -93,14 +93,14 @@ class Endpoint:
 
     def terms(self, request: Request) -> Terms:
         """On which terms a request is made now. The dialect follows from them, if the server's own is not there."""
-        capabilities = self._capabilities(request)
+        capabilities = self.capabilities(request.model, request.facts)
         if not capabilities.responses and self.wire.name == "responses":
             self.wire = make_wire("chat")
-            capabilities = self._capabilities(request)
+            capabilities = self.capabilities(request.model, request.facts)
         return Terms(self.provider, capabilities)
 
-    def _capabilities(self, request: Request) -> Capabilities:
-        return self.memory.of(self.provider, self.wire.name, request.model, request.facts.capabilities)
+    def capabilities(self, model: str, facts: ModelFacts) -> Capabilities:
+        return self.memory.of(self.provider, self.wire.name, model, facts.capabilities)
 
     def lowered(self, request: Request, capabilities: Capabilities) -> Request:
         """The request as a server with these capabilities takes it, as far as all wires do that alike."""
@@ -121,7 +121,7 @@ class Endpoint:
 
         return without_opaque(request)
 
-    def learn(self, request: Request, flags: Mapping[str, bool], reason: str, now: float) -> None:
+    def learn(self, request: Request, flags: Mapping[str, bool | int], reason: str, now: float) -> None:
         """What a refusal has taught about the model that was asked."""
         self.memory.learn(self.provider, self.wire.name, request.model, flags, reason, now)
 
@@ -148,6 +148,11 @@ class Endpoint:
 
             self._place = told, blake2b(told.encode(), digest_size=8).hexdigest()
         return self._place[1]
+
+    async def prepare(self) -> None:
+        """See to it that the key is good for another request."""
+        if (reached := await self.credential.prepare()) is not None:
+            self.provider = reached
 
     def headers(self) -> dict[str, str]:
         """What every request carries. Raises `ModelError` when the key is missing."""
@@ -177,7 +182,18 @@ class Endpoint:
         max_bytes: int | None = None,
         now: float = 0.0,
     ) -> Any:
-        """Ask once and read a plain JSON answer. Raises `ModelError`; `now` is the time of day."""
+        """Ask, and read a plain JSON answer. Raises `ModelError`; `now` is the time of day."""
+        await self.prepare()
+        try:
+            return await self._json(method, path, body, timeout_s, max_bytes, now)
+        except ModelError as error:
+            if error.info != "unauthorized" or not await self.credential.refresh():
+                raise
+        return await self._json(method, path, body, timeout_s, max_bytes, now)
+
+    async def _json(
+        self, method: str, path: str, body: bytes, timeout_s: float | None, max_bytes: int | None, now: float
+    ) -> Any:
         from spindle.model.plain_json import request_json  # the way to a turn's answer does not need it
 
         headers = {"accept": "*/*", **({"content-type": "application/json"} if body else {})}

@@ -1,4 +1,4 @@
-"""A model server: where it is and how it wants to be asked. Plain data; keys are `credential`'s business."""
+"""A model server: where it is and how it wants to be asked; how people sign in. Plain data, and no keys."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import msgspec
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 CHATGPT_BASE_URL = "https://chatgpt.com/backend-api/codex"
+OPENAI_ISSUER = "https://auth.openai.com"
+"""The login service."""
 
 BUILT_IN = ("openai", "ollama", "lmstudio")
 """The ids that no table of the user can take."""
@@ -14,7 +16,7 @@ WIRES = ("responses", "chat", "messages")
 """The dialects there are: the values of `wire_api`."""
 FLAGS = (
     *("custom_tools", "hosted_tools", "tools", "parallel", "stream_options", "json_schema", "images"),
-    *("developer_role", "replay_reasoning", "tool_choice_none", "responses"),
+    *("developer_role", "replay_reasoning", "tool_choice_none", "responses", "effort", "thinking"),
 )
 """What may be said of a server's capabilities; each is explained in `capabilities.py`."""
 
@@ -106,3 +108,19 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def idle_timeout_s(self) -> float:
         return self.stream_idle_timeout_ms / 1000
+
+
+class LoginSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How people sign in, and where that is kept, as they configured it."""
+
+    home: str
+    store: str = "file"
+    """`file`, `keyring`, `auto` (the keyring where there is one) or `ephemeral` (nowhere)."""
+    issuer: str = OPENAI_ISSUER
+    """The login service."""
+    forced_method: str | None = None
+    """`chatgpt` or `api`: the only way that is allowed."""
+    workspaces: tuple[str, ...] = ()
+    """The ChatGPT accounts that are allowed; none = any."""
+    chatgpt_base_url: str | None = None
+    """Where ChatGPT is, without `/codex`; None = where it usually is."""

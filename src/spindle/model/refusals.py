@@ -173,6 +173,11 @@ def from_wrong_kind(kind: str, words: ServerWords, asked: Asked, now: float) -> 
     return disconnected(f"{said} (the server answered with {kind or 'a body'} instead of an event stream)")
 
 
+def is_about_plan(words: ServerWords) -> bool:
+    """The account is known, and may not do this, or no more of it."""
+    return bool(words.codes & _LIMIT_CODES)
+
+
 def is_about_model(status: int, words: ServerWords, model: str) -> bool:
     """The server does not have this model, or not for this account. `status` 0 is an event's."""
     if words.codes & _MODEL_CODES:
@@ -195,7 +200,7 @@ def _by_meaning(
         return WindowFull(CONTEXT_FULL, named_window(words))
     if status not in (0, 429) and status not in _FINAL_STATUSES:
         return None
-    if words.codes & _LIMIT_CODES:
+    if is_about_plan(words):
         return _usage_limit(words, asked, now)
     # A server that says when to come back is only busy, whatever it calls that.
     is_spent = wait_s is None and any(text in lower for text in _QUOTA_WORDS)
@@ -252,7 +257,7 @@ def _bad_request(answer: _Answer) -> ModelError:
 def _usage_limit(words: ServerWords, asked: Asked, now: float) -> ModelError:
     if "usage_not_included" in words.codes:
         fact = words.text or "This account's plan does not include the use of this model"
-        return ModelError(fact, "usage_limit_exceeded", advice=advice.for_quota(asked))
+        return ModelError(fact, "usage_limit_exceeded", advice=advice.for_plan(asked))
     plan = words.fields.get("plan_type")
     text = USAGE_LIMIT + (f" (plan: {plan})" if isinstance(plan, str) and plan.isalnum() and len(plan) < 20 else "")
     resets_at, resets_in = words.fields.get("resets_at"), words.fields.get("resets_in_seconds")

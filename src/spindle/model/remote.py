@@ -133,6 +133,7 @@ class RemoteModel:
 
     async def _open(self, question: Question, turn_state: TurnState | None) -> Response:
         """Ask until an answer begins, within the budget for one request."""
+        await question.endpoint.prepare()
         provider = question.endpoint.provider
         may_refresh = True
         retries = 0
@@ -151,13 +152,13 @@ class RemoteModel:
                 if 200 <= response.status < 300:
                     return _accept(response, turn_state)
                 words = await _read_words(response)
-                failure = await self._refusal(response, words, url, question)
-                if isinstance(failure, ModelError) and question.learns(response.status, words, failure):
-                    continue
-                if response.status == 401 and may_refresh:
+                if may_refresh and _may_be_stale(response.status, words, question):
                     may_refresh = False
                     if await question.endpoint.credential.refresh():
                         continue
+                failure = await self._refusal(response, words, url, question)
+                if isinstance(failure, ModelError) and question.learns(response.status, words, failure):
+                    continue
                 if response.status < 500 or isinstance(failure, ModelError):
                     raise failure
             except (ConnectFailed, PeerClosed) as error:
@@ -189,9 +190,16 @@ class RemoteModel:
 
     async def _beginning(self, response: Response, deadline: float, question: Question) -> bytes:
         """The first bytes of an answer that does not call itself an event stream; some are one all the same."""
-        data = await next_chunk(response, deadline, question.endpoint.provider.idle_timeout_s)
+        idle_s = question.endpoint.provider.idle_timeout_s
+        data = await next_chunk(response, deadline, idle_s)
         if data.lstrip()[:1] not in (b"<", b"{", b"["):
             return data
+        if question.endpoint.wire.name == "chat":
+            from spindle.model.wires.chat.whole import whole_answer  # most servers stream
+
+            data = await _rest(response, data, self._sse_event_max_bytes, idle_s)
+            if (frame := whole_answer(data)) is not None:
+                return frame
         from spindle.model import refusals  # only after a failure
 
         words = await _read_words(response, data)
@@ -235,6 +243,14 @@ class RemoteModel:
         )
 
 
+async def _rest(response: Response, begun: bytes, max_bytes: int, timeout_s: float) -> bytes:
+    """A body to its end, or as far as it comes."""
+    try:
+        return begun + await response.read(max_bytes, timeout_s)
+    except TransportError:
+        return begun
+
+
 async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     """What an answer that is not a stream says in its body; `begun` is what was already read of it."""
     from spindle.model.server_words import read_words  # only after a failure
@@ -247,6 +263,16 @@ async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     finally:
         response.close()
     return read_words(body, response.headers)
+
+
+def _may_be_stale(status: int, words: ServerWords, question: Question) -> bool:
+    """Whether a newer token could help. With 403: only a sign-in, and only if the server itself answered."""
+    if status != 403:
+        return status == 401
+    from spindle.model.refusals import is_about_plan  # only after a refusal
+
+    is_login = question.endpoint.credential.origin().is_login
+    return is_login and not words.is_page and not is_about_plan(words)
 
 
 def _accept(response: Response, turn_state: TurnState | None) -> Response:

@@ -129,8 +129,7 @@ class _Reader:
 
 
 def _grown(before: TokenUsage, after: TokenUsage) -> TokenUsage:
-    grown = {name: max(0, getattr(after, name) - getattr(before, name)) for name in _COUNTS}
-    return TokenUsage(**grown)
+    return msgspec.convert({name: max(0, getattr(after, name) - getattr(before, name)) for name in _COUNTS}, TokenUsage)
 
 
 def _lines_since(path: str, moment: float) -> list[Record]:

@@ -274,7 +274,7 @@ class ServerStartupUpdated(Note, frozen=True, kw_only=True):
 
 class AccountUpdated(Note, frozen=True, kw_only=True):
     method = "account/updated"
-    auth_mode: Literal["apikey", "chatgpt"] | None
+    auth_mode: Literal["apikey", "chatgpt", "chatgptAuthTokens"] | None
     plan_type: str | None = None
 
 
@@ -381,6 +381,22 @@ class ElicitationReply(Wire, frozen=True, kw_only=True):
     content: dict[str, Any] | None = None
     meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
     """For a tool: `{"persist": "session"}` allows it until the thread is closed."""
+
+
+class TokensRefreshReply(Wire, frozen=True, kw_only=True):
+    access_token: str
+    chatgpt_account_id: str
+    chatgpt_plan_type: str | None = None
+
+
+class TokensRefresh(Ask, frozen=True, kw_only=True):
+    """The tokens that a client signed in with are no longer taken. About no thread."""
+
+    method = "account/chatgptAuthTokens/refresh"
+    reply = TokensRefreshReply
+    flag = None
+    reason: Literal["unauthorized"]
+    previous_account_id: str | None
 
 
 class Elicitation(Ask, frozen=True, kw_only=True):

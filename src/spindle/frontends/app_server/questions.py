@@ -75,6 +75,8 @@ class Questions:
 
     def _close(self, number: int) -> Question:
         question = self._open.pop(number)
+        if not question.thread_id:
+            return question  # about no thread, so there is nothing to say to those who follow one
         note = ServerRequestResolved(thread_id=question.thread_id, request_id=number)
         for connection in question.asked:
             connection.notify(note, int(self._clock.now() * 1000))

@@ -13,6 +13,7 @@ from spindle.config.schema import Config
 from spindle.errors import ThreadError, reason_of
 from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.loaded import LoadedThread
+from spindle.frontends.app_server.logins import Logins
 from spindle.frontends.app_server.method import After, Call
 from spindle.frontends.app_server.notifications import ConfigWarning, Note, ThreadClosed, ThreadStatusChanged
 from spindle.frontends.app_server.objects import NotLoaded, Thread, Wire
@@ -50,6 +51,7 @@ class Server:
         self.threads: dict[str, LoadedThread] = {}
         self.connections: list[Connection] = []
         self.questions = Questions(self.clock)
+        self.logins = Logins(self)
         self.searches: dict[str, threading.Event] = {}
         """Searches for files that run, by the client's token; setting the event ends one."""
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -217,6 +219,7 @@ class Server:
         """End every thread. What they have to say goes out before."""
         for search in self.searches.values():
             search.set()
+        await self.logins.give_up()
         threads, self.threads = list(self.threads.values()), {}
         await asyncio.gather(*(thread.close() for thread in threads), *self._unloading, *self._resting)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from spindle.config.keys import FEATURES
 from spindle.frontends.command_table import SPINDLE
-from spindle.frontends.commands import COMMON, HELP, Command, common_of, options_of
+from spindle.frontends.commands import COMMON, HELP, Command, common_of, shown_options
 from spindle.frontends.options import FLAG, OPTIONAL, Option
 from spindle.frontends.setup_commands import SHELLS
 
@@ -46,7 +46,7 @@ def _below(path: tuple[Command, ...]) -> list[Place]:
     names = tuple((below.name, below.summary) for below in command.shown)
     if len(path) > 1 and names:
         names += (("help", "show the page of a subcommand"),)
-    options = (*options_of(path), *common_of(path), *((HELP,) if len(path) > 1 else ()))
+    options = (*shown_options(path), *common_of(path), *((HELP,) if len(path) > 1 else ()))
     above = [step.name for step in path[1:-1]]
     spellings = tuple(" ".join([*above, name]) for name in (command.name, *command.aliases)) if len(path) > 1 else ("",)
     place = Place(

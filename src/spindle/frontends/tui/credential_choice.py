@@ -18,6 +18,7 @@ from spindle.config.writing import Edit, write_user_config
 from spindle.errors import SpindleError
 from spindle.frontends.tui.desk import Desk
 from spindle.frontends.tui.start import PROBE_S, Ready
+from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.views.credentials import (
     CredentialsView,
     FromServer,
@@ -58,6 +59,8 @@ class CredentialChoice:
                     ready = await self._use_server(server)
                 case Other(kind="key"):
                     ready = await self._enter_key()
+                case Other(kind="chatgpt"):
+                    ready = await self._sign_in()
                 case Other(kind="demo"):
                     ready = self._practise()
                 case _:
@@ -109,6 +112,24 @@ class CredentialChoice:
             model = chosen
         return self._use(server.provider, server.provider.id, model)
 
+    # ---- ChatGPT -------------------------------------------------------------------------------
+
+    async def _sign_in(self) -> Ready | None:
+        from spindle.frontends.tui.chatgpt_sign_in import as_whom, sign_in_with_chatgpt  # once
+
+        try:
+            login = await sign_in_with_chatgpt(self._desk, self._config.login, self._environ)
+        except SpindleError as error:
+            self._desk.fail(f"Nobody was signed in: {error}")
+            return None
+        if login is None:
+            return None
+        self._desk.say(safe(as_whom(login)))
+        provider = self._config.provider
+        if not takes_stored_key(provider):
+            provider = self._config.providers["openai"]
+        return self._use(provider, provider.id, None if provider.id != self._config.provider.id else _SAME)
+
     # ---- a key that is typed -------------------------------------------------------------------
 
     async def _enter_key(self) -> Ready | None:
@@ -136,7 +157,7 @@ class CredentialChoice:
             given = msgspec.structs.replace(provider, env_key=None, bearer_token=key)
             return Ready(config=msgspec.structs.replace(self._config, provider=given))
         try:
-            store_api_key(self._config.home, key)
+            store_api_key(self._config.login, key)
         except SpindleError as error:
             self._desk.fail(str(error))
             return None

@@ -13,9 +13,7 @@ from spindle.errors import SpindleError
 def missing_credential(config: Config, environ: Mapping[str, str] = os.environ) -> str | None:
     """Why the configured provider cannot be used, in a sentence; None when it can."""
     try:
-        signed_in = sign_in(
-            config.provider, home=config.home, environ=environ, forced_method=config.forced_login_method
-        )
+        signed_in = sign_in(config.provider, config.login, environ=environ)
         signed_in.credential.authorization()
     except SpindleError as error:
         return str(error)

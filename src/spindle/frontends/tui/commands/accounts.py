@@ -52,7 +52,7 @@ async def logout(desk: Desk, argument: str) -> None:
     if not await desk.ask(ListView("Forget the stored credentials?", rows)):
         return
     told = io.StringIO()
-    code = await asyncio.to_thread(forget_login, desk.config.home, told)
+    code = await asyncio.to_thread(forget_login, desk.config.login, told)
     sentence = clean(told.getvalue())
     if code:
         raise SpindleError(sentence)

@@ -47,7 +47,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("quit", "leave", "leaving:quit_session", R),
     SlashCommand("exit", "leave", "leaving:quit_session", R),
     SlashCommand("help", "keys and commands", "help:show", R, "[COMMAND]"),
-    SlashCommand("login", "store an API key", "accounts:login"),
+    SlashCommand("login", "sign in, or store an API key", "accounts:login"),
     SlashCommand("logout", "forget the stored credentials", "accounts:logout"),
     SlashCommand("context", "what fills the context window", "context:show", R, "[past]"),
     SlashCommand("undo", "take back the last change of files", "later:undo"),

@@ -41,7 +41,7 @@ class Other(msgspec.Struct, frozen=True):
 
 Way = FromVariable | FromServer | Other
 
-KEY, DEMO, QUIT = Other("key"), Other("demo"), Other("quit")
+KEY, CHATGPT, DEMO, QUIT = Other("key"), Other("chatgpt"), Other("demo"), Other("quit")
 
 
 def ways(
@@ -69,8 +69,9 @@ def ways(
         )
     only_chatgpt = "forced_login_method is chatgpt" if config.forced_login_method == "chatgpt" else ""
     rows.append(Row(value=KEY, name="Enter an API key", about=_about_key(key_provider(config)), why_not=only_chatgpt))
-    later = "comes with a later version; a sign-in that Codex stored in auth.json is used as it is"
-    rows.append(Row(value=Other("chatgpt"), name="Sign in with ChatGPT", why_not=later))
+    only_key = "forced_login_method is api" if config.forced_login_method == "api" else ""
+    about = "in a browser, or with a code on another device"
+    rows.append(Row(value=CHATGPT, name="Sign in with ChatGPT", about=about, why_not=only_key))
     rows.append(Row(value=DEMO, name="Try the offline demo", about="a practice model; no account, no network"))
     if can_quit:
         rows.append(Row(value=QUIT, name="Quit"))
