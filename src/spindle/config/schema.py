@@ -107,6 +107,14 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What all threads of this home may use on one day, by the local time."""
     prices: dict[str, Prices] = {}
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
+    checkpoints_enabled: bool = True
+    """Keep what turns change, so that `spindle undo` can take it back."""
+    checkpoints_max_bytes: int = 1073741824
+    """How much is kept for undo, of all threads together; the oldest goes first."""
+    checkpoints_max_age_days: float = 30.0
+    """How long it is kept."""
+    checkpoints_max_file_bytes: int = 16777216
+    """Larger files are not kept, and not touched by an undo."""
     models: dict[str, dict[str, Any]] = {}
     """`[spindle.models."SLUG"]`: fields of the catalogue that are different for a model, or describe a new one."""
     local_context: int | None = None

@@ -72,6 +72,7 @@ def _serve(order: Order) -> Any:
     params.n_ctx = order.context
     params.n_ubatch = BATCH_TOKENS
     params.n_parallel = 1
+    params.fit_params = False  # the plan fits already; this would load the model twice
     params.cpuparams.n_threads = order.threads
     params.cpuparams_batch.n_threads = order.threads
     params.ctx_shift = False

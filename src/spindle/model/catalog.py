@@ -30,6 +30,8 @@ LEVEL_DESCRIPTIONS = {
 }
 
 
+INSIDE = "inside"
+"""The base text for models that Spindle runs itself: they are smaller still."""
 SMALL = "small"
 """The profile of models that need short instructions and few tools."""
 SMALL_OUTPUT_BYTES = 6_000
@@ -161,7 +163,7 @@ def as_small(info: ModelInfo) -> ModelInfo:
     return msgspec.structs.replace(
         info,
         profile=SMALL,
-        family="tiny",
+        family=info.family if info.family == INSIDE else "tiny",
         apply_patch_tool_type="function",
         experimental_supported_tools=("grep_files", "read_file"),
         truncation_policy=Truncation("bytes", min(info.truncation_policy.byte_limit, SMALL_OUTPUT_BYTES)),

@@ -12,7 +12,8 @@ from spindle.model.client import ItemAdded, ItemDone, ModelEvent, Notice, TextDe
 from spindle.model.wires.chat.decoder import ChatDecoder
 from spindle.model.wires.forced.answer_text import AnswerText
 from spindle.model.wires.forced.steps import ANSWER, ARGUMENTS, NAME
-from spindle.model.wires.functions import call_item, free_text_names
+from spindle.model.wires.forced.writing import PATCH, WRITE, patch_arguments
+from spindle.model.wires.functions import call_item, free_text_names, function_tools
 from spindle.model.wires.wire import Asking
 from spindle.protocol.items import Item, assistant_message, decode_foreign, encode_payload, item_text
 
@@ -92,9 +93,12 @@ class ForcedDecoder:
         name, arguments = step.get(NAME), step.get(ARGUMENTS)
         if not isinstance(name, str) or not name:
             return assistant_message(text)
-        asking = self._asking
+        asking, tools = self._asking, self._asking.request.tools
+        listed = {tool.name for tool in function_tools(tools)}
+        if name == WRITE and WRITE not in listed and (patch := patch_arguments(arguments)) is not None:
+            name, arguments = PATCH, patch
         given = encode_payload(arguments).decode()
-        return call_item(name, given, asking.call_ids.take(None), free_text_names(asking.request.tools))
+        return call_item(name, given, asking.call_ids.take(None), free_text_names(tools))
 
     def _note(self, frame: bytes) -> str | None:
         """What is to be said of how long it took."""
