@@ -28,7 +28,7 @@ model_auto_compact_token_limit = 90000000
 [model_providers.bench]
 name = "bench"
 base_url = "http://127.0.0.1:{port}/v1"
-wire_api = "responses"
+wire_api = "{wire}"
 env_key = "BENCH_API_KEY"
 request_max_retries = 0
 stream_max_retries = 0
@@ -117,9 +117,9 @@ class Bench:
         self._server.stdin.flush()
         return self._answer()
 
-    def load(self, turns: list[Any]) -> None:
+    def load(self, turns: list[Any], wire: str = "responses") -> None:
         """The answers that the server gives from now on."""
-        self._order(do="load", turns=turns)
+        self._order(do="load", turns=turns, wire=wire)
 
     def first_request(self, timeout_s: float) -> float:
         """When the first request since `load` arrived."""
@@ -130,12 +130,12 @@ class Bench:
             time.sleep(0.005)
         raise BenchError("no request arrived")
 
-    def home(self, program: Program, name: str = "warm") -> Path:
+    def home(self, program: Program, name: str = "warm", wire: str = "responses") -> Path:
         """The home `name` of a program, made on first use."""
         folder = self.scratch / f"{program.name}-{name}"
         if not folder.exists():
             folder.mkdir()
-            (folder / "config.toml").write_text(CONFIG.format(model=program.model, port=self.port))
+            (folder / "config.toml").write_text(CONFIG.format(model=program.model, port=self.port, wire=wire))
         return folder
 
     def run(
@@ -148,9 +148,11 @@ class Bench:
         resume: str | None = None,
         watch_cpu: bool = False,
         limit_s: float = 900.0,
+        wire: str = "responses",
     ) -> Run:
         """`exec` one prompt with this script and wait for the end."""
-        self.load(turns)
+        home = home or (self.home(program) if wire == "responses" else self.home(program, wire, wire))
+        self.load(turns, wire)
         arguments = ["exec", "--json", *options, *(["resume", resume] if resume else []), "hello"]
         events, errors = self.scratch / "events.jsonl", self.scratch / "stderr.txt"
         with events.open("wb") as stdout, errors.open("wb") as stderr:
@@ -158,7 +160,7 @@ class Bench:
             child = subprocess.Popen(
                 [*program.command, *arguments],
                 cwd=self.workspace,
-                env=environment(home or self.home(program), self.scratch),
+                env=environment(home, self.scratch),
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,

@@ -40,6 +40,10 @@ JUDGED = [
     Judged("sandbox_adds", "what the sandbox adds to it", "ms", "absolute", 12.0),
     Judged("late_round", "tool round after {calls} calls of 2 KB", "ms", "ratio", 0.4, 0.2),
     Judged("late_cpu", "its CPU, against the tenth call's", "×", "absolute", 2.0),
+    Judged("chat_round", "tool round on Chat Completions, against Responses", "×", "absolute", 1.15),
+    Judged("messages_round", "tool round on Messages, against Responses", "×", "absolute", 1.15),
+    Judged("late_chat_round", "the former after {calls} calls of 2 KB", "×", "absolute", 1.3),
+    Judged("late_messages_round", "the latter after {calls} calls of 2 KB", "×", "absolute", 1.3),
     Judged("deltas_cpu", "{deltas} text deltas, CPU", "ms", "ratio", 1.0, 0.45),
     Judged("resume", "resume of a thread with {calls} calls to first request", "ms", "ratio", 0.8, 0.4),
     Judged("flood", "a command that prints {flood} MB", "ms", "ratio", 1.0, 0.6),
@@ -117,6 +121,28 @@ def tool_rounds(bench: Bench, program: Program, sizes: Sizes, into: Readings) ->
     # The first rounds warm caches (the user's shell environment, the sandbox probe); both programs have them.
     into.setdefault("round", []).append(median(run.rounds_s[3:]) * 1000)
     into.setdefault("connections", []).append(run.connections)
+
+
+WIRES = ("responses", "chat", "messages")
+
+
+def other_wires(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
+    """The same rounds in every dialect, one after the other; Codex speaks only one of them."""
+    if not program.is_spindle:
+        return
+    took = {wire: median(bench.run(program, rounds(sizes.rounds, "true"), wire=wire).rounds_s[3:]) for wire in WIRES}
+    for wire in WIRES[1:]:
+        into.setdefault(f"{wire}_round", []).append(took[wire] / took["responses"])
+
+
+def long_on_other_wires(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
+    """The last rounds of a long thread in every dialect."""
+    if not program.is_spindle:
+        return
+    script = rounds(sizes.calls, "printf %02048d 0")
+    took = {wire: median(bench.run(program, script, wire=wire).rounds_s[-50:]) for wire in WIRES}
+    for wire in WIRES[1:]:
+        into.setdefault(f"late_{wire}_round", []).append(took[wire] / took["responses"])
 
 
 def sandboxed_rounds(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
@@ -202,6 +228,8 @@ def plan(sizes: Sizes) -> Iterator[tuple[str, Scenario, int]]:
     yield "--version", version, sizes.repeats
     yield "interrupts", interrupts, sizes.repeats_of_long
     yield "tool rounds", tool_rounds, sizes.repeats_of_long
+    yield "tool rounds on other wires", other_wires, sizes.repeats_of_long
+    yield "a long thread on other wires", long_on_other_wires, max(1, sizes.repeats_of_long - 2)
     yield "sandboxed tool rounds", sandboxed_rounds, sizes.repeats_of_long
     yield "a sandboxed true", sandboxed_true, sizes.repeats_of_long
     yield "text deltas", deltas, sizes.repeats_of_long

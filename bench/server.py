@@ -5,7 +5,7 @@ It is driven by JSON lines on stdin and answers each with one JSON line on stdou
 
     {"do": "load", "turns": [turn, ...]}          encode a script, forget the old requests; a turn is a list of items,
                                                   or {"items", "gap_s", "hang_s"}: a pause after each piece of text, and
-                                                  one before the end
+                                                  one before the end. "wire": "chat" or "messages" for another dialect
     {"do": "watch", "pid": 123}                   note this process's CPU time at each request
     {"do": "report"}                              what arrived since "load"
 
@@ -23,6 +23,8 @@ import threading
 import time
 from typing import Any
 
+from dialects import PATHS, chat_answer, messages_answer
+
 Item = dict[str, Any]
 
 
@@ -30,9 +32,12 @@ Answer = list[tuple[bytes, float]]
 """The parts of an HTTP answer, each with the pause after it in seconds."""
 
 
-def encode_turn(number: int, turn: list[Item] | Item) -> Answer:
+def encode_turn(number: int, turn: list[Item] | Item, wire: str = "responses") -> Answer:
     """One whole HTTP answer: an event stream with these items, kept alive afterwards. In one part unless it pauses."""
     items: list[Item] = turn if isinstance(turn, list) else turn["items"]
+    if wire != "responses":
+        body = (chat_answer if wire == "chat" else messages_answer)(number, items)
+        return [(HEAD + chunk(body) + b"0\r\n\r\n", 0.0)]
     gap_s, hang_s = (0.0, 0.0) if isinstance(turn, list) else (turn.get("gap_s", 0.0), turn.get("hang_s", 0.0))
     groups = paced(number, items, gap_s, hang_s)
     parts = [chunk(b"".join(map(frame, events))) for events, _ in groups]
@@ -107,11 +112,14 @@ class State:
         self.requests: list[dict[str, Any]] = []
         self.connections = 0
         self.watched: int | None = None
+        self.path = PATHS["responses"]
 
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
         match order["do"]:
             case "load":
-                self.answers = [encode_turn(number, turn) for number, turn in enumerate(order["turns"])]
+                wire = order.get("wire", "responses")
+                self.path = PATHS[wire]
+                self.answers = [encode_turn(number, turn, wire) for number, turn in enumerate(order["turns"])]
                 self.answers.reverse()
                 self.requests = []
                 self.watched = None
@@ -163,7 +171,7 @@ class Connection(asyncio.Protocol):
         assert self.transport is not None
         start, self.head = self.head.split(b"\r\n", 1)[0], b""
         method, path, _ = start.decode().split(" ", 2)
-        if method != "POST" or not path.split("?")[0].endswith("/responses"):
+        if method != "POST" or not path.split("?")[0].endswith(self.state.path):
             self.transport.write(NOT_HERE)
             return rest
         state = self.state

@@ -32,7 +32,7 @@ LAYERS = [
     {"prompt", "model", "process", "workspace", "mcp"},
     {"tools"},
     {"core", "config", "auth"},
-    {"features"},
+    {"features", "local"},
     {"assembly", "lookback"},
     {"api"},
     {"types", "models", "testing"},

@@ -1,4 +1,4 @@
-"""What servers of Chat Completions and of Messages refuse, in the strictness of the strictest ones known.
+"""What model servers refuse, in the strictness of the strictest ones known.
 
 Each function takes a body and gives back what is wrong with it, as sentences; none for a body that every server takes.
 The types of single fields are checked against the vendors' own packages elsewhere (`tests/model/test_typed_bodies.py`).
@@ -151,6 +151,40 @@ def cache_marks(body: Json) -> list[int]:
 
 def _unmarked(block: Json) -> Json:
     return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+# ---- Responses ------------------------------------------------------------------------------------------
+
+
+def responses_problems(body: Json, sealed: set[str]) -> list[str]:
+    """What a Responses server refuses in a thread that has been elsewhere; `sealed` is what it has encrypted itself."""
+    return [*_responses_items(body["input"], sealed)]
+
+
+def _responses_items(items: list[Json], sealed: set[str]) -> Iterator[str]:
+    due: set[str] = set()
+    seen: set[str] = set()
+    for place, item in enumerate(items):
+        where, kind = f"input.{place}", item["type"]
+        if "id" in item and not re.match(r"(msg|rs|fc|ctc|ws|cmp)_", item["id"]):
+            yield f"{where}: id {item['id']}"
+        if item.get("encrypted_content") not in (None, *sealed):
+            yield f"{where}: cannot be decrypted"
+        if kind == "reasoning" and not item.get("encrypted_content") and not item.get("content"):
+            yield f"{where}: reasoning that nobody can read"
+        if "spindle" in item or "origin" in item or "opaque" in item:
+            yield f"{where}: holds what is ours"
+        if kind.endswith("_call") and "call_id" in item:
+            if item["call_id"] in seen:
+                yield f"{where}: repeated id"
+            seen.add(item["call_id"])
+            due.add(item["call_id"])
+        elif kind.endswith("_output"):
+            if item["call_id"] not in due:
+                yield f"{where}: answers no call"
+            due.discard(item["call_id"])
+    if due:
+        yield f"no results for {due}"
 
 
 # ---- Chat Completions ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from config.canned_server import CannedServer
 from config.throwaway import Setup
-from spindle.config.oss import check_oss_server, choose_oss_provider
+from spindle.config.oss import check_oss_server, choose_oss_provider, load_model, served_window
 from spindle.errors import ConfigError
 from spindle.model.provider import Provider
 
@@ -47,7 +47,7 @@ def test_built_in_providers_take_their_address_from_settings_and_environment(
     setup.env.update(env)
     providers = setup.load(*overrides).providers
     assert tuple(providers[id].base_url for id in ("openai", "ollama", "lmstudio")) == urls
-    assert [provider.requires_openai_auth for provider in providers.values()] == [True, False, False]
+    assert [provider.requires_openai_auth for provider in providers.values()] == [True, False, False, False]
 
 
 def test_a_providers_table_is_read_in_full(setup: Setup):
@@ -157,7 +157,7 @@ def test_an_unknown_provider_is_an_error_that_says_where_it_was_set_and_what_exi
     with pytest.raises(ConfigError) as raised:
         setup.load()
     assert str(raised.value) == (
-        f"Model provider `nope` not found (model_provider, set by {path}); known: openai, ollama, lmstudio, lab"
+        f"Model provider `nope` not found (model_provider, set by {path}); known: openai, ollama, lmstudio, local, lab"
     )
 
 
@@ -225,3 +225,52 @@ async def test_lm_studio_must_answer():
     async with CannedServer({"/v1/models": (200, {"data": []})}) as server:
         await check_oss_server(local("lmstudio", server.url), {})
     assert server.requests == [("/v1/models", None)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "window"),
+    [
+        ((200, {"model_info": {"general.architecture": "x", "x.context_length": 40960}}), 40960),
+        ((200, {"model_info": {"x.context_length": 40960}, "parameters": "stop    a\nnum_ctx    8192"}), 8192),
+        ((200, {"model_info": {"x.context_length": 4096}, "parameters": "num_ctx 999999999"}), 4096),
+        ((200, {"model_info": {"x.context_length": True}, "parameters": "num_ctx -1"}), None),
+        ((200, {"model_info": {"x.context_length": 1 << 40}, "parameters": 7}), None),
+        ((200, {"model_info": ["x"]}), None),
+        ((200, b"not json"), None),
+        ((404, {"error": "model not found"}), None),
+    ],
+)
+async def test_ollama_tells_the_window_of_a_model(answer: tuple[int, Any], window: int | None):
+    async with CannedServer({"/api/show": answer}) as server:
+        assert await served_window(local("ollama", server.url), "m:1b", {}) == window
+    assert server.requests == [("/api/show", {"model": "m:1b"})]
+
+
+@pytest.mark.parametrize(
+    ("row", "window"),
+    [
+        ({"max_context_length": 65536}, 65536),
+        ({"max_context_length": 65536, "loaded_context_length": 4096}, 4096),
+        ({"max_context_length": 65536, "loaded_context_length": None}, 65536),
+        ({}, None),
+    ],
+)
+async def test_lm_studio_tells_the_window_a_model_was_loaded_with(row: dict[str, Any], window: int | None):
+    rows = {"data": [{"id": "other", "max_context_length": 1}, {"id": "m", **row}, 3]}
+    async with CannedServer({"/api/v0/models": (200, rows)}) as server:
+        assert await served_window(local("lmstudio", server.url), "m", {}) == window
+        assert await served_window(local("lmstudio", server.url), "gone", {}) is None
+
+
+async def test_a_server_that_is_down_tells_no_window():
+    for id in ("ollama", "lmstudio"):
+        assert await served_window(local(id, NOBODY), "m", {}) is None
+
+
+@pytest.mark.parametrize("state", ["not-loaded", "loaded"])
+async def test_lm_studio_is_asked_to_load_what_it_has_not_loaded(state: str):
+    rows = {"data": [{"id": "m", "state": state}]}
+    async with CannedServer({"/api/v0/models": (200, rows), "/v1/responses": (200, {})}) as server:
+        await load_model(local("lmstudio", server.url), "m", {})
+    asked = [("/v1/responses", {"model": "m", "input": "", "max_output_tokens": 1})]
+    assert server.requests[1:] == (asked if state == "not-loaded" else [])

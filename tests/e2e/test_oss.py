@@ -41,6 +41,8 @@ class Ollama(ThreadingHTTPServer):
         self.models = ["other:1b"]
         self.pull: list[dict[str, Any]] | tuple[int, dict[str, Any]] = GOOD_PULL
         self.asked: list[tuple[str, Any]] = []
+        self.has_responses = True
+        self.keys: list[str | None] = []
         self.over = threading.Event()
 
     @property
@@ -64,10 +66,18 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(200 if self.path in known else 404, known.get(self.path, {}))
 
     def do_POST(self) -> None:
+        self.server.keys.append(self.headers.get("authorization"))
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.asked.append((self.path, body))
         if self.path == "/api/pull":
             self.send_pull(body["model"])
+        elif self.path == "/api/show":
+            self.reply(200, {"model_info": {"general.architecture": "gptoss", "gptoss.context_length": 30_000}})
+        elif self.path == "/v1/responses" and not self.server.has_responses:
+            self.send_text("text/plain", b"404 page not found", 404)
+        elif self.path == "/v1/chat/completions":
+            said = {"choices": [{"index": 0, "delta": {"content": "by chat"}, "finish_reason": "stop"}]}
+            self.send_text("text/event-stream", f"data: {json.dumps(said)}\n\ndata: [DONE]\n\n".encode())
         elif body["model"] not in self.server.models:
             self.reply(404, {"error": {"message": f"model '{body['model']}' not found", "type": "not_found_error"}})
         else:
@@ -201,6 +211,30 @@ def test_a_model_that_ollama_lacks_is_told_with_the_command_that_gets_it(
     assert done.returncode == 1
     assert "Get it with `ollama pull gpt-oss:20b`, or choose another with -m (there is: other:1b)." in text
     assert [path for path, _ in ollama.asked].count("/v1/responses") == 1
+
+
+def test_the_window_is_the_servers_and_no_key_is_sent(oss: Oss, ollama: Ollama, home: Path) -> None:
+    ollama.models.append("gpt-oss:20b")
+    oss.start["env"] |= {"OPENAI_API_KEY": "sk-ambient", "CODEX_API_KEY": "sk-ambient"}
+    assert oss().returncode == 0
+    (rollout,) = home.rglob("rollout-*.jsonl")
+    windows = [
+        line["payload"].get("model_context_window") for line in map(json.loads, rollout.read_text().splitlines())
+    ]
+    assert 28_500 in windows  # 95 of a hundred
+    assert ("/api/show", {"model": "gpt-oss:20b"}) in ollama.asked and not any(ollama.keys)
+
+
+def test_a_server_without_the_responses_api_is_asked_by_chat_from_then_on(oss: Oss, ollama: Ollama) -> None:
+    ollama.models.append("gpt-oss:20b")
+    ollama.has_responses = False
+    done = oss()
+    assert (done.returncode, done.stdout) == (0, "by chat\n"), done.stderr
+    asked = [path for path, _ in ollama.asked if path.startswith("/v1/") and path != "/v1/models"]
+    assert asked == ["/v1/responses", "/v1/chat/completions"]
+    ollama.asked.clear()
+    assert oss().stdout == "by chat\n"
+    assert "/v1/responses" not in [path for path, _ in ollama.asked]
 
 
 @pytest.mark.parametrize("code", [0, 3])

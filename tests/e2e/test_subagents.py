@@ -128,7 +128,8 @@ def test_a_budget_stops_all_sub_agents_together(
     server.otherwise(cast)
     done = run_exec(exec_words(spindle_cmd, "spindle.agents.max_requests=5"), workspace, environment)
     assert done.returncode == 0, done.stderr
-    assert all("spindle.agents.max_requests" in result for result in cast.results)
+    reached = "Budget reached: max_requests = 5 (5 used) by the sub-agents of this thread."
+    assert all(reached in result for result in cast.results)
     assert sum(cast.asked.values()) == 5
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 
+import msgspec
 import pytest
 
+from spindle.config.load import load_config
+from spindle.config.schema import Config
 from spindle.context.truncate import Truncation
 from spindle.errors import ConfigError
 from spindle.model.catalog import Catalog, ModelInfo, family_of
+from spindle.model.provider import Provider
+from spindle.protocol.request import Prices
 
 TOKENS, BYTES = Truncation("tokens", 10_000), Truncation("bytes", 10_000)
 
@@ -104,7 +111,7 @@ def test_every_listed_row_can_be_shown() -> None:
 
 def test_an_unknown_slug_gets_the_fallback_and_is_marked() -> None:
     found = Catalog.load().find("my-model")
-    assert found == ModelInfo(slug="my-model", apply_patch_tool_type="function", known=False)
+    assert found == ModelInfo(slug="my-model", provider="", apply_patch_tool_type="function", known=False)
     assert Catalog.load().find("gpt-5.2-codex-2026").known
 
 
@@ -169,3 +176,93 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 )
 def test_the_family_is_read_from_the_name(slug: str, family: str) -> None:
     assert family_of(slug) == family
+
+
+# ---- models of others --------------------------------------------------------------------------------
+
+CLAUDES = [
+    # slug, window, output, thinking, default effort, efforts
+    ("claude-fable-5-1", 1_000_000, 128_000, "adaptive", "high", "low medium high xhigh max"),
+    ("claude-opus-5-5", 1_000_000, 128_000, "adaptive", "medium", "low medium high xhigh max"),
+    ("claude-sonnet-5-5", 1_000_000, 128_000, "adaptive", "high", "low medium high xhigh max"),
+    ("claude-haiku-5-5", 1_000_000, 128_000, "adaptive", "medium", "low medium high xhigh max"),
+    ("claude-opus-4-6", 1_000_000, 128_000, "adaptive", "high", "low medium high max"),
+    ("claude-opus-4-5-20251101", 200_000, 64_000, "enabled", "high", "low medium high"),
+    ("claude-haiku-4-5", 200_000, 64_000, "enabled", None, ""),
+]
+
+
+@pytest.mark.parametrize("row", CLAUDES, ids=lambda row: row[0])
+def test_models_of_anthropic_are_known_for_the_messages_wire(row: tuple) -> None:
+    found = Catalog.load().find(row[0])
+    efforts = " ".join(level.effort for level in found.supported_reasoning_levels)
+    told = (found.context_window, found.max_output_tokens, found.thinking, found.default_reasoning_level, efforts)
+    assert (found.slug, *told) == row
+    assert (found.provider, found.known, found.apply_patch_tool_type) == ("anthropic", True, "function")
+
+
+def test_models_of_others_are_not_offered_for_openai() -> None:
+    catalog = Catalog.load()
+    assert {model.provider for model in catalog.named} == {"openai"}
+    assert {model.provider for model in catalog.named_of("anthropic")} == {"anthropic"}
+    claude = Provider(id="claude", name="Claude", base_url="https://api.anthropic.com/v1", wire_api="messages")
+    assert [model.slug for model in catalog.offered(claude.vendor)][:2] == ["claude-opus-5-5", "claude-fable-5-1"]
+    for other in (Provider(id="openai", name="OpenAI"), Provider(id="house", name="House", base_url="http://x/v1")):
+        assert catalog.offered(other.vendor) == catalog.listed
+
+
+# ---- the user's word ---------------------------------------------------------------------------------
+
+
+def test_the_user_changes_any_field_of_a_row_and_adds_rows(home_config: Callable[[str], Config]) -> None:
+    config = home_config(
+        """
+        [spindle.models."gpt-5.2"]
+        context_window = 100000
+        efforts = ["low", "high"]
+        [spindle.models.house]
+        profile = "small"
+        thinking = "none"
+        max_output_tokens = 9000
+        prices = { input = 3, output = 6 }
+        """
+    )
+    bundled, catalog = Catalog.load(), Catalog.load(None, config.spindle.models)
+    changed = catalog.find("gpt-5.2")
+    assert [level.effort for level in changed.supported_reasoning_levels] == ["low", "high"]
+    assert msgspec.structs.replace(
+        changed, context_window=272_000, supported_reasoning_levels=bundled.find("gpt-5.2").supported_reasoning_levels
+    ) == bundled.find("gpt-5.2")
+    house = catalog.find("house-7b")
+    assert (house.known, house.profile, house.max_output_tokens, house.thinking) == (True, "small", 9_000, None)
+    assert house.prices == Prices(3.0, 0.3, 6.0)
+    assert (catalog.default_slug, "house" in [model.slug for model in catalog.listed]) == (bundled.default_slug, True)
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ('[spindle.models.x]\ncontext_window = "much"', r"spindle\.models\.x\.context_window must be an integer"),
+        ("[spindle.models.x]\nprices = { output = 3 }", r"spindle\.models\.x\.prices needs `input`"),
+        (
+            "[spindle.models.x]\nprices = { input = 1, cached_input = 2 }",
+            r"spindle\.models\.x\.prices: prices must not",
+        ),
+        ('[spindle.models.x]\nsupported_reasoning_levels = ["low"]', r"spindle\.models\.x: Expected"),
+        ('[spindle.models]\nx = "small"', r"spindle\.models\.x must be a table"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(home_config: Callable[[str], Config], table: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        home_config(table)
+
+
+@pytest.fixture
+def home_config(tmp_path: Path) -> Callable[[str], Config]:
+    """The configuration that a user's file makes."""
+
+    def load(text: str) -> Config:
+        (tmp_path / "config.toml").write_text(dedent(text))
+        return load_config(cwd=str(tmp_path), env={"HOME": str(tmp_path), "CODEX_HOME": str(tmp_path)})
+
+    return load

@@ -198,6 +198,11 @@ def test_calls_are_joined_whatever_the_habits_of_the_server(habit: str) -> None:
     assert len({item["call_id"] for item in items(events)}) == 2
 
 
+def test_an_escaped_quote_does_not_end_an_argument() -> None:
+    events = read(calls(piece("run", '{"a":"\\"}')), calls(piece("run", 'x"}')), calls(piece("run", "{}")), STOP, DONE)
+    assert called(events) == [("run", '{"a":"\\"}x"}'), ("run", "{}")]
+
+
 def test_the_call_of_an_older_server_is_a_call() -> None:
     events = read(delta(function_call={"name": "run"}), delta(function_call={"arguments": '{"a":1}'}), STOP, DONE)
     assert called(events) == [("run", '{"a":1}')]

@@ -23,7 +23,12 @@ RUN = {
     "strict": False,
     "parameters": {"type": "object", "properties": {"cmd": {"type": "string"}}},
 }
-PATCH = {"type": "custom", "name": "apply_patch", "description": "Edits.", "format": {"definition": "GRAMMAR"}}
+PATCH = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Edits files. Send plain text, no JSON.",
+    "format": {"definition": "GRAMMAR"},
+}
 PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
 SENT_PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
@@ -226,7 +231,8 @@ def test_a_request_has_these_keys_and_no_others() -> None:
 def test_tools_for_free_text_are_functions_and_hosted_ones_are_left_out() -> None:
     tools = body(request([user_message("hi")], [PATCH, {"type": "web_search"}, {**RUN, "strict": True}]))["tools"]
     patch, run = [tool["function"] for tool in tools]
-    assert patch["parameters"]["required"] == ["input"] and "GRAMMAR" in patch["description"]
+    assert patch["parameters"]["required"] == ["input"]
+    assert patch["description"].startswith("Edits files.\n") and patch["description"].endswith("grammar:\nGRAMMAR")
     assert run["name"] == "run" and run["strict"] is True
 
 

@@ -144,6 +144,12 @@ def test_results_are_never_empty_and_hold_pictures(given: Any, content: Any):
         ("Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 2\nOutput:\n", True),
         ("failed to parse function arguments: missing field `cmd`", True),
         ("aborted by user after 1.0s", True),
+        ("unsupported call: no_such_tool", True),
+        ("`rm -rf /` rejected: it would destroy the system", True),
+        ("exec command rejected by user", True),
+        ("patch rejected: empty patch", True),
+        ("write_stdin failed: Unknown process id 7", True),
+        ("unable to locate image at `a.png`: no such file", True),
         ("Plan updated", None),
     ],
 )
@@ -183,6 +189,8 @@ def test_a_thread_that_the_model_begins_gets_a_first_word_and_one_that_it_ends_a
     assert [role for role, _ in said(given)] == ["user", "assistant", "user"]
     assert said(given)[0] == ("user", "(continued)")
     assert [role for role, _ in said(sent([]))] == ["user"]
+    given = sent([assistant_message("where was I"), user_message("there")])
+    assert [text for _, text in said(given)] == ["(continued)", "where was I", "there"]
 
 
 def test_thinking_goes_back_verbatim_and_in_its_place():
@@ -344,6 +352,8 @@ def test_a_wire_that_remembers_sends_what_one_that_does_not_would_send():
         assert bytes(wire.encode(asks(items), terms("messages"))) == bytes(
             MessagesWire().encode(asks(items), terms("messages"))
         )
+    other = visible([developer_message("other rules"), user_message("go")])
+    assert "other rules" in json.dumps(body(wire, asks(other))["system"])
     shorter = items[:3]
     assert bytes(wire.encode(asks(shorter), terms("messages"))) == bytes(
         MessagesWire().encode(asks(shorter), terms("messages"))

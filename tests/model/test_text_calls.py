@@ -85,6 +85,7 @@ def test_several_tagged_calls_and_free_text_are_calls_too() -> None:
         f"{CALL}{CALL}",
         f"<tool_call>{CALL}</tool_call> and then",
         f"<tool_call>{CALL}</tool_call><tool_call>nonsense</tool_call>",
+        f"<tool_call>{CALL}</tool_call>{CALL}",
         "<tool_call></tool_call>",
         '{"name": "rm", "arguments": {"cmd": "ls"}}',
         '{"name": "run"}',

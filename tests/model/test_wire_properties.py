@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fake_wires import chat_chunks, encode_frame, messages_events
-from spindle.errors import SpindleError
+from spindle.errors import ModelError, SpindleError
 from spindle.model.client import Completed, ItemDone, TextDelta
 from spindle.model.wires.chat.wire import ChatWire
 from spindle.model.wires.messages.wire import MessagesWire
@@ -239,3 +239,14 @@ def test_garbage_is_skipped_or_named_and_never_breaks_anything(kind: type[Wire],
             reader.feed(frame)
     except SpindleError:
         pass
+
+
+@WIRES
+def test_an_answer_that_never_ends_is_stopped(kind: type[Wire]) -> None:
+    reader = decoder(kind())
+    piece = "x" * 2**20
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
+    frame = json.dumps(delta if kind is MessagesWire else {"choices": [{"delta": {"content": piece}}]}).encode()
+    with pytest.raises(ModelError, match="larger than"):
+        for _ in range(65):
+            reader.feed(frame)

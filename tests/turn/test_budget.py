@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import subprocess
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from sessions import Start
 from spindle.api.hook_functions import HookMatcher, function_hooks
 from spindle.config.load import load_config
-from spindle.core.budget import BudgetLedger, Meter
+from spindle.core.budget import BudgetLedger, Meter, Use
+from spindle.core.budgeted_client import BudgetedClient
+from spindle.core.day_budget import DayMeter
 from spindle.errors import BudgetReached, ConfigError
-from spindle.model.scripted import calls, drops, says
-from spindle.protocol.clock import FixedClock
+from spindle.model.client import Completed, ModelEvent
+from spindle.model.scripted import ScriptedModel, calls, drops, says
+from spindle.protocol.clock import FixedClock, SystemClock
 from spindle.protocol.events import Error, ExecCommandEnd, Msg, TaskComplete, Warning
 from spindle.protocol.ops import BadSubmission, Compact, UserInput, UserTurn, decode_submission
-from spindle.protocol.request import Prices, TokenUsage
+from spindle.protocol.request import Prices, Request, TokenUsage
 from spindle.protocol.settings import BudgetLimits
 
 
@@ -143,6 +151,25 @@ async def test_the_price_of_an_unknown_model_is_not_taken_for_zero_and_the_turn_
         "the cost of model nobody-knows-7b is unknown, so max_cost cannot be kept; "
         'a price under [spindle.prices."nobody-knows-7b"] would help'
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "tier", "cost"),
+    [("gpt-6.1-sol", None, 0.2), ("gpt-6.1-sol", "flex", 0.2), ("gpt-6.1-sol", "priority", 0.4), ("o3", "fast", None)],
+)
+async def test_faster_service_costs_more(start: Start, model: str, tier: str | None, cost: float | None) -> None:
+    config = budget(max_cost=0.1) | ({"service_tier": tier} if tier else {})
+    driver = await start(config=config, model=model)
+    usage = TokenUsage(input_tokens=100_000, output_tokens=0, total_tokens=100_000)
+    msgs = await driver.turn("go", calls("update_plan", {"plan": []}, "c1", usage=usage), says("end"))
+    error = failure(msgs)
+    if cost is None:
+        assert error is None and warnings(msgs) == [
+            "the cost of model o3 with faster service is unknown, so max_cost cannot be kept; "
+            'a price under [spindle.prices."o3"] would help'
+        ]
+    else:
+        assert error is not None and error.budget is not msgspec.UNSET and error.budget["used"] == cost
 
 
 async def test_a_turn_can_bring_a_budget_along(start: Start) -> None:
@@ -292,43 +319,261 @@ async def test_sub_agents_have_a_budget_of_their_own_together(start: Start) -> N
     assert len(asked) == 2
 
 
+async def test_what_sub_agents_used_together_is_known_in_another_process(start: Start) -> None:
+    """Under the older name of the limit, too."""
+
+    def answer(request: Any) -> Any:
+        if of_agent(request):
+            return says("done", usage=used(700))
+        said = json.dumps(request.input)
+        return says("end") if '"a2"' in said else waits_for_agent(request) if '"a1"' in said else SPAWN
+
+    config = {"spindle": {"agents": {"max_tokens": 600}}, "features": {"collab": True}}
+    first = await start(config=config)
+    sub_id = first.begin("PARENT-TASK")
+    first.model.script(*[answer] * 5)
+    assert failure(await first.end_of(sub_id)) is None
+    thread_id = first.session.thread_id
+    await first.close()
+    second = await start(config=config, thread=thread_id)
+    await second.turn("PARENT-TASK once more", calls("spawn_agent", {"message": "x"}, "a3"), says("end"))
+    told = [item["output"] for item in second.inputs[-1] if item.get("call_id") == "a3" and "output" in item]
+    assert "Budget reached: max_tokens = 600 (700 used) by the sub-agents of this thread." in told[0]
+
+
+async def test_the_unknown_price_of_a_model_is_said_once_for_all_sub_agents(start: Start) -> None:
+    def answer(request: Any) -> Any:
+        if of_agent(request):
+            return says("done")
+        said = json.dumps(request.input)
+        return says("end") if '"a2"' in said else waits_for_agent(request) if '"a1"' in said else SPAWN
+
+    config = budget(max_cost=1.0) | {"features": {"collab": True}}
+    driver = await start(config=config, model="nobody-knows-7b")
+    sub_id = driver.begin("PARENT-TASK")
+    driver.model.script(*[answer] * 5)
+    await driver.end_of(sub_id)
+    everything = json.dumps([msgspec.to_builtins(event.msg) for event in driver.events])
+    assert everything.count("so max_cost cannot be kept") == 1
+
+
+@pytest.mark.parametrize("scope", ["turn", "tree"])
+async def test_fifty_sub_agents_racing_pass_a_limit_by_one_request_at_most(start: Start, scope: str) -> None:
+    """Each request comes to far more than its size tells, and the parent's own were small."""
+    asked: list[int] = []
+    limit, each = 50_000, 9_000
+
+    def answer(request: Any) -> Any:
+        if of_agent(request):
+            asked.append(each)
+            return says("done", usage=used(each), delay_s=0.05)  # the others ask meanwhile
+        said = json.dumps(request.input)
+        if '"function_call_output"' in said:
+            told = [item["output"] for item in request.input if item.get("type") == "function_call_output"]
+            if any("timed_out" in output for output in told):
+                return says("end", usage=used(10))
+            ids = [json.loads(output)["agent_id"] for output in told if output.startswith("{")]
+            return calls("wait", {"ids": ids, "timeout_ms": 20_000}, "w", usage=used(10))
+        return [calls("spawn_agent", {"message": f"T{number}"}, f"a{number}", usage=used(10)) for number in range(50)]
+
+    tables = {"max_tokens": limit} if scope == "turn" else {"tree": {"max_tokens": limit}}
+    config = budget(**tables) | {"features": {"collab": True}, "agents": {"max_threads": 50}}
+    driver = await start(config=config)
+    sub_id = driver.begin("PARENT-TASK")
+    driver.model.script(*[answer] * 60)
+    await driver.end_of(sub_id)
+    assert limit <= sum(asked) < limit + each, "all there is, and one request more"
+
+
+# ---- a day -----------------------------------------------------------------------------------------
+
+
+async def test_all_threads_of_a_home_share_the_budget_of_a_day(start: Start) -> None:
+    config = budget(day={"max_tokens": 1000})
+    first = await start(config=config)
+    assert failure(await first.turn("P1", says("one", usage=used(600)))) is None
+    second = await start(config=config)
+    msgs = await second.turn("P2", says("two", usage=used(350)))
+    assert failure(msgs) is None and warnings(msgs) == ["80% of a budget is used: max_tokens = 1000 (950 used) today"]
+    assert failure(await first.turn("P3", says("three", usage=used(100)))) is None
+    error = failure(await second.turn("P4", says("never")))
+    assert error == Error(
+        message=reached(second, "max_tokens", "today", "= 1000 (1050 used)"),
+        codex_error_info="budget_exceeded",
+        budget={"scope": "day", "limit": "max_tokens", "max": 1000, "used": 1050},
+    )
+
+
+async def test_a_new_day_has_a_new_budget(start: Start) -> None:
+    clock = FixedClock()
+    driver = await start(config=budget(day={"max_requests": 1}), clock=clock)
+    assert failure(await driver.turn("P1", says("one"))) is None
+    assert failure(await driver.turn("P2", says("never"))) is not None
+    clock.advance(24 * 3600)
+    assert failure(await driver.turn("P3")) is None, "what was scripted before is said now"
+
+
+async def test_what_was_used_today_without_such_a_budget_is_read_from_the_record(start: Start) -> None:
+    prices = {"prices": {"gpt-5.2": {"input": 10.0, "output": 0.0}}}
+    clock = SystemClock()  # files are as old as they are
+    first = await start(config={"spindle": prices}, clock=clock)
+    await first.turn("P1", run("c1", 100_001), says("one", usage=used(50_001)))
+    limits = {"budget": {"day": {"max_cost": 1.5, "max_requests": 9}}}
+    second = await start(config={"spindle": prices | limits}, clock=clock)
+    error = failure(await second.turn("P2", says("never")))
+    assert error is not None and error.budget == {"scope": "day", "limit": "max_cost", "max": 1.5, "used": 1.5}
+
+
+async def test_seconds_of_a_day_are_those_of_all_turns(start: Start) -> None:
+    clock = FixedClock()
+    config = budget(day={"max_seconds": 10})
+    driver = await start(config=config, clock=clock)
+    for number in range(3):
+        driver = await start(config=config, clock=clock)
+        sub_id = driver.begin("go")
+        driver.model.script(lambda request: (clock.advance(4), says("one"))[1])
+        assert failure(await driver.end_of(sub_id)) is None, number
+    error = failure(await driver.turn("go", says("never")))
+    assert error is not None and error.budget == {"scope": "day", "limit": "max_seconds", "max": 10, "used": 12.0}
+
+
 # ---- the ledger ------------------------------------------------------------------------------------
 
 
 def ledger_of(**limits: Any) -> tuple[BudgetLedger, Meter]:
-    ledger = BudgetLedger(clock=FixedClock(), find_prices=lambda model: Prices(input=1.0), thread_id="t")
+    ledger = BudgetLedger(clock=FixedClock(), find_prices=lambda model, tier: Prices(input=1.0), thread_id="t")
     ledger.begin_turn(Meter(ledger, "turn", BudgetLimits(**limits)))
     return ledger, ledger.turn[0]
 
 
-def test_with_many_at_work_a_limit_is_passed_by_one_request_at_most() -> None:
+async def many(ledgers: list[BudgetLedger], tokens: int) -> int:
+    """How many requests could be made by all who ask at once, again and again, until there is nothing left."""
+    made = 0
+
+    async def work(ledger: BudgetLedger) -> None:
+        nonlocal made
+        while True:
+            try:
+                reservation = await ledger.reserve("m", 10)
+            except BudgetReached:
+                return
+            made += 1
+            await asyncio.sleep(0)
+            ledger.commit(reservation, used(tokens))
+
+    await asyncio.gather(*map(work, ledgers))
+    return made
+
+
+async def test_with_many_at_work_a_limit_is_passed_by_one_request_at_most() -> None:
     """Fifty ask at once; each request comes to 1,000 tokens, and its estimate is far too low."""
     ledger, meter = ledger_of(max_tokens=10_500)
-    ledger.commit(ledger.reserve("m", 10), used(1000))  # whoever has sub-agents has asked before
-    while True:
-        running = []
-        for _ in range(50):
-            try:
-                running.append(ledger.reserve("m", 10))
-            except BudgetReached:
-                break
-        if not running:
-            break
-        for reservation in running:
-            ledger.commit(reservation, used(1000))
-    assert 10_500 <= meter.used.tokens <= 11_500
+    assert await many([ledger] * 50, 1000) == 11
+    assert (meter.used.tokens, meter.reserved.tokens) == (11_000, 0)
 
 
-def test_requests_that_run_are_in_the_way_of_others_and_come_free_again() -> None:
+async def test_a_request_waits_while_others_may_use_up_what_is_left_and_goes_on_if_they_do_not() -> None:
     ledger, meter = ledger_of(max_requests=2)
-    first, second = ledger.reserve("m", 1), ledger.reserve("m", 1)
-    with pytest.raises(BudgetReached) as refused:
-        ledger.reserve("m", 1)
-    assert refused.value.budget == {"scope": "turn", "limit": "max_requests", "max": 2, "used": 2}
+    first, second = await ledger.reserve("m", 1), await ledger.reserve("m", 1)
+    third = asyncio.ensure_future(ledger.reserve("m", 1))
+    await asyncio.sleep(0)
+    assert not third.done()
     ledger.commit(first, None, has_reached=False)
+    ledger.commit(await third, None)
+    assert (meter.used.requests, meter.reserved.requests) == (1, 1)
     ledger.commit(second, None)
-    assert (meter.used.requests, meter.reserved.requests) == (1, 0)
-    ledger.reserve("m", 1)
+    with pytest.raises(BudgetReached) as refused:
+        await ledger.reserve("m", 1)
+    assert refused.value.budget == {"scope": "turn", "limit": "max_requests", "max": 2, "used": 2}
+
+
+async def test_somebody_who_stops_waiting_is_in_nobodys_way() -> None:
+    ledger, meter = ledger_of(max_requests=1)
+    first = await ledger.reserve("m", 1)
+    waiting = asyncio.ensure_future(ledger.reserve("m", 1))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    ledger.commit(first, None, has_reached=False)
+    assert meter.reserved.requests == 0
+    ledger.commit(await ledger.reserve("m", 1), None)
+
+
+def day_of(home: Path, clock: FixedClock, **limits: Any) -> BudgetLedger:
+    ledger = BudgetLedger(clock=clock, find_prices=lambda model, tier: None, thread_id="t")
+    meter = DayMeter(ledger, BudgetLimits(**limits), home=str(home), clock=clock, past=lambda moment: (Use(), 0.0))
+    meter.poll_s = 0.001
+    ledger.thread.append(meter)
+    return ledger
+
+
+async def test_processes_that_race_on_a_day_pass_its_limit_by_one_request_at_most(tmp_path: Path) -> None:
+    clock = FixedClock()
+    ledgers = [day_of(tmp_path, clock, max_tokens=5_500) for _ in range(20)]
+    assert await many(ledgers, 1000) == 6
+
+
+async def test_what_a_dead_process_had_set_aside_is_free_again(tmp_path: Path) -> None:
+    clock = FixedClock()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    await day_of(tmp_path, clock, max_requests=1).reserve("m", 1)
+    file = tmp_path / "spindle/day.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text(file.read_text().replace(f'"pid":{os.getpid()}', f'"pid":{dead.pid}'))
+    ledger = day_of(tmp_path, clock, max_requests=1)
+    ledger.commit(await ledger.reserve("m", 1), None)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"day":5}', ""])
+async def test_a_damaged_file_of_the_day_begins_anew(tmp_path: Path, content: str) -> None:
+    (tmp_path / "spindle").mkdir()
+    (tmp_path / "spindle/day.json").write_text(content)
+    ledger = day_of(tmp_path, FixedClock(), max_requests=1)
+    ledger.commit(await ledger.reserve("m", 1), None)
+    with pytest.raises(BudgetReached):
+        await ledger.reserve("m", 1)
+
+
+async def test_where_the_file_cannot_be_written_the_budget_holds_for_the_thread_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "spindle").write_text("in the way")
+    ledger, said = day_of(tmp_path, FixedClock(), max_requests=2), []
+    ledger.warn = said.append
+    for _ in range(2):
+        ledger.commit(await ledger.reserve("m", 1), None)
+    with pytest.raises(BudgetReached):
+        await ledger.reserve("m", 1)
+    assert said[0].startswith("the budget of the day holds for this thread alone: ") and len(said) == 1
+
+
+# ---- what nobody counts ----------------------------------------------------------------------------
+
+
+class SilentModel(ScriptedModel):
+    """Does not count tokens."""
+
+    async def stream(self, request: Request, turn_state: Any = None) -> AsyncGenerator[ModelEvent, None]:
+        async for event in super().stream(request, turn_state):
+            yield msgspec.structs.replace(event, usage=None) if isinstance(event, Completed) else event
+
+
+async def test_what_a_server_does_not_count_is_estimated() -> None:
+    ledger, meter = ledger_of(max_tokens=100_000)
+    request = Request(model="m", instructions=b"i" * 400, items=[], tools=b"t" * 400, prompt_cache_key="k")
+    async for _ in BudgetedClient(SilentModel(says("x" * 4000)), ledger).stream(request):
+        pass
+    assert 1_200 < meter.used.tokens < 1_250, "200 were asked, and somewhat more than 1,000 answered"
+
+
+async def test_an_answer_that_broke_off_has_cost_something(start: Start) -> None:
+    driver = await start(config=budget(max_tokens=3_000))
+    error = failure(await driver.turn("go", drops("half an answer", retry_after_s=0), says("never")))
+    assert error is not None and len(driver.model.requests) == 1
+
+
+# ---- what is configured ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from sessions import Start, of, texts
 from spindle.context.tokens import estimate_tokens
 from spindle.context.wording import NO_SUMMARY, SUMMARY_PREAMBLE, SUMMARY_PROMPT
-from spindle.errors import ModelError
+from spindle.errors import ModelError, WindowFull
 from spindle.model.scripted import calls, drops, fails, item_of, says, thinks, waits
 from spindle.protocol.events import (
     ContextCompacted,
@@ -200,6 +200,27 @@ async def test_a_compaction_that_can_never_fit_ends_the_turn_and_changes_nothing
     driver.model._default = None
     items = [entry.item["type"] for entry in driver.session.thread.history.entries]
     assert "function_call_output" in items
+
+
+async def test_a_window_that_the_server_names_counts_from_then_on(start: Start) -> None:
+    driver = await start(config={"features": {"remote_compaction": False}})
+    names_it = fails(WindowFull("too long", 100_000))
+    await driver.turn("P1", runs("c1"), names_it, says("S1"), says("one", usage=used(91_000)))
+    assert driver.session.thread.window_tokens == 95_000
+    messages = await driver.turn("P2", says("S2"), says("two"))
+    assert messages[-1].last_agent_message == "two" and len(of(messages, ContextCompacted)) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "named", "window"),
+    [({"model_context_window": 200_000}, 100_000, 190_000), ({}, 2_000, 258_400), ({}, 400_000, 258_400)],
+)
+async def test_a_window_is_not_believed_that_the_user_contradicts_or_that_makes_no_sense(
+    start: Start, config: dict[str, Any], named: int, window: int
+) -> None:
+    driver = await start(config={"features": {"remote_compaction": False}, **config})
+    messages = await driver.turn("P1", runs("c1"), fails(WindowFull("too long", named)), says("S1"), says("one"))
+    assert messages[-1].last_agent_message == "one" and driver.session.thread.window_tokens == window
 
 
 def soft_limit_warnings(messages: list[Any]) -> list[Any]:

@@ -502,7 +502,7 @@ async def test_what_a_server_takes_to_compact_a_sub_agent_is_booked_all_the_way_
     driver.model.compactions.append(compacted)
     await driver.turn("go")
     (status,) = outputs(cast.requests["parent"][-1])["wait"]["status"].values()
-    assert "31,000 tokens of 30,500 (spindle.agents.max_tokens)" in status["errored"]
+    assert "max_tokens = 30500 (31000 used) by the sub-agents of this thread" in status["errored"]
     assert driver.session.thread.total_usage.total_tokens == 31_000 + 3 * 110, "and its own three requests"
 
 
@@ -525,9 +525,10 @@ async def test_a_budget_stops_the_whole_subtree(play: Any, budget: dict[str, int
     await driver.turn("go")
     answers = outputs(cast.requests["parent"][-1])
     (status,) = answers["wait"]["status"].values()
-    assert f"spindle.agents.{name}" in status["errored"]
+    reached = f"Budget reached: {name} = {budget[name]} ({budget[name]} used) by the sub-agents of this thread."
+    assert reached in status["errored"]
     assert len(cast.requests["a"]) == 2 and "b" not in cast.requests
-    assert f"spindle.agents.{name}" in answers["spawn-b"]
+    assert reached in answers["spawn-b"]
 
 
 async def test_what_sub_agents_cost_is_the_parents_cost(play: Any) -> None:

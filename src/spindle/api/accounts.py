@@ -11,7 +11,7 @@ from spindle.model.catalog import Catalog
 
 
 def list_models(config: Config, include_hidden: bool) -> list[ModelEntry]:
-    catalog = Catalog.load(config.model_catalog_json)
+    catalog = Catalog.load(config.model_catalog_json, config.spindle.models)
     rows = catalog.named if include_hidden else catalog.listed
     default = config.model or catalog.default_slug
     if default not in [row.slug for row in rows]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from spindle.assembly.features import make_features
 from spindle.assembly.model import client_tools, model_access, tool_set
-from spindle.assembly.options import allowed_by, briefing_options, offloads, settings_from
+from spindle.assembly.options import allowed_by, briefing_options, editor_for, offloads, settings_from
 from spindle.assembly.record import Draft, base_text, restore_usage, session_meta
 from spindle.assembly.request import SessionRequest
 from spindle.auth.credentials import Secured, session_secrets
@@ -23,6 +23,7 @@ from spindle.core.secrecy import masked_msg
 from spindle.core.session import Equipment, Limits, Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
+from spindle.model.client import ModelClient
 from spindle.policy.environment import child_environment, withheld_names
 from spindle.policy.secrets import Secrets
 from spindle.process.table import ProcessTable
@@ -41,6 +42,10 @@ async def open_session(request: SessionRequest) -> Session:
     """Open, resume or fork a thread. Raises a SpindleError when it cannot be done; then nothing was changed."""
     config, order = request.config, request.order
     with Draft.of(request) as draft:
+        if request.asks_local_server:
+            from spindle.assembly.local_servers import with_served_window  # it asks the server of the model
+
+            draft = await with_served_window(draft)
         of_features: list[Tool] = []
         of_caller = client_tools(draft)
         build_tools = partial(tool_set, config, draft.info, of_features, of_caller)
@@ -52,7 +57,7 @@ async def open_session(request: SessionRequest) -> Session:
         stream = request.stream or EventStream()
         stream.mask = partial(masked_msg, secrets=secrets)
         # The connection opens while files are read below; the first request waits for it only as long as it must.
-        warming = asyncio.ensure_future(access.client.warm())
+        warming = asyncio.ensure_future(_warm(draft, access.client))
         draft.tasks.append(warming)
         await asyncio.sleep(0)
         own = make_features(draft, secrets, build_tools)
@@ -78,6 +83,14 @@ async def open_session(request: SessionRequest) -> Session:
             limits=_limits(request),
             greeting=greeting,
         )
+
+
+async def _warm(draft: Draft, client: ModelClient) -> None:
+    await client.warm()
+    if draft.request.asks_local_server:
+        from spindle.assembly.local_servers import load_model_of  # it asks the server of the model
+
+        await load_model_of(draft)
 
 
 def _secrets(config: Config, secured: Secured) -> Secrets:
@@ -137,8 +150,8 @@ def _equipment(draft: Draft, features: Sequence[Feature], secrets: Secrets, warm
         # Nobody sits before a run without a screen, and a sub-agent has its parent to ask.
         asks_client=request.source != "exec" and request.order is None,
     )
-    options = briefing_options(request, shell.name, environment, features)
-    briefing = Briefing(options, draft.history.last_turn_context)
+    workbench.editor = editor_for(request)
+    briefing = Briefing(briefing_options(request, shell.name, environment, features), draft.history.last_turn_context)
     return Equipment(briefing=briefing, workbench=workbench, store=draft.store, warming=warming)
 
 

@@ -35,7 +35,7 @@ def model_access(draft: Draft) -> tuple[ModelAccess, Secured]:
     if order is not None:
         from spindle.features.agents.agent_tree import MeteredClient  # only for sub-agents
 
-        client = MeteredClient(client, order.tree, order.charge, is_borrowed=request.client is not None)
+        client = MeteredClient(client, order.charge, is_borrowed=request.client is not None)
     access = ModelAccess(
         client=client,
         provider=provider,
@@ -80,6 +80,11 @@ class Switchboard:
         if known is not None:
             return known
         request, config = self._draft.request, self._draft.request.config
+        if provider.runs_inside:
+            from spindle.assembly.inside import local_endpoint  # only for models that we run ourselves
+
+            endpoint = self._endpoints[provider.id] = local_endpoint(self._draft, provider, self._identity)
+            return endpoint
         signed_in = sign_in(provider, config.login, is_exec=request.source == "exec", clock=request.clock)
         self._draft.warnings.extend(signed_in.warnings)
         endpoint = self._endpoints[provider.id] = Endpoint(

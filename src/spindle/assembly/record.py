@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from functools import partial
 from typing import Any
 
@@ -10,10 +11,11 @@ import msgspec
 
 from spindle import __version__
 from spindle.assembly.request import SessionRequest
+from spindle.config.schema import Config
 from spindle.core.live_thread import LiveThread
-from spindle.errors import ThreadError
+from spindle.errors import ConfigError, ThreadError
 from spindle.model.capabilities import CAPABILITY_FILE, CapabilityMemory
-from spindle.model.catalog import Catalog, ModelInfo
+from spindle.model.catalog import Catalog, ModelInfo, unknown_model
 from spindle.model.provider import Provider
 from spindle.policy.rulebook import RuleBook
 from spindle.prompt.instructions import choose_instructions
@@ -70,13 +72,17 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         config, order = request.config, request.order
         memory = CapabilityMemory(f"{config.home}/spindle/{CAPABILITY_FILE}", request.clock.now())
         small = SmallModels(config.provider, memory)
-        catalog = Catalog.load(config.model_catalog_json).taking_for_small(small)
+        catalog = _catalog(config).taking_for_small(small)
         store = ThreadStore(config.home, request.clock)
         history, thread_id, warnings = _open_history(request, store)
-        model = config.model or history.model or catalog.default_slug
+        try:
+            model = _model(config, history, catalog)
+        except ConfigError:
+            history.close()
+            raise
         info = catalog.find(model)
         if not info.known:
-            warnings.append(f"model {model} is not in the catalogue; general defaults are used for it")
+            warnings.append(unknown_model(model))
         if history.model not in (None, model):
             warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
         return cls(
@@ -109,6 +115,25 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             self.history.close()
             for task in self.tasks:
                 task.cancel()
+
+
+def _catalog(config: Config) -> Catalog:
+    """The catalogue, with the models that the user has added."""
+    catalog = Catalog.load(config.model_catalog_json, config.spindle.models)
+    if not os.path.isdir(f"{config.home}/spindle/models"):
+        return catalog
+    from spindle.local.catalogue import with_local_models  # only for those who have any
+
+    return with_local_models(catalog, config)
+
+
+def _model(config: Config, history: History, catalog: Catalog) -> str:
+    """The configured model, else that of the thread, else the provider's first. Raises ConfigError."""
+    if config.provider.runs_inside:
+        from spindle.local.catalogue import local_model  # only for those who have any
+
+        return local_model(config, history.model)
+    return config.model or history.model or catalog.default_slug
 
 
 def _open_history(request: SessionRequest, store: ThreadStore) -> tuple[History, str, list[str]]:

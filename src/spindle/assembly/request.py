@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from spindle.config.providers import OSS_PORTS
 from spindle.config.schema import Config
 from spindle.core.stream import EventStream
 from spindle.model.client import ModelClient
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from spindle.features.agents.subagents import AgentOrder
     from spindle.mcp.pool import ServerPool
     from spindle.protocol.hook_records import Hook
+    from spindle.tools.services import EditorFiles
 
 
 class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,11 +67,20 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The same for sub-agents, by the name of their role."""
     hooks: tuple[Hook, ...] = ()
     """Functions of the caller's, asked before configured hooks of the same event; sub-agents have them too."""
+    editor: EditorFiles | None = None
+    """An editor that has files of the workspace open; patches go through it."""
     budget: BudgetLimits | None = None
     """What the thread may use as long as it is open, beside what is configured; None = nothing is said about it."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None
     """The MCP servers of the session that a person opened, for its sub-agents."""
+    checkpoints: Any = None
+    """What keeps the files that the session which a person opened has changed, for its sub-agents."""
     root: SessionRequest | None = None
     """The request for the session that a person opened, if this one is for a sub-agent."""
+
+    @property
+    def asks_local_server(self) -> bool:
+        """The model is asked of Ollama or LM Studio, which can tell about it beforehand."""
+        return self.client is None and self.config.provider.id in OSS_PORTS

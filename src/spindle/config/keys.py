@@ -155,7 +155,48 @@ AGENT_ROLE = Table(
 """A role of sub-agents."""
 
 _BUDGET = {"max_tokens": COUNT, "max_requests": COUNT, "max_cost": NUMBER, "max_seconds": NUMBER}
-_PRICES = Table({"input": NUMBER, "cached_input": NUMBER, "output": NUMBER, "cache_write": NUMBER})
+_PRICES = Table(
+    {
+        "input": NUMBER,
+        "cached_input": NUMBER,
+        "output": NUMBER,
+        "cache_write": NUMBER,
+        "long_prompt": Table({"above": POSITIVE, "input": NUMBER, "output": NUMBER}),
+        "priority": NUMBER,
+    }
+)
+_MODEL = Table(
+    {
+        "display_name": STR,
+        "description": STR,
+        "provider": STR,
+        "context_window": POSITIVE,
+        "max_output_tokens": POSITIVE,
+        "auto_compact_token_limit": COUNT,
+        "effective_context_window_percent": POSITIVE,
+        "efforts": STRINGS,
+        "supported_reasoning_levels": ANY,
+        "default_reasoning_level": STR,
+        "supports_reasoning_summaries": BOOL,
+        "thinking": one_of("adaptive", "enabled", "none"),
+        "profile": one_of("small", "default"),
+        "prices": _PRICES,
+        "family": one_of("codex", "gpt", "small", "tiny", "default"),
+        "shell_type": one_of("default", "local", "shell_command", "unified_exec", "disabled"),
+        "apply_patch_tool_type": one_of("freeform", "function"),
+        "supports_parallel_tool_calls": BOOL,
+        "experimental_supported_tools": STRINGS,
+        "input_modalities": STRINGS,
+        "support_verbosity": BOOL,
+        "default_verbosity": one_of("low", "medium", "high"),
+        "truncation_policy": Table({"mode": one_of("bytes", "tokens"), "limit": POSITIVE}),
+        "base_instructions": STR,
+        "visibility": one_of("list", "hide", "none"),
+        "priority": COUNT,
+    },
+    each=True,
+)
+"""What the user may say of a model: fields of the catalogue, and `efforts` for their names alone."""
 
 _TUI = Table(
     {
@@ -208,9 +249,14 @@ _SPINDLE = Table(
             }
         ),
         "agents": Table({"max_tokens": COUNT, "max_requests": COUNT}),
-        "budget": Table({**_BUDGET, "thread": Table(_BUDGET), "tree": Table(_BUDGET)}),
+        "budget": Table({**_BUDGET, "thread": Table(_BUDGET), "tree": Table(_BUDGET), "day": Table(_BUDGET)}),
+        "models": _MODEL,
         "prices": Table(_PRICES.keys, each=True),
         "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
+        "checkpoints": Table(
+            {"enabled": BOOL, "max_bytes": SIZE, "max_age_days": NUMBER, "max_file_bytes": SIZE},
+        ),
+        "local": Table({"context": POSITIVE, "threads": POSITIVE}),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
         "login": Table({"issuer": STR}),
@@ -296,7 +342,7 @@ _USED = {
     "file_opener": one_of("vscode", "vscode-insiders", "windsurf", "cursor", "none"),
     "disable_paste_burst": BOOL,
     "check_for_update_on_startup": BOOL,
-    "oss_provider": one_of("ollama", "lmstudio"),
+    "oss_provider": one_of("ollama", "lmstudio", "local"),
     "chatgpt_base_url": STR,
     "openai_base_url": STR,
     "forced_login_method": one_of("chatgpt", "api"),
@@ -322,9 +368,9 @@ NOT_FOR_PROJECTS = _words("""
     default_permissions shell_environment_policy.set shell_environment_policy.include_only
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
     spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
-    spindle.login
-    spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
-    features.guardian_approval
+    spindle.local spindle.login spindle.models spindle.context.prices spindle.context.model_prices
+    spindle.checkpoints spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy
+    features.codex_hooks features.hooks features.guardian_approval
     """)
 """What a project's own file can never set: where data goes, what runs by itself, what is protected, what is
 recorded."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.config.oss import ollama_root
+from spindle.config.oss import server_root
 from spindle.errors import ConfigError, SpindleError
 from spindle.model.connection import TransportError
 from spindle.model.http import HttpClient, Response
@@ -44,7 +44,7 @@ async def pull_from_ollama(provider: Provider, model: str, environ: Mapping[str,
     headers = {"accept": "application/x-ndjson", "content-type": "application/json"}
     parts: dict[str, tuple[int, int]] = {}
     try:
-        url = parse_url(f"{ollama_root(provider)}/api/pull", "the local model server")
+        url = parse_url(f"{server_root(provider)}/api/pull", "the local model server")
         response = await http.request("POST", url, headers, body, timeout_s=_SILENCE_S)
         if not 200 <= response.status < 300:
             words = read_words(await response.read(_MAX_LINE_BYTES, _SILENCE_S), response.headers)

@@ -15,13 +15,15 @@ from spindle.config.providers import OSS_PORTS
 from spindle.errors import ConfigError, SpindleError
 from spindle.model.http import HttpClient
 from spindle.model.provider import Provider
+from spindle.model.server_models import read_list, read_ollama_window
 from spindle.model.url import parse_url
 from spindle.protocol.items import decode_foreign
 
 MIN_OLLAMA = (0, 13, 4)
 START = {"ollama": "`ollama serve`", "lmstudio": "`lms server start`"}
 _PROBE_TIMEOUT_S = 3.0
-_MAX_ANSWER_BYTES = 1 << 20
+_MAX_ANSWER_BYTES = 1 << 22
+_LOAD_S = 600.0
 
 
 class LocalServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ async def check_oss_server(provider: Provider, environ: Mapping[str, str]) -> No
                 f"{START['lmstudio']}, or from the Developer tab of the app"
             )
         return
-    status, answer = await _get(f"{ollama_root(provider)}/api/version", environ)
+    status, answer = await _get(f"{server_root(provider)}/api/version", environ)
     if status is None:
         raise ConfigError(f"Ollama does not answer at {provider.base_url}: start it with {START['ollama']}")
     version = _version(answer.get("version"))
@@ -104,7 +106,7 @@ async def check_oss_server(provider: Provider, environ: Mapping[str, str]) -> No
 async def has_model(provider: Provider, model: str, environ: Mapping[str, str]) -> bool:
     """Whether the server lists the model. A server that gives no list is asked for the model itself, later."""
     if provider.id == "ollama":
-        status, answer = await _get(f"{ollama_root(provider)}/api/tags", environ)
+        status, answer = await _get(f"{server_root(provider)}/api/tags", environ)
         rows, key = answer.get("models"), "name"
         wanted = model if ":" in model.rpartition("/")[2] else f"{model}:latest"
     else:
@@ -115,18 +117,52 @@ async def has_model(provider: Provider, model: str, environ: Mapping[str, str]) 
     return any(isinstance(row, dict) and row.get(key) == wanted for row in rows)
 
 
-def ollama_root(provider: Provider) -> str:
-    """The address of Ollama's own interface, beside the one it shares with others."""
+async def served_window(provider: Provider, model: str, environ: Mapping[str, str]) -> int | None:
+    """How many tokens the server lets the model read and write; None if it does not say. Never fails."""
+    if provider.id == "ollama":
+        return read_ollama_window((await _post(f"{server_root(provider)}/api/show", {"model": model}, environ))[1])
+    listed = read_list((await _get(f"{server_root(provider)}/api/v0/models", environ))[1])
+    return next((found.context_window for found in listed if found.slug == model), None)
+
+
+async def load_model(provider: Provider, model: str, environ: Mapping[str, str]) -> None:
+    """Have LM Studio load a model that it has only on disk, so that the first answer need not wait. Never fails."""
+    rows = (await _get(f"{server_root(provider)}/api/v0/models", environ))[1].get("data")
+    states = (
+        [row.get("state") for row in rows if isinstance(row, dict) and row.get("id") == model]
+        if isinstance(rows, list)
+        else []
+    )
+    if states == ["not-loaded"]:
+        shortest = {"model": model, "input": "", "max_output_tokens": 1}
+        await _post(f"{provider.base_url}/responses", shortest, environ, within_s=_LOAD_S)
+
+
+def server_root(provider: Provider) -> str:
+    """The address of the server's own interface, beside the one it shares with others."""
     return provider.base_url.removesuffix("/v1")
 
 
 async def _get(url: str, environ: Mapping[str, str]) -> tuple[int | None, dict[str, Any]]:
+    return await _ask("GET", url, b"", environ, _PROBE_TIMEOUT_S)
+
+
+async def _post(
+    url: str, value: dict[str, Any], environ: Mapping[str, str], *, within_s: float = _PROBE_TIMEOUT_S
+) -> tuple[int | None, dict[str, Any]]:
+    return await _ask("POST", url, msgspec.json.encode(value), environ, within_s)
+
+
+async def _ask(
+    method: str, url: str, body: bytes, environ: Mapping[str, str], within_s: float
+) -> tuple[int | None, dict[str, Any]]:
     """Status and JSON object of an answer; (None, {}) if nothing answers."""
     http = HttpClient(environ=environ, connect_timeout_s=_PROBE_TIMEOUT_S)
+    headers = {"accept": "application/json", **({"content-type": "application/json"} if body else {})}
     try:
         target = parse_url(url, "the local model server")
-        response = await http.request("GET", target, {"accept": "application/json"}, timeout_s=_PROBE_TIMEOUT_S)
-        content = await response.read(_MAX_ANSWER_BYTES, _PROBE_TIMEOUT_S)
+        response = await http.request(method, target, headers, body, timeout_s=within_s)
+        content = await response.read(_MAX_ANSWER_BYTES, within_s)
     except SpindleError:
         return None, {}
     finally:

@@ -15,6 +15,19 @@ OSS_MODELS = {"ollama": "gpt-oss:20b", "lmstudio": "openai/gpt-oss-20b"}
 _OSS_NAMES = {"ollama": "Ollama", "lmstudio": "LM Studio"}
 
 
+INSIDE = Provider(
+    id="local",
+    name="Local models",
+    base_url="http://127.0.0.1:0/v1",  # a child process is given a port when it starts
+    wire_api="chat",
+    # A processor may read a long prompt for minutes before it writes a word; a child that has ended is noticed at once.
+    stream_idle_timeout_ms=3_600_000,
+    capabilities={"images": False},
+    runs_inside=True,
+)
+"""The models that Spindle runs itself. Whoever has described a provider of that name means their own."""
+
+
 def build_providers(
     merged: Mapping[str, Any], origins: Mapping[str, str], env: Mapping[str, str], warnings: list[str]
 ) -> dict[str, Provider]:
@@ -58,7 +71,7 @@ def _built_in(merged: Mapping[str, Any], env: Mapping[str, str], images: str) ->
         requires_openai_auth=True,
         image_tool_output=images,
     )
-    return {"openai": openai, **{id: _oss(id, env, images) for id in OSS_PORTS}}
+    return {"openai": openai, **{id: _oss(id, env, images) for id in OSS_PORTS}, INSIDE.id: INSIDE}
 
 
 def _oss(id: str, env: Mapping[str, str], images: str) -> Provider:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -12,6 +12,9 @@ from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
 from spindle.protocol.request import Prices
 from spindle.protocol.settings import AgentRole, ApprovalPolicy, BudgetLimits, Personality, SandboxPolicy
+
+if TYPE_CHECKING:
+    from spindle.model.prices import PriceList
 
 TrustLevel = Literal["trusted", "untrusted"]
 WebSearch = Literal["disabled", "cached", "live"]
@@ -91,17 +94,33 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     unmasked_variables: tuple[str, ...] = ()
     """Variables whose values are not secret, whatever their names say."""
     agents_max_tokens: int = 0
-    """Tokens that all sub-agents of a session may use together; 0 = no limit."""
+    """The older name of `max_tokens` in `[spindle.budget.tree]`; 0 = no limit."""
     agents_max_requests: int = 0
-    """Requests that all sub-agents of a session may make together; 0 = no limit."""
+    """The older name of `max_requests` in `[spindle.budget.tree]`; 0 = no limit."""
     budget: BudgetLimits = BudgetLimits()
     """What a turn may use."""
     budget_thread: BudgetLimits = BudgetLimits()
     """What a thread may use, over all its turns and processes."""
     budget_tree: BudgetLimits = BudgetLimits()
-    """What all sub-agents of a session may use together."""
+    """What all sub-agents of a thread may use together."""
+    budget_day: BudgetLimits = BudgetLimits()
+    """What all threads of this home may use on one day, by the local time."""
     prices: dict[str, Prices] = {}
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
+    checkpoints_enabled: bool = True
+    """Keep what turns change, so that `spindle undo` can take it back."""
+    checkpoints_max_bytes: int = 1073741824
+    """How much is kept for undo, of all threads together; the oldest goes first."""
+    checkpoints_max_age_days: float = 30.0
+    """How long it is kept."""
+    checkpoints_max_file_bytes: int = 16777216
+    """Larger files are not kept, and not touched by an undo."""
+    models: dict[str, dict[str, Any]] = {}
+    """`[spindle.models."SLUG"]`: fields of the catalogue that are different for a model, or describe a new one."""
+    local_context: int | None = None
+    """The window of models that Spindle runs itself, in tokens; None = 16384, or less where memory is short."""
+    local_threads: int | None = None
+    """On how many threads they run; None = one fewer than there are cores."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0
@@ -112,6 +131,28 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     log_file: str | None = None
     login_issuer: str = OPENAI_ISSUER
     """The service that `spindle login` signs in at."""
+
+    @property
+    def price_list(self) -> PriceList:
+        """What the user says that models cost."""
+        from spindle.model.prices import PriceList  # only where somebody calculates
+
+        return PriceList(by_model=self.prices, older=self.context_model_prices, for_all=self.context_prices)
+
+    @property
+    def tree_limits(self) -> BudgetLimits:
+        """What all sub-agents may use together, under whichever name it is set; the lower limit counts."""
+        tree, tokens, requests = self.budget_tree, self.agents_max_tokens, self.agents_max_requests
+        if not tokens and not requests:
+            return tree
+        return msgspec.structs.replace(
+            tree, max_tokens=_lower(tree.max_tokens, tokens), max_requests=_lower(tree.max_requests, requests)
+        )
+
+
+def _lower(one: int | None, other: int | None) -> int | None:
+    """Of two limits the lower one; 0 and None are no limit."""
+    return min(filter(None, (one, other)), default=None)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,7 +273,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     check_for_update_on_startup: bool = True
     """Accepted; Spindle never looks for updates by itself."""
     oss_provider: str | None = None
-    """The local server that `--oss` uses: ollama or lmstudio."""
+    """What `--oss` uses: the server ollama or lmstudio, or a model that was added (local)."""
     chatgpt_base_url: str | None = None
     """Where ChatGPT is, for those who signed in with it; the model is below `/codex` there."""
     forced_login_method: str | None = None

@@ -30,7 +30,7 @@ from spindle.tools.router import ToolSet
 if TYPE_CHECKING:
     from spindle.core.budget import BudgetLedger
 
-Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
+Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork", "undo"]
 """Why the model is shown another list than before."""
 
 IMAGE_REFUSED = "The model server refused this picture; it was taken out of the conversation."
@@ -94,11 +94,14 @@ class LiveThread:
         self.cache = CacheWatch(clock)
         self.asked: Request | None = None
         """The request whose answer is awaited, until it is booked."""
+        self._windows: dict[str, int] = {}
+        """By model, the windows that servers have named."""
         self.use_model(model)
 
     def use_model(self, slug: str) -> None:
         """Later requests go to this model. Base text and tools stay; what depends on the model follows it."""
         info, overrides = self.catalog.find(slug), self._overrides
+        window = overrides.context_window or self._windows.get(slug) or info.context_window
         self.traits = ModelTraits(
             slug=slug,
             family=info.family,
@@ -113,7 +116,7 @@ class LiveThread:
                 is_known=info.known,
                 max_output_tokens=overrides.max_output_tokens,
                 output_limit=info.max_output_tokens,
-                window=overrides.context_window or info.context_window,
+                window=window,
                 thinking=info.thinking,
                 is_small=info.profile == "small",
                 capabilities=info.capabilities,
@@ -121,7 +124,6 @@ class LiveThread:
         )
         limit = overrides.output_token_limit
         self.truncation = Truncation("tokens", limit) if limit else info.truncation_policy
-        window = overrides.context_window or info.context_window
         self.window_tokens: int | None = window * info.effective_context_window_percent // 100 if window else None
         self.window_limit = window * 9 // 10 if window else None
         """From this many tokens in context on the window counts as about to be full: nine tenths of it."""
@@ -207,8 +209,8 @@ class LiveThread:
         (`note_compacted`, `note_edited`), unless an estimate of the new list will do.
         """
         self.history.append_compacted(message, items, cause, made)
-        # To the provider's cache a fresh start is a compaction like any other.
-        self.cache.declare("compaction" if cause == "start_over" else cause)
+        # To the provider's cache a fresh start is a compaction like any other, and an undo a rollback.
+        self.cache.declare({"start_over": "compaction", "undo": "rollback"}.get(cause, cause))
 
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         """The request that continues the thread."""
@@ -325,6 +327,16 @@ class LiveThread:
             self.history.append_bookmark(completed.response_id, cache=watched)
         self.report_usage(emit)
         self.notes.keep_up()
+
+    def learn_window(self, tokens: int) -> None:
+        """The server names the window of its model. If that is smaller than was known, it is the one that counts.
+
+        A window that the base text and the tools alone would half fill is not believed: what they cost is a guess.
+        """
+        known = self.traits.facts.window
+        if 2 * self.fixed_tokens < tokens < (known or tokens + 1) and self._overrides.context_window is None:
+            self._windows[self.traits.slug] = tokens
+            self.use_model(self.traits.slug)
 
     def note_window_full(self, emit: Callable[[Msg], None]) -> None:
         """The server said that the input does not fit: from now on the window counts as full."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 WARNED, STOPPED = 3, 6
 """The how-manieth equal call gets a warning in its output, and which one ends the turn."""
 WARNING = (
-    "[You have made this very call {count} times with the same result. Making it again will not help: do something "
-    "else, or say what is missing.]"
+    "[Warning: a repeated call. You have made this very call {count} times with the same result. Making it again will "
+    "not help: do something else, or say what is missing.]"
 )
 
 
@@ -76,8 +76,9 @@ class RepeatGuard(Feature):
         made.count += 1
         if made.count >= STOPPED:
             self._reason = (
-                f"Stopped: the model called {call.name} {made.count} times with the same arguments and got the same "
-                "result each time. Work so far is saved; tell it what to do differently, or ask another model."
+                f"Stopped: the model repeats itself. It called {call.name} {made.count} times with the same arguments "
+                "and got the same result each time. Work so far is saved; tell it what to do differently, or ask "
+                "another model."
             )
         return WARNING.format(count=made.count) if made.count >= WARNED else ""
 

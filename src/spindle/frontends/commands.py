@@ -40,8 +40,10 @@ COMMON = (
     Option(("-C", "--cd"), VALUE, "work in this folder", "DIR"),
     Option(("--add-dir",), LIST, "one more folder that may be written", "DIR"),
     Option(("--search",), FLAG, "live web search"),
-    Option(("--oss",), FLAG, "a model on this machine (Ollama or LM Studio)"),
-    Option(("--local-provider",), VALUE, "which of the two", "NAME", ("ollama", "lmstudio")),
+    Option(("--oss",), FLAG, "a model on this machine (Ollama, LM Studio, or `spindle local`)"),
+    Option(
+        ("--local-provider",), VALUE, "which one; `local`: one that was added", "NAME", ("ollama", "lmstudio", "local")
+    ),
     Option(("--no-alt-screen",), FLAG, "stay in the normal screen (interactive only)"),
     Option(("--strict-config",), FLAG, "an unknown configuration key is an error"),
 )

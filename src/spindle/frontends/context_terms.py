@@ -8,39 +8,29 @@ from spindle.config.schema import Config
 from spindle.context.account import compaction_limit
 from spindle.errors import ConfigError
 from spindle.model.catalog import Catalog
-from spindle.model.prices import known_prices
+from spindle.model.prices import NOTHING, known_prices
 from spindle.protocol.request import Prices
-
-_OWN_MACHINE = frozenset(("ollama", "lmstudio"))
-"""Providers that send no bill: a price in the catalogue is that of somebody else's server."""
 
 
 class Terms:
     """Prices and limits. A configuration that cannot be read is no reason not to look at a thread."""
 
     def __init__(self, read: Callable[[], Config], provider: str | None) -> None:
-        self._is_own = provider in _OWN_MACHINE
+        self._provider = provider
         self.problem = ""
         self._config: Config | None = None
         try:
             self._config = read()
-            self._catalog = Catalog.load(self._config.model_catalog_json)
+            self._catalog = Catalog.load(self._config.model_catalog_json, self._config.spindle.models)
         except ConfigError as error:
             self._catalog = Catalog.load()
             self.problem = f"prices and limits are the built-in ones: {error}"
 
     def prices_of(self, model: str) -> Prices | None:
         """US dollars for a million tokens; None when nobody named them."""
-        spindle = None if self._config is None else self._config.spindle
-        found = known_prices(
-            model,
-            self._catalog,
-            for_all=spindle.context_prices if spindle else None,
-            by_model=spindle.context_model_prices if spindle else None,
-        )
-        if found is None or (self._is_own and not found.source.startswith("configuration")):
-            return None
-        return found.prices
+        given = NOTHING if self._config is None else self._config.spindle.price_list
+        found = known_prices(model, self._catalog, given, provider=self._provider)
+        return None if found is None else found.prices
 
     def compaction_limit(self, model: str | None) -> int | None:
         """At how many tokens a thread would be compacted today."""

@@ -10,7 +10,7 @@ import msgspec
 
 from spindle.config.keys import FEATURES, REFERENCE_FEATURES
 from spindle.config.load import LoadOptions, load_config
-from spindle.config.providers import OSS_MODELS
+from spindle.config.providers import INSIDE, OSS_MODELS
 from spindle.config.schema import Config
 from spindle.config.sources import resolve_home
 from spindle.errors import UsageError
@@ -21,16 +21,25 @@ from spindle.workspace.git import find_repository
 
 
 def config_from(
-    parsed: Parsed, *, headless: bool = False, cwd: str | None = None, config: dict[str, Any] | None = None
+    parsed: Parsed,
+    *,
+    headless: bool = False,
+    cwd: str | None = None,
+    config: dict[str, Any] | None = None,
+    flags: dict[str, Any] | None = None,
+    profile: str | None = None,
 ) -> Config:
-    """Everything the user configured, for the folder the command line names; `config` is what a client adds."""
+    """Everything the user configured, for the folder the command line names; `config` is what a client adds.
+
+    `flags` and `profile` are what a client says in the place of the command line's.
+    """
     return load_config(
         cwd=working_folder(cwd or parsed.value("cd")),
         config=config,
         env=os.environ,
         overrides=overrides_from(parsed),
-        flags=flags_from(parsed),
-        profile=parsed.value("profile"),
+        flags=flags_from(parsed) | (flags or {}),
+        profile=profile or parsed.value("profile"),
         options=LoadOptions(
             headless=headless,
             strict=parsed.flag("strict_config"),
@@ -46,6 +55,8 @@ async def use_local_server(config: Config, parsed: Parsed) -> Config:
     asked_for = parsed.value("local_provider")
     if not parsed.flag("oss") and asked_for is None:
         return config
+    if (asked_for or config.oss_provider) == INSIDE.id:
+        return msgspec.structs.replace(config, provider=config.providers[INSIDE.id], model=parsed.value("model"))
     from spindle.config.oss import check_oss_server, choose_oss_provider, has_model  # only --oss asks servers first
 
     provider = await choose_oss_provider(asked_for, config.oss_provider, config.providers, os.environ)

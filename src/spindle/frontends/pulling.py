@@ -16,8 +16,7 @@ _GB = 1_000_000_000
 
 async def get_model(provider: Provider, model: str) -> None:
     """Download a model that the server lacks. Ctrl-C stops it; what was pulled so far is kept by the server."""
-    is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    shown = PullView(model, sys.stderr, is_live=is_live)
+    shown = PullView(model, sys.stderr, is_live=is_live())
     shown.begin(provider.name)
     try:
         if provider.id == "ollama":
@@ -31,6 +30,11 @@ async def get_model(provider: Provider, model: str) -> None:
         raise
     shown.end()
     print(f"{model} is there.", file=sys.stderr)
+
+
+def is_live() -> bool:
+    """Whether stderr is a terminal on which a line can be written anew."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class PullView:

@@ -38,6 +38,12 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Calls can be forbidden while tools are listed."""
     responses: bool = True
     """There is a Responses endpoint; else Chat Completions is spoken."""
+    effort: bool = True
+    """How hard to think may be said, on Chat and Messages."""
+    thinking: bool = True
+    """Thinking may be asked for, on Messages."""
+    output_tokens: int | None = None
+    """No flag, but learned like one: how much a Messages server lets an answer have."""
 
 
 CAPABILITY_FILE = "capabilities.json"
@@ -58,7 +64,7 @@ class CapabilityMemory:
         """`path` is the file, where there is a home to keep one in; `now` decides which lessons are too old."""
         self._path = path
         self._now = now
-        self._learned: dict[tuple[str, str], dict[str, bool]] | None = None
+        self._learned: dict[tuple[str, str], dict[str, bool | int]] | None = None
         """By endpoint and model, the flags that were learned."""
         self._known: dict[tuple[str, str, str], Capabilities] = {}
 
@@ -75,7 +81,7 @@ class CapabilityMemory:
         return known
 
     def learn(
-        self, provider: Provider, wire: str, model: str, flags: Mapping[str, bool], reason: str, now: float
+        self, provider: Provider, wire: str, model: str, flags: Mapping[str, bool | int], reason: str, now: float
     ) -> None:
         """Remember, here and for later processes, what a refusal has taught. Never fails."""
         endpoint = endpoint_name(provider, wire)
@@ -86,7 +92,7 @@ class CapabilityMemory:
 
             remember(self._path, endpoint, model, {flag: Lesson(to, int(now), reason) for flag, to in flags.items()})
 
-    def _lessons(self) -> dict[tuple[str, str], dict[str, bool]]:
+    def _lessons(self) -> dict[tuple[str, str], dict[str, bool | int]]:
         if self._learned is None:
             self._learned = {}
             try:

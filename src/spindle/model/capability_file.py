@@ -22,19 +22,21 @@ from spindle.thread import private_files
 LIFE_S = 30 * 24 * 3600.0
 """Servers are updated: after this long a lesson is forgotten."""
 VERSION = 1
+NUMBERS = ("output_tokens",)
+"""What is learned like a flag, but is a number."""
 
 
 class Lesson(msgspec.Struct, frozen=True):
     """One flag that was learned, when, and from which words of the server."""
 
-    value: bool
+    value: bool | int
     since: float
     reason: str = ""
 
 
-def read_lessons(data: bytes, now: float) -> dict[tuple[str, str], dict[str, bool]]:
+def read_lessons(data: bytes, now: float) -> dict[tuple[str, str], dict[str, bool | int]]:
     """By endpoint and model, the flags that are not too old."""
-    learned: dict[tuple[str, str], dict[str, bool]] = {}
+    learned: dict[tuple[str, str], dict[str, bool | int]] = {}
     for endpoint, models in _endpoints(data, now).items():
         for model, lessons in models.items():
             learned[endpoint, model] = {flag: lesson["value"] for flag, lesson in lessons.items()}
@@ -86,7 +88,7 @@ def _endpoints(data: bytes, now: float) -> dict[str, dict[str, dict[str, dict[st
     for endpoint, models in _entries(whole.get("endpoints")):
         for model, lessons in _entries(models):
             for flag, lesson in _entries(lessons):
-                if flag in FLAGS and _is_fresh(lesson, now):
+                if _is_fresh(lesson, now) and flag in (FLAGS if isinstance(lesson["value"], bool) else NUMBERS):
                     kept.setdefault(endpoint, {}).setdefault(model, {})[flag] = lesson
     return kept
 
@@ -96,7 +98,7 @@ def _entries(value: Any) -> list[tuple[str, Any]]:
 
 
 def _is_fresh(lesson: Any, now: float) -> bool:
-    if not isinstance(lesson, dict) or not isinstance(lesson.get("value"), bool):
+    if not isinstance(lesson, dict) or not isinstance(lesson.get("value"), int):
         return False
     since = lesson.get("since")
     if isinstance(since, str):

@@ -1,13 +1,15 @@
 """What is known about each model: its window, its habits, which tools it was trained on.
 
-The bundled table is `catalog.json`; a user's file of the same shape replaces it. Texts for the model are `prompt`'s.
+The bundled table is `catalog.json`; a user's file of the same shape replaces it, and `[spindle.models.SLUG]` of the
+configuration changes single rows. Texts for the model are `prompt`'s.
 """
 
 # Annotations are types here, not texts as elsewhere: the catalogue is read at every start, and to read it each text
 # would have to be compiled first.
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -28,6 +30,8 @@ LEVEL_DESCRIPTIONS = {
 }
 
 
+INSIDE = "inside"
+"""The base text for models that Spindle runs itself: they are smaller still."""
 SMALL = "small"
 """The profile of models that need short instructions and few tools."""
 SMALL_OUTPUT_BYTES = 6_000
@@ -70,6 +74,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     family: str = ""
     """Which base text fits: "codex", "gpt", "small", "tiny" or "default". Told from the slug when not given."""
+    provider: str = "openai"
+    """Whose model it is: the provider under whose name it is listed."""
     default_reasoning_level: str | None = None
     supported_reasoning_levels: tuple[ReasoningLevel, ...] = ()
     shell_type: str = "default"
@@ -125,6 +131,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.context_window is None else self.context_window * 9 // 10
 
 
+def unknown_model(slug: str) -> str:
+    """What people are told of a model that has no row."""
+    return f"model {slug} is not in the catalogue; general defaults are used for it"
+
+
 def family_of(slug: str) -> str:
     """The kind of base text that fits a model, by its name."""
     name = slug.rpartition("/")[2].lower()
@@ -152,7 +163,7 @@ def as_small(info: ModelInfo) -> ModelInfo:
     return msgspec.structs.replace(
         info,
         profile=SMALL,
-        family="tiny",
+        family=info.family if info.family == INSIDE else "tiny",
         apply_patch_tool_type="function",
         experimental_supported_tools=("grep_files", "read_file"),
         truncation_policy=Truncation("bytes", min(info.truncation_policy.byte_limit, SMALL_OUTPUT_BYTES)),
@@ -161,6 +172,18 @@ def as_small(info: ModelInfo) -> ModelInfo:
 
 class _CatalogFile(msgspec.Struct):
     models: list[ModelInfo]
+
+
+def changed_row(slug: str, found: ModelInfo | None, fields: Mapping[str, Any]) -> ModelInfo:
+    """The row for `slug` with the user's `fields` in place of those of the row `found` for it so far.
+
+    Raises `msgspec.ValidationError` when a field cannot be what it is said to be.
+    """
+    is_new = found is None or not found.known
+    row: dict[str, Any] = {"slug": slug} if found is None else msgspec.to_builtins(found)
+    # Whoever describes a model wants to be offered it, behind those that everybody has.
+    ours = {"visibility": "list", "priority": 98} if is_new else {}
+    return msgspec.convert({**row, **ours, **fields, "slug": slug, "known": True}, ModelInfo)
 
 
 class Catalog:
@@ -180,8 +203,17 @@ class Catalog:
         return other
 
     @classmethod
-    def load(cls, path: str | None = None) -> "Catalog":
-        """The bundled catalogue, or the file that `model_catalog_json` names. Raises `ConfigError`."""
+    def load(cls, path: str | None = None, changes: Mapping[str, Mapping[str, Any]] | None = None) -> "Catalog":
+        """The bundled catalogue, or the file that `model_catalog_json` names. Raises `ConfigError`.
+
+        `changes` are the user's: for each slug the fields that differ.
+        """
+        if changes:
+            catalog = cls.load(path)
+            rows = {model.slug: model for model in catalog.models}
+            for slug, fields in changes.items():
+                rows[slug] = changed_row(slug, catalog._row(slug), fields)
+            return cls(list(rows.values()))
         if path is None and cls._bundled is not None:
             return cls._bundled
         source = path or f"{os.path.dirname(__file__)}/catalog.json"
@@ -199,6 +231,12 @@ class Catalog:
             cls._bundled = catalog
         return catalog
 
+    def with_row(self, info: ModelInfo) -> "Catalog":
+        """The same catalogue, in which this is what is known of the model."""
+        other = Catalog([*(model for model in self.models if model.slug != info.slug), info])
+        other._takes_for_small = self._takes_for_small
+        return other
+
     @property
     def listed(self) -> list[ModelInfo]:
         """Those a person is offered, best first."""
@@ -206,8 +244,16 @@ class Catalog:
 
     @property
     def named(self) -> list[ModelInfo]:
-        """Those there are, listed or hidden, without the rows that stand for a whole line of models."""
-        return [model for model in self.models if model.visibility != "none"]
+        """Those of OpenAI there are, listed or hidden, without the rows that stand for a whole line of models."""
+        return self.named_of("openai")
+
+    def named_of(self, provider: str) -> list[ModelInfo]:
+        """The same of any provider."""
+        return [model for model in self.models if model.visibility != "none" and model.provider == provider]
+
+    def offered(self, vendor: str) -> list[ModelInfo]:
+        """Those a person is offered at a provider; of makers other than OpenAI all there are."""
+        return (self.named_of(vendor) if vendor != "openai" else []) or self.listed
 
     @property
     def default_slug(self) -> str:
@@ -226,5 +272,5 @@ class Catalog:
             if slug.startswith(model.slug) and (best is None or len(model.slug) > len(best.slug)):
                 best = model
         if best is None:
-            return ModelInfo(slug=slug, apply_patch_tool_type="function", known=False)
+            return ModelInfo(slug=slug, provider="", apply_patch_tool_type="function", known=False)
         return msgspec.structs.replace(best, slug=slug, display_name=slug)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from spindle.model.url import Url, join_url, parse_url
 from spindle.model.wires import make_wire
 from spindle.model.wires.wire import Terms, Wire
 from spindle.protocol.provenance import ModelOrigin
-from spindle.protocol.request import Request
+from spindle.protocol.request import ModelFacts, Request
 
 if TYPE_CHECKING:
     from spindle.model.lowering import Lowering
@@ -73,18 +73,34 @@ class Endpoint:
     def url(self, path: str) -> Url:
         return parse_url(join_url(self.provider.base_url, path, self.provider.query_params), "base_url")
 
+    # ---- its life ----------------------------------------------------------------------------------
+
+    def announcements(self, model: str) -> Iterable[str]:
+        """What a person should know before this model is asked, a sentence each; nothing that was said before."""
+        return ()
+
+    async def ready(self, model: str) -> None:
+        """Wait until it can be asked. Raises ModelError when that will never be."""
+
+    async def warm(self) -> None:
+        """Open the connection ahead of the first request."""
+        await self.http.warm(parse_url(self.provider.base_url, "base_url"))
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+
     # ---- what it can do ----------------------------------------------------------------------------
 
     def terms(self, request: Request) -> Terms:
         """On which terms a request is made now. The dialect follows from them, if the server's own is not there."""
-        capabilities = self._capabilities(request)
+        capabilities = self.capabilities(request.model, request.facts)
         if not capabilities.responses and self.wire.name == "responses":
             self.wire = make_wire("chat")
-            capabilities = self._capabilities(request)
+            capabilities = self.capabilities(request.model, request.facts)
         return Terms(self.provider, capabilities)
 
-    def _capabilities(self, request: Request) -> Capabilities:
-        return self.memory.of(self.provider, self.wire.name, request.model, request.facts.capabilities)
+    def capabilities(self, model: str, facts: ModelFacts) -> Capabilities:
+        return self.memory.of(self.provider, self.wire.name, model, facts.capabilities)
 
     def lowered(self, request: Request, capabilities: Capabilities) -> Request:
         """The request as a server with these capabilities takes it, as far as all wires do that alike."""
@@ -105,7 +121,7 @@ class Endpoint:
 
         return without_opaque(request)
 
-    def learn(self, request: Request, flags: Mapping[str, bool], reason: str, now: float) -> None:
+    def learn(self, request: Request, flags: Mapping[str, bool | int], reason: str, now: float) -> None:
         """What a refusal has taught about the model that was asked."""
         self.memory.learn(self.provider, self.wire.name, request.model, flags, reason, now)
 

@@ -10,6 +10,8 @@ from spindle.model.provider import Provider
 
 DISCONNECTED: ErrorInfo = {"response_stream_disconnected": {"http_status_code": None}}
 NO_CONNECTION: ErrorInfo = {"http_connection_failed": {"http_status_code": None}}
+ANSWER_MAX_BYTES = 64 * 1024 * 1024
+"""How long an answer may be on the wires that keep it until its end, with everything that is around it."""
 
 _START = {
     "ollama": "Start Ollama with `ollama serve`.",
@@ -34,6 +36,11 @@ def disconnected(reason: str, *, advice: str = "") -> StreamDropped:
 def closed_early() -> StreamDropped:
     advice = "The server, or a proxy before it, ends the answer too soon: look into its log."
     return disconnected("stream closed before response.completed", advice=advice)
+
+
+def too_long() -> ModelError:
+    """An answer that does not end: what is kept of it until its end must not fill the memory."""
+    return ModelError(f"the server sent an answer larger than {ANSWER_MAX_BYTES} bytes")
 
 
 def timed_out(reason: str, idle_s: float) -> StreamDropped:

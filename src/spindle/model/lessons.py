@@ -31,6 +31,8 @@ LEFT_OUT = {
     "developer_role": "the role developer",
     "tool_choice_none": "tool_choice none",
     "responses": "the Responses API; Chat Completions is used instead",
+    "effort": "a word on how hard to think",
+    "thinking": "a demand for thinking",
 }
 
 
@@ -50,22 +52,26 @@ class Refused(msgspec.Struct, frozen=True):
         return f"{self.words.text} {self.words.fields.get('param') or ''}".lower()
 
 
-def lessons_of(refused: Refused) -> dict[str, bool]:
+def lessons_of(refused: Refused) -> dict[str, bool | int]:
     """The flags that must change, and to what; none when the refusal is about something else."""
     if refused.status not in STATUSES:
         return {}
+    if (most := _output_limit(refused)) is not None:
+        return {"output_tokens": most}
     for flags, is_meant in _TABLE:
-        meant = {flag: value for flag in flags if (value := _changed(refused, flag)) is not None}
+        meant: dict[str, bool | int] = {flag: value for flag in flags if (value := _changed(refused, flag)) is not None}
         if meant and is_meant(refused):
             return meant
     return {}
 
 
-def notice(provider: Provider, lessons: dict[str, bool]) -> str:
+def notice(provider: Provider, lessons: dict[str, bool | int]) -> str:
     """One sentence for the person about all that was learned in one call."""
     name = provider.name or provider.id
     lowered = [LEFT_OUT[flag] for flag, value in lessons.items() if flag in LEFT_OUT and not value]
     said = [f"{name} does not take {', nor '.join(lowered)}"] if lowered else []
+    if "output_tokens" in lessons:
+        said.append(f"{name} lets an answer of this model have {lessons['output_tokens']} tokens at most")
     if "replay_reasoning" in lessons:
         said.append(f"{name} wants its reasoning {'back' if lessons['replay_reasoning'] else 'no longer back'}")
     return f"{'; '.join(said)}. This is remembered; `spindle models --forget` makes Spindle try again."
@@ -76,6 +82,7 @@ def notice(provider: Provider, lessons: dict[str, bool]) -> str:
 _OPAQUE_CODES = frozenset(("invalid_encrypted_content",))
 _OPAQUE_WORDS = re.compile(
     r"invalid\W{0,3}(?:signature|data)\W{0,3} in\W{0,3} ?(?:redacted_)?thinking|could not be verified"
+    r"|\bthinking\W{0,3} ?blocks?\b.{0,80}\bcannot be modified"
     r"|invalid.{0,20}encrypted.content|encrypted.content.{0,40}(?:invalid|could not be|cannot be|not valid)",
     re.IGNORECASE,
 )
@@ -149,6 +156,12 @@ _NO_IMAGES = re.compile(
     r"|(?:only|must be) text|text[- ]only",
     re.IGNORECASE,
 )
+_EFFORT = re.compile(r"\breasoning_effort\b|\boutput_config\b|\beffort\b.{0,40}\b(?:support|param)")
+_THINKING = re.compile(
+    r"\bthinking\.(?:type|adaptive|enabled|display)\b|\bthinking: (?:extra|unknown|unexpected)"
+    r"|\bthinking\b.{0,40}(?:not|n't|un)[ -]?support"
+)
+_OUTPUT_LIMIT = re.compile(r"max_tokens\b.{0,40}?\d ?(?:>|exceeds|<=) ?(\d+)|max_tokens\b.{0,80}\bat most (\d+)")
 
 
 def _is_tool_type(refused: Refused) -> bool:
@@ -183,6 +196,25 @@ def _is_parallel(refused: Refused) -> bool:
     return said and _names("parallel_tool_calls", "disable_parallel_tool_use", "parallel tool call")(refused)
 
 
+def _is_effort(refused: Refused) -> bool:
+    is_said = refused.wire != "responses" and refused.request.facts.effort is not None
+    return is_said and _EFFORT.search(refused.text) is not None
+
+
+def _is_thinking(refused: Refused) -> bool:
+    is_asked = refused.wire == "messages" and refused.request.facts.thinking is not None
+    return is_asked and _THINKING.search(refused.text) is not None
+
+
+def _output_limit(refused: Refused) -> int | None:
+    """How much an answer may have, where the server refuses a demand for more. The user's own number is not touched."""
+    if refused.wire != "messages" or refused.request.facts.max_output_tokens:
+        return None
+    found = _OUTPUT_LIMIT.search(refused.text)
+    most = int(found[1] or found[2]) if found else 0
+    return most if 1 <= most < (refused.capabilities.output_tokens or 10**9) else None
+
+
 def _is_reasoning(refused: Refused) -> bool:
     return refused.wire == "chat" and "reasoning_content" in refused.text
 
@@ -203,6 +235,8 @@ _TABLE: tuple[tuple[tuple[str, ...], Callable[[Refused], bool]], ...] = (
     (("parallel",), _is_parallel),
     (("json_schema",), _is_schema),
     (("replay_reasoning",), _is_reasoning),
+    (("effort",), _is_effort),
+    (("thinking",), _is_thinking),
     (("tool_choice_none",), _is_choice),
     (("hosted_tools",), _is_named_tool("web_search", "hosted", "built-in")),
     (("custom_tools",), _is_named_tool("custom", "grammar")),

@@ -6,12 +6,36 @@ Loaded only for threads whose policy calculates, and to look back at a thread.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import msgspec
 
 from spindle.model.catalog import Catalog, family_of
 from spindle.protocol.request import Prices
+
+OWN_MACHINE = frozenset(("ollama", "lmstudio", "local"))
+"""Providers that send no bill."""
+_DATE = re.compile(r"-\d{4}-?\d\d-?\d\d$")
+
+
+class PriceList(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user says that models cost, in dollars a million tokens. What a later field says counts less."""
+
+    by_model: dict[str, Prices] = {}
+    """By the name of a model, or how it begins; the longest that fits counts."""
+    older: dict[str, Prices] = {}
+    """The same under an older name of the table."""
+    for_all: Prices | None = None
+
+    def find(self, slug: str) -> tuple[Prices, str] | None:
+        """The prices of a model, and where they stand in words."""
+        for table in (self.by_model, self.older):
+            if fitting := [name for name in table if slug.startswith(name)]:
+                name = max(fitting, key=len)
+                return table[name], f"configuration, {name}"
+        return None if self.for_all is None else (self.for_all, "configuration")
+
+
+NOTHING = PriceList()
 
 
 class Priced(msgspec.Struct, frozen=True):
@@ -21,16 +45,10 @@ class Priced(msgspec.Struct, frozen=True):
     source: str
 
 
-def find_prices(
-    slug: str, catalog: Catalog, *, for_all: Prices | None = None, by_model: Mapping[str, Prices] | None = None
-) -> Priced:
-    """The prices of a model. `by_model` counts by the longest name that `slug` begins with, and before `for_all`."""
-    fitting = [name for name in by_model or () if slug.startswith(name)]
-    if by_model and fitting:
-        name = max(fitting, key=len)
-        return Priced(by_model[name], f"configuration, {name}")
-    if for_all is not None:
-        return Priced(for_all, "configuration")
+def find_prices(slug: str, catalog: Catalog, given: PriceList = NOTHING) -> Priced:
+    """The prices of a model, if need be by guess; `given` is what the user says."""
+    if (found := given.find(slug)) is not None:
+        return Priced(*found)
     if (prices := catalog.find(slug).prices) is not None:
         return Priced(prices, "catalogue")
     # A catalogue of the user, or of the reference program, names models and no prices.
@@ -38,24 +56,25 @@ def find_prices(
     if (prices := bundled.find(slug).prices) is not None:
         return Priced(prices, "bundled catalogue")
     family = family_of(slug)
-    for model in bundled.models:
+    for model in bundled.models if family != "default" else ():
         if model.prices is not None and model.family == family:
             return Priced(model.prices, f"as {model.slug}, of the same family")
     return Priced(Prices(), "default")
 
 
 def known_prices(
-    slug: str, catalog: Catalog, *, for_all: Prices | None = None, by_model: Mapping[str, Prices] | None = None
+    slug: str, catalog: Catalog, given: PriceList = NOTHING, *, provider: str | None = None
 ) -> Priced | None:
     """The same where amounts count and not only ratios: None unless somebody named the price of this very model.
 
-    A model's name with a date behind it is the same model; with anything else behind it, it is another one.
+    A model's name with a date behind it is the same model; with anything else behind it, it is another one. A server
+    on the user's own computer sends no bill: what the catalogue says of a model of that name is somebody else's price.
     """
-    found = find_prices(slug, catalog, for_all=for_all, by_model=by_model)
+    found = find_prices(slug, catalog, given)
     if found.source.startswith("configuration"):
         return found
-    if found.source not in ("catalogue", "bundled catalogue"):
+    if provider in OWN_MACHINE or found.source not in ("catalogue", "bundled catalogue"):
         return None
-    undated = re.sub(r"-\d{4}-\d\d-\d\d$", "", slug)
+    undated = _DATE.sub("", slug)
     models = [*catalog.models, *(Catalog.load().models if found.source == "bundled catalogue" else ())]
     return found if any(model.slug in (slug, undated) and model.prices == found.prices for model in models) else None

@@ -16,7 +16,7 @@ WIRES = ("responses", "chat", "messages")
 """The dialects there are: the values of `wire_api`."""
 FLAGS = (
     *("custom_tools", "hosted_tools", "tools", "parallel", "stream_options", "json_schema", "images"),
-    *("developer_role", "replay_reasoning", "tool_choice_none", "responses"),
+    *("developer_role", "replay_reasoning", "tool_choice_none", "responses", "effort", "thinking"),
 )
 """What may be said of a server's capabilities; each is explained in `capabilities.py`."""
 
@@ -28,6 +28,9 @@ _AZURE_MARKS = (
     "azurefd.",
     "windows.net/openai",
 )
+
+
+_VENDORS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +70,15 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def is_openai(self) -> bool:
         """The built-in one; the only one that gets OpenAI's own headers."""
         return self.id == "openai"
+
+    @property
+    def vendor(self) -> str:
+        """The maker whose own servers these are, by the name the catalogue has for it; else its own id."""
+        if self.is_openai:
+            return "openai"
+        scheme, _, rest = self.base_url.partition("://")
+        host = rest.partition("/")[0].lower()
+        return _VENDORS.get(host, self.id) if scheme.lower() == "https" else self.id
 
     @property
     def is_built_in(self) -> bool:

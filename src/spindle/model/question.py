@@ -35,7 +35,7 @@ class Question:
         self._sent_bytes = 0
         self._answer_bytes = 0
         self._origin: ModelOrigin | None = None
-        self._lessons: dict[str, bool] = {}
+        self._lessons: dict[str, bool | int] = {}
         self._is_told = False
         self._has_dropped = False
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
 from spindle.model import failures, sse
-from spindle.model.client import Compacted, ModelEvent, RateLimits, TurnState
+from spindle.model.client import Compacted, ModelEvent, Notice, RateLimits, TurnState
 from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
 from spindle.model.endpoint import Endpoint
 from spindle.model.headers import rate_limits
@@ -21,7 +21,7 @@ from spindle.model.http import Response
 from spindle.model.question import Question
 from spindle.model.reading import Reading, is_event_stream, next_chunk
 from spindle.model.retry import backoff_s
-from spindle.model.url import Url, parse_url
+from spindle.model.url import Url
 from spindle.model.wires import load_decoder
 from spindle.protocol.clock import Clock
 from spindle.protocol.items import Item, encode_json
@@ -59,6 +59,8 @@ class RemoteModel:
         question = Question(endpoint, request, self._clock)
         loop.call_soon(load_decoder, endpoint.wire.name)  # once the request is on its way
         try:
+            for message in endpoint.announcements(request.model):
+                yield Notice(message)
             try:
                 response = await self._open(question, turn_state)
             except SpindleError:
@@ -114,13 +116,13 @@ class RemoteModel:
 
     async def warm(self) -> None:
         try:
-            await self.endpoint.http.warm(parse_url(self.endpoint.provider.base_url, "base_url"))
+            await self.endpoint.warm()
         except SpindleError:
             pass  # the first request meets the same trouble, and can tell about it
 
     async def aclose(self) -> None:
         for endpoint in (*self._left, self.endpoint):
-            await endpoint.http.aclose()
+            await endpoint.aclose()
 
     async def post_json(self, path: str, body: bytes) -> Any:
         """`POST {base_url}{path}` and read a plain JSON answer. Raises `ModelError`."""
@@ -141,6 +143,7 @@ class RemoteModel:
                 self.before_retry()
                 is_answered = False
             try:
+                await question.endpoint.ready(question.request.model)
                 # Encoded each time: what a refusal teaches changes the body, and else it is the one before.
                 body = question.encode()
                 url = question.endpoint.url(question.endpoint.wire.path)
@@ -187,9 +190,16 @@ class RemoteModel:
 
     async def _beginning(self, response: Response, deadline: float, question: Question) -> bytes:
         """The first bytes of an answer that does not call itself an event stream; some are one all the same."""
-        data = await next_chunk(response, deadline, question.endpoint.provider.idle_timeout_s)
+        idle_s = question.endpoint.provider.idle_timeout_s
+        data = await next_chunk(response, deadline, idle_s)
         if data.lstrip()[:1] not in (b"<", b"{", b"["):
             return data
+        if question.endpoint.wire.name == "chat":
+            from spindle.model.wires.chat.whole import whole_answer  # most servers stream
+
+            data = await _rest(response, data, self._sse_event_max_bytes, idle_s)
+            if (frame := whole_answer(data)) is not None:
+                return frame
         from spindle.model import refusals  # only after a failure
 
         words = await _read_words(response, data)
@@ -231,6 +241,14 @@ class RemoteModel:
             key=endpoint.credential.origin(),
             offers=offers,
         )
+
+
+async def _rest(response: Response, begun: bytes, max_bytes: int, timeout_s: float) -> bytes:
+    """A body to its end, or as far as it comes."""
+    try:
+        return begun + await response.read(max_bytes, timeout_s)
+    except TransportError:
+        return begun
 
 
 async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:

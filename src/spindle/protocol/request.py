@@ -109,6 +109,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return head, b'],"tools":%s,%s' % (self.tools, encode_json(tail)[1:])
 
 
+class LongPrompt(msgspec.Struct, frozen=True):
+    """What a request costs more if its input is long: the whole of it, not only what is above the limit."""
+
+    above: int
+    """From how many tokens of input on, that number not included."""
+    input: float = 1.0
+    """How many times as much all input costs then, cached or not."""
+    output: float = 1.0
+
+
 class Prices(msgspec.Struct, frozen=True):
     """What a model's tokens cost, in any unit: only the ratios count. The defaults are what is usual."""
 
@@ -119,6 +129,10 @@ class Prices(msgspec.Struct, frozen=True):
     """None = eight times `input`."""
     cache_write: float | None = None
     """What input costs that is put into the cache; None = as any other."""
+    long_prompt: LongPrompt | msgspec.UnsetType = msgspec.UNSET
+    """Some models are dearer for long prompts."""
+    priority: float | msgspec.UnsetType = msgspec.UNSET
+    """How many times as much everything costs with the faster service tier."""
 
     def __post_init__(self) -> None:
         if self.cached_input is None:
@@ -127,6 +141,16 @@ class Prices(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, "output", self.input * 8)
         if self.input < 0 or self.output_share < 0 or not 0 <= (self.cached_input or 0.0) <= self.fresh:
             raise ValueError("prices must not be negative, and cached input must not cost more than input")
+
+    def at_tier(self, tier: str | None) -> Prices | None:
+        """What the same tokens cost with a service tier; None when nobody says. Slower ones cost no more."""
+        if tier not in FAST_TIERS:
+            return self
+        if self.priority is msgspec.UNSET:
+            return None
+        times = self.priority
+        dearer = {name: price * times for name in _PRICES if (price := getattr(self, name)) is not None}
+        return msgspec.structs.replace(self, **dearer, priority=1.0)
 
     @property
     def fresh(self) -> float:
@@ -144,10 +168,33 @@ class Prices(msgspec.Struct, frozen=True):
         return (self.output or 0.0) / self.fresh if self.fresh else 8.0
 
     def cost_of(self, usage: TokenUsage) -> float:
-        """What these tokens cost, in the unit of the prices times one token."""
+        """What these tokens cost, in the unit of the prices times one token; of one request or of many."""
+        given, made = self._costs(usage)
+        return given + made
+
+    def cost_of_request(self, usage: TokenUsage) -> float:
+        """The same for the tokens of one request, which may be dearer because it is long."""
+        given, made = self._costs(usage)
+        long = self.long_prompt
+        if long is msgspec.UNSET or usage.input_tokens <= long.above:
+            return given + made
+        return given * long.input + made * long.output
+
+    def _costs(self, usage: TokenUsage) -> tuple[float, float]:
+        """Of the input and of the output. A server that claims more from its cache than there was is not believed."""
         cached = min(usage.cached_input_tokens, usage.input_tokens)
-        fresh = usage.input_tokens - cached
-        return fresh * self.fresh + cached * (self.cached_input or 0.0) + usage.output_tokens * (self.output or 0.0)
+        written = min(usage.cache_write_input_tokens, usage.input_tokens - cached)
+        fresh = usage.input_tokens - cached - written
+        # Servers that say what they put into their cache charge for that; without a price it is what is usual.
+        write = WRITE_FACTOR * self.input if self.cache_write is None else self.cache_write
+        given = fresh * self.input + cached * (self.cached_input or 0.0) + written * write
+        return given, usage.output_tokens * (self.output or 0.0)
+
+
+FAST_TIERS = ("priority", "fast")
+_PRICES = ("input", "cached_input", "output", "cache_write")
+WRITE_FACTOR = 1.25
+"""What is written to a cache, in the price of input, where nobody names another."""
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):

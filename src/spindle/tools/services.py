@@ -95,6 +95,18 @@ class Person(Protocol):
         ...
 
 
+class EditorFiles(Protocol):
+    """Files as an editor has them open: what is not saved yet counts."""
+
+    async def read(self, path: str) -> bytes | None:
+        """What stands in the editor; None for a file that is read from disk. Raises OSError."""
+        ...
+
+    async def write(self, path: str, content: bytes) -> bool:
+        """Have the editor write a file; False for one that is written to disk by ourselves. Raises OSError."""
+        ...
+
+
 class NoteFound(Protocol):
     """One entry of the record that a search met."""
 
@@ -106,6 +118,18 @@ class NoteFound(Protocol):
     def text(self) -> str: ...
     @property
     def is_cut(self) -> bool: ...
+
+
+class FileKeeper(Protocol):
+    """Keeps what files were before a tool changes them, so that it can be undone."""
+
+    async def before(self, paths: Sequence[str]) -> None:
+        """These are about to be changed; absolute paths without links."""
+        ...
+
+    async def after(self) -> None:
+        """They are, or something went wrong."""
+        ...
 
 
 class Notes(Protocol):

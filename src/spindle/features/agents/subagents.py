@@ -156,6 +156,9 @@ class Subagents:
     async def spawn(self, message: str, role_name: str | None, settings: ThreadSettings) -> str:
         """Start a sub-agent on a task; its id. `settings` are those of the turn that wants it."""
         role = self._role(role_name)
+        ledger = self._thread.budget
+        if ledger is not None and (spent := ledger.spent_below()) is not None:
+            raise SpindleError(str(spent))
         self._tree.admit(self._depth + 1)
         try:
             session = await self._open(role, settings)

@@ -86,9 +86,7 @@ class Editor:
         thread = self._thread
         if self._priced != thread.traits.slug:
             self._priced = thread.traits.slug
-            found = find_prices(
-                self._priced, thread.catalog, for_all=self._options.prices, by_model=self._options.model_prices
-            )
+            found = find_prices(self._priced, thread.catalog, self._options.prices)
             policy.use(found.prices, found.source)
 
     def _item_costs(self) -> list[int]:

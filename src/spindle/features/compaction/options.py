@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.request import Prices
+from spindle.model.prices import PriceList
 
 
 class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,9 +29,7 @@ class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):
     rule: Mapping[str, Any] = {}
     offload_home: str | None = None
     """Where outputs are kept that are cleared."""
-    prices: Prices | None = None
+    prices: PriceList = PriceList()
     """What tokens cost, where the catalogue is not right."""
-    model_prices: Mapping[str, Prices] = {}
-    """The same by the beginning of a model's name."""
     tail_tokens: int = 0
     """How much of the newest work stays as it is, beside the summary."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Literal
 
 import msgspec
@@ -10,6 +12,7 @@ import msgspec
 from spindle.auth.checking import check_key
 from spindle.auth.login import store_api_key, why_no_key
 from spindle.config.oss import LocalServer, check_oss_server, find_local_servers
+from spindle.config.providers import INSIDE
 from spindle.config.schema import Config
 from spindle.config.writing import Edit, write_user_config
 from spindle.errors import SpindleError
@@ -45,7 +48,7 @@ class CredentialChoice:
 
     async def ask(self, missing: str = "", *, comes_up: bool = False) -> Ready | None:
         while True:
-            servers = await find_local_servers(self._config.providers, PROBE_S)
+            servers = [*await find_local_servers(self._config.providers, PROBE_S), *self._inside()]
             rows = ways(self._config, self._environ, servers, can_quit=bool(missing))
             view = CredentialsView(rows, missing, comes_up=comes_up)
             comes_up = False
@@ -82,9 +85,20 @@ class CredentialChoice:
 
     # ---- a server on this computer -------------------------------------------------------------
 
+    def _inside(self) -> list[LocalServer]:
+        """The models that were added, if there are any and they can be run."""
+        provider, home = self._config.providers[INSIDE.id], self._config.home
+        if not provider.runs_inside or not os.path.isdir(f"{home}/spindle/models") or find_spec("xllamacpp") is None:
+            return []
+        from spindle.local.store import ModelStore  # only for those who have any
+
+        models = tuple(model.name for model in ModelStore(home).all())
+        return [LocalServer(provider=provider, models=models)] if models else []
+
     async def _use_server(self, server: LocalServer) -> Ready | None:
         try:
-            await check_oss_server(server.provider, self._environ)
+            if not server.provider.runs_inside:
+                await check_oss_server(server.provider, self._environ)
         except SpindleError as error:
             self._desk.fail(str(error))
             return None

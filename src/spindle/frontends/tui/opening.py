@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 AT_A_TIME_S = 0.005
 """How long events are dealt with before keys get their turn."""
-_OWN_MACHINE = ("ollama", "lmstudio")
-"""Providers that send no bill."""
 
 
 class Opening:
@@ -188,13 +186,7 @@ class Opening:
         app = self._app
         spindle = app.config.spindle
         if self._catalog is None:
-            self._catalog = Catalog.load(app.config.model_catalog_json)
-        found = known_prices(
-            app.thread.settings.model if app.thread is not None else self._model,
-            self._catalog,
-            for_all=spindle.context_prices,
-            by_model={**spindle.prices, **spindle.context_model_prices},
-        )
-        if found is None or (app.config.provider.id in _OWN_MACHINE and not found.source.startswith("configuration")):
-            return None
-        return found.prices.cost_of(usage) / 1_000_000
+            self._catalog = Catalog.load(app.config.model_catalog_json, spindle.models)
+        model = app.thread.settings.model if app.thread is not None else self._model
+        found = known_prices(model, self._catalog, spindle.price_list, provider=app.config.provider.id)
+        return None if found is None else found.prices.cost_of(usage) / 1_000_000

@@ -53,33 +53,57 @@ class ToolsInWords:
 
     def _instructed(self, base: bytes, tools: bytes) -> bytes:
         if self._instructions[:2] != (base, tools):
-            listed = function_tools(tools)
-            told = "\n\n".join((decode_own(base), _form(), *map(_described, listed))) if listed else decode_own(base)
+            listed = self.listed(tools)
+            told = "\n\n".join((decode_own(base), self.form, *map(_described, listed))) if listed else decode_own(base)
             self._instructions = base, tools, encode_payload(told)
         return self._instructions[2]
 
     def _items(self, items: list[VisibleItem]) -> list[VisibleItem]:
         known = len(self._given)
         if items[:known] != self._given:
-            self._told, self._names, known = [], {}, 0
+            known = 0
+            self.restart()
         self._given = items
         self._told += [self._in_words(visible) for visible in items[known:]]
         return self._told.copy()
+
+    def restart(self) -> None:
+        """What was said so far no longer counts."""
+        self._told, self._names = [], {}
 
     def _in_words(self, visible: VisibleItem) -> VisibleItem:
         item = visible.item
         if is_call(item):
             self._names[call_id_of(item)] = call_name(item)
-            return VisibleItem.of(assistant_message(_call_text(item)), visible.origin)
+            return VisibleItem.of(assistant_message(self.call_text(item)), visible.origin)
         if is_output(item):
-            return VisibleItem.of(_result_message(item, self._names.get(call_id_of(item), "unknown")))
-        return visible
+            return VisibleItem.of(self.result(item, self._names.get(call_id_of(item), "unknown")))
+        told = self.message(item)
+        return visible if told is item else VisibleItem.of(told, visible.origin)
 
+    # ---- the form of calls; models that a grammar holds to another one have another -----------------
 
-def _call_text(call: Item) -> str:
-    """A call in the form that models are told to use."""
-    named = encode_payload({"name": call_name(call)})[:-1].decode()
-    return f'```json\n{named},"arguments":{call_arguments(call)}}}\n```'
+    def listed(self, tools: bytes) -> list[FunctionTool]:
+        """The tools as models are told of them."""
+        return function_tools(tools)
+
+    @property
+    def form(self) -> str:
+        """What models are told about it."""
+        return _form()
+
+    def call_text(self, call: Item) -> str:
+        """A call in that form."""
+        named = encode_payload({"name": call_name(call)})[:-1].decode()
+        return f'```json\n{named},"arguments":{call_arguments(call)}}}\n```'
+
+    def result(self, output: Item, tool: str) -> Item:
+        """What a call gave, as a message."""
+        return _result_message(output, tool)
+
+    def message(self, item: Item) -> Item:
+        """Anything that is neither a call nor an output: the same object, if it stays as it is."""
+        return item
 
 
 def _result_message(output: Item, tool: str) -> Item:

@@ -81,6 +81,8 @@ def _described(tool: dict[str, Any]) -> str:
     grammar = shape.get("definition") if isinstance(shape, dict) else None
     if not grammar:
         return described
+    # The first sentence says what it does; the others how free text is sent, which it is not here.
+    described = described.partition(". ")[0].removesuffix(".") + "." if described else ""
     return f"{described}\n\nPut the whole text into `{FREE_TEXT}`. It must follow this grammar:\n{grammar}".lstrip()
 
 

@@ -125,7 +125,7 @@ class ModeListResult(Wire, frozen=True, kw_only=True):
 
 
 async def model_list(call: Call, params: ModelListParams) -> Wire:
-    catalog = Catalog.load(call.server.config.model_catalog_json)
+    catalog = Catalog.load(call.server.config.model_catalog_json, call.server.config.spindle.models)
     rows = catalog.named if params.include_hidden else catalog.listed
     default = call.server.config.model or catalog.default_slug
     if default not in [row.slug for row in rows]:

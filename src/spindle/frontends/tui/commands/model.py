@@ -26,7 +26,7 @@ _TONES = {
 
 async def choose(desk: Desk, argument: str) -> None:
     """`/model`: the list, then the list of efforts. `/model NAME [EFFORT]` chooses at once, also `@PROVIDER NAME`."""
-    catalog = await asyncio.to_thread(Catalog.load, desk.config.model_catalog_json)
+    catalog = await asyncio.to_thread(Catalog.load, desk.config.model_catalog_json, desk.config.spindle.models)
     words = argument.split()
     named = [word[1:] for word in words if word.startswith("@")]
     provider = provider_of(desk) if not named else _provider(desk, named[-1])
@@ -88,9 +88,13 @@ def _provider(desk: Desk, name: str) -> Provider:
 
 
 async def _listed(desk: Desk, catalog: Catalog, provider: Provider) -> list[ModelInfo]:
-    """The models of the provider: those that a server on this computer has, else those of the catalogue."""
+    """The models of the provider: those that are on this computer, else those of the catalogue."""
+    if provider.runs_inside:
+        from spindle.local.catalogue import local_rows  # only for those who have any
+
+        return local_rows(desk.config)
     if provider.id not in OSS_PORTS:
-        return catalog.listed
+        return catalog.offered(provider.vendor)
     from spindle.config.oss import find_local_servers  # loads a client, for those who have such a server
 
     servers = await find_local_servers(desk.config.providers, _PATIENCE_S)
@@ -109,7 +113,7 @@ def effort_of(desk: Desk) -> str | None:
 
 async def step_effort(desk: Desk, step: int) -> str | None:
     """One level more or less of thinking, of those the model has; gives the new one, if it is another."""
-    info = Catalog.load(desk.config.model_catalog_json).find(model_of(desk))
+    info = Catalog.load(desk.config.model_catalog_json, desk.config.spindle.models).find(model_of(desk))
     levels = [level.effort for level in info.supported_reasoning_levels]
     if not levels:
         desk.warn(f"{clean(info.slug)} has no levels of reasoning to choose from")
@@ -167,8 +171,6 @@ async def _set_by_name(desk: Desk, catalog: Catalog, words: list[str], provider:
         present = effort_of(desk)
         effort = present if present in levels else info.default_reasoning_level
     await _apply(desk, name, effort, provider)
-    if not info.known:
-        desk.warn(f"model {clean(name)} is not in the catalogue; general defaults are used for it")
 
 
 async def _apply(desk: Desk, model: str, effort: str | None, provider: Provider) -> None:

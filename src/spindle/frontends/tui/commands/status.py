@@ -151,7 +151,7 @@ async def cost(desk: Desk, argument: str) -> None:
     if found is None:
         usage = desk.thread.usage
         prices = Terms(lambda: desk.config, desk.thread.settings.model_provider).prices_of(desk.thread.settings.model)
-        known = money(prices.cost_of(usage) / 1e6) if prices is not None else "no price is known for the model"
+        known = money(prices.cost_of(usage) / 1e6) if prices is not None else "unknown: no price is known"
         desk.say(*block("Cost of this thread", fields([*_tokens(usage), ("cost", known)])))
         return
     work, tokens, _ = summary_words(found.report)

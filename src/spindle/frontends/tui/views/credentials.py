@@ -56,7 +56,8 @@ def ways(
     for server in servers:
         shown = ", ".join(server.models[:_SHOWN_MODELS])
         more = f" and {len(server.models) - _SHOWN_MODELS} more" if len(server.models) > _SHOWN_MODELS else ""
-        about = f"on this computer, {server.provider.base_url}: {shown}{more}"
+        place = "run by Spindle itself" if server.provider.runs_inside else server.provider.base_url
+        about = f"on this computer, {place}: {shown}{more}"
         rows.append(
             Row(
                 value=FromServer(server=server),

@@ -79,18 +79,17 @@ class Conversation:
             case "developer" if not self._has_led:
                 self.lead += texts
             case "developer":
-                self._say([developer_block("\n\n".join(texts))] if texts else [])
+                self._say(developer_block("\n\n".join(texts)) if texts else "")
             case _:
                 self._has_led = True
                 pictures = pictures_of(item.get("content"))
-                self._say(_mixed(item["content"]) if pictures else texts)
+                self._say(_mixed(item["content"]) if pictures else "\n\n".join(texts))
 
-    def _say(self, content: list[str] | list[Part]) -> None:
+    def _say(self, content: str | list[Part]) -> None:
         """A message in a person's role; none if there is nothing to say."""
         if content:
             self._close()
-            texts = [entry for entry in content if isinstance(entry, str)]
-            self._closed.append(user_message("\n\n".join(texts) if texts else [*content]))
+            self._closed.append(user_message(content))
             self._has_user = True
 
     def _close(self) -> None:

@@ -21,7 +21,14 @@ from spindle.model.client import (
     SummaryPartAdded,
     TextDelta,
 )
-from spindle.model.failures import ResponseFailed, closed_early, disconnected, incomplete
+from spindle.model.failures import (
+    ANSWER_MAX_BYTES,
+    ResponseFailed,
+    closed_early,
+    disconnected,
+    incomplete,
+    too_long,
+)
 from spindle.model.wires.chat.call_pieces import CallPieces
 from spindle.model.wires.chat.usage import counts_cached, read_usage
 from spindle.model.wires.functions import call_item, free_text_names
@@ -49,10 +56,14 @@ class ChatDecoder:
         self._finish_reason = ""
         self._usage: Any = None
         self._is_created = False
+        self._bytes = 0
         self.is_over = False
         self.failure: ModelError | None = None
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
+        self._bytes += len(frame)
+        if self._bytes > ANSWER_MAX_BYTES:
+            raise too_long()
         if frame.strip() == _DONE:
             return self._end()
         try:

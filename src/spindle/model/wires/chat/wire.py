@@ -77,7 +77,7 @@ class ChatWire:
             settings["stream_options"] = {"include_usage": True}
         if (schema := (request.text or {}).get("format")) is not None:
             settings["response_format"] = _response_format(schema)
-        if facts.effort:
+        if facts.effort and can.effort:
             settings["reasoning_effort"] = facts.effort
         if facts.max_output_tokens:
             # OpenAI's own newer models refuse the old name; most other servers know no other.

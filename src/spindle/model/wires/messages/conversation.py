@@ -7,6 +7,7 @@ Blocks are only ever added behind those that are there.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Sequence
 
@@ -35,11 +36,12 @@ THINKING = "thinking"
 PAUSED = "paused"
 """Key of the opaque part of an answer's last item: the model paused, and was asked to go on."""
 
-_FAILED = (
-    *("aborted", "failed to parse function arguments", "exec_command failed", "write_stdin failed"),
-    *("apply_patch verification failed", "patch rejected", "unsupported call", "err: ", "This call was not run"),
+_FAILED = re.compile(
+    r"aborted|failed to |unable to |unsupported (?:custom tool )?call|err: |rejected: |`[^`\n]{1,200}` rejected: "
+    r"|(?:\w+|exec command|tool call) (?:failed|rejected)(?:: | by user)|apply_patch verification failed"
+    r"|tool \S{1,99} failed internally|This call was not run"
 )
-"""How outputs begin that tell of a failure, beside those that state an exit code."""
+"""How outputs of our own tools begin that tell of a failure, beside those that state an exit code."""
 
 
 class Conversation:
@@ -137,7 +139,7 @@ class Conversation:
 def tells_of_failure(output: Item) -> bool:
     """Whether what a call gave says that it failed."""
     text = output_text(output)
-    return text.startswith(_FAILED) or (exit_code_of(text) or 0) != 0
+    return _FAILED.match(text) is not None or (exit_code_of(text) or 0) != 0
 
 
 def _outputs(items: Sequence[VisibleItem]) -> dict[int, Item]:

@@ -22,7 +22,7 @@ from spindle.model.client import (
     SummaryPartAdded,
     TextDelta,
 )
-from spindle.model.failures import ResponseFailed, disconnected, incomplete
+from spindle.model.failures import ANSWER_MAX_BYTES, ResponseFailed, disconnected, incomplete, too_long
 from spindle.model.wires.functions import call_item, free_text_names
 from spindle.model.wires.messages.conversation import PAUSED, THINKING
 from spindle.model.wires.messages.usage import counts_cached, read_usage
@@ -97,6 +97,7 @@ class MessagesDecoder:
         self._response_id: str | None = None
         self._usage: dict[str, Any] = {}
         self._stop: dict[str, Any] = {}
+        self._bytes = 0
         self.is_over = False
         self.failure: ModelError | None = None
         self._readers: dict[bytes, tuple[Callable[[bytes], Any], Callable[[Any], list[ModelEvent]]]] = {
@@ -110,6 +111,9 @@ class MessagesDecoder:
         }
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
+        self._bytes += len(frame)
+        if self._bytes > ANSWER_MAX_BYTES:
+            raise too_long()
         reader = self._readers.get(_peek_type(frame))
         if reader is None:
             return []
@@ -158,6 +162,8 @@ class MessagesDecoder:
                 block.signature.append(piece.signature)
             case "input_json_delta" if piece.partial_json and block is not None:
                 block.pieces.append(piece.partial_json)
+            case _:
+                pass  # nothing in it, or nothing we know
         return []
 
     def _note(self, event: _MessageDelta) -> list[ModelEvent]:
@@ -210,10 +216,9 @@ class MessagesDecoder:
         block.pieces.append(said)
         events: list[ModelEvent] = []
         if not block.is_announced:
-            said = block.text
             if not said.strip():
                 return []
-            block.is_announced = True
+            said, block.is_announced = block.text, True
             events.append(ItemAdded(_empty(block), block.item_id))
             if block.kind == "thinking":
                 events.append(SummaryPartAdded(block.item_id))

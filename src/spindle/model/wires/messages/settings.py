@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spindle.model.capabilities import Capabilities
 from spindle.protocol.request import ModelFacts, Request
 
 OUTPUT_TOKENS = 32_000
@@ -19,9 +20,9 @@ _MOST_BUDGET = 31_999
 _LEAST_BUDGET = 1024
 
 
-def max_tokens(facts: ModelFacts, conversation_bytes: int) -> int:
+def max_tokens(facts: ModelFacts, capabilities: Capabilities, conversation_bytes: int) -> int:
     """How much the answer may have: what is configured, else known, and never more than the window leaves."""
-    wanted = facts.max_output_tokens or facts.output_limit or OUTPUT_TOKENS
+    wanted = facts.max_output_tokens or capabilities.output_tokens or facts.output_limit or OUTPUT_TOKENS
     if not facts.window:
         return wanted
     # An estimate: where it errs, the server says so, and the thread is compacted.
@@ -44,12 +45,13 @@ def thinking(request: Request, most_tokens: int, *, is_vendor: bool) -> dict[str
     return None
 
 
-def output_config(request: Request) -> dict[str, Any] | None:
+def output_config(request: Request, capabilities: Capabilities) -> dict[str, Any] | None:
     """The effort, and the schema that the answer must have."""
     config: dict[str, Any] = {}
     facts = request.facts
     # Older models, whose thinking has a budget, do not know the word.
-    if facts.thinking != "enabled" and (effort := _EFFORTS.get(facts.effort or "")) is not None:
+    is_known = capabilities.effort and facts.thinking != "enabled"
+    if is_known and (effort := _EFFORTS.get(facts.effort or "")) is not None:
         config["effort"] = effort
     schema = ((request.text or {}).get("format") or {}).get("schema")
     if isinstance(schema, dict):

@@ -30,6 +30,8 @@ class MessagesWire:
         self._body = GrowingBody()
         self._tools = (b"", b"")
         """The list of tools as it came, and as it is sent."""
+        self._head: tuple[Any, bytes] = (None, b"")
+        """What the beginning of the last body was made of, and that beginning."""
 
     def encode(self, request: Request, terms: Terms) -> bytearray:
         self._follow(request.items)
@@ -38,17 +40,17 @@ class MessagesWire:
         choice = request.tool_choice
         if not tools and (tools := past_tools(conversation.called)):
             choice = "none"
-        head = _head(request, conversation.lead, tools)
+        head = self._encode_head(request, tools)
         rest: dict[str, Any] = {}
         is_parallel = request.parallel_tool_calls or not capabilities.parallel
         if tools and (wanted := encode_choice(choice, is_parallel=is_parallel)) is not None:
             rest["tool_choice"] = wanted
-        most = max_tokens(request.facts, len(head) + conversation.weight)
+        most = max_tokens(request.facts, capabilities, len(head) + conversation.weight)
         rest["max_tokens"] = most
         is_vendor = parse_url(terms.provider.base_url, "base_url").host == VENDOR_HOST
-        if (way := thinking(request, most, is_vendor=is_vendor)) is not None:
+        if capabilities.thinking and (way := thinking(request, most, is_vendor=is_vendor)) is not None:
             rest["thinking"] = way
-        if (config := output_config(request)) is not None:
+        if (config := output_config(request, capabilities)) is not None:
             rest["output_config"] = config
         rest["stream"] = True
         return self._body.encode(head, conversation.blocks, conversation.tail(), b"]," + encode_json(rest)[1:])
@@ -64,9 +66,17 @@ class MessagesWire:
         # Quick, though it looks like a deep comparison: the same objects are known to be equal.
         if items[:known] != self._items:
             self._conversation, known = Conversation(), 0
+            self._head = None, b""
             self._body.restart()
         self._conversation.take(items[known:])
         self._items = items
+
+    def _encode_head(self, request: Request, tools: bytes) -> bytes:
+        lead = self._conversation.lead
+        key = request.model, request.instructions, len(lead), tools
+        if key != self._head[0]:
+            self._head = key, _head(request.model, [decode_own(request.instructions), *lead], tools)
+        return self._head[1]
 
     def _encode_tools(self, specs: bytes) -> bytes:
         if specs != self._tools[0]:
@@ -74,12 +84,10 @@ class MessagesWire:
         return self._tools[1]
 
 
-def _head(request: Request, lead: list[str], tools: bytes) -> bytes:
+def _head(model: str, texts: list[str], tools: bytes) -> bytes:
     """What stands before the messages: the same bytes in all requests of a thread."""
-    base = decode_own(request.instructions)
-    texts = [text for text in (base, *lead) if text.strip()]
-    system = [encode_payload(text_block(text)) for text in texts]
-    parts = [b'{"model":' + encode_json(request.model)]
+    system = [encode_payload(text_block(text)) for text in texts if text.strip()]
+    parts = [b'{"model":' + encode_json(model)]
     if system:
         system[-1] = marked(system[-1])
         parts.append(b'"system":[%s]' % b",".join(system))
