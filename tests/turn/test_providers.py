@@ -372,3 +372,14 @@ async def test_a_server_that_sees_no_pictures_gets_a_text_in_their_place(
     assert [msg.message for msg in said if isinstance(msg, AgentMessage)] == ["done"]
     assert ["iVBORw0KGgo=" in request.body.decode() for request in server.turns_asked] == [False, True, False]
     assert "picture left out" in server.turns_asked[-1].body.decode() and server.problems == []
+
+
+async def test_the_last_thread_of_a_provider_may_have_moved_there(open_thread: Open, server: FakeServer) -> None:
+    moved = await open_thread("responses")
+    await ask(moved, server, "one", turn(message("one")))
+    other = await open_thread("messages", newest=True)
+    assert other.session.thread_id != moved.session.thread_id, "nothing of this provider yet"
+    await ask(moved, server, "two", turn(message("two")), model_provider="chat")
+    await moved.close()
+    resumed = await open_thread("chat", newest=True)
+    assert resumed.session.thread_id == moved.session.thread_id
