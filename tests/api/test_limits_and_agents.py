@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.homes import FULL, Client
-from mcp.kit import servers, stub
+from mcp_servers.kit import servers, stub
 from spindle import (
     AgentRole,
     ApprovalRequest,

@@ -10,7 +10,7 @@ import pytest
 from app_server.client import Client, items, methods
 from app_server.conftest import Start
 from fake_server import FakeServer, call, message, turn
-from mcp.kit import stub
+from mcp_servers.kit import stub
 
 PLAN = {"mode": "plan", "settings": {"model": "gpt-5.2-codex"}}
 QUESTION = {"id": "db", "header": "Database", "question": "Which?", "options": [{"label": "A", "description": "a"}]}

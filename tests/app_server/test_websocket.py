@@ -20,7 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 from app_server.client import WAIT_S
 from fake_server import FakeServer, message, turn
 from spindle.errors import SpindleError
-from spindle.frontends.app_server.websocket import read_token
+from spindle.frontends.token_file import read_token
 
 Listening = tuple[str, str, subprocess.Popen[str]]
 

@@ -20,7 +20,7 @@ import pytest
 from fake_server import FakeServer, call, custom_call, message, turn
 
 KILLS = int(os.environ.get("SPINDLE_KILLS", "6"))
-STUB = Path(__file__).parents[1] / "mcp" / "stub.py"
+STUB = Path(__file__).parents[1] / "mcp_servers" / "stub.py"
 FILES = 3
 OLD, NEW = "old\n" * 2000, "new\n" * 2000
 

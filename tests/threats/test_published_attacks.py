@@ -1026,7 +1026,7 @@ def test_33_37_nothing_is_fetched_that_a_text_names_and_no_prompt_comes_from_afa
 
 
 def test_38_addresses_are_opened_by_the_system_in_one_place_only() -> None:
-    """What that place does is tested in tests/mcp/test_login.py."""
+    """What that place does is tested in tests/mcp_servers/test_login.py."""
     openers = ("xdg-open", "webbrowser", "sensible-browser", "gio open", "x-www-browser")
     found = [
         f"{path.relative_to(SOURCE)}: {word}"

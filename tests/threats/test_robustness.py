@@ -44,7 +44,7 @@ from fake_server import (
     turn,
 )
 from installed import Done, Spindle, finish, wait_for, whole_lines
-from mcp.kit import stub
+from mcp_servers.kit import stub
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import LoadOptions, load_config
 from spindle.protocol.clock import SystemClock, format_uuid7

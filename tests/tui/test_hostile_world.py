@@ -16,7 +16,7 @@ from fake_server import FakeServer, call, custom_call, message, reasoning, refus
 from repository import make_repository, needs_git
 from tui.terminals import OpenTui, Tui
 
-STUB = Path(__file__).parents[1] / "mcp/stub.py"
+STUB = Path(__file__).parents[1] / "mcp_servers/stub.py"
 FREE = ("-s", "danger-full-access", "-a", "never")
 OURS = re.compile(
     r"\x1b\[(?:[0-9;]*m|\d*[ABGLM]|(?:\d+;\d+)?H|J|K|\?(?:7|25|1004|1049|2004|2026)[hl]|>5u|<u|\?u|>?c|6n|18t|2[23];0t)"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp.kit import of_servers, servers, stub
+from mcp_servers.kit import of_servers, servers, stub
 from spindle.assembly import SessionRequest, open_session
 from spindle.config.load import load_config
 from spindle.core.session import Session

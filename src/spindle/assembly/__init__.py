@@ -10,7 +10,7 @@ from typing import Any
 
 from spindle.assembly.features import make_features
 from spindle.assembly.model import client_tools, model_access, tool_set
-from spindle.assembly.options import allowed_by, briefing_options, offloads, settings_from
+from spindle.assembly.options import allowed_by, briefing_options, editor_for, offloads, settings_from
 from spindle.assembly.record import Draft, base_text, restore_usage, session_meta
 from spindle.assembly.request import SessionRequest
 from spindle.auth.credentials import Secured, session_secrets
@@ -150,8 +150,8 @@ def _equipment(draft: Draft, features: Sequence[Feature], secrets: Secrets, warm
         # Nobody sits before a run without a screen, and a sub-agent has its parent to ask.
         asks_client=request.source != "exec" and request.order is None,
     )
-    options = briefing_options(request, shell.name, environment, features)
-    briefing = Briefing(options, draft.history.last_turn_context)
+    workbench.editor = editor_for(request)
+    briefing = Briefing(briefing_options(request, shell.name, environment, features), draft.history.last_turn_context)
     return Equipment(briefing=briefing, workbench=workbench, store=draft.store, warming=warming)
 
 

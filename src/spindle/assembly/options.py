@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from spindle.assembly.request import SessionRequest
 from spindle.config.schema import Config
@@ -12,6 +13,9 @@ from spindle.core.feature import Feature
 from spindle.policy.sandbox import PROTECTED_NAMES
 from spindle.protocol.settings import AgentRole, Allowed, ThreadSettings
 from spindle.workspace.git import find_root
+
+if TYPE_CHECKING:
+    from spindle.tools.services import EditorFiles
 
 
 def settings_from(config: Config, model: str) -> ThreadSettings:
@@ -61,6 +65,15 @@ def agent_roles(config: Config) -> tuple[AgentRole, ...] | None:
     """The roles a model can choose from; None if it has no sub-agents. Describing a role switches them on."""
     is_on = config.features.get("collab") or config.agent_roles
     return tuple(config.agent_roles.values()) if is_on else None
+
+
+def editor_for(request: SessionRequest) -> EditorFiles | None:
+    """The editor that files are patched through, unless something runs beside that the model has a say in.
+
+    Sub-agents and tool servers in a sandbox could put a link in the place of a file while the editor opens it.
+    """
+    config = request.config
+    return request.editor if agent_roles(config) is None and not config.mcp_servers else None
 
 
 def briefing_options(

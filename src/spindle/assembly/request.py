@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spindle.features.agents.subagents import AgentOrder
     from spindle.mcp.pool import ServerPool
     from spindle.protocol.hook_records import Hook
+    from spindle.tools.services import EditorFiles
 
 
 class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +67,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The same for sub-agents, by the name of their role."""
     hooks: tuple[Hook, ...] = ()
     """Functions of the caller's, asked before configured hooks of the same event; sub-agents have them too."""
+    editor: EditorFiles | None = None
+    """An editor that has files of the workspace open; patches go through it."""
     budget: BudgetLimits | None = None
     """What the thread may use as long as it is open, beside what is configured; None = nothing is said about it."""
     reload: Callable[[], Config] | None = None

@@ -17,7 +17,7 @@ from spindle.mcp.channel import Channel
 from spindle.mcp.connection import Connection
 from spindle.mcp.log import ServerLog
 from spindle.mcp.pool import ServerPool
-from spindle.mcp.spec import McpServer
+from spindle.mcp.spec import DEPTH_NAME, McpServer, agents_above
 from spindle.mcp.stdio import StdioChannel
 from spindle.policy.own_programs import LOADED_APART
 from spindle.policy.reach import Found
@@ -129,7 +129,7 @@ class _Starter:
         prepared = prepare_server(config, spec, reach_of(config, boundary, workbench.environment), argv, env)
         is_again, found = spec.name in self._started, prepared.found
         self._started.add(spec.name)
-        given, cwd = prepared.env, prepared.cwd
+        given, cwd = {**prepared.env, DEPTH_NAME: str(agents_above(os.environ) + 1)}, prepared.cwd
         if found is None:
             return self._companions.start(prepared.argv, given, cwd)
         # Once the agent is at work, it could exchange the files between our look at them and their use.

@@ -16,7 +16,7 @@ from spindle.tools.tool import OutputForm, ToolContext
 
 if TYPE_CHECKING:
     from spindle.patch.diff import TurnDiffTracker
-    from spindle.tools.services import FindSubAgents, SubAgents
+    from spindle.tools.services import EditorFiles, FindSubAgents, SubAgents
 
 
 class Workbench:
@@ -46,6 +46,8 @@ class Workbench:
         """Somebody can answer what tools ask."""
         self.agents: FindSubAgents = _no_agents
         """Gives the session's sub-agents; set by the session."""
+        self.editor: EditorFiles | None = None
+        """Through which files are patched; set where a client has one."""
         self._diff: TurnDiffTracker | None = None
 
     def new_turn(self) -> None:
@@ -88,6 +90,7 @@ class Workbench:
             notes=thread.notes,
             diff=self._turn_diff(),
             agents=self.agents,
+            editor=self.editor,
         )
 
     def _turn_diff(self) -> TurnDiffTracker:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spindle.frontends.commands import COMMON, HELP, VERSION, Command
 from spindle.frontends.setup_commands import (
+    ACP,
     APP_SERVER,
     APPLY_PATCH,
     COMPLETION,
@@ -16,6 +17,7 @@ from spindle.frontends.setup_commands import (
     LOGIN,
     LOGOUT,
     MCP,
+    MCP_SERVER,
     MODELS,
     PROTO,
     SANDBOX,
@@ -46,7 +48,7 @@ GROUPS = (
     ("Work", (EXEC, RESUME, FORK, DEMO)),
     ("Threads", (THREADS, CONTEXT, ARCHIVE, UNARCHIVE, DELETE)),
     ("Set-up", (LOGIN, LOGOUT, MODELS, LOCAL, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
-    ("Servers", (APP_SERVER, PROTO)),
+    ("Servers", (APP_SERVER, ACP, MCP_SERVER, PROTO)),
     ("Trying things out", (SANDBOX, EXECPOLICY, APPLY_PATCH, DEBUG, HELP_COMMAND)),
 )
 SPINDLE = Command(
@@ -64,7 +66,7 @@ SPINDLE = Command(
 )
 
 NOT_HERE = (
-    *("a", "agents", "apply", "cloud", "cloud-tasks", "exec-server", "mcp-server", "migrate-rollouts", "plugin"),
+    *("a", "agents", "apply", "cloud", "cloud-tasks", "exec-server", "migrate-rollouts", "plugin"),
     *("plugins", "queue", "remote-control", "responses-api-proxy", "review", "update"),
 )
 """Commands of Codex that Spindle does not have: never the beginning of a prompt."""

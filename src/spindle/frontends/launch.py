@@ -21,16 +21,25 @@ from spindle.workspace.git import find_repository
 
 
 def config_from(
-    parsed: Parsed, *, headless: bool = False, cwd: str | None = None, config: dict[str, Any] | None = None
+    parsed: Parsed,
+    *,
+    headless: bool = False,
+    cwd: str | None = None,
+    config: dict[str, Any] | None = None,
+    flags: dict[str, Any] | None = None,
+    profile: str | None = None,
 ) -> Config:
-    """Everything the user configured, for the folder the command line names; `config` is what a client adds."""
+    """Everything the user configured, for the folder the command line names; `config` is what a client adds.
+
+    `flags` and `profile` are what a client says in the place of the command line's.
+    """
     return load_config(
         cwd=working_folder(cwd or parsed.value("cd")),
         config=config,
         env=os.environ,
         overrides=overrides_from(parsed),
-        flags=flags_from(parsed),
-        profile=parsed.value("profile"),
+        flags=flags_from(parsed) | (flags or {}),
+        profile=profile or parsed.value("profile"),
         options=LoadOptions(
             headless=headless,
             strict=parsed.flag("strict_config"),

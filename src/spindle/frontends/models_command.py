@@ -135,7 +135,7 @@ async def _of_server(config: Config, provider: Provider, *, is_asked_for: bool) 
         from spindle.local.catalogue import local_rows  # only for those who have any
 
         return [ServerModel(slug=info.slug, context_window=info.context_window) for info in local_rows(config)]
-    signed_in = sign_in(provider, home=config.home, forced_method=config.forced_login_method)
+    signed_in = sign_in(provider, config.login)
     identity = Identity(thread_id="", version=__version__)
     server = Endpoint(signed_in.provider, signed_in.credential, identity, connect_timeout_s=PATIENCE_S)
     try:

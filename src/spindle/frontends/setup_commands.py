@@ -237,15 +237,20 @@ COMPLETION = Command(
 _OUT = (Option(("--out",), VALUE, "the folder to write to (needed)", "DIR"),)
 APP_SERVER = Command(
     name="app-server",
-    summary="serve editors and SDKs over stdio or a WebSocket",
+    summary="serve editors and SDKs over stdio, a Unix socket or a WebSocket",
     run="app_server.command:run",
     options=(
-        Option(("--listen",), VALUE, "where clients connect: stdio:// (the default) or ws://HOST:PORT", "URL"),
+        Option(
+            ("--listen",), VALUE, "where clients connect: stdio:// (the default), unix://PATH or ws://HOST:PORT", "URL"
+        ),
         Option(("--token-file",), VALUE, "with ws://: holds what clients must know; made if it is not there", "FILE"),
         Option(("--allow-remote",), FLAG, "with ws://: listen also where other machines can connect"),
     ),
     common=SERVER,
-    exit_codes=(("0", "the client closed its end"), ("129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM")),
+    exit_codes=(
+        ("0", "the client closed its end; with unix://, ended by a signal"),
+        ("129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM"),
+    ),
     commands=(
         Command(
             name="generate-json-schema",
@@ -265,14 +270,47 @@ APP_SERVER = Command(
 )
 PROTO = Command(
     name="proto",
-    summary="speak protocol v1 over stdio: operations in, events out",
+    summary="speak protocol v1: operations in, events out; over stdio or sockets",
     run="proto.command:run",
+    about="""Without --listen it serves whoever started it, over stdin and stdout. With it, every connection has an
+engine of its own, which ends with the connection.""",
     options=(
+        Option(("--listen",), VALUE, "listen for clients: tcp://HOST:PORT (0 is a free port) or unix://PATH", "URL"),
+        Option(("--token-file",), VALUE, "with tcp://: holds what clients must know; made if it is not there", "FILE"),
+        Option(("--allow-remote",), FLAG, "with tcp://: listen also where other machines can connect"),
+        Option(("--max-connections",), VALUE, "how many clients at a time (default 64)", "N"),
         Option(("--wait-configure",), FLAG, "open no session before configure_session"),
         Option(("--legacy-interrupt-error",), FLAG, 'send an "interrupted" error before turn_aborted'),
     ),
     common=SERVER,
-    exit_codes=(("0", "shut down, or the end of input"), ("129, 143", "ended by SIGHUP or SIGTERM")),
+    exit_codes=(
+        ("0", "shut down, or the end of input; with --listen, ended by a signal"),
+        ("129, 130, 143", "ended by SIGHUP, Ctrl-C or SIGTERM"),
+    ),
+    examples=(
+        ("spindle proto --listen unix:///run/user/1000/spindle.sock", ""),
+        ("spindle proto --listen tcp://127.0.0.1:0 --token-file ~/.spindle-token", "on a free port"),
+    ),
+)
+
+MCP_SERVER = Command(
+    name="mcp-server",
+    summary="serve other agents over MCP: tools that run a turn",
+    run="mcp_server.command:run",
+    about="""The tools are `codex`, which starts a thread, and `codex-reply`, which goes on with one. A person is asked
+through the client, if that can ask.""",
+    options=(Option(("--no-events",), FLAG, "send no codex/event notifications, only results and progress"),),
+    common=SERVER,
+    exit_codes=(("0", "the client closed its end"), ("129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM")),
+)
+ACP = Command(
+    name="acp",
+    summary="serve an editor over the Agent Client Protocol: Zed, JetBrains, Neovim, …",
+    run="acp.command:run",
+    about="""Editors start it themselves; docs/clients.md shows how to tell them. It speaks over stdin and stdout.""",
+    options=(Option(("--no-fs",), FLAG, "read and write files on disk, never through the editor"),),
+    common=SERVER,
+    exit_codes=(("0", "the editor closed its end"), ("129, 130, 143", "ended by SIGHUP, Ctrl-C, SIGTERM")),
 )
 
 # ---- trying things out -----------------------------------------------------------------------------

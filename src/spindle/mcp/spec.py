@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
+
+DEPTH_NAME = "SPINDLE_AGENT_DEPTH"
+"""The variable that tells a server how many agents stand above it: it may be a Spindle itself, and start others."""
+
+
+def agents_above(environ: Mapping[str, str]) -> int:
+    """How many agents stand above this process; 0 for one that a person started."""
+    given = environ.get(DEPTH_NAME, "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,15 +6,18 @@ find a patch inside a command hand it to `apply_patch_text`.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
-from typing import Any
+import stat
+from collections.abc import Sequence, Set
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from spindle.errors import PatchError, ToolError
 from spindle.patch.apply import FileChange, Plan, plan_changes, reason_of, summarise
-from spindle.patch.parse import parse_patch
+from spindle.patch.parse import DeleteFile, Hunk, UpdateFile, parse_patch
 from spindle.policy.sandbox import Boundary
 from spindle.policy.secrets import MASK
 from spindle.protocol.events import PatchApplyBegin, PatchApplyEnd, TurnDiff, Warning
@@ -22,6 +25,9 @@ from spindle.protocol.items import encode_json
 from spindle.tools.safe_files import read_file, remove_file, true_path, write_file
 from spindle.tools.tool import Permit, ToolCall, ToolContext, ToolResult, parse_arguments
 from spindle.workspace.git import find_repository
+
+if TYPE_CHECKING:
+    from spindle.tools.services import EditorFiles
 
 _SHELL_HINT = (
     "A patch was sent through a shell command. It was handled as a patch; the model should call apply_patch directly."
@@ -79,29 +85,35 @@ async def _apply(patch: str, cwd: str, ctx: ToolContext) -> str:
             from spindle.tools.unmasking import with_secrets  # seldom
 
             hunks = with_secrets(hunks, lambda written: paths.read(paths.locate(written, False)), secrets)
+        if (editor := _editor(ctx)) is not None:
+            await paths.open_in(editor, hunks)
         plan = plan_changes(hunks, paths.locate, paths.read)
     except PatchError as error:
         raise ToolError(f"apply_patch verification failed: {error}") from error
     changes = {change.path: change.to_wire() for change in plan.changes}
     permit = await ctx.permission.patch(changes)
     try:
-        return _write_and_tell(plan, paths, permit, changes, ctx)
+        return await _write_and_tell(plan, paths, permit, changes, ctx)
     except PatchFencedOff:
         again = await ctx.permission.patch_retry(changes)
         if again is None:
             raise
-    return _write_and_tell(plan, paths, again, changes, ctx)
+    return await _write_and_tell(plan, paths, again, changes, ctx)
 
 
-def _write_and_tell(plan: Plan, paths: _Paths, permit: Permit, changes: dict[str, Any], ctx: ToolContext) -> str:
+async def _write_and_tell(plan: Plan, paths: _Paths, permit: Permit, changes: dict[str, Any], ctx: ToolContext) -> str:
     """One attempt, from its begin event to its end event."""
     if permit.asked:
+        await paths.look_again(_editor(ctx))
         _require_unchanged(plan, paths)
     ctx.emit(PatchApplyBegin(call_id=ctx.call_id, turn_id=ctx.turn_id, auto_approved=not permit.asked, changes=changes))
     try:
-        _write(plan, paths, permit, ctx)
+        await _write(plan, paths, permit, ctx)
     except PatchNotWritten as failure:
         _finish(ctx, changes, stderr=str(failure))
+        raise
+    except asyncio.CancelledError:
+        _finish(ctx, changes, stderr="interrupted; no files were changed")
         raise
     text = summarise([plan])
     _finish(ctx, changes, stdout=text)
@@ -135,6 +147,8 @@ class _Paths:
         self._boundary = boundary
         self._true_cwd = os.path.realpath(cwd)
         self._true: dict[str, str] = {}
+        self._in_editor: dict[str, bytes | OSError] = {}
+        """What an editor has open, or why it does not say."""
 
     def locate(self, written: str, is_removed: bool) -> str:
         true = true_path(written, self._cwd, keep_last_link=is_removed)
@@ -151,7 +165,36 @@ class _Paths:
         true = self._true[shown]
         if not self._boundary.may_read(true):
             raise PermissionError(errno.EACCES, "reading it is denied by the user's settings", shown)
-        return read_file(true)
+        if (open_there := self._in_editor.get(shown)) is None:
+            return read_file(true)
+        if isinstance(open_there, OSError):
+            raise open_there
+        return open_there
+
+    async def open_in(self, editor: EditorFiles, hunks: Sequence[Hunk]) -> None:
+        """Ask an editor for the files of a patch; what it does not have open is read from disk."""
+        for hunk in hunks:
+            is_moved = isinstance(hunk, UpdateFile) and hunk.move_to is not None
+            await self._ask(editor, self.locate(hunk.path, isinstance(hunk, DeleteFile) or is_moved))
+            if isinstance(hunk, UpdateFile) and hunk.move_to is not None:
+                await self._ask(editor, self.locate(hunk.move_to, False))
+
+    async def look_again(self, editor: EditorFiles | None) -> None:
+        """The person took time to answer, and may have typed meanwhile."""
+        for shown in list(self._in_editor) if editor is not None else ():
+            await self._ask(editor, shown)
+
+    async def _ask(self, editor: EditorFiles, shown: str) -> None:
+        if not self._boundary.may_read(self._true[shown]):
+            return
+        try:
+            content = await editor.read(shown)
+        except OSError as error:
+            content = error
+        if content is None:
+            self._in_editor.pop(shown, None)
+        else:
+            self._in_editor[shown] = content
 
 
 def _require_unchanged(plan: Plan, paths: _Paths) -> None:
@@ -167,7 +210,7 @@ def _require_unchanged(plan: Plan, paths: _Paths) -> None:
             raise ToolError(f"apply_patch verification failed: {path} was changed by someone else; read it again")
 
 
-def _write(plan: Plan, paths: _Paths, permit: Permit, ctx: ToolContext) -> None:
+async def _write(plan: Plan, paths: _Paths, permit: Permit, ctx: ToolContext) -> None:
     """Put the plan on disk, file by file, and record each file that is done. Nothing is written unless all may be."""
     for change in plan.changes:
         try:
@@ -175,13 +218,53 @@ def _write(plan: Plan, paths: _Paths, permit: Permit, ctx: ToolContext) -> None:
                 _require_permission(path, permit, ctx)
         except OSError as error:
             raise PatchFencedOff(_failure(change, error, [])) from error
+    editor = _editor(ctx)
+    written = await _write_in_editor(plan, paths, editor) if editor is not None else set()
     done: list[str] = []
     for change in plan.changes:
         try:
-            _write_one(change, paths, permit, ctx)
+            _write_one(change, paths, permit, ctx, written)
         except OSError as error:
             raise PatchNotWritten(_failure(change, error, done)) from error
         done.append(change.move_path or change.path)
+
+
+def _editor(ctx: ToolContext) -> EditorFiles | None:
+    """The editor that files are patched through.
+
+    It opens them by name, outside of the sandbox: a command that runs meanwhile could put a link in the place of a
+    file, and lead it anywhere. Where commands cannot write, or can write everything, there is nothing to gain by that.
+    """
+    is_fenced = ctx.settings.sandbox.amounts_to == "workspace-write"
+    return None if is_fenced and ctx.processes.live_count else ctx.editor
+
+
+async def _write_in_editor(plan: Plan, paths: _Paths, editor: EditorFiles) -> set[str]:
+    """Have an editor write what it takes; gives the true paths of that. After a failure nothing is written."""
+    written: dict[str, bytes | None] = {}
+    """Each with what was there before."""
+    for change in plan.changes:
+        shown = change.move_path or change.path
+        try:
+            if change.new is not None and await editor.write(shown, change.new):
+                written[shown] = change.replaced if change.move_path else change.old
+        except (OSError, asyncio.CancelledError) as error:
+            for path, content in written.items():
+                await _put_back(path, content, paths, editor)
+            if isinstance(error, OSError):
+                raise PatchNotWritten(_failure(change, error, [])) from error
+            raise
+    return {paths.true(shown) for shown in written}
+
+
+async def _put_back(shown: str, content: bytes | None, paths: _Paths, editor: EditorFiles) -> None:
+    try:
+        if content is None:
+            remove_file(paths.true(shown))
+        else:
+            await editor.write(shown, content)
+    except OSError:
+        pass  # it took this file a moment ago; there is nothing else to try
 
 
 def _failure(change: FileChange, error: OSError, done: list[str]) -> str:
@@ -195,7 +278,8 @@ def _touched(change: FileChange, paths: _Paths) -> list[str]:
     return [paths.true(path) for path in shown]
 
 
-def _write_one(change: FileChange, paths: _Paths, permit: Permit, ctx: ToolContext) -> None:
+def _write_one(change: FileChange, paths: _Paths, permit: Permit, ctx: ToolContext, written: Set[str]) -> None:
+    """Write one file, unless an editor has `written` it already."""
     source = paths.true(change.path)
     target = paths.true(change.move_path) if change.move_path else source
     for path in dict.fromkeys((source, target)):
@@ -203,7 +287,10 @@ def _write_one(change: FileChange, paths: _Paths, permit: Permit, ctx: ToolConte
     if change.new is None:
         ctx.diff.record(source, change.old, None, mode=remove_file(source))
         return
-    mode = write_file(target, change.new, home=ctx.processes.home)
+    if target in written:
+        mode = stat.S_IMODE(os.stat(target).st_mode)
+    else:
+        mode = write_file(target, change.new, home=ctx.processes.home)
     if change.move_path is None:
         ctx.diff.record(source, change.old, change.new, mode=mode)
         return

@@ -95,6 +95,18 @@ class Person(Protocol):
         ...
 
 
+class EditorFiles(Protocol):
+    """Files as an editor has them open: what is not saved yet counts."""
+
+    async def read(self, path: str) -> bytes | None:
+        """What stands in the editor; None for a file that is read from disk. Raises OSError."""
+        ...
+
+    async def write(self, path: str, content: bytes) -> bool:
+        """Have the editor write a file; False for one that is written to disk by ourselves. Raises OSError."""
+        ...
+
+
 class NoteFound(Protocol):
     """One entry of the record that a search met."""
 

@@ -128,7 +128,7 @@ async def test_warnings_are_numbered(desk: FakeDesk) -> None:
 MCP = f"""
 [mcp_servers.files]
 command = "{sys.executable}"
-args = ["{Path(__file__).parent.parent.parent / "mcp" / "stub.py"}"]
+args = ["{Path(__file__).parent.parent.parent / "mcp_servers" / "stub.py"}"]
 [mcp_servers.off]
 url = "http://127.0.0.1:1/mcp"
 enabled = false

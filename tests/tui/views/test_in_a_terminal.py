@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from fake_server import FakeServer, call, message, refuses, turn
-from mcp.kit import stub
+from mcp_servers.kit import stub
 from tui.terminals import OpenTui
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-from collections.abc import Callable
 
 from spindle.config.schema import Config
 from spindle.errors import SpindleError, UsageError
@@ -13,24 +11,32 @@ from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.server import Server
 from spindle.frontends.launch import config_from, warn_of_bypass
 from spindle.frontends.options import Parsed
+from spindle.frontends.signals import Signals
 from spindle.frontends.standard_streams import LAST_WRITE_S
 from spindle.frontends.stdio import Lines, LineTooLong, write_all
+from spindle.frontends.token_file import read_token
 
 
 def run(parsed: Parsed, words: list[str]) -> int:
     if len(parsed.command) > 1:
         return _generate(parsed.command[1], parsed.value("out"))
     listen = parsed.value("listen") or "stdio://"
-    if listen != "stdio://" and not listen.startswith("ws://"):
-        raise UsageError(f"--listen {listen}: use stdio:// or ws://HOST:PORT")
+    if listen != "stdio://" and not listen.startswith(("ws://", "unix://")):
+        raise UsageError(f"--listen {listen}: use stdio://, unix://PATH or ws://HOST:PORT")
     config = config_from(parsed)
     warn_of_bypass(parsed)
     if listen == "stdio://":
         return asyncio.run(serve(config, parsed))
+    if listen.startswith("unix://"):
+        from spindle.frontends.app_server import unix_socket  # few listen
+
+        return unix_socket.run(config, parsed, listen)
     from spindle.frontends.app_server import websocket  # few listen
 
     host, port = websocket.address_of(listen, may_be_remote=parsed.flag("allow_remote"))
-    return asyncio.run(serve_many(config, parsed, host, port, websocket.read_token(parsed.value("token_file"))))
+    if (token_file := parsed.value("token_file")) is None:
+        raise UsageError("ws:// needs --token-file FILE: clients must send its content as `Authorization: Bearer …`")
+    return asyncio.run(serve_many(config, parsed, host, port, read_token(token_file)))
 
 
 async def serve_many(config: Config, parsed: Parsed, host: str, port: int, token: str) -> int:
@@ -85,24 +91,6 @@ async def serve(config: Config, parsed: Parsed) -> int:
         if not task.cancelled():
             task.result()
     return 0
-
-
-class Signals:
-    """Ctrl-C, SIGTERM and SIGHUP end the server as the end of input does; the second one does not wait."""
-
-    def __init__(self, stop: Callable[[], object]) -> None:
-        self.caught: int | None = None
-        self._end = stop
-        self._loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # What was ignored when we were started (nohup) stays ignored.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                self._loop.add_signal_handler(number, self._stop, number)
-
-    def _stop(self, number: int) -> None:
-        self.caught = number
-        self._loop.remove_signal_handler(number)
-        self._end()
 
 
 async def read_lines(connection: Connection) -> None:

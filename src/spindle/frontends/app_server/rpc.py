@@ -1,107 +1,33 @@
-"""The frames of the app-server's protocol: JSON-RPC 2.0 in lines, without its `jsonrpc` member."""
+"""The app-server's words for the frames of JSON-RPC, which all front ends that speak it share."""
 
-from __future__ import annotations
+from spindle.frontends.json_rpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    OVERLOADED,
+    BadFrame,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    RpcError,
+    frame,
+    read_frame,
+    read_params,
+)
 
-from typing import Any, TypeVar
-
-import msgspec
-
-from spindle.errors import SpindleError
-from spindle.protocol.foreign import field_with_nul, peek_id
-from spindle.protocol.items import decode_foreign, encode_json, without_surrogates
-
-INVALID_REQUEST = -32600
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-OVERLOADED = -32001
-
-RequestId = str | int
-Params = TypeVar("Params")
-
-
-class RpcError(SpindleError):
-    """The answer to a request that cannot be done, with its code."""
-
-    def __init__(self, message: str, code: int = INVALID_REQUEST, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.data = data
-
-
-class Request(msgspec.Struct, frozen=True):
-    id: RequestId
-    method: str
-    params: Any
-
-
-class Notification(msgspec.Struct, frozen=True):
-    method: str
-    params: Any
-
-
-class Response(msgspec.Struct, frozen=True):
-    """The client's answer to a request of ours; `result` is None when it is an error."""
-
-    id: RequestId
-    result: Any
-
-
-class BadFrame(SpindleError):
-    """A line that is no message. `id` is the caller's, where one could be read."""
-
-    def __init__(self, message: str, id: RequestId | None = None) -> None:
-        super().__init__(message)
-        self.id = id
-
-
-def read_frame(line: bytes) -> Request | Notification | Response:
-    """Read one line."""
-    try:
-        value = decode_foreign(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadFrame(f"not JSON: {error}", peek_id(line)) from error
-    if not isinstance(value, dict):
-        raise BadFrame("a message is a JSON object")
-    given = value.get("id")
-    message_id = given if isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool)) else None
-    method = value.get("method")
-    if isinstance(method, str):
-        if message_id is not None:
-            return Request(message_id, method, value.get("params"))
-        if given is not None:
-            raise BadFrame("the id of a request is a string or an integer")
-        return Notification(method, value.get("params"))
-    if message_id is None:
-        raise BadFrame('a message has a "method", or the "id" of a request')
-    if "result" in value or "error" in value:
-        return Response(message_id, value.get("result"))
-    raise BadFrame('Invalid request: a message has a "method", a "result" or an "error"', message_id)
-
-
-def frame(value: Any) -> bytes:
-    """One line with its newline. U+2028 and U+2029 are escaped: some readers take them for line ends."""
-    try:
-        data = encode_json(value)
-    except UnicodeEncodeError:  # a path or an argument with bytes that are no text
-        data = encode_json(without_surrogates(msgspec.to_builtins(value)))
-    if b"\xe2\x80\xa8" in data or b"\xe2\x80\xa9" in data:
-        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
-    return data + b"\n"
-
-
-def read_params(raw: Any, kind: type[Params]) -> Params:
-    """The params of a request as its method wants them. Members with null count as not given."""
-    given = raw if raw is not None else {}
-    if not isinstance(given, dict):
-        raise RpcError("Invalid request: params must be an object")
-    if (field := field_with_nul(given)) is not None:
-        raise RpcError(f"Invalid request: `{field}` holds a NUL character", INVALID_PARAMS)
-    try:
-        return msgspec.convert({name: value for name, value in given.items() if value is not None}, kind)
-    except msgspec.ValidationError as error:
-        raise RpcError(f"Invalid request: {_rephrase(str(error))}") from error
-
-
-def _rephrase(reason: str) -> str:
-    missing = "Object missing required field "
-    return "missing field " + reason[len(missing) :] if reason.startswith(missing) else reason
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "OVERLOADED",
+    "BadFrame",
+    "Notification",
+    "Request",
+    "RequestId",
+    "Response",
+    "RpcError",
+    "frame",
+    "read_frame",
+    "read_params",
+]

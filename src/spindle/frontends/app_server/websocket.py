@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import http
-import os
-import stat
 import sys
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +17,6 @@ from spindle.errors import SpindleError, UsageError
 from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.server import Server
 from spindle.frontends.stdio import MAX_LINE_BYTES
-from spindle.policy.ownership import is_own
 
 MAX_CLIENTS = 32
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -27,7 +24,6 @@ _LAST_WRITE_S = 1.0
 _GOODBYE_S = 60.0
 """How long a client that was dropped may take to find out why."""
 _TRY_AGAIN_LATER = 1013
-_TOKEN_MIN = 16
 
 
 def address_of(url: str, *, may_be_remote: bool) -> tuple[str, int]:
@@ -42,46 +38,6 @@ def address_of(url: str, *, may_be_remote: bool) -> tuple[str, int]:
     if host not in LOOPBACK and not may_be_remote:
         raise UsageError(f"--listen {url}: other machines could connect; use 127.0.0.1, or add --allow-remote")
     return host, port
-
-
-def read_token(path: str | None) -> str:
-    """The token that clients must send. A file that does not exist is made, with a new one, for the owner only."""
-    if path is None:
-        raise UsageError("ws:// needs --token-file FILE: clients must send its content as `Authorization: Bearer …`")
-    try:
-        token = _stored_token(path)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise SpindleError(f"the token file {path} cannot be used: {reason}") from error
-    if len(token) < _TOKEN_MIN or not token.isascii() or not token.isprintable():
-        raise SpindleError(f"the token in {path} must be at least {_TOKEN_MIN} printable characters")
-    return token
-
-
-def _stored_token(path: str) -> str:
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        # A pipe in its place must not be waited for.
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with open(fd, encoding="utf-8") as file:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise SpindleError(f"the token file {path} is no ordinary file; name another") from None
-            if not is_own(status.st_uid):
-                raise SpindleError(
-                    f"the token file {path} belongs to another user ({status.st_uid}), who knows what is in it; "
-                    "name a file of your own"
-                ) from None
-            if status.st_mode & 0o077:
-                raise SpindleError(
-                    f"others can read the token file {path}; `chmod 600` it, or name a new one"
-                ) from None
-            return file.read(4096).strip()
-    token = os.urandom(32).hex()  # a key, not an id: it must come from the kernel
-    with open(fd, "w", encoding="utf-8") as file:
-        file.write(token + "\n")
-    return token
 
 
 class Doorkeeper:

@@ -43,6 +43,10 @@ class Engine:
     def subscribe(self, skip: tuple[type[Msg], ...] = ()) -> Subscription:
         return self._stream.subscribe(skip)
 
+    def listen(self, reader: Subscription) -> None:
+        """Let a reader of a kind of its own hear the events from now on."""
+        self._stream.attach(reader)
+
     def submit(self, submission: Submission) -> None:
         """Hand in an op. Never waits."""
         self._handed_in += 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp.kit import of_servers, received, servers, stub, tool_names
+from mcp_servers.kit import of_servers, received, servers, stub, tool_names
 from sessions import Driver, Start, outputs, tags
 from spindle.model.scripted import calls, item_of, says
 from spindle.protocol.events import Error, Warning
@@ -143,8 +143,8 @@ async def test_a_server_sees_ten_variables_and_those_its_entry_names(
     await driver.turn("hello")
     found = json.loads(seen.read_text())
     inherited = {"HOME", "LOGNAME", "PATH", "SHELL", "USER", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"}
-    # The interpreter's own, and our mark by which the program is found again.
-    more = {"LC_CTYPE", "SPINDLE_COMMAND_ID"}
+    # The interpreter's own, our mark by which the program is found again, and how many agents stand above it.
+    more = {"LC_CTYPE", "SPINDLE_COMMAND_ID", "SPINDLE_AGENT_DEPTH"}
     assert set(found["env"]) - inherited - more == {"GIVEN", "WANTED"}
     assert found["cwd"] == "/"  # nobody trusts the workspace
 

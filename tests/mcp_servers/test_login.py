@@ -17,10 +17,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from installed import wait_for
-from mcp.auth_stub import AuthStub
-from mcp.http_stub import HttpStub
-from mcp.kit import servers
-from mcp.test_servers import warnings
+from mcp_servers.auth_stub import AuthStub
+from mcp_servers.http_stub import HttpStub
+from mcp_servers.kit import servers
+from mcp_servers.test_servers import warnings
 from sessions import Driver, Start, outputs
 from spindle.auth.loopback import owner_of_peer
 from spindle.auth.mcp_http import SignIn, Web

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from installed import wait_for
-from mcp.http_stub import HttpStub
-from mcp.kit import of_servers, servers
-from mcp.test_servers import warnings
+from mcp_servers.http_stub import HttpStub
+from mcp_servers.kit import of_servers, servers
+from mcp_servers.test_servers import warnings
 from sessions import Driver, Start, outputs
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import Warning

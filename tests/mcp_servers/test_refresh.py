@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp.kit import of_servers, servers, stub
-from mcp.test_servers import warnings
+from mcp_servers.kit import of_servers, servers, stub
+from mcp_servers.test_servers import warnings
 from sessions import Start, outputs
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import AgentMessage, Warning

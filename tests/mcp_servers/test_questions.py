@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcp.kit import received, servers, stub
-from mcp.test_servers import warnings
+from mcp_servers.kit import received, servers, stub
+from mcp_servers.test_servers import warnings
 from sessions import Driver, Start, outputs, tags
 from spindle.model.scripted import calls, says
 from spindle.protocol.answers import ListGrantsResponse

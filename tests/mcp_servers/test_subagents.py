@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from installed import wait_for
-from mcp.kit import of_servers, received, servers, stub
-from mcp.test_questions import REFUSED, answer, asked
+from mcp_servers.kit import of_servers, received, servers, stub
+from mcp_servers.test_questions import REFUSED, answer, asked
 from sessions import Driver, Start, outputs
 from spindle.features.servers import Servers
 from spindle.model.scripted import calls, says, waits

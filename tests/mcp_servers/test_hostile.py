@@ -15,8 +15,8 @@ import pytest
 
 from fake_server import FakeServer, Turn, call, message, turn
 from installed import Spindle
-from mcp.kit import of_servers, servers, stub
-from mcp.test_servers import warnings
+from mcp_servers.kit import of_servers, servers, stub
+from mcp_servers.test_servers import warnings
 from sessions import Start, outputs, tags
 from spindle.mcp.naming import clean_parameters, full_name
 from spindle.model.scripted import calls, says

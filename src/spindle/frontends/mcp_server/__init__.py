@@ -1,0 +1,1 @@
+"""`spindle mcp-server`: other agents run turns through the tools `codex` and `codex-reply`."""
