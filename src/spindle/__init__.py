@@ -38,14 +38,18 @@ if TYPE_CHECKING:
     from spindle.api.requests import QuestionOption as QuestionOption
     from spindle.api.shown import Account as Account
     from spindle.api.shown import Change as Change
+    from spindle.api.shown import ConflictingFile as ConflictingFile
     from spindle.api.shown import Item as Item
     from spindle.api.shown import Match as Match
     from spindle.api.shown import ModelEntry as ModelEntry
     from spindle.api.shown import Page as Page
+    from spindle.api.shown import RestoredFile as RestoredFile
+    from spindle.api.shown import SkippedFile as SkippedFile
     from spindle.api.shown import ThreadRecord as ThreadRecord
     from spindle.api.shown import TurnError as TurnError
     from spindle.api.shown import TurnRecord as TurnRecord
     from spindle.api.shown import TurnResult as TurnResult
+    from spindle.api.shown import UndoReport as UndoReport
     from spindle.api.shown import Usage as Usage
     from spindle.api.thread import Thread as Thread
     from spindle.api.thread import TurnHandle as TurnHandle
@@ -85,7 +89,7 @@ _PLACES = {
     "api.requests": ("ApprovalRequest", "Denied", "Question", "QuestionOption"),
     "api.shown": (
         *("Account", "Change", "Item", "Match", "ModelEntry", "Page", "ThreadRecord", "TurnError", "TurnRecord"),
-        *("TurnResult", "Usage"),
+        *("ConflictingFile", "RestoredFile", "SkippedFile", "TurnResult", "UndoReport", "Usage"),
     ),
     "api.thread": ("Thread", "TurnHandle", "TurnStream"),
     "api.tool_results": ("Image",),

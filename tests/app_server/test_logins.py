@@ -147,7 +147,7 @@ def test_a_client_that_does_not_renew_its_tokens_is_told_what_is_wrong(client: C
     given = {"accessToken": token(email="x"), "chatgptAccountId": "acc-1"}
     begin(client, "chatgptAuthTokens", **given)
     client.answers["account/chatgptAuthTokens/refresh"] = lambda params: {"accessToken": "a b"}
-    done, _ = client.turn(client.start_thread(config={"stream_max_retries": 0}), "hi")
+    done, _ = client.turn(client.start_thread(), "hi")
     assert done["status"] == "failed" and "did not renew them" in done["error"]["message"]
 
 

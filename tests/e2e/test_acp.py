@@ -366,6 +366,16 @@ def test_a_limit_is_a_stop_and_no_error(start: Start, server: FakeServer, limit:
     assert editor.prompt(editor.new()["sessionId"], "go")["stopReason"] == "max_turn_requests"
 
 
+def test_a_refusal_of_the_model_is_told_as_one(start: Start, server: FakeServer) -> None:
+    # The fake server streams the text of whatever part there is.
+    refused = {**message(""), "content": [{"type": "refusal", "refusal": "I will not.", "text": "I will not."}]}
+    server.script(turn(refused), turn(message("fine")))
+    editor = start()
+    session = editor.new()["sessionId"]
+    assert editor.prompt(session, "go")["stopReason"] == "refusal" and editor.text() == "I will not."
+    assert editor.prompt(session, "then this")["stopReason"] == "end_turn"
+
+
 def test_a_session_is_listed_loaded_resumed_forked_closed_and_deleted(
     start: Start, spindle: Spindle, server: FakeServer
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from spindle.api.budgets import Budget
 from spindle.api.client_core import ClientCore
-from spindle.api.conversation import Conversation
+from spindle.api.conversation import Conversation, undo_op
 from spindle.api.events import Event, EventTranslator
 from spindle.api.inputs import ImageSource, Input
 from spindle.api.options import (
@@ -23,7 +23,7 @@ from spindle.api.options import (
     TurnOptions,
 )
 from spindle.api.running import TurnRun
-from spindle.api.shown import ThreadRecord, TurnResult
+from spindle.api.shown import ThreadRecord, TurnResult, UndoReport
 from spindle.errors import ThreadError
 from spindle.protocol import events as v1
 
@@ -247,6 +247,25 @@ class AsyncThread:
         """Forget the last `n` turns. Files stay as they are."""
         self._core.check_open()
         await self._conversation.rollback(n)
+
+    async def undo(
+        self,
+        turns: int = 1,
+        *,
+        to: str | None = None,
+        files: bool = True,
+        conversation: bool = True,
+        keep_mine: bool = False,
+        dry_run: bool = False,
+        redo: bool = False,
+    ) -> UndoReport:
+        """Take back what the last turns did to files and to the conversation; see `Thread.undo` for the arguments.
+
+        Raises UndoConflict when somebody else has changed the files; nothing was changed then.
+        """
+        op = undo_op(turns, to, files=files, conversation=conversation, keep_mine=keep_mine, dry_run=dry_run, redo=redo)
+        self._core.check_open()
+        return await self._conversation.undo(op)
 
     async def compact(self, instructions: str | None = None) -> None:
         """Replace what was said so far by a summary; `instructions` say what must be kept."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from spindle.api.shown import Change
+from spindle.policy.sandbox import is_inside
 from spindle.workspace.git import find_repository
 
 _SECTION = re.compile(r"^diff --git ", re.MULTILINE)
@@ -16,11 +17,16 @@ _ESCAPED = re.compile(r"\\(?:([0-7]{3})|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 
-def net_changes(diff: str, touched: Mapping[str, str | None], cwd: str) -> list[Change]:
-    """One change for each file that is not as it was; `touched` are the paths that patches named, and new paths."""
+def net_changes(diff: str, touched: Mapping[str, str | None], cwd: str, extra: Sequence[str] = ()) -> list[Change]:
+    """One change for each file that is not as it was; `touched` are the paths that patches named, and new paths.
+
+    `extra` are folders outside of the work tree that commands may write too.
+    """
     root = find_repository(cwd) or os.path.realpath(cwd)
     paths = {path for pair in touched.items() for path in pair if path is not None}
-    found = {change.path: change for part in _sections(diff) if (change := _change(part, root, paths)) is not None}
+    beyond = [os.path.realpath(folder) for folder in extra]
+    changes = (_change(part, root, paths, beyond) for part in _sections(diff))
+    found = {change.path: change for change in changes if change is not None}
     for old, new in touched.items():
         if new is None:
             continue
@@ -37,7 +43,7 @@ def _sections(diff: str) -> list[str]:
     return [diff[start:end] for start, end in zip(starts, [*starts[1:], len(diff)], strict=True)]
 
 
-def _change(section: str, root: str, paths: Collection[str]) -> Change | None:
+def _change(section: str, root: str, paths: Collection[str], beyond: Sequence[str]) -> Change | None:
     first, _, rest = section.partition("\n")
     name = _name(first.removeprefix("diff --git "))
     if name is None:
@@ -49,7 +55,7 @@ def _change(section: str, root: str, paths: Collection[str]) -> Change | None:
         kind = "delete"
     inside, outside = f"{root}/{name}", f"/{name}"
     # A path outside of the repository is written without its first slash.
-    is_outside = inside not in paths and outside in paths
+    is_outside = inside not in paths and (outside in paths or is_inside(outside, beyond))
     return Change(path=outside if is_outside else inside, kind=kind, diff=section)
 
 

@@ -254,7 +254,9 @@ class ClientCore:
     async def delete(self, id_or_name: str) -> None:
         ref = await self._find(id_or_name)
         await self.let_go(ref.id)
-        await in_thread(self.store.delete, ref.id)
+        from spindle.api.undoing import delete_thread  # seldom, and it knows the store of checkpoints
+
+        await in_thread(delete_thread, self.store, ref.id)
 
     # ---- models and accounts -------------------------------------------------------------------
 

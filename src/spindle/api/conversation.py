@@ -17,9 +17,9 @@ from spindle.api.inputs import Input, input_items
 from spindle.api.options import ThreadOptions, TurnOptions, thread_name
 from spindle.api.people import People
 from spindle.api.running import ApprovalResolvedNote, Ears, OutputFormat, TurnRun
-from spindle.api.shown import TurnResult
+from spindle.api.shown import TurnResult, UndoReport
 from spindle.config.schema import Config
-from spindle.errors import SpindleError, ThreadBusy, ThreadClosed, ThreadError
+from spindle.errors import SpindleError, ThreadBusy, ThreadClosed, ThreadError, UndoConflict
 from spindle.protocol.clock import Clock
 from spindle.protocol.ops import (
     Compact,
@@ -29,9 +29,11 @@ from spindle.protocol.ops import (
     Pin,
     SetThreadName,
     ThreadRollback,
+    Undo,
     UserTurn,
 )
 from spindle.protocol.settings import EFFORTS
+from spindle.protocol.undo import UndoCompleted
 
 
 class Conversation:
@@ -249,6 +251,15 @@ class Conversation:
         if inputs := inputs_of_last(self.door.records, num_turns):
             await self.ask(ThreadRollback(num_turns=inputs))
 
+    async def undo(self, op: Undo) -> UndoReport:
+        await self._become_free()
+        answer = await self._ears.answer_to(self.door, op)
+        assert isinstance(answer, UndoCompleted)
+        report = msgspec.convert(answer.report, UndoReport)
+        if report.status == "conflict":
+            raise UndoConflict(report.message, report=report)
+        return report
+
     async def set_name(self, text: str) -> None:
         name = thread_name(text)
         self.check_open()
@@ -292,6 +303,18 @@ class Conversation:
         """The same without waiting for anything, where no event loop runs any more."""
         self.is_closed = True
         self.door.kill()
+
+
+def undo_op(turns: Any, to: Any, **flags: bool) -> Undo:
+    """The op for the arguments of `undo`. Raises ValueError."""
+    if type(turns) is not int or turns < 1:
+        raise ValueError(f"undo takes a number of turns of 1 or more, not {turns!r}")
+    if to is not None and (not isinstance(to, str) or turns != 1):
+        raise ValueError("`to` is the id of a turn, and is given instead of a number of turns")
+    if not flags["files"] and not flags["conversation"]:
+        raise ValueError("with neither files nor conversation there is nothing to undo")
+    given = {name: bool(value) for name, value in flags.items()}
+    return Undo(turns=None if to is not None or given["redo"] else turns, to=to, **given)
 
 
 def _output_format(options: TurnOptions) -> OutputFormat | None:

@@ -73,7 +73,7 @@ class Hearing(Subscription):
 
     def push(self, event: Event) -> None:
         answer = self._answers.get(event.id) if event.id else None
-        if answer is not None and not answer.done():
+        if answer is not None and not answer.done() and not getattr(event.msg, "announces", False):
             answer.set_result(event.msg)
         if isinstance(event.msg, TaskStarted):
             self.active_turn = event.msg.turn_id

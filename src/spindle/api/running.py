@@ -302,7 +302,8 @@ class TurnRun:
             return []
         from spindle.api.changes import net_changes  # only turns that change files
 
-        return net_changes(self._diff.unified_diff, self._touched, self._door.settings.cwd)
+        settings = self._door.settings
+        return net_changes(self._diff.unified_diff, self._touched, settings.cwd, settings.sandbox.writable_roots)
 
     def outcome(self) -> TurnResult:
         """The result of a turn that has ended; what went wrong is raised, the same each time."""
@@ -336,7 +337,8 @@ class Ears(Subscription):
     def push(self, event: Event) -> None:
         if self.answering is not None:
             self.answering.asked(event)
-        if (answer := self._answers.pop(event.id, None) if event.id else None) is not None and not answer.done():
+        is_answer = event.id in self._answers and not getattr(event.msg, "announces", False)
+        if is_answer and not (answer := self._answers.pop(event.id)).done():
             answer.set_result(event.msg)
         if self.turn is not None:
             self.turn.hear(event)

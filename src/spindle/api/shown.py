@@ -257,6 +257,48 @@ class TurnResult(Shown, frozen=True, kw_only=True):
         return self.turn_id
 
 
+# ---- undo ------------------------------------------------------------------------------------------
+
+
+class RestoredFile(Shown, frozen=True, kw_only=True):
+    """A file that an undo put back."""
+
+    path: str
+    action: Literal["written", "deleted", "mode", "linked"]
+
+
+class ConflictingFile(Shown, frozen=True, kw_only=True):
+    """A file that somebody else has changed, so an undo left it alone."""
+
+    path: str
+    reason: str
+    saved_as: str | None = None
+    """Where the older version was put, with `keep_mine`."""
+
+
+class SkippedFile(Shown, frozen=True, kw_only=True):
+    """A file that a turn has changed and that cannot be put back."""
+
+    path: str
+    reason: str
+
+
+class UndoReport(Shown, frozen=True, kw_only=True):
+    """What an undo did, or would do."""
+
+    status: Literal["undone", "redone", "conflict", "nothing", "dry_run"]
+    thread_id: str | None
+    turns: list[str] = []
+    """The ids of the turns, oldest first."""
+    restored: list[RestoredFile] = []
+    conflicts: list[ConflictingFile] = []
+    skipped: list[SkippedFile] = []
+    incomplete: bool = False
+    """A turn was killed in the middle: what was there when it was undone counts as its end."""
+    message: str = ""
+    """The same in a sentence or two."""
+
+
 # ---- records ---------------------------------------------------------------------------------------
 
 

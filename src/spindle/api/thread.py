@@ -13,7 +13,7 @@ from typing import Any
 from spindle.api.async_thread import AsyncTurnHandle, AsyncTurnStream
 from spindle.api.budgets import Budget
 from spindle.api.client_core import ClientCore
-from spindle.api.conversation import Conversation
+from spindle.api.conversation import Conversation, undo_op
 from spindle.api.events import Event
 from spindle.api.inputs import ImageSource, Input
 from spindle.api.options import (
@@ -26,7 +26,7 @@ from spindle.api.options import (
     Summary,
     TurnOptions,
 )
-from spindle.api.shown import ThreadRecord, TurnResult
+from spindle.api.shown import ThreadRecord, TurnResult, UndoReport
 from spindle.errors import ThreadClosed
 
 
@@ -246,6 +246,37 @@ class Thread:
     def rollback(self, n: int) -> None:
         """Forget the last `n` turns. Files stay as they are."""
         self._core.call(self._conversation.rollback(n))
+
+    def undo(
+        self,
+        turns: int = 1,
+        *,
+        to: str | None = None,
+        files: bool = True,
+        conversation: bool = True,
+        keep_mine: bool = False,
+        dry_run: bool = False,
+        redo: bool = False,
+    ) -> UndoReport:
+        """Take back what the last turns did to files, by patch or by command, and to the conversation.
+
+        Args:
+            turns: how many; the last one when nothing is said
+            to: the id of a turn: everything from it on, instead of a number
+            files: put files back
+            conversation: forget the turns; without this the model is told which files went back
+            keep_mine: leave files that somebody else has changed, and restore the rest
+            dry_run: change nothing, and say what would be changed
+            redo: put back what the last undo took, until the next turn begins
+
+        Nothing to undo is a report with the status `nothing`.
+
+        Raises:
+            UndoConflict: somebody else has changed the files; nothing was changed, and `.report` names them
+            ThreadBusy: a turn of this thread runs
+        """
+        op = undo_op(turns, to, files=files, conversation=conversation, keep_mine=keep_mine, dry_run=dry_run, redo=redo)
+        return self._core.call(self._conversation.undo(op))
 
     def compact(self, instructions: str | None = None) -> None:
         """Replace what was said so far by a summary; `instructions` say what must be kept."""

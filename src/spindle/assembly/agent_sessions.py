@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spindle.assembly.record import Draft
 from spindle.assembly.request import SessionRequest
@@ -20,8 +20,9 @@ def may_spawn(request: SessionRequest) -> bool:
     return depth < config.agents_max_depth and config.agents_max_threads > 0
 
 
-def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
-    """The sub-agents that a session may have; `pool` gives the MCP servers that they share with it."""
+def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None], checkpoints: Any) -> Staff:
+    """The sub-agents that a session may have; `pool` gives the MCP servers that they share with it, and `checkpoints`
+    keeps what they do to files."""
     from spindle.features.agents.agent_tree import AgentTree  # with the first sub-agent
     from spindle.features.agents.subagents import Staff  # likewise
 
@@ -31,7 +32,7 @@ def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
     async def open_agent(order: AgentOrder) -> Session:
         from spindle.assembly import open_session  # which made the session that asks
 
-        return await open_session(_agent_request(request.root or request, order, pool()))
+        return await open_session(_agent_request(request.root or request, order, pool(), checkpoints))
 
     return Staff(
         open_agent=open_agent,
@@ -43,7 +44,9 @@ def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None]) -> Staff:
     )
 
 
-def _agent_request(root: SessionRequest, order: AgentOrder, pool: ServerPool | None) -> SessionRequest:
+def _agent_request(
+    root: SessionRequest, order: AgentOrder, pool: ServerPool | None, checkpoints: Any
+) -> SessionRequest:
     """A new thread with the configuration of the session that a person opened, as it was read then."""
     from spindle.config.roles import config_for_agent  # with the first sub-agent
     from spindle.prompt.bundled import text  # likewise
@@ -64,4 +67,5 @@ def _agent_request(root: SessionRequest, order: AgentOrder, pool: ServerPool | N
         hooks=root.hooks,
         root=root,
         pool=pool,
+        checkpoints=checkpoints,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spindle.assembly.options import agent_roles, notes_folder, offloads
 from spindle.assembly.record import Draft
@@ -12,23 +13,32 @@ from spindle.config.schema import Config
 from spindle.core.feature import Feature, Late
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
 from spindle.policy.secrets import Secrets
-from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver, UserTurn
+from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver, Undo, UserTurn
 from spindle.tools.router import ToolSet
 
 if TYPE_CHECKING:
+    from spindle.core.feature import RunCall
+    from spindle.core.session import Session
+    from spindle.features.checkpoints.feature import Checkpoints
     from spindle.features.servers import Servers
     from spindle.mcp.pool import ServerPool
+    from spindle.process.command import Command
+    from spindle.process.spawn import Running
+    from spindle.tools.tool import ToolCall, ToolResult
+
+_MOST_VERDICTS = 1_000
 
 
 def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., ToolSet]) -> list[Feature]:
     """In the order in which they are asked at each moment; it decides.
 
-    What a model is told of repeated calls stands behind all else. A turn has its budget before a request can be made
-    for it. Room is made before hooks hear of a turn. Sub-agents end
-    before the servers they use.
+    Checkpoints see what every other feature does to files. What a model is told of repeated calls stands behind all
+    else. A turn has its budget before a request can be made for it. Room is made before hooks hear of a turn.
+    Sub-agents end before the servers they use.
     """
     config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
-    features: list[Feature] = [_repeat_guard(), _budget(draft), _compaction(config)]
+    checkpoints = _CheckpointGate(draft)
+    features: list[Feature] = [checkpoints, _repeat_guard(), _budget(draft), _compaction(config)]
     if config.hooks or config.notify or draft.request.hooks:
         from spindle.assembly.hook_feature import hook_features  # only for those who have any
 
@@ -37,7 +47,7 @@ def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., Too
         from spindle.assembly.agent_sessions import agent_staff, may_spawn  # only where sub-agents are switched on
         from spindle.features.agents.agents import Agents  # likewise
 
-        staff = partial(agent_staff, draft, servers.pool)
+        staff = partial(agent_staff, draft, servers.pool, checkpoints)
         features.append(Agents(roles, staff, may_spawn=may_spawn(draft.request)))
     if config.spindle.memory:
         from spindle.features.memory import ProjectNotes  # only where notes are switched on
@@ -96,6 +106,79 @@ def _compaction(config: Config) -> Feature:
         return limit is not None and turn.thread.tokens_in_context >= limit
 
     return Late(make, (Compact, StartOver), is_needed)
+
+
+class _CheckpointGate(Late):
+    """Stands before the checkpoints, which are loaded with the first command that may write, patch, or undo.
+
+    Sub-agents have a gate that leads to the one of the session a person opened: what they do is its turn's.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        super().__init__(self._make_feature, (Undo,))
+        self._draft = draft
+        self._root: _CheckpointGate | None = draft.request.checkpoints
+        self._session: Session | None = None
+        self._loaded: Checkpoints | None = None
+        self._verdicts: dict[tuple[str, ...], bool] = {}
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        if self._draft.request.config.spindle.checkpoints_enabled:
+            session.workbench.processes.watch = self
+            session.workbench.keeper = self
+        if os.path.isdir(f"{self._draft.request.config.home}/spindle/checkpoints/restoring") and self._root is None:
+            self._feature()  # which finishes what a killed process may have left there
+
+    def _make_feature(self) -> Feature:
+        from spindle.assembly.checkpoint_feature import make_checkpoints  # only where something may be written
+
+        self._loaded = make_checkpoints(self._draft)
+        return self._loaded
+
+    def _feature(self) -> Checkpoints:
+        if self._root is not None:
+            return self._root._feature()
+        if self._loaded is None:
+            assert self._session is not None
+            self._made(self._session)
+        assert self._loaded is not None
+        return self._loaded
+
+    def concerns(self, command: Command) -> bool:
+        """May it change files of the person? What is known to look only may not, nor may what is fenced in so."""
+        if command.is_confined and command.boundary is not None and not command.boundary.roots:
+            return False
+        words = tuple(command.argv)
+        verdict = self._verdicts.get(words)
+        if verdict is None:
+            from spindle.policy.commands import is_known_safe  # loaded before the first command
+
+            if len(self._verdicts) > _MOST_VERDICTS:
+                self._verdicts.clear()
+            verdict = self._verdicts[words] = not is_known_safe(words)
+        return verdict
+
+    async def around(self, command: Command, start: Coroutine[Any, Any, Running]) -> Running:
+        return await self._feature().around(start)
+
+    async def before(self, paths: Sequence[str]) -> None:
+        await self._feature().before(paths)
+
+    async def after(self) -> None:
+        await self._feature().after()
+
+    async def around_call(self, turn: RunningTurn, call: ToolCall, run: RunCall) -> ToolResult:
+        """Of a session whose checkpoints are loaded, these stand here themselves; so this is for the others."""
+        try:
+            return await run(call)
+        finally:
+            if (loaded := self._loaded or (self._root._loaded if self._root is not None else None)) is not None:
+                await loaded.close_if_idle()
+
+    async def leave_turn(self, turn: RunningTurn) -> None:
+        if self._loaded is not None:
+            await self._loaded.leave_turn(turn)
 
 
 def _repeat_guard() -> Feature:

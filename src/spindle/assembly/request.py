@@ -75,6 +75,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None
     """The MCP servers of the session that a person opened, for its sub-agents."""
+    checkpoints: Any = None
+    """What keeps the files that the session which a person opened has changed, for its sub-agents."""
     root: SessionRequest | None = None
     """The request for the session that a person opened, if this one is for a sub-agent."""
 

@@ -26,7 +26,7 @@ def build_fence(table: Mapping[str, Any]) -> Fence:
             case "unix_sockets":
                 value = tuple(os.path.realpath(entry) for entry in value)
             case "memory_max":
-                value = _bytes(value)
+                value = size_in_bytes("sandbox.memory_max", value)
             case _:
                 pass
         if name in Fence.__struct_fields__:
@@ -43,7 +43,8 @@ def _below_a_root(path: str) -> str:
     return clean
 
 
-def _bytes(size: int | str) -> int:
+def size_in_bytes(key: str, size: int | str) -> int:
+    """What `spindle.KEY` gives as a number, or as text with a unit."""
     if isinstance(size, int):
         return size
     number, unit = size.strip(), ""
@@ -54,5 +55,5 @@ def _bytes(size: int | str) -> int:
     if number and not number[-1].isdigit():
         number, unit = number[:-1].strip(), number[-1].upper()
     if not number.isascii() or not number.isdigit() or unit not in _UNITS:
-        raise ConfigError(f'spindle.sandbox.memory_max: {size!r} is not a size; write for example 2147483648 or "2G"')
+        raise ConfigError(f'spindle.{key}: {size!r} is not a size; write for example 2147483648 or "2G"')
     return int(number) * _UNITS[unit]

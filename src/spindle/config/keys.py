@@ -162,6 +162,7 @@ _PRICES = Table(
         "output": NUMBER,
         "cache_write": NUMBER,
         "long_prompt": Table({"above": POSITIVE, "input": NUMBER, "output": NUMBER}),
+        "priority": NUMBER,
     }
 )
 _MODEL = Table(
@@ -252,6 +253,9 @@ _SPINDLE = Table(
         "models": _MODEL,
         "prices": Table(_PRICES.keys, each=True),
         "secrets": Table({"mask": one_of("all", "known", "none"), "ignore": STRINGS}),
+        "checkpoints": Table(
+            {"enabled": BOOL, "max_bytes": SIZE, "max_age_days": NUMBER, "max_file_bytes": SIZE},
+        ),
         "local": Table({"context": POSITIVE, "threads": POSITIVE}),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
@@ -365,8 +369,8 @@ NOT_FOR_PROJECTS = _words("""
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
     spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
     spindle.local spindle.login spindle.models spindle.context.prices spindle.context.model_prices
-    spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy features.codex_hooks features.hooks
-    features.guardian_approval
+    spindle.checkpoints spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy
+    features.codex_hooks features.hooks features.guardian_approval
     """)
 """What a project's own file can never set: where data goes, what runs by itself, what is protected, what is
 recorded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -10,8 +10,11 @@ from spindle.mcp.spec import McpServer
 from spindle.model.provider import OPENAI_ISSUER, LoginSettings, Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
-from spindle.protocol.request import PriceList, Prices
+from spindle.protocol.request import Prices
 from spindle.protocol.settings import AgentRole, ApprovalPolicy, BudgetLimits, Personality, SandboxPolicy
+
+if TYPE_CHECKING:
+    from spindle.model.prices import PriceList
 
 TrustLevel = Literal["trusted", "untrusted"]
 WebSearch = Literal["disabled", "cached", "live"]
@@ -104,6 +107,14 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What all threads of this home may use on one day, by the local time."""
     prices: dict[str, Prices] = {}
     """`[spindle.prices."NAME"]`: `input`, `cached_input`, `output`, `cache_write`, for models called NAME or NAME-…."""
+    checkpoints_enabled: bool = True
+    """Keep what turns change, so that `spindle undo` can take it back."""
+    checkpoints_max_bytes: int = 1073741824
+    """How much is kept for undo, of all threads together; the oldest goes first."""
+    checkpoints_max_age_days: float = 30.0
+    """How long it is kept."""
+    checkpoints_max_file_bytes: int = 16777216
+    """Larger files are not kept, and not touched by an undo."""
     models: dict[str, dict[str, Any]] = {}
     """`[spindle.models."SLUG"]`: fields of the catalogue that are different for a model, or describe a new one."""
     local_context: int | None = None
@@ -124,6 +135,8 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def price_list(self) -> PriceList:
         """What the user says that models cost."""
+        from spindle.model.prices import PriceList  # only where somebody calculates
+
         return PriceList(by_model=self.prices, older=self.context_model_prices, for_all=self.context_prices)
 
     @property

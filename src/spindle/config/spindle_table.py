@@ -37,6 +37,16 @@ def _budget(given: Mapping[str, Any]) -> BudgetLimits | None:
     return BudgetLimits(**limits) if limits else None
 
 
+def _checkpoints(given: Mapping[str, Any]) -> dict[str, Any]:
+    if not given:
+        return {}
+    from spindle.config.fence import size_in_bytes  # only for those who have such a table
+
+    sizes = {name: size_in_bytes(f"checkpoints.{name}", given[name]) for name in given if name.endswith("_bytes")}
+    known = ("enabled", "max_bytes", "max_age_days", "max_file_bytes")
+    return {f"checkpoints_{name}": value for name, value in {**given, **sizes}.items() if name in known}
+
+
 def _models(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Each table as fields of a row of the catalogue."""
     from spindle.model.catalog import changed_row  # only for those who have such a table
@@ -89,6 +99,7 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "budget_tree": _budget(budget.get("tree", {})),
         "budget_day": _budget(budget.get("day", {})),
         "prices": _all_prices("prices", table.get("prices", {})),
+        **_checkpoints(table.get("checkpoints", {})),
         "models": _models(table["models"]) if "models" in table else None,
         "local_context": table.get("local", {}).get("context"),
         "local_threads": table.get("local", {}).get("threads"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from spindle.protocol.events import Warning
 from spindle.protocol.items import Item
 
 if TYPE_CHECKING:
@@ -123,6 +124,18 @@ class Feature:
 
     def end_turn(self, turn: RunningTurn) -> None:
         """The turn completed: it was not stopped, and did not fail. Its terminal event comes after this."""
+
+    async def leave_turn(self, turn: RunningTurn) -> None:
+        """The turn is over, however it ended: completed, stopped or failed. Its terminal event comes after this."""
+
+
+async def leave_turn(turn: RunningTurn) -> None:
+    """Let every feature put away what it has of a turn. Nobody cancels this: a turn is stopped once at most."""
+    for feature in turn.session.features:
+        try:
+            await feature.leave_turn(turn)
+        except Exception as error:  # our bug: the turn ends all the same
+            turn.emit(Warning(message=f"internal error: {type(error).__name__}: {error}"))
 
 
 class Late(Feature):

@@ -30,7 +30,7 @@ from spindle.tools.router import ToolSet
 if TYPE_CHECKING:
     from spindle.core.budget import BudgetLedger
 
-Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork"]
+Cause = Literal["compaction", "start_over", "context_edit", "picture_removed", "fork", "undo"]
 """Why the model is shown another list than before."""
 
 IMAGE_REFUSED = "The model server refused this picture; it was taken out of the conversation."
@@ -209,8 +209,8 @@ class LiveThread:
         (`note_compacted`, `note_edited`), unless an estimate of the new list will do.
         """
         self.history.append_compacted(message, items, cause, made)
-        # To the provider's cache a fresh start is a compaction like any other.
-        self.cache.declare("compaction" if cause == "start_over" else cause)
+        # To the provider's cache a fresh start is a compaction like any other, and an undo a rollback.
+        self.cache.declare({"start_over": "compaction", "undo": "rollback"}.get(cause, cause))
 
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         """The request that continues the thread."""

@@ -15,6 +15,7 @@ import msgspec
 from spindle.core.feature import RunCall
 from spindle.core.permission.approvals import CallSite
 from spindle.errors import ModelError, SpindleError, WindowFull
+from spindle.model.catalog import unknown_model
 from spindle.protocol.events import Event, ItemStarted, Msg, TaskStarted, Warning
 from spindle.protocol.items import Item
 from spindle.protocol.ops import Submission, UserInput, UserTurn
@@ -107,6 +108,8 @@ class RunningTurn:
             thread.cache.declare("model_changed")
             if (forecast := thread.cache.forecast_of(settings.model)) is not None:
                 session.tell(Warning(message=str(forecast)))
+            if not thread.catalog.find(settings.model).known:
+                session.tell(Warning(message=unknown_model(settings.model)))
         thread.use_model(settings.model)
         session.workbench.new_turn()
         # A turn's first event is that it started: what there is to say before belongs to no submission.

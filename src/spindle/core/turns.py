@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from spindle.core.feature import leave_turn
 from spindle.core.permission.approvals import Approvals
 from spindle.core.running_turn import CONTEXT_FULL, Emit, RunningTurn, Work
 from spindle.core.turn import run_turn
@@ -33,7 +34,7 @@ class Turns:
         thread, workbench = session.thread, session.workbench
         self._session = session
         self._thread = thread
-        self._running: RunningTurn | None = None
+        self.running: RunningTurn | None = None
         self._said_lost = False
         self.approvals = Approvals(
             workbench.sandbox_problem,
@@ -47,25 +48,25 @@ class Turns:
 
     @property
     def is_running(self) -> bool:
-        return self._running is not None
+        return self.running is not None
 
     def start(self, submission: Submission, settings: ThreadSettings, work: Work = run_turn) -> RunningTurn:
         """Begin a turn; the one before must have ended."""
-        assert self._running is None
+        assert self.running is None
         running = RunningTurn(self._session, submission, self._session.limits.cap(settings), work)
-        self._running = running
+        self.running = running
         running.task = asyncio.ensure_future(self._run(running))
         return running
 
     def steer(self, submission: Submission) -> None:
         """Feed the running turn; the input is appended before its next request."""
-        assert self._running is not None
-        self._running.steered.append(submission)
+        assert self.running is not None
+        self.running.steered.append(submission)
 
     async def stop(self, reason: str) -> None:
         """End the running turn and wait until its terminal event is out."""
         self._drop_steered()
-        while (running := self._running) is not None and running.task is not None:
+        while (running := self.running) is not None and running.task is not None:
             if not running.has_begun:
                 # A task that is cancelled before its first step runs nothing at all, not even what tells of its end.
                 await asyncio.sleep(0)
@@ -79,9 +80,9 @@ class Turns:
 
     def _drop_steered(self) -> None:
         """What waits for a turn that is stopped goes with it; whoever sent it is told."""
-        if self._running is None:
+        if self.running is None:
             return
-        steered, self._running.steered = self._running.steered, []
+        steered, self.running.steered = self.running.steered, []
         for submission in steered:
             text = "the turn was stopped before this input reached the model; it was dropped"
             self._session.emit(submission.id, Warning(message=text))
@@ -120,6 +121,7 @@ class Turns:
             text = f"internal error: {type(error).__name__}: {error}"
             failure = Error(message=text, codex_error_info="other")
         warming.cancel()
+        await leave_turn(turn)
         if failure is not None:
             turn.emit(failure)
         self._end(turn, terminal, failure)
@@ -130,7 +132,7 @@ class Turns:
         if failure is not None:
             record["error"] = {"message": failure.message, "codex_error_info": failure.codex_error_info}
         self._thread.history.append_event(record)
-        self._running = None
+        self.running = None
         self._session.workbench.processes.let_go()
         self.report_lost_record(turn.emit)
         turn.emit(terminal)

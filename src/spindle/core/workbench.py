@@ -16,7 +16,7 @@ from spindle.tools.tool import OutputForm, ToolContext
 
 if TYPE_CHECKING:
     from spindle.patch.diff import TurnDiffTracker
-    from spindle.tools.services import EditorFiles, FindSubAgents, SubAgents
+    from spindle.tools.services import EditorFiles, FileKeeper, FindSubAgents, SubAgents
 
 
 class Workbench:
@@ -46,6 +46,8 @@ class Workbench:
         """Somebody can answer what tools ask."""
         self.agents: FindSubAgents = _no_agents
         """Gives the session's sub-agents; set by the session."""
+        self.keeper: FileKeeper | None = None
+        """Keeps files before tools change them; set by the session."""
         self.editor: EditorFiles | None = None
         """Through which files are patched; set where a client has one."""
         self._diff: TurnDiffTracker | None = None
@@ -88,12 +90,14 @@ class Workbench:
             person=approvals.person(site, answers_tools=self._asks_client),
             processes=self.processes,
             notes=thread.notes,
-            diff=self._turn_diff(),
+            diff=self.turn_diff(),
+            keeper=self.keeper,
             agents=self.agents,
             editor=self.editor,
         )
 
-    def _turn_diff(self) -> TurnDiffTracker:
+    def turn_diff(self) -> TurnDiffTracker:
+        """What the running turn has changed so far."""
         if self._diff is None:
             from spindle.patch.diff import TurnDiffTracker  # loaded with the first call
 

@@ -35,6 +35,7 @@ from spindle.frontends.work_commands import (
     RESUME,
     THREADS,
     UNARCHIVE,
+    UNDO,
 )
 
 HELP_COMMAND = Command(
@@ -45,7 +46,7 @@ HELP_COMMAND = Command(
 )
 
 GROUPS = (
-    ("Work", (EXEC, RESUME, FORK, DEMO)),
+    ("Work", (EXEC, RESUME, FORK, UNDO, DEMO)),
     ("Threads", (THREADS, CONTEXT, ARCHIVE, UNARCHIVE, DELETE)),
     ("Set-up", (LOGIN, LOGOUT, MODELS, LOCAL, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
     ("Servers", (APP_SERVER, ACP, MCP_SERVER, PROTO)),

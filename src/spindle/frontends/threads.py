@@ -44,7 +44,9 @@ def _delete(store: ThreadStore, ref: ThreadRef, *, force: bool) -> int:
     if not force and not _is_agreed(store, ref):
         print("nothing was deleted", file=sys.stderr)
         return 1
-    store.delete(ref.id)
+    from spindle.api.undoing import delete_thread  # seldom, and it knows the store of checkpoints
+
+    delete_thread(store, ref.id)
     print(f"deleted {ref.id}")
     return 0
 

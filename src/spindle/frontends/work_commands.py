@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spindle.frontends.commands import FOLDER, JSON_LINES, PROMPT, SESSION, Command
+from spindle.frontends.commands import CONFIG, FOLDER, JSON_LINES, PROMPT, SESSION, Command
 from spindle.frontends.options import FLAG, OPTIONAL, VALUE, Option
 
 _THREAD = "the thread: its id, the beginning of its id, or its name"
@@ -167,6 +167,36 @@ THREADS = Command(
             options=_LIST_OPTIONS,
             common=FOLDER,
         ),
+    ),
+)
+UNDO = Command(
+    name="undo",
+    summary="take back what turns did to files, by patch or by command, and to the conversation",
+    run="undo:run",
+    words=(("[THREAD]", f"{_THREAD}; without it, the newest of this folder"),),
+    about="""Without options it takes back the last turn. A file that somebody else has changed since is a conflict:
+then nothing at all is changed, and the files are named. --redo puts back what the last undo took, until the next turn
+begins.
+
+Covered is what git does not ignore, outside of a repository everything below the folder. Files that git ignores and
+only a command has changed, `.git` itself, owners and times are not.""",
+    options=(
+        Option(("--turns",), VALUE, "the last N turns", "N"),
+        Option(("--to",), VALUE, "everything from this turn on", "TURN_ID"),
+        Option(("--files",), FLAG, "only files; the model is told with the next message"),
+        Option(("--conversation",), FLAG, "only the conversation; files stay as they are"),
+        Option(("--keep-mine",), FLAG, "leave files that somebody else has changed, and restore the rest"),
+        Option(("--dry-run",), FLAG, "change nothing, and show what would be changed"),
+        Option(("--redo",), FLAG, "put back what the last undo took"),
+        Option(("--list",), FLAG, "list the turns and what each of them changed"),
+        Option(("--json",), FLAG, "print one JSON object"),
+    ),
+    common=CONFIG,
+    exit_codes=(("0", "done"), ("1", "nothing was changed: a conflict, nothing to undo, or the thread is in use")),
+    examples=(
+        ("spindle undo", "the last turn of the newest thread of this folder"),
+        ("spindle undo --turns 2 --dry-run", "show what the last two turns would leave behind"),
+        ("spindle undo --redo", "take the undo back"),
     ),
 )
 CONTEXT_OPTIONS = (

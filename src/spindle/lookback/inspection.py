@@ -35,13 +35,13 @@ _CAUSE_OF = {
     "picture_removed": "picture_removed",
 }
 
-
 _BREAKS = {
     "compaction": "compaction",
     "start_over": "compaction",
     "context_edit": "edit",
     "picture_removed": "picture_removed",
     "fork": "branch",
+    "undo": "rollback",
 }
 """What the causes that a record names are called in a report."""
 

@@ -131,6 +131,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.context_window is None else self.context_window * 9 // 10
 
 
+def unknown_model(slug: str) -> str:
+    """What people are told of a model that has no row."""
+    return f"model {slug} is not in the catalogue; general defaults are used for it"
+
+
 def family_of(slug: str) -> str:
     """The kind of base text that fits a model, by its name."""
     name = slug.rpartition("/")[2].lower()

@@ -118,6 +118,10 @@ class _Tracked(msgspec.Struct):
     rendered: tuple[str, str] | None = None
     """The shown name and the diff under it, until the file changes again."""
 
+    @property
+    def is_changed(self) -> bool:
+        return self.before != self.now or (self.now is not None and _git_mode(self.before_mode) != _git_mode(self.mode))
+
 
 class TurnDiffTracker:
     """What the patches of one turn changed, from before the first to after the last."""
@@ -125,11 +129,16 @@ class TurnDiffTracker:
     def __init__(self) -> None:
         self._files: dict[str, _Tracked] = {}
 
-    def record(self, path: str, old: bytes | None, new: bytes | None, *, mode: int = 0o644) -> None:
-        """`path` (absolute) held `old` and holds `new`; None means there is no file. `mode` is its permission bits."""
+    def record(
+        self, path: str, old: bytes | None, new: bytes | None, *, mode: int = 0o644, before_mode: int | None = None
+    ) -> None:
+        """`path` (absolute) held `old` and holds `new`; None means there is no file. `mode` is its permission bits.
+
+        The content of a link is where it points to, and its mode says that it is one (0o120000).
+        """
         known = self._files.get(path)
         if known is None:
-            self._files[path] = _Tracked(old, new, mode, mode)
+            self._files[path] = _Tracked(old, new, mode if before_mode is None else before_mode, mode)
         else:
             known.now, known.mode, known.rendered = new, mode, None
 
@@ -138,7 +147,7 @@ class TurnDiffTracker:
         parts: list[str] = []
         for path in sorted(self._files):
             file = self._files[path]
-            if file.before == file.now:
+            if not file.is_changed:
                 continue
             name = _name(path, git_root)
             if file.rendered is None or file.rendered[0] != name:
@@ -161,6 +170,10 @@ def _render(name: str, file: _Tracked) -> str:
     elif file.now is None:
         new_name = "/dev/null"
         parts.append(f"deleted file mode {_git_mode(file.before_mode)}\n")
+    elif (old_mode := _git_mode(file.before_mode)) != (new_mode := _git_mode(file.mode)):
+        parts.append(f"old mode {old_mode}\nnew mode {new_mode}\n")
+        if file.before == file.now:
+            return "".join(parts)
     parts.append(f"index {_blob_id(file.before)}..{_blob_id(file.now)}")
     parts.append(f" {_git_mode(file.mode)}\n" if file.before is not None and file.now is not None else "\n")
     old, new = _text(file.before), _text(file.now)
@@ -172,6 +185,8 @@ def _render(name: str, file: _Tracked) -> str:
 
 
 def _git_mode(mode: int) -> str:
+    if mode & 0o170000 == 0o120000:
+        return "120000"
     return "100755" if mode & 0o100 else "100644"
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from spindle.policy.sandbox import Boundary, absolute
+
+if TYPE_CHECKING:
+    from spindle.process.spawn import Running
 
 
 class ShellLike(Protocol):
@@ -19,6 +22,18 @@ class ShellLike(Protocol):
     def name(self) -> str: ...
     @property
     def path(self) -> str: ...
+
+
+class CommandWatch(Protocol):
+    """Wants to know when commands run that may write files."""
+
+    def concerns(self, command: Command) -> bool:
+        """Asked before every command; costs next to nothing."""
+        ...
+
+    async def around(self, command: Command, start: Coroutine[Any, Any, Running]) -> Running:
+        """Start such a command, when it may start; it is over when what runs has finished."""
+        ...
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ import msgspec
 from spindle import process
 from spindle.errors import SandboxUnavailable
 from spindle.policy.secrets import Secrets
-from spindle.process.command import Command, ShellLike
+from spindle.process.command import Command, CommandWatch, ShellLike
 from spindle.process.output import OutputRing
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import Msg
@@ -110,6 +110,8 @@ class ProcessTable:
         self._live: dict[int, LiveProcess] = {}
         self._launcher: Launcher | None = None
         self.shell = shell
+        self.watch: CommandWatch | None = None
+        """Told of the commands that may write; set by the session."""
         self.told_about_sandbox = False
         """The person knows that commands cannot be confined here; once is enough."""
         _tidy_up_after_a_crash(home)
@@ -251,6 +253,12 @@ class ProcessTable:
     # ---- starting ----------------------------------------------------------------------------------
 
     async def _launch(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
+        """Start it, and let whoever watches know."""
+        if self.watch is None or not self.watch.concerns(command):
+            return await self._start(command, on_output, *rings)
+        return await self.watch.around(command, self._start(command, on_output, *rings))
+
+    async def _start(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
         """Start it; a sandbox that could not be set up is tried again, without what it complained of.
 
         Between the plan of the mounts and the mounting a file may vanish, which says nothing about the next time.

@@ -205,6 +205,22 @@ class ThreadRollback(Op, frozen=True, kw_only=True, tag="thread_rollback"):
     num_turns: int
 
 
+class Undo(Op, frozen=True, kw_only=True, tag="undo"):
+    """Take back what turns did to files and to the conversation; answered by `undo_completed`."""
+
+    turns: int | None = None
+    """How many; one when nothing is said."""
+    to: str | None = None
+    """The id of a turn: everything from it on."""
+    files: bool = True
+    conversation: bool = True
+    keep_mine: bool = False
+    """Files that somebody else has changed stay as they are, the rest goes back."""
+    dry_run: bool = False
+    redo: bool = False
+    """Put back what the last undo took."""
+
+
 class SetThreadName(Op, frozen=True, kw_only=True, tag="set_thread_name"):
     name: str
 
@@ -250,6 +266,7 @@ OPS: dict[str, type[Op]] = {
         Pin,
         Unpin,
         ThreadRollback,
+        Undo,
         SetThreadName,
         GetPath,
         Shutdown,

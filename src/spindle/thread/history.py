@@ -24,6 +24,7 @@ from spindle.protocol.items import (
     item_text,
 )
 from spindle.protocol.provenance import ModelOrigin, Provenance
+from spindle.thread.bookmarks import Bookmark, Context, compacted_payload
 from spindle.thread.call_order import KIND, AllAnswered, in_call_order
 from spindle.thread.entry import Entry, decode_made, encode_made, encode_made_in, entries_of
 from spindle.thread.payloads import (
@@ -38,22 +39,6 @@ from spindle.thread.summary import rebuild_after_summary
 
 REFUSED = "spindle_opaque_refused"
 """The kind of the line that says so."""
-
-_Context = tuple[int, dict[str, Any]]
-"""Recorded settings, and the length of the folded list when they were recorded."""
-
-
-class _Bookmark:
-    """The state after a response: how far two lists went, which may no longer be the current ones."""
-
-    __slots__ = ("contexts", "entries", "length", "told")
-
-    def __init__(self, entries: list[Entry], contexts: list[_Context]) -> None:
-        self.entries = entries
-        self.length = len(entries)
-        self.contexts = contexts
-        self.told = len(contexts)
-
 
 _KEEPS_WORLD_STATE = "root_turn_id"
 """A field only the contexts of that generation have; theirs never hold the user's instructions."""
@@ -84,7 +69,7 @@ class History:
         self.counted = (0, 0)
         """Which generation of `entries` it counted, and how many of them."""
         # Like `entries`, these two are appended to or replaced, never cut in place: bookmarks hold on to them.
-        self._contexts: list[_Context] = []
+        self._contexts: list[Context] = []
         self._user_instructions: str | None = None
         self._turn_starts: list[int] = []
         """Where in `entries` the person's turns begin."""
@@ -94,7 +79,7 @@ class History:
         """What was recorded since then, in that order; empty until one of the calls is answered."""
         self._results: dict[int, Record] = {}
         """By the identity of its entry, the record of what a call gave; it waits for the other calls."""
-        self._bookmarks: dict[str, _Bookmark] = {}
+        self._bookmarks: dict[str, Bookmark] = {}
         self._summaries: set[str] = set()
         self.compaction_count = 0
         """How often a summary, or a server, has replaced what stood before."""
@@ -168,6 +153,17 @@ class History:
 
     def has_bookmark(self, response_id: str) -> bool:
         return response_id in self._bookmarks
+
+    def bookmark_at(self, length: int) -> str | None:
+        """A bookmark of the state in which the list was the first `length` entries of the present one."""
+        for name, mark in reversed(self._bookmarks.items()):
+            if mark.length == length and mark.shared_with(self.entries) == length:
+                return name
+        return None
+
+    def inputs_from(self, position: int) -> int:
+        """How many inputs of a person stand at or behind a place in `entries`."""
+        return sum(start >= position for start in self._turn_starts)
 
     # ---- appending ----
 
@@ -255,7 +251,7 @@ class History:
         """
         known = {id(entry.item): entry.made for entry in self.entries} | dict(made)
         entries = [Entry.of(item, known.get(id(item))) for item in replacement_history]
-        payload = _compacted_payload(message, entries, "spindle_cause", cause)
+        payload = compacted_payload(message, entries, "spindle_cause", cause)
         self._record("compacted", payload, beside=encode_made_in(entries))
         self._replace(entries, message)
         self._is_counted = False
@@ -263,6 +259,10 @@ class History:
     def append_rolled_back(self, num_turns: int) -> None:
         """Drop the last `num_turns` turns of the person."""
         self.append_event({"type": "thread_rolled_back", "num_turns": num_turns})
+
+    def append_undo_mark(self, mark: str, message: str) -> None:
+        """Turns are about to be undone; the mark leads back to the state before that."""
+        self.append_event({"type": "undo_started", "message": message, "response_id": mark})
 
     def append_bookmark(self, response_id: str, cache: dict[str, Any] | None = None) -> None:
         """Remember the state after a response, so that a later turn can start from it, and what the cache did."""
@@ -290,7 +290,7 @@ class History:
         mark = self._bookmarks.get(response_id)
         if mark is None:
             raise ThreadError(f"no response {response_id!r} is recorded in this thread")
-        shared = self._shared_length(mark)
+        shared = mark.shared_with(self.entries)
         dropped = sum(1 for start in self._turn_starts if start >= shared)
         if shared == mark.length:
             if mark.length == len(self.entries):
@@ -299,7 +299,7 @@ class History:
             self._record("event_msg", encode_payload(payload))
         else:
             entries = mark.entries[: mark.length]
-            payload = _compacted_payload("", entries, "spindle_bookmark", response_id)
+            payload = compacted_payload("", entries, "spindle_bookmark", response_id)
             self._record("compacted", payload, beside=encode_made_in(entries))
         self._restore(mark)
         return dropped
@@ -381,6 +381,8 @@ class History:
                 self._restore(mark)
             elif isinstance(event.num_turns, int):
                 self._roll_back(event.num_turns)
+        elif event.type == "undo_started" and isinstance(event.response_id, str):
+            self._fold_bookmark(event.response_id)
         elif (
             event.type in _TURN_ENDS and isinstance(event.response_id, str) and not self.has_bookmark(event.response_id)
         ):
@@ -428,7 +430,7 @@ class History:
             self._user_instructions = told.get("text")
 
     def _fold_bookmark(self, response_id: str) -> None:
-        self._bookmarks[response_id] = _Bookmark(self.entries, self._contexts)
+        self._bookmarks[response_id] = Bookmark(self.entries, self._contexts)
 
     def _fold_compacted(self, record: Record) -> None:
         try:
@@ -460,7 +462,7 @@ class History:
         after = next(([(cut, payload)] for length, payload in self._contexts if length >= cut), [])
         self._go_back(self.entries[:cut], before + after)
 
-    def _restore(self, mark: _Bookmark) -> None:
+    def _restore(self, mark: Bookmark) -> None:
         self._go_back(mark.entries[: mark.length], mark.contexts[: mark.told])
 
     def _replace(self, entries: list[Entry], message: str) -> None:
@@ -469,30 +471,15 @@ class History:
         context = self.last_turn_context
         self._become(entries, [] if context is None else [(0, context)])
 
-    def _go_back(self, entries: list[Entry], contexts: list[_Context]) -> None:
+    def _go_back(self, entries: list[Entry], contexts: list[Context]) -> None:
         """Return to an earlier state, in which the last compaction may not have happened yet."""
         self.compacted_tokens, self._awaits_count = 0, False
         self._become(entries, contexts)
 
-    def _become(self, entries: list[Entry], contexts: list[_Context]) -> None:
+    def _become(self, entries: list[Entry], contexts: list[Context]) -> None:
         """Take over another folded list. The old one lives on as long as a bookmark leads to it."""
         self.entries = entries
         self.generation += 1
         self._first_call = None
         self._contexts = contexts
         self._turn_starts = [index for index, entry in enumerate(entries) if self.is_user_turn(entry.item)]
-
-    def _shared_length(self, mark: _Bookmark) -> int:
-        """How far the current list and the bookmarked one hold the same entries."""
-        length = min(mark.length, len(self.entries))
-        # Lists are only ever copied from the front, so equal entries at one place mean equal entries before it.
-        while length and self.entries[length - 1] is not mark.entries[length - 1]:
-            length -= 1
-        return length
-
-
-def _compacted_payload(message: str, entries: list[Entry], key: str, value: str) -> bytes:
-    """The line that replaces the list, with one key of our own at its end, which other programs ignore."""
-    items = b",".join(entry.raw for entry in entries)
-    fields = encode_payload(message), items, encode_payload(key), encode_payload(value)
-    return b'{"message":%s,"replacement_history":[%s],%s:%s}' % fields

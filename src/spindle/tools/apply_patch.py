@@ -93,12 +93,23 @@ async def _apply(patch: str, cwd: str, ctx: ToolContext) -> str:
     changes = {change.path: change.to_wire() for change in plan.changes}
     permit = await ctx.permission.patch(changes)
     try:
-        return await _write_and_tell(plan, paths, permit, changes, ctx)
+        return await _write_kept(plan, paths, permit, changes, ctx)
     except PatchFencedOff:
         again = await ctx.permission.patch_retry(changes)
         if again is None:
             raise
-    return await _write_and_tell(plan, paths, again, changes, ctx)
+    return await _write_kept(plan, paths, again, changes, ctx)
+
+
+async def _write_kept(plan: Plan, paths: _Paths, permit: Permit, changes: dict[str, Any], ctx: ToolContext) -> str:
+    """One attempt, between what is kept of the files before it and after it."""
+    if ctx.keeper is None:
+        return await _write_and_tell(plan, paths, permit, changes, ctx)
+    await ctx.keeper.before([path for change in plan.changes for path in _touched(change, paths)])
+    try:
+        return await _write_and_tell(plan, paths, permit, changes, ctx)
+    finally:
+        await ctx.keeper.after()
 
 
 async def _write_and_tell(plan: Plan, paths: _Paths, permit: Permit, changes: dict[str, Any], ctx: ToolContext) -> str:
@@ -181,8 +192,9 @@ class _Paths:
 
     async def look_again(self, editor: EditorFiles | None) -> None:
         """The person took time to answer, and may have typed meanwhile."""
-        for shown in list(self._in_editor) if editor is not None else ():
-            await self._ask(editor, shown)
+        if editor is not None:
+            for shown in list(self._in_editor):
+                await self._ask(editor, shown)
 
     async def _ask(self, editor: EditorFiles, shown: str) -> None:
         if not self._boundary.may_read(self._true[shown]):

@@ -44,7 +44,7 @@ def read_file(path: str, limit: int = -1) -> bytes:
 @contextmanager
 def open_file(path: str) -> Iterator[int]:
     """The regular file at a true path, open for reading."""
-    with _parent(path) as (folder, name):
+    with open_parent(path) as (folder, name):
         try:
             # Non-blocking, so that a named pipe is refused and not waited for.
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
@@ -65,7 +65,7 @@ def open_folder(path: str) -> Iterator[int]:
     if path == "/":
         fd = os.open(path, _LISTED_FOLDER)
     else:
-        with _parent(path) as (folder, name):
+        with open_parent(path) as (folder, name):
             fd = os.open(name, _LISTED_FOLDER, dir_fd=folder)
     try:
         yield fd
@@ -79,7 +79,7 @@ def write_file(path: str, content: bytes, *, mode: int = 0o666, home: str | None
     A new file gets `mode` less the umask. An existing one keeps its permissions and, where we may give it away, its
     owner. `home` is the agent's folder: what a crash at the wrong moment leaves beside the file is known there.
     """
-    with _parent(path, create=True) as (folder, name):
+    with open_parent(path, create=True) as (folder, name):
         current = _status(name, folder)
         if current is not None:
             _require_regular(current.st_mode, path)
@@ -94,7 +94,7 @@ def write_file(path: str, content: bytes, *, mode: int = 0o666, home: str | None
 
 def remove_file(path: str) -> int:
     """Unlink the regular file at a true path; the permission bits it had are returned."""
-    with _parent(path) as (folder, name):
+    with open_parent(path) as (folder, name):
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         _require_regular(mode, path)
         os.unlink(name, dir_fd=folder)
@@ -107,8 +107,8 @@ class _CannotReplace(Exception):
 
 
 @contextmanager
-def _parent(path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """The opened folder that holds `path`, and the name in it."""
+def open_parent(path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+    """The folder that holds a true path, opened without following a link, and the name in it."""
     parts = [part for part in path.split("/") if part]
     if not path.startswith("/") or not parts or ".." in parts:
         raise OSError(errno.EINVAL, "Not an absolute path of a file", path)

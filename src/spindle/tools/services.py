@@ -120,6 +120,18 @@ class NoteFound(Protocol):
     def is_cut(self) -> bool: ...
 
 
+class FileKeeper(Protocol):
+    """Keeps what files were before a tool changes them, so that it can be undone."""
+
+    async def before(self, paths: Sequence[str]) -> None:
+        """These are about to be changed; absolute paths without links."""
+        ...
+
+    async def after(self) -> None:
+        """They are, or something went wrong."""
+        ...
+
+
 class Notes(Protocol):
     """What is kept of a thread, whatever is compacted."""
 

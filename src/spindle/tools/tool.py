@@ -22,7 +22,7 @@ from spindle.protocol.settings import ThreadSettings
 if TYPE_CHECKING:
     from spindle.patch.diff import TurnDiffTracker
     from spindle.process.table import ProcessTable
-    from spindle.tools.services import EditorFiles, Emit, FindSubAgents, Notes, Permission, Person
+    from spindle.tools.services import EditorFiles, Emit, FileKeeper, FindSubAgents, Notes, Permission, Person
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +95,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     notes: Notes
     diff: TurnDiffTracker
     """What the turn has changed so far; a tool that writes files tells it."""
+    keeper: FileKeeper | None = None
+    """Told before a tool writes files, and after; None = nobody keeps them."""
     agents: FindSubAgents
     editor: EditorFiles | None = None
     """Through which text files of the workspace are patched; None = on disk."""

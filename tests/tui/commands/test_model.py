@@ -49,7 +49,6 @@ async def test_a_model_is_named_with_its_effort(desk: FakeDesk) -> None:
     assert desk.failed == ["gpt-5.2-codex has no effort 'hgih'; did you mean high?"]
     await running.run(desk, "/model some-other-model")
     assert desk.thread.settings.model == "some-other-model"
-    assert desk.warned == ["model some-other-model is not in the catalogue; general defaults are used for it"]
 
 
 async def test_a_place_that_overrules_the_file_is_named(open_desk: OpenDesk) -> None:

@@ -43,8 +43,8 @@ _TITLE = 80
 _AUTH_METHODS = [
     {
         "id": "spindle-login",
-        "name": "Log in with an API key",
-        "description": "Run `spindle login --with-api-key` in a terminal, or set OPENAI_API_KEY",
+        "name": "Log in with `spindle login`",
+        "description": "Run `spindle login` in a terminal, or set the key in the environment of the editor",
     }
 ]
 

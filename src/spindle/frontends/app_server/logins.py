@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from spindle.auth.store import StoredLogin
-from spindle.errors import SpindleError, StreamDropped
+from spindle.errors import ModelError, SpindleError
 from spindle.frontends.app_server.notifications import (
     AccountLoginCompleted,
     AccountUpdated,
@@ -111,7 +111,7 @@ class Logins:
     # ---- tokens that the client brings -----------------------------------------------------------------
 
     async def ask_client(self, account_id: str | None) -> Mapping[str, Any]:
-        """Newer tokens from whichever client answers first. Raises StreamDropped when none does."""
+        """Newer tokens from whichever client answers first. Raises ModelError when none does."""
         reply: asyncio.Future[Wire | None] = asyncio.get_running_loop().create_future()
 
         def hear(answer: Wire | None) -> None:
@@ -126,8 +126,7 @@ class Logins:
         except TimeoutError:
             answer = None
         if not isinstance(answer, TokensRefreshReply):
-            fact = "the client that signed in with its own tokens did not renew them"
-            raise StreamDropped(fact, info="unauthorized", final=f"{fact[:1].upper()}{fact[1:]}")
+            raise ModelError("The client that signed in with tokens of its own did not renew them.", "unauthorized")
         return {"accessToken": answer.access_token, "chatgptAccountId": answer.chatgpt_account_id}
 
 

@@ -44,6 +44,13 @@ class ThreadArchived(Note, frozen=True, kw_only=True):
     thread_id: str
 
 
+class ThreadReverted(Note, frozen=True, kw_only=True):
+    """Turns were taken out of the thread, or put back; `thread/read` shows what is left."""
+
+    method = "thread/reverted"
+    thread_id: str
+
+
 class ThreadUnarchived(Note, frozen=True, kw_only=True):
     method = "thread/unarchived"
     thread_id: str

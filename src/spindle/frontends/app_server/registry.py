@@ -13,9 +13,10 @@ from spindle.frontends.app_server.methods import (
     records,
     settings,
     turns,
+    undo,
 )
 
-TOPICS = (opening, turns, records, catalogue, hook_list, settings, account, commands, files)
+TOPICS = (opening, turns, records, catalogue, hook_list, settings, account, commands, files, undo)
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 
 _MISSING = {

@@ -255,7 +255,9 @@ async def thread_unarchive(call: Call, params: ThreadParams) -> After:
 async def thread_delete(call: Call, params: ThreadParams) -> After:
     ref = call.server.store.get(params.thread_id)
     await call.server.unload(ref.id)
-    call.server.store.delete(ref.id)
+    from spindle.api.undoing import delete_thread  # seldom, and it knows the store of checkpoints
+
+    await asyncio.to_thread(delete_thread, call.server.store, ref.id)
     return _told(call, ThreadDeleted(thread_id=ref.id))
 
 

@@ -9,9 +9,5 @@ async def review(desk: Desk, argument: str) -> None:
     desk.warn("/review is not built yet: ask for a review in your own words, and /diff shows the changes.")
 
 
-async def undo(desk: Desk, argument: str) -> None:
-    desk.warn("/undo is not built yet, so no file was changed: /diff shows what git can take back, /rewind the talk.")
-
-
 async def goal(desk: Desk, argument: str) -> None:
     desk.warn("/goal is not built yet: say in a message what is to be reached, and /pin keeps it in view.")

@@ -215,7 +215,9 @@ async def delete(desk: Desk, argument: str) -> None:
     if not await desk.ask(ListView("Delete this thread for good?", rows, note=f"{thread_id}\n{title[:200]}")):
         return
     await desk.switch(fresh(desk))
-    await asyncio.to_thread(store.delete, thread_id)
+    from spindle.api.undoing import delete_thread  # seldom, and it knows the store of checkpoints
+
+    await asyncio.to_thread(delete_thread, store, thread_id)
     desk.say(f"Deleted {thread_id}.")
 
 

@@ -1,0 +1,87 @@
+"""What stands at a path at one moment: content by its digest, executable bits, the target of a link, or nothing.
+
+An image holds no content; the store has that, under the digest. Folders have images too, so that those which a turn
+made go with it and those it removed come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+Kind = Literal["file", "link", "folder", "absent", "other"]
+_LETTERS: dict[str, Kind] = {"f": "file", "l": "link", "d": "folder", "a": "absent", "o": "other"}
+_OF_KIND = {kind: letter for letter, kind in _LETTERS.items()}
+EXECUTABLE = 0o111
+
+
+class Image(msgspec.Struct, frozen=True):
+    """What stands at a path. `other` is what cannot be kept: a socket, a pipe, a device."""
+
+    kind: Kind
+    digest: str = ""
+    """Of a file's content; empty when the content is not kept."""
+    mode: int = 0
+    """Permission bits of a file or a folder."""
+    target: str = ""
+    """Where a link points."""
+    size: int = 0
+    why: str = ""
+    """Why the content of a file is not kept."""
+
+    @property
+    def is_kept(self) -> bool:
+        """It can be put back."""
+        return self.kind != "other" and (self.kind != "file" or bool(self.digest))
+
+    def is_same(self, other: Image) -> bool:
+        """Equal for a person: the same content, link, folder or absence; of the mode only what makes it run."""
+        if self.kind != other.kind:
+            return False
+        if self.kind == "file":
+            same_bits = self.mode & EXECUTABLE == other.mode & EXECUTABLE
+            return bool(self.digest) and self.digest == other.digest and same_bits
+        return self.target == other.target if self.kind == "link" else self.kind != "other"
+
+    def to_json(self) -> list[Any]:
+        fields: list[Any] = [_OF_KIND[self.kind], self.digest, self.mode, self.target, self.size, self.why]
+        while len(fields) > 1 and not fields[-1]:
+            fields.pop()
+        return fields
+
+    @classmethod
+    def from_json(cls, fields: Sequence[Any]) -> Image:
+        return cls(_LETTERS[fields[0]], *fields[1:])
+
+
+ABSENT = Image("absent")
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One path, before and after a turn or a part of it."""
+
+    path: str
+    """Absolute."""
+    before: Image
+    after: Image
+
+    @property
+    def is_about_folder(self) -> bool:
+        """Nothing but a folder came or went."""
+        return {self.before.kind, self.after.kind} == {"folder", "absent"}
+
+    @property
+    def kind(self) -> Literal["add", "update", "delete"]:
+        """For people, who count files and links."""
+        was_there = self.before.kind not in ("absent", "folder")
+        is_there = self.after.kind not in ("absent", "folder")
+        return "update" if was_there and is_there else "add" if is_there else "delete"
+
+    def to_json(self) -> list[Any]:
+        return [self.path, self.before.to_json(), self.after.to_json()]
+
+    @classmethod
+    def from_json(cls, fields: Sequence[Any]) -> Change:
+        return cls(str(fields[0]), Image.from_json(fields[1]), Image.from_json(fields[2]))

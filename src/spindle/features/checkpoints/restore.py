@@ -1,0 +1,342 @@
+"""Puts files back, all of them or none.
+
+First every new content is written beside its place, under a name that is listed in a file of our own. Then that file
+is told that the exchange begins, and the names are exchanged one by one; what was there goes to a name beside it until
+all is done. A failure puts every name back. A process that is killed before the exchange has changed nothing; one that
+is killed during it has its work finished by whoever comes next (`unfinished`). Links are never followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from spindle.errors import SpindleError
+from spindle.features.checkpoints.images import EXECUTABLE, Image
+from spindle.features.checkpoints.plan import Action
+from spindle.features.checkpoints.present import image_at
+from spindle.features.checkpoints.store import Store, folder_of
+from spindle.thread.private_files import make_private_folders, open_private, try_lock, write_all
+from spindle.tools.safe_files import open_parent
+
+STAGING, EXCHANGING = "staging", "exchanging"
+_ANY_SIZE = 1 << 62
+_NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
+
+
+class NotRestored(SpindleError):
+    """A file could not be put back; everything is as it was."""
+
+
+class Intent(msgspec.Struct):
+    """What a restoration is about, as it stands in its own file while it goes on."""
+
+    id: str
+    thread_id: str
+    actions: list[Action]
+    line: dict[str, Any]
+    """What the thread's journal says of it once it is done."""
+    phase: str = STAGING
+
+    def to_json(self) -> bytes:
+        actions = [
+            [one.path, one.expected.to_json(), one.target.to_json(), one.temporary, one.backup] for one in self.actions
+        ]
+        return json.dumps([self.id, self.thread_id, self.phase, actions, self.line]).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Intent:
+        id, thread_id, phase, actions, line = json.loads(data)
+        read = [Action(one[0], Image.from_json(one[1]), Image.from_json(one[2]), one[3], one[4]) for one in actions]
+        return cls(id, thread_id, read, line, phase)
+
+
+def intents_folder(home: str) -> str:
+    return f"{folder_of(home)}/restoring"
+
+
+class Restoration:
+    """One restoration, from its first file to its end. `on_step` is called before each change of the disk."""
+
+    def __init__(
+        self, home: str, store: Store, intent: Intent, on_step: Callable[[str], None] = lambda step: None
+    ) -> None:
+        self._home = home
+        self._store = store
+        self.intent = intent
+        self._step = on_step
+        self._undoing: list[Callable[[], None]] = []
+        """How to take back what was exchanged so far."""
+        self._fd: int | None = None
+
+    # ---- from the beginning --------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Put everything back. Raises NotRestored when that cannot be; then nothing was changed."""
+        self._place_names()
+        self._write_intent()
+        try:
+            self._stage()
+            self.intent.phase = EXCHANGING
+            self._write_intent()
+            self._exchange()
+        except OSError as error:
+            self._take_back()
+            self._clean_up()
+            self.finish()
+            where = f" {error.filename}" if isinstance(error.filename, str) else ""
+            raise NotRestored(
+                f"nothing was changed, because{where or ' a file'} could not be restored: {error.strerror or error}"
+            ) from error
+        self._clean_up()
+
+    def finish(self) -> None:
+        """The journal and the conversation know of it: the intent is done with."""
+        self._step("finish")
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def abandon(self) -> None:
+        """Take away what another process had staged; it had exchanged nothing."""
+        self._clean_up()
+        self.finish()
+
+    def resume(self) -> list[str]:
+        """Finish what another process has begun to exchange; gives the paths that somebody has changed meanwhile."""
+        actions = self.intent.actions
+        done = [action.path for action in actions if image_at(action.path, _ANY_SIZE).is_same(action.target)]
+        changed = [action.path for action in actions if action.path not in done and not self._can_go_on(action)]
+        self._exchange(without=(*done, *changed))
+        self._clean_up()
+        return changed
+
+    def _can_go_on(self, action: Action) -> bool:
+        now = image_at(action.path, _ANY_SIZE)
+        if now.is_same(action.expected):
+            return True
+        # Taken away, and its successor has not come yet.
+        return now.kind == "absent" and (action.expected.kind == "folder" or os.path.lexists(action.backup))
+
+    # ---- the file that tells of it ---------------------------------------------------------------
+
+    @property
+    def _path(self) -> str:
+        return f"{intents_folder(self._home)}/{self.intent.id}.json"
+
+    def _write_intent(self) -> None:
+        """Written beside and renamed, so it is never half there; the lock shows that its owner lives."""
+        self._step("intent")
+        make_private_folders(intents_folder(self._home), f"{self._home.rstrip('/')}/spindle")
+        fd = open_private(f"{self._path}.new", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
+        try_lock(fd)
+        write_all(fd, self.intent.to_json())
+        os.fsync(fd)
+        os.replace(f"{self._path}.new", self._path)
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd = fd
+
+    # ---- before the exchange -----------------------------------------------------------------------
+
+    def _place_names(self) -> None:
+        """Choose the names beside the files: in a folder that is there now and stays."""
+        leaving = {one.path for one in self.intent.actions if one.expected.kind == "folder"}
+        for number, action in enumerate(self.intent.actions):
+            folder = os.path.dirname(action.path)
+            while folder != "/" and (folder in leaving or image_at(folder, 0).kind != "folder"):
+                folder = os.path.dirname(folder)
+            beside = f"{folder.rstrip('/')}/.spindle-undo-{self.intent.id[-12:]}-{number}"
+            if action.target.kind in ("file", "link") and not action.is_mode_only:
+                action.temporary = f"{beside}.new"
+            if action.expected.kind in ("file", "link") and not action.is_mode_only:
+                action.backup = f"{beside}.old"
+
+    def _stage(self) -> None:
+        for action in self.intent.actions:
+            if not action.temporary:
+                continue
+            self._step("stage")
+            with open_parent(action.temporary) as (folder, name):
+                if action.target.kind == "link":
+                    os.symlink(action.target.target, name, dir_fd=folder)
+                    continue
+                data = self._store.get(action.target.digest)
+                if data is None:
+                    raise OSError(errno.EIO, "its older content is no longer in the store", action.path)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                fd = os.open(name, flags, 0o600, dir_fd=folder)
+                try:
+                    write_all(fd, data)
+                    os.fchmod(fd, self._mode(action))
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+
+    def _mode(self, action: Action) -> int:
+        """A file that is there keeps its rights but for being executable; one that comes back has those it had."""
+        if action.expected.kind != "file":
+            return action.target.mode
+        return (action.expected.mode & ~EXECUTABLE) | (action.target.mode & EXECUTABLE)
+
+    # ---- the exchange ------------------------------------------------------------------------------
+
+    def _exchange(self, without: Sequence[str] = ()) -> None:
+        """What goes, from the inside out; then what comes, from the outside in."""
+        actions = sorted((one for one in self.intent.actions if one.path not in without), key=lambda one: one.path)
+        for action in reversed(actions):
+            if action.expected.kind == "folder":
+                self._remove_folder(action)
+            elif action.target.kind in ("absent", "folder") and action.expected.kind != "absent":
+                self._put_away(action.path, action.backup)
+        for action in actions:
+            if action.target.kind == "folder":
+                self._make_folder(action.path, action.target.mode)
+            elif action.is_mode_only:
+                self._change_mode(action.path, self._mode(action))
+            elif action.temporary and os.path.lexists(action.temporary):
+                self._make_folders_above(action.path)
+                if action.backup and action.expected.kind in ("file", "link"):
+                    self._keep_name(action.path, action.backup)
+                self._move(action.temporary, action.path)
+
+    def _put_away(self, path: str, backup: str) -> None:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # the process that began this has done it
+            self._move(path, backup)
+
+    def _move(self, old: str, new: str) -> None:
+        self._step("move")
+        _rename(old, new)
+        self._undoing.append(lambda: _rename(new, old))
+
+    def _keep_name(self, path: str, backup: str) -> None:
+        """Give what is at `path` a second name, so that it is never missing; where there are none, move it there."""
+        self._step("keep")
+        if os.path.lexists(backup):
+            return
+        with open_parent(path) as (folder, name), open_parent(backup) as (to_folder, to_name):
+            try:
+                os.link(name, to_name, src_dir_fd=folder, dst_dir_fd=to_folder, follow_symlinks=False)
+            except FileNotFoundError:
+                return
+            except OSError:
+                os.rename(name, to_name, src_dir_fd=folder, dst_dir_fd=to_folder)
+        self._undoing.append(lambda: _rename(backup, path))
+
+    def _remove_folder(self, action: Action) -> None:
+        self._step("rmdir")
+        try:
+            with open_parent(action.path) as (folder, name):
+                os.rmdir(name, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            # Somebody else's files are in it: it stays, unless something must come into its place.
+            if error.errno in _NOT_EMPTY and action.target.kind == "absent":
+                return
+            raise
+        self._undoing.append(lambda: _mkdir(action.path, action.expected.mode))
+
+    def _make_folder(self, path: str, mode: int) -> None:
+        if image_at(path, 0).kind == "folder":
+            return
+        self._make_folders_above(path)
+        self._step("mkdir")
+        _mkdir(path, mode)
+        self._undoing.append(lambda: _rmdir(path))
+
+    def _make_folders_above(self, path: str) -> None:
+        missing: list[str] = []
+        folder = os.path.dirname(path)
+        while folder != "/" and image_at(folder, 0).kind == "absent":
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for one in reversed(missing):
+            self._step("mkdir")
+            _mkdir(one, 0o777)
+            self._undoing.append(lambda one=one: _rmdir(one))
+
+    def _change_mode(self, path: str, mode: int) -> None:
+        self._step("chmod")
+        with open_parent(path) as (folder, name):
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+            try:
+                former = os.fstat(fd).st_mode & 0o777
+                os.fchmod(fd, mode)
+            finally:
+                os.close(fd)
+        self._undoing.append(lambda: self._change_mode(path, former))
+
+    def _take_back(self) -> None:
+        """Put back every name that was exchanged, the last one first."""
+        undoing, self._undoing = self._undoing, []
+        for undo in reversed(undoing):
+            with contextlib.suppress(OSError):
+                undo()
+
+    def _clean_up(self) -> None:
+        """Nothing of ours stays beside the files."""
+        for action in self.intent.actions:
+            for path in (action.temporary, action.backup):
+                if path:
+                    self._step("clean")
+                    with contextlib.suppress(OSError), open_parent(path) as (folder, name):
+                        os.unlink(name, dir_fd=folder)
+
+
+def has_unfinished(home: str) -> bool:
+    """Somebody puts files back, or was killed while doing so."""
+    try:
+        return bool(os.listdir(intents_folder(home)))
+    except OSError:
+        return False
+
+
+def unfinished(home: str) -> Iterator[tuple[Intent, str]]:
+    """Restorations whose process has ended in the middle, and the files that tell of them."""
+    folder = intents_folder(home)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        path = f"{folder}/{name}"
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue
+        try:
+            if not try_lock(fd):
+                continue
+            if not name.endswith(".json"):
+                os.unlink(path)  # never came into effect
+                continue
+            with open(fd, "rb", closefd=False) as file:
+                yield Intent.from_json(file.read()), path
+        except (ValueError, LookupError, TypeError, OSError):
+            continue
+        finally:
+            os.close(fd)
+
+
+def _rename(old: str, new: str) -> None:
+    with open_parent(old) as (from_folder, from_name), open_parent(new) as (to_folder, to_name):
+        os.rename(from_name, to_name, src_dir_fd=from_folder, dst_dir_fd=to_folder)
+
+
+def _mkdir(path: str, mode: int) -> None:
+    with open_parent(path) as (folder, name), contextlib.suppress(FileExistsError):
+        os.mkdir(name, mode or 0o777, dir_fd=folder)
+
+
+def _rmdir(path: str) -> None:
+    with open_parent(path) as (folder, name):
+        os.rmdir(name, dir_fd=folder)

@@ -1,0 +1,41 @@
+"""States of a thread that can be gone back to, and the line that puts one of them in the place of the present one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from spindle.protocol.items import encode_payload
+
+if TYPE_CHECKING:
+    from spindle.thread.entry import Entry
+
+Context = tuple[int, dict[str, Any]]
+"""Recorded settings, and the length of the folded list when they were recorded."""
+
+
+class Bookmark:
+    """The state after a response: how far two lists went, which may no longer be the current ones."""
+
+    __slots__ = ("contexts", "entries", "length", "told")
+
+    def __init__(self, entries: list[Entry], contexts: list[Context]) -> None:
+        self.entries = entries
+        self.length = len(entries)
+        self.contexts = contexts
+        self.told = len(contexts)
+
+    def shared_with(self, entries: Sequence[Entry]) -> int:
+        """How far the current list and the bookmarked one hold the same entries."""
+        length = min(self.length, len(entries))
+        # Lists are only ever copied from the front, so equal entries at one place mean equal entries before it.
+        while length and entries[length - 1] is not self.entries[length - 1]:
+            length -= 1
+        return length
+
+
+def compacted_payload(message: str, entries: Sequence[Entry], key: str, value: str) -> bytes:
+    """The line that replaces the list, with one key of our own at its end, which other programs ignore."""
+    items = b",".join(entry.raw for entry in entries)
+    fields = encode_payload(message), items, encode_payload(key), encode_payload(value)
+    return b'{"message":%s,"replacement_history":[%s],%s:%s}' % fields

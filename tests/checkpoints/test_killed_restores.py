@@ -1,0 +1,127 @@
+"""A restoration that is killed leaves the old tree or the new one, and whoever comes next says which."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from checkpoint_bench import Bench, look, shell
+from spindle.features.checkpoints.restore import NotRestored, has_unfinished
+from spindle.protocol.ops import Undo
+
+WORK = """rm -rf dir; ln -s a.txt dir; echo changed > a.txt; chmod +x run.sh; rm bin.dat; mkdir -p new/deep
+echo n > new/deep/f; rm link; mkdir link; echo inside > link/inner; rm untracked.txt"""
+
+
+def killed_at(number: int) -> Callable[[str], None]:
+    """Kills the process before the step with this number."""
+    steps = iter(range(1_000))
+
+    def step(name: str) -> None:
+        if next(steps) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return step
+
+
+def undo_in_a_child(bench: Bench, op: Undo, number: int) -> bool:
+    """Undo in another process, which is killed at a step; true when it came to its end."""
+    child = os.fork()
+    if child == 0:
+        try:
+            bench.recorder = bench.new_recorder()
+            bench.undo(op, killed_at(number))
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL)
+    return status == 0
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+def test_killed_at_every_step(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    old = look(bench.root)
+    bench.turn(WORK)
+    new = look(bench.root)
+    number, outcomes = 0, []
+    while True:
+        bench.recorder.close()
+        ended = undo_in_a_child(bench, Undo(), number)
+        bench.recorder = bench.new_recorder()
+        found = bench.undoer().finish_others()
+        assert not has_unfinished(bench.home)
+        now = look(bench.root)
+        assert now in (old, new), number
+        assert [name for name in os.listdir(bench.root) if name.startswith(".spindle")] == []
+        if found:
+            # None: it had not begun; else the paths that somebody else has changed meanwhile.
+            assert (found[0][1] is None) == (now == new), number
+        if now == old:
+            assert not bench.undo(Undo(redo=True)).is_refused
+            assert look(bench.root) == new
+        outcomes.append((ended, now == old))
+        if ended:
+            break
+        number += 1
+    assert outcomes[0] == (False, False) and outcomes[-1] == (True, True) and number > 20
+    assert (False, True) in outcomes, "some were killed in the middle and finished later"
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_file_that_a_person_changes_after_the_kill_is_left_alone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn("echo one > a.txt; echo two > dir/b.txt; echo three > new.txt")
+    steps: list[str] = []
+    bench.undo(Undo(), steps.append)
+    assert not bench.undo(Undo(redo=True)).is_refused
+    bench.recorder.close()
+    assert not undo_in_a_child(bench, Undo(), steps.index("move") + 1)
+    (bench.root / "a.txt").write_text("a person's words\n")
+    bench.recorder = bench.new_recorder()
+    ((_, changed),) = bench.undoer().finish_others()
+    assert changed == [str(bench.root / "a.txt")]
+    assert (bench.root / "a.txt").read_text() == "a person's words\n"
+    assert (bench.root / "dir/b.txt").read_text() == "beta\n" and not (bench.root / "new.txt").exists()
+
+
+def test_a_restoration_that_fails_puts_everything_back(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.turn(WORK)
+    new = look(bench.root)
+    steps: list[str] = []
+    bench.undo(Undo(), steps.append)
+    assert not bench.undo(Undo(redo=True)).is_refused
+    for number in range(len(steps)):
+        if steps[number] in ("intent", "clean", "finish", "journal"):
+            continue
+        count = iter(range(1_000))
+
+        def fail(name: str, count: object = count, number: int = number) -> None:
+            if next(count) == number:  # type: ignore[call-overload]
+                raise OSError(28, "No space left on device")
+
+        with pytest.raises(NotRestored, match="nothing was changed"):
+            bench.undo(Undo(), fail)
+        assert look(bench.root) == new, steps[number]
+        assert not has_unfinished(bench.home)
+        assert [name for name in os.listdir(bench.root) if name.startswith(".spindle")] == []
+
+
+def test_a_killed_turn_is_undone_with_what_it_left(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    before = look(bench.root)
+    key = bench.begin()
+    bench.recorder.open_window(key, [str(bench.root)])
+    shell(bench.root, "echo early > a.txt; rm bin.dat")
+    left = look(bench.root)
+    bench.restart()  # the process is gone, and nobody has closed the window
+    prepared = bench.undo(Undo())
+    assert prepared.undone.is_incomplete and look(bench.root) == before
+    bench.undo(Undo(redo=True))
+    assert look(bench.root) == left
