@@ -24,6 +24,7 @@ from spindle.local.store import ModelStore, copy_in
 from spindle.protocol.clock import SystemClock
 
 pytest.importorskip("xllamacpp")
+pytestmark = pytest.mark.slow
 
 ASK = ("exec", "--json", "-c", "model_provider=local")
 
@@ -86,11 +87,19 @@ def test_calls_are_run_and_a_model_that_goes_round_in_circles_is_stopped(
 def test_an_answer_fits_the_schema_that_was_asked_for(
     spindle: Spindle, add: Callable[..., str], tmp_path: Path
 ) -> None:
+    """With a window and threads of the user's choice."""
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     (tmp_path / "schema.json").write_text(json.dumps({**schema, "additionalProperties": False}))
+    spindle.configure("[spindle.local]\ncontext = 9000\nthreads = 2\n")
     name = add("talker", {**ANSWERS, ":": "{t"})
     done = spindle(*ASK, "-m", name, "--output-schema", str(tmp_path / "schema.json"), "is it?")
     assert done.code == 0 and json.loads(said(done)[0]) == {"ok": True}
+    assert "2 threads, a window of 9000 tokens" in notes(done)
+
+
+def test_what_does_not_fit_into_the_window_is_told_as_such(spindle: Spindle, add: Callable[..., str]) -> None:
+    done = spindle(*ASK, "-m", add("talker", ANSWERS), "-c", "spindle.local.context=1000", "hello")
+    assert done.code == 1 and "context window" in done.events[-1]["error"]["message"]
 
 
 def test_a_thread_may_come_from_another_provider_and_go_back(

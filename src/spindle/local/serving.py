@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -64,8 +65,7 @@ def main() -> None:
 
 def _serve(order: Order) -> Any:
     """Load the model; the server runs in threads of its own."""
-    import xllamacpp  # pyright: ignore[reportMissingImports]  # the extra `local`
-
+    xllamacpp: Any = import_module("xllamacpp")  # the extra `local`; it has no types
     params = xllamacpp.CommonParams()
     params.model.path = order.path
     params.model_alias = {order.name}
