@@ -152,7 +152,7 @@ class RemoteModel:
                 if 200 <= response.status < 300:
                     return _accept(response, turn_state)
                 words = await _read_words(response)
-                if may_refresh and _may_be_stale(response.status, words, question):
+                if may_refresh and question.has_stale_key(response.status, words):
                     may_refresh = False
                     if await question.endpoint.credential.refresh():
                         continue
@@ -263,16 +263,6 @@ async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     finally:
         response.close()
     return read_words(body, response.headers)
-
-
-def _may_be_stale(status: int, words: ServerWords, question: Question) -> bool:
-    """Whether a newer token could help. With 403: only a sign-in, and only if the server itself answered."""
-    if status != 403:
-        return status == 401
-    from spindle.model.refusals import is_about_plan  # only after a refusal
-
-    is_login = question.endpoint.credential.origin().is_login
-    return is_login and not words.is_page and not is_about_plan(words)
 
 
 def _accept(response: Response, turn_state: TurnState | None) -> Response:

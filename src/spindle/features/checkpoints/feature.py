@@ -60,6 +60,8 @@ class Checkpoints(Feature):
         self._active = 0
         """Commands that run and may write."""
         self._lock = asyncio.Lock()
+        self._is_diff_due = False
+        """The turn's diff has changed since people were told it."""
         self._is_failed = False
 
     def open(self, session: Session) -> None:
@@ -130,6 +132,7 @@ class Checkpoints(Feature):
         if self._recorder.is_open:
             async with self._lock:
                 await self._close_window()
+        await self._tell_diff(turn)
         if self._recorder.has_store and self._recorder.store.added > _TIDY_AFTER_BYTES:
             async with self._lock:
                 await self._work(self._tidy)
@@ -160,12 +163,20 @@ class Checkpoints(Feature):
         running = self._session.turns.running
         if running is None:
             return
-        tracker = self._session.workbench.turn_diff()
-        await self._work(self._record, tracker, changes)
-        cwd = running.settings.cwd
-        root = find_repository(cwd) or os.path.realpath(cwd)
-        diff = await asyncio.to_thread(tracker.render, root)
-        running.emit(TurnDiff(unified_diff=diff))
+        await self._work(self._record, self._session.workbench.turn_diff(), changes)
+        self._is_diff_due = True
+
+    async def before_request(self, turn: RunningTurn) -> None:
+        """By now people have seen that the commands are over."""
+        await self._tell_diff(turn)
+
+    async def _tell_diff(self, turn: RunningTurn) -> None:
+        if self._is_diff_due:
+            self._is_diff_due = False
+            cwd = turn.settings.cwd
+            root = find_repository(cwd) or os.path.realpath(cwd)
+            diff = await asyncio.to_thread(self._session.workbench.turn_diff().render, root)
+            turn.emit(TurnDiff(unified_diff=diff))
 
     def _record(self, tracker: Any, changes: Sequence[Change]) -> None:
         room = _MOST_SHOWN_BYTES
