@@ -164,7 +164,9 @@ async def test_the_turn_diff_has_what_commands_did(start: Start, workspace: Path
     (workspace / "a.txt").write_text("one\n")
     (workspace / "run.sh").write_text("x\n")
     driver = await start()
-    await driver.turn("go", runs("echo two >> a.txt; chmod +x run.sh; ln -s a.txt link; printf '\\0' > bin"), says("done"))
+    await driver.turn(
+        "go", runs("echo two >> a.txt; chmod +x run.sh; ln -s a.txt link; printf '\\0' > bin"), says("done")
+    )
     diff = [event.msg.unified_diff for event in driver.events if isinstance(event.msg, TurnDiff)][-1]
     assert "+two" in diff and "old mode 100644\nnew mode 100755" in diff
     assert "new file mode 120000" in diff and "Binary files /dev/null and b/bin differ" in diff
