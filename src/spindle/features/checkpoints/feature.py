@@ -69,7 +69,10 @@ class Checkpoints(Feature):
         self._session = session
         if has_unfinished(self._home):
             # Seldom: a process was killed in the middle. Whoever asks for the same again gets this as the answer.
-            self._finished = self._note_finished(self._undoer().finish_others())
+            try:
+                self._finished = self._note_finished(self._undoer().finish_others())
+            except (OSError, sqlite3.Error) as error:
+                session.tell(Warning(message=f"an undo that was cut short cannot be finished: {error}"))
 
     def ops(self) -> Mapping[type[Any], Handler]:
         return {Undo: self._undo}
@@ -277,11 +280,11 @@ class Checkpoints(Feature):
                 text = f"an {what} was cut short before it changed any file; nothing of it is left"
                 self._session.tell(Warning(message=text.replace("an redo", "a redo")))
                 continue
-            report = self._finished(intent, changed)
+            report = self._bring_up_to_date(intent, changed)
             self._session.tell(Warning(message=report.message))
         return report
 
-    def _finished(self, intent: Intent, changed: list[str]) -> UndoReport:
+    def _bring_up_to_date(self, intent: Intent, changed: list[str]) -> UndoReport:
         """The conversation follows, too."""
         session, line = self._session, intent.line
         history, mark = session.thread.history, str(line.get("mark", ""))
