@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,59 @@ def test_a_killed_process_leaves_what_can_be_undone(spindle: Spindle, server: Fa
     run.wait()
     assert undo(spindle)["incomplete"] is True
     assert (workspace / "a.txt").read_text() == "one\n" and not (workspace / "ready").exists()
+
+
+KILLED = """
+import os, signal, sys
+from spindle.features.checkpoints.recorder import Options, Recorder
+from spindle.features.checkpoints.talk import turns_of
+from spindle.features.checkpoints.undoing import Undoer
+from spindle.protocol.clock import SystemClock
+from spindle.protocol.ops import Undo
+from spindle.thread.history import History
+from spindle.thread.store import ThreadStore
+
+home, thread_id, last = sys.argv[1:]
+store = ThreadStore(home, SystemClock())
+turns = turns_of(History.replay(store.read(store.get(thread_id))))
+
+def step(name):
+    if name == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+undoer = Undoer(Recorder(home, thread_id, Options(), SystemClock()), SystemClock().uuid7, [], step)
+undoer.restore(undoer.prepare(Undo(), turns, ()))
+"""
+
+
+def kill_an_undo(home: Path, thread_id: str, step: str) -> None:
+    """An undo whose process is killed before its first step of this kind."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(home), thread_id, step], timeout=30, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def test_an_undo_that_was_killed_in_the_middle_is_finished_by_the_next_and_that_is_said(
+    spindle: Spindle, server: FakeServer, workspace: Path, home: Path
+) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    thread_id = work(spindle, server, "echo two > a.txt; echo new > new.txt")
+    kill_an_undo(home, thread_id, "clean")
+    run = spindle("undo", "--json")
+    report = json.loads(run.out)
+    assert (run.code, report["status"]) == (0, "undone") and "has been finished" in report["message"]
+    assert (workspace / "a.txt").read_text() == "one\n" and not (workspace / "new.txt").exists()
+    assert undo(spindle, "--list")["turns"] == [] and undo(spindle, code=1)["status"] == "nothing"
+
+
+def test_an_undo_that_was_killed_before_it_changed_anything_is_taken_away(
+    spindle: Spindle, server: FakeServer, workspace: Path, home: Path
+) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    thread_id = work(spindle, server, "echo two > a.txt")
+    kill_an_undo(home, thread_id, "stage")
+    server.script(turn(message("going on")))
+    run = spindle("exec", "--yolo", "resume", thread_id, "next")
+    assert run.code == 0 and "cut short before it changed any file" in run.err
+    assert not [name for name in os.listdir(workspace) if name.startswith(".spindle")]
+    assert (workspace / "a.txt").read_text() == "two\n"
+    assert undo(spindle, "--turns", "2")["status"] == "undone" and (workspace / "a.txt").read_text() == "one\n"
