@@ -20,7 +20,7 @@ from spindle.features.checkpoints.answer import back_note, sentence
 from spindle.features.checkpoints.choosing import Nothing, ancestors_of
 from spindle.features.checkpoints.images import Change
 from spindle.features.checkpoints.journal import TurnKey
-from spindle.features.checkpoints.pruning import prune
+from spindle.features.checkpoints.pruning import is_due, prune
 from spindle.features.checkpoints.reach import covered_roots
 from spindle.features.checkpoints.recorder import Options, Recorder
 from spindle.features.checkpoints.restore import Intent, has_unfinished
@@ -76,8 +76,7 @@ class Checkpoints(Feature):
         async with self._lock:
             if self._recorder.is_open:
                 await self._close_window()
-            if self._recorder.has_store and self._recorder.store.added:
-                await self._work(self._tidy)
+            await self._work(self._tidy)
             await self._work(self._recorder.close)
             if self._session.thread.history.writer is None:
                 await self._work(self._recorder.forget)
@@ -135,7 +134,7 @@ class Checkpoints(Feature):
         await self._tell_diff(turn)
         if self._recorder.has_store and self._recorder.store.added > _TIDY_AFTER_BYTES:
             async with self._lock:
-                await self._work(self._tidy)
+                await self._work(self._tidy)  # a session may be open for days
 
     async def _close_window(self) -> None:
         assert self._turn is not None
@@ -324,9 +323,13 @@ class Checkpoints(Feature):
             self._session.tell(Warning(message=why))
 
     def _tidy(self) -> None:
-        recorder = self._recorder
-        prune(recorder.store, self._home, self._options, self._clock.now(), in_use=self._roots)
-        recorder.store.added = 0
+        """Keep the store within its limits, where something was added to it."""
+        if not self._recorder.has_store or not (store := self._recorder.store).added:
+            return
+        now = self._clock.now()
+        if is_due(store, self._options, now):
+            prune(store, self._home, self._options, now, in_use=self._roots)
+        store.added = 0
 
 
 def _check(op: Undo) -> None:
