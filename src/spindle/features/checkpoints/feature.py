@@ -153,8 +153,8 @@ class Checkpoints(Feature):
             return
         changes = await self._work(self._recorder.close_window, self._turn)
         self._tell_gaps()
-        if changes:
-            await self._show(changes)
+        if shown := [change for change in changes or () if not change.is_about_folder]:
+            await self._show(shown)
 
     def _now(self) -> tuple[TurnKey, list[str]]:
         """The turn that runs, or the last one, and the folders that are covered."""
