@@ -284,6 +284,27 @@ def test_an_interrupt_is_answered_when_the_turn_has_stopped(client: Client, serv
     assert client.turn(thread_id, "P2")[0]["status"] == "completed"
 
 
+def test_a_thread_goes_on_with_another_provider_and_tells_so(client: Client, server: FakeServer, home: Path) -> None:
+    table = f'name = "other"\nbase_url = "{server.base_url}"\nwire_api = "chat"\nenv_key = "FAKE_API_KEY"\n'
+    with (home / "config.toml").open("a") as file:
+        file.write(f"\n[model_providers.other]\n{table}")
+    thread_id = client.start_thread()
+    client.turn(thread_id, "P1")
+    bad = {"threadId": thread_id, "input": _text("x"), "modelProvider": "nowhere"}
+    assert "unknown model provider 'nowhere'" in client.error("turn/start", bad)["message"]
+    assert "nowhere" in client.error("thread/resume", {"threadId": thread_id, "modelProvider": "nowhere"})["message"]
+    client.turn(thread_id, "P2", modelProvider="other")
+    assert client.result("thread/resume", {"threadId": thread_id})["modelProvider"] == "other"
+    client.turn(thread_id, "P3")
+    opened = client.result("thread/resume", {"threadId": thread_id, "modelProvider": "fake", "model": "gpt-5.2"})
+    assert (opened["modelProvider"], opened["model"]) == ("fake", "gpt-5.2")
+    client.turn(thread_id, "P4")
+    paths = [request.path.rpartition("/v1")[2] for request in server.turns_asked]
+    assert paths == ["/responses", "/chat/completions", "/chat/completions", "/responses"]
+    assert server.turns_asked[-1].json["model"] == "gpt-5.2" and server.problems == []
+    assert all(text in server.turns_asked[-1].body.decode() for text in ("P1", "P2", "P3", "P4"))
+
+
 def test_settings_given_with_a_turn_stay_and_bad_ones_are_refused_at_once(
     client: Client, start: Start, server: FakeServer, workspace: Path
 ) -> None:

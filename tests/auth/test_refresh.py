@@ -246,6 +246,19 @@ async def test_what_another_process_has_renewed_is_taken_over_without_asking(
     assert (bearer(made), service.refreshes) == (newer["tokens"]["access_token"], [])
 
 
+async def test_the_refresh_token_that_is_stored_counts_not_the_one_that_was_read_before(
+    service: LoginService, tmp_path: Path
+) -> None:
+    service.store(tmp_path)
+    made = credential(service, tmp_path)
+    raw = stored(tmp_path)
+    raw["tokens"]["refresh_token"] = service.mint()["refresh_token"]
+    service.fresh.discard("rt-1")
+    (tmp_path / "auth.json").write_text(json.dumps(raw))
+    assert await made.refresh()
+    assert [form["refresh_token"] for form in service.refreshes] == ["rt-2"]
+
+
 async def test_a_program_that_does_not_know_the_lock_may_store_its_result_a_moment_later(
     service: LoginService, tmp_path: Path
 ) -> None:

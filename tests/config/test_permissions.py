@@ -309,6 +309,24 @@ def test_a_key_that_protects_and_cannot_be_kept_is_refused(setup: Setup, text: s
         setup.load()
 
 
+def test_how_one_may_sign_in_and_where_is_read(setup: Setup) -> None:
+    plain = setup.load().login
+    assert (plain.issuer, plain.store, plain.workspaces) == ("https://auth.openai.com", "file", ())
+    setup.user(
+        'forced_chatgpt_workspace_id = "w"\nforced_login_method = "chatgpt"\ncli_auth_credentials_store = "auto"\n'
+        'chatgpt_base_url = "https://x.example/backend-api/"\n[spindle.login]\nissuer = "https://login.example"\n'
+    )
+    found = setup.load().login
+    assert (found.issuer, found.store, found.workspaces) == ("https://login.example", "auto", ("w",))
+    assert (found.forced_method, found.chatgpt_base_url) == ("chatgpt", "https://x.example/backend-api")
+    setup.user('forced_chatgpt_workspace_id = ["v", " w "]\n')
+    assert setup.load().login.workspaces == ("v", "w")
+    for wrong in ("forced_chatgpt_workspace_id = [1]", 'chatgpt_base_url = "x.example"'):
+        setup.user(f"{wrong}\n")
+        with pytest.raises(ConfigError, match=wrong.split(" ")[0]):
+            setup.load()
+
+
 def test_a_single_tool_of_a_server_has_its_own_approval_mode(setup: Setup) -> None:
     setup.user('[mcp_servers.a]\ncommand = "x"\n[mcp_servers.a.tools.wipe]\napproval_mode = "prompt"\n')
     assert setup.load().mcp_servers["a"].tool_approval_modes == {"wipe": "prompt"}

@@ -366,6 +366,16 @@ def test_a_limit_is_a_stop_and_no_error(start: Start, server: FakeServer, limit:
     assert editor.prompt(editor.new()["sessionId"], "go")["stopReason"] == "max_turn_requests"
 
 
+def test_a_refusal_of_the_model_is_told_as_one(start: Start, server: FakeServer) -> None:
+    # The fake server streams the text of whatever part there is.
+    refused = {**message(""), "content": [{"type": "refusal", "refusal": "I will not.", "text": "I will not."}]}
+    server.script(turn(refused), turn(message("fine")))
+    editor = start()
+    session = editor.new()["sessionId"]
+    assert editor.prompt(session, "go")["stopReason"] == "refusal" and editor.text() == "I will not."
+    assert editor.prompt(session, "then this")["stopReason"] == "end_turn"
+
+
 def test_a_session_is_listed_loaded_resumed_forked_closed_and_deleted(
     start: Start, spindle: Spindle, server: FakeServer
 ) -> None:
@@ -459,6 +469,29 @@ def test_commands_are_listed_and_run(start: Start, spindle: Spindle, server: Fak
     assert editor.updates("current_mode_update")[-1]["currentModeId"] == "plan"
     editor.prompt(session, "/compact keep the names")
     assert "keep the names" in json.dumps(server.requests[-1].json)
+
+
+@pytest.mark.parametrize("capabilities", [{}, FILES])
+def test_undo_takes_back_what_the_last_prompt_did(
+    start: Start, spindle: Spindle, server: FakeServer, capabilities: dict[str, Any]
+) -> None:
+    (spindle.workspace / "f.txt").write_text("one\ntwo\n")
+    server.script(
+        turn(custom_call("apply_patch", PATCH, "c1")),
+        turn(call("exec_command", {"cmd": "touch made.txt"}, "c2")),
+        turn(message("end")),
+    )
+    editor = start(*FULL, capabilities=capabilities)
+    buffers = Buffers(editor)
+    session = editor.new()["sessionId"]
+    editor.prompt(session, "go")
+    assert (spindle.workspace / "f.txt").read_text() == "one\nthree\n" and (spindle.workspace / "made.txt").exists()
+    assert buffers.written == (["f.txt"] if capabilities else [])
+    assert editor.prompt(session, "/undo")["stopReason"] == "end_turn"
+    assert (spindle.workspace / "f.txt").read_text() == "one\ntwo\n" and not (spindle.workspace / "made.txt").exists()
+    before = len(editor.text())
+    assert editor.prompt(session, "/undo")["stopReason"] == "end_turn"
+    assert len(editor.text()) > before and len(server.requests) == 3
 
 
 @pytest.mark.parametrize("has_forms", [False, True])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fake_server import FakeServer, call, custom_call, message, reasoning, refuses, turn
-from installed import Spindle
+from installed import Spindle, finish
 
 
 def last_text(server: FakeServer) -> str:
@@ -306,6 +306,15 @@ def test_retries_that_the_server_has_answered_count_as_requests(spindle: Spindle
     run = spindle("exec", "--yolo", "--max-requests", "2", "do it")
     assert run.code == 1 and len(server.turns_asked) == 2
     assert "Budget reached: max_requests = 2 (2 used) in this turn." in run.err
+
+
+def test_programs_that_run_at_once_share_the_budget_of_a_day(spindle: Spindle, server: FakeServer) -> None:
+    server.otherwise(turn(message("fine"), delay_s=0.2))
+    words = ("exec", "--yolo", "--json", "-c", "spindle.budget.day.max_requests=2", "do it")
+    runs = [finish(process) for process in [spindle.start(*words) for _ in range(4)]]
+    assert sorted(run.code for run in runs) == [0, 0, 1, 1] and len(server.turns_asked) == 2
+    budget = {"scope": "day", "limit": "max_requests", "max": 2, "used": 2}
+    assert [run.events[-1]["error"]["budget"] for run in runs if run.code] == [budget, budget]
 
 
 @pytest.mark.parametrize(

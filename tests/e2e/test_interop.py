@@ -185,6 +185,29 @@ def test_codex_resumes_a_thread_of_spindle(
     assert '"third"' in rollout_of(home, thread).read_text()
 
 
+def test_codex_resumes_a_thread_that_has_been_to_servers_of_other_wires(
+    spindle: Agent, codex: Agent, server: FakeServer
+) -> None:
+    work(server, 1)
+    thread = spindle.start("prompt 1")
+    for number, wire in ((2, "chat"), (3, "messages")):
+        work(server, number)
+        table = (
+            f'model_providers.other={{name="other", base_url="{server.base_url}", wire_api="{wire}", env_key="HOME"}}'
+        )
+        spindle("-c", "model_provider=other", "-c", table, FULL_ACCESS, "resume", thread, f"prompt {number}")
+    assert server.problems == []
+    codex.resume(thread, "prompt 4")
+    said = conversation(server.turns_asked[-1])
+    for number in (1, 2, 3):
+        assert ("function_call_output", f"run-{number}", f"out-{number}\n") in said
+        assert prompt(f"prompt {number}") in said and answer(f"answer {number}") in said
+    assert_calls_are_paired(said)
+    work(server, 5)
+    spindle.resume(thread, "prompt 5")
+    assert prompt("prompt 4") in conversation(server.turns_asked[-1])
+
+
 @pytest.mark.parametrize("by", ["id", "--last"])
 def test_spindle_resumes_a_thread_of_codex(
     spindle: Agent, codex: Agent, server: FakeServer, home: Path, workspace: Path, by: str

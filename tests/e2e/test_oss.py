@@ -41,6 +41,10 @@ class Ollama(ThreadingHTTPServer):
         self.models = ["other:1b"]
         self.pull: list[dict[str, Any]] | tuple[int, dict[str, Any]] = GOOD_PULL
         self.asked: list[tuple[str, Any]] = []
+        self.has_responses = True
+        self.loads: threading.Event | None = None
+        """As LM Studio: an answer waits until the model is being loaded."""
+        self.keys: list[str | None] = []
         self.over = threading.Event()
 
     @property
@@ -59,18 +63,32 @@ class Handler(BaseHTTPRequestHandler):
         known = {
             "/api/version": {"version": "0.14.1"},
             "/api/tags": {"models": [{"name": name} for name in self.server.models]},
+            "/api/v0/models": {"data": [{"id": name, "state": "not-loaded"} for name in self.server.models]},
             "/v1/models": {"data": [{"id": name} for name in self.server.models]},
         }
         self.reply(200 if self.path in known else 404, known.get(self.path, {}))
 
     def do_POST(self) -> None:
+        self.server.keys.append(self.headers.get("authorization"))
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.asked.append((self.path, body))
         if self.path == "/api/pull":
             self.send_pull(body["model"])
+        elif self.path == "/api/show":
+            self.reply(200, {"model_info": {"general.architecture": "gptoss", "gptoss.context_length": 30_000}})
+        elif self.path == "/v1/responses" and not self.server.has_responses:
+            self.send_text("text/plain", b"404 page not found", 404)
+        elif self.path == "/v1/chat/completions":
+            said = {"choices": [{"index": 0, "delta": {"content": "by chat"}, "finish_reason": "stop"}]}
+            self.send_text("text/event-stream", f"data: {json.dumps(said)}\n\ndata: [DONE]\n\n".encode())
         elif body["model"] not in self.server.models:
             self.reply(404, {"error": {"message": f"model '{body['model']}' not found", "type": "not_found_error"}})
+        elif body.get("max_output_tokens") == 1:
+            assert self.server.loads is not None
+            self.server.loads.set()
+            self.reply(200, {"output": []})
         else:
+            assert self.server.loads is None or self.server.loads.wait(30)
             events = stream_events((message("local"),), {}, None, None)
             self.send_text("text/event-stream", b"".join(map(encode_event, events)))
 
@@ -203,6 +221,30 @@ def test_a_model_that_ollama_lacks_is_told_with_the_command_that_gets_it(
     assert [path for path, _ in ollama.asked].count("/v1/responses") == 1
 
 
+def test_the_window_is_the_servers_and_no_key_is_sent(oss: Oss, ollama: Ollama, home: Path) -> None:
+    ollama.models.append("gpt-oss:20b")
+    oss.start["env"] |= {"OPENAI_API_KEY": "sk-ambient", "CODEX_API_KEY": "sk-ambient"}
+    assert oss().returncode == 0
+    (rollout,) = home.rglob("rollout-*.jsonl")
+    windows = [
+        line["payload"].get("model_context_window") for line in map(json.loads, rollout.read_text().splitlines())
+    ]
+    assert 28_500 in windows  # 95 of a hundred
+    assert ("/api/show", {"model": "gpt-oss:20b"}) in ollama.asked and not any(ollama.keys)
+
+
+def test_a_server_without_the_responses_api_is_asked_by_chat_from_then_on(oss: Oss, ollama: Ollama) -> None:
+    ollama.models.append("gpt-oss:20b")
+    ollama.has_responses = False
+    done = oss()
+    assert (done.returncode, done.stdout) == (0, "by chat\n"), done.stderr
+    asked = [path for path, _ in ollama.asked if path.startswith("/v1/") and path != "/v1/models"]
+    assert asked == ["/v1/responses", "/v1/chat/completions"]
+    ollama.asked.clear()
+    assert oss().stdout == "by chat\n"
+    assert "/v1/responses" not in [path for path, _ in ollama.asked]
+
+
 @pytest.mark.parametrize("code", [0, 3])
 def test_lm_studio_gets_a_missing_model_by_its_own_program(
     spindle_cmd: list[str], oss: Oss, tmp_path: Path, code: int
@@ -217,6 +259,14 @@ def test_lm_studio_gets_a_missing_model_by_its_own_program(
     assert (tmp_path / "lms.args").read_text() == "get --yes other:2b\n"
     assert "fetching" in done.stderr and "fetching" not in done.stdout
     assert ("`lms get --yes other:2b` failed with exit code 3" in done.stderr) == (code == 3)
+
+
+def test_lm_studio_loads_the_model_while_the_thread_begins(spindle_cmd: list[str], oss: Oss, ollama: Ollama) -> None:
+    ollama.loads = threading.Event()
+    line = [*spindle_cmd, "exec", "--oss", "--local-provider", "lmstudio", "-m", "other:1b", "hi"]
+    done = subprocess.run(line, **oss.start, capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout) == (0, "local\n"), done.stderr
+    assert ("/v1/responses", {"model": "other:1b", "input": "", "max_output_tokens": 1}) in ollama.asked
 
 
 def test_without_the_program_of_lm_studio_a_sentence_says_how_to_get_the_model(

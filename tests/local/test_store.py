@@ -132,7 +132,7 @@ def test_the_figures_are_said_before_it_starts(store: ModelStore, file: Path) ->
     model = add(store, write_model(file, llama_context_length=(4, 32768)))
     figures, limits = describe(plan_for(model, context=None, threads=3, free_bytes=None))
     assert figures == (
-        "tiny runs on this computer: a file of 2 MB, about 0.14 GB of memory, 3 threads, a window of 16384 tokens; "
+        "tiny runs on this computer: a file of 2 MB, about 0.16 GB of memory, 3 threads, a window of 16384 tokens; "
         "how fast it is, its first answer will show."
     )
     assert "does not fix bugs reliably" in limits

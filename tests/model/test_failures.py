@@ -430,6 +430,9 @@ class Renewable:
     def authorization(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.tokens[0]}"}
 
+    async def prepare(self) -> None:
+        """It is as good as it was."""
+
     async def refresh(self) -> bool:
         if len(self.tokens) == 1:
             return False

@@ -19,6 +19,7 @@ from spindle.model.wires.forced.steps import brief, step_schema
 from spindle.model.wires.forced.wire import ForcedWire
 from spindle.model.wires.functions import function_tools
 from spindle.model.wires.wire import Asking, Terms
+from spindle.patch.parse import AddFile, parse_patch
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.items import Item, assistant_message, encode_json, user_message
 from spindle.protocol.request import Request, VisibleItem
@@ -76,9 +77,9 @@ def test_the_thread_is_shown_in_the_form_that_is_asked_for() -> None:
         {"role": "assistant", "content": '{"answer":"There is \\"a.txt\\"."}'},
         {"role": "user", "content": "thanks"},
     ]
-    assert system["content"].startswith("base\n\n# How to answer") and '{"answer": "TEXT"}' in system["content"]
+    assert system["content"].startswith("base\n\n# How to answer") and '{"answer": "' in system["content"]
     assert "## run\nRuns a command.\n- cmd (string, required): The command." in system["content"]
-    assert "It may take long" not in system["content"] and "## apply_patch" in system["content"]
+    assert "It may take long" not in system["content"] and "## write_file" in system["content"]
     assert "tools" not in sent and "tool_choice" not in sent
 
 
@@ -105,7 +106,8 @@ def test_a_tool_is_told_in_a_sentence_with_what_it_needs() -> None:
         ({"name": "run", "arguments": {"cmd": "ls"}}, True),
         ({"name": "look", "arguments": {"mode": "fast", "env": ["a"], "more": {}, "limit": None}}, True),
         ({"name": "look", "arguments": {}}, True),
-        ({"name": "apply_patch", "arguments": {"input": "*** Begin Patch"}}, True),
+        ({"name": "write_file", "arguments": {"file_path": "a", "content": "b"}}, True),
+        ({"name": "apply_patch", "arguments": {"input": "*** Begin Patch"}}, False),
         ({"answer": "done"}, True),
         ({"name": "run", "arguments": {}}, False),
         ({"name": "look", "arguments": {"mode": "other"}}, False),
@@ -195,6 +197,38 @@ def test_a_call_is_a_call_and_nothing_of_it_is_shown() -> None:
 def test_a_patch_is_a_call_of_a_tool_for_free_text() -> None:
     (item,) = done(read('{"name":"apply_patch","arguments":{"input":"*** Begin\\n"}}'))
     assert (item["type"], item["input"]) == ("custom_tool_call", "*** Begin\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "patch"),
+    [
+        ("one\ntwo\n", "*** Begin Patch\n*** Add File: a/b.txt\n+one\n+two\n*** End Patch"),
+        ("no end", "*** Begin Patch\n*** Add File: a/b.txt\n+no end\n*** End Patch"),
+        ("\n\n", "*** Begin Patch\n*** Add File: a/b.txt\n+\n+\n*** End Patch"),
+        ("", "*** Begin Patch\n*** Add File: a/b.txt\n*** End Patch"),
+    ],
+)
+def test_a_file_that_is_written_is_a_patch_in_the_thread_and_is_shown_as_it_was(content: str, patch: str) -> None:
+    asked = {"name": "write_file", "arguments": {"file_path": "a/b.txt", "content": content}}
+    (item,) = done(read(json.dumps(asked)))
+    assert (item["type"], item["name"], item["input"]) == ("custom_tool_call", "apply_patch", patch)
+    (hunk,) = parse_patch(item["input"])
+    assert isinstance(hunk, AddFile) and hunk.path == "a/b.txt"
+    output: Item = {"type": "custom_tool_call_output", "call_id": item["call_id"], "output": "ok"}
+    shown_call = json.loads(body(request([user_message("x"), item, output]))["messages"][2]["content"])
+    whole = content if content.endswith("\n") or not content else content + "\n"
+    assert shown_call == {"name": "write_file", "arguments": {"file_path": "a/b.txt", "content": whole}}
+
+
+def test_other_patches_and_other_tools_of_that_name_stay_what_they_are() -> None:
+    patch = "*** Begin Patch\n*** Delete File: a\n*** End Patch"
+    item: Item = {"type": "custom_tool_call", "name": "apply_patch", "input": patch, "call_id": "c9"}
+    output: Item = {"type": "custom_tool_call_output", "call_id": "c9", "output": "ok"}
+    sent = body(request([user_message("x"), item, output]))["messages"][2]["content"]
+    assert json.loads(sent) == {"name": "apply_patch", "arguments": {"input": patch}}
+    theirs = request(THREAD, tools=encode_json([PATCH, {**RUN, "name": "write_file"}]))
+    (called,) = done(read('{"name":"write_file","arguments":{"file_path":"a","content":"b"}}', asked=theirs))
+    assert (called["type"], called["name"]) == ("function_call", "write_file")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from spindle.errors import ConfigError
 from spindle.model.catalog import Catalog
-from spindle.model.prices import Priced, find_prices, known_prices
-from spindle.protocol.request import LongPrompt, PriceList, Prices, TokenUsage
+from spindle.model.prices import Priced, PriceList, find_prices, known_prices
+from spindle.protocol.request import LongPrompt, Prices, TokenUsage
 
 BUNDLED = Catalog.load()
 

@@ -153,6 +153,25 @@ async def test_the_price_of_an_unknown_model_is_not_taken_for_zero_and_the_turn_
     )
 
 
+@pytest.mark.parametrize(
+    ("model", "tier", "cost"),
+    [("gpt-6.1-sol", None, 0.2), ("gpt-6.1-sol", "flex", 0.2), ("gpt-6.1-sol", "priority", 0.4), ("o3", "fast", None)],
+)
+async def test_faster_service_costs_more(start: Start, model: str, tier: str | None, cost: float | None) -> None:
+    config = budget(max_cost=0.1) | ({"service_tier": tier} if tier else {})
+    driver = await start(config=config, model=model)
+    usage = TokenUsage(input_tokens=100_000, output_tokens=0, total_tokens=100_000)
+    msgs = await driver.turn("go", calls("update_plan", {"plan": []}, "c1", usage=usage), says("end"))
+    error = failure(msgs)
+    if cost is None:
+        assert error is None and warnings(msgs) == [
+            "the cost of model o3 with faster service is unknown, so max_cost cannot be kept; "
+            'a price under [spindle.prices."o3"] would help'
+        ]
+    else:
+        assert error is not None and error.budget is not msgspec.UNSET and error.budget["used"] == cost
+
+
 async def test_a_turn_can_bring_a_budget_along(start: Start) -> None:
     driver = await start()
     msgs = await driver.turn("go", run("c1"), run("c2"), budget=BudgetLimits(max_requests=1))
@@ -422,7 +441,7 @@ async def test_seconds_of_a_day_are_those_of_all_turns(start: Start) -> None:
 
 
 def ledger_of(**limits: Any) -> tuple[BudgetLedger, Meter]:
-    ledger = BudgetLedger(clock=FixedClock(), find_prices=lambda model: Prices(input=1.0), thread_id="t")
+    ledger = BudgetLedger(clock=FixedClock(), find_prices=lambda model, tier: Prices(input=1.0), thread_id="t")
     ledger.begin_turn(Meter(ledger, "turn", BudgetLimits(**limits)))
     return ledger, ledger.turn[0]
 
@@ -481,7 +500,7 @@ async def test_somebody_who_stops_waiting_is_in_nobodys_way() -> None:
 
 
 def day_of(home: Path, clock: FixedClock, **limits: Any) -> BudgetLedger:
-    ledger = BudgetLedger(clock=clock, find_prices=lambda model: None, thread_id="t")
+    ledger = BudgetLedger(clock=clock, find_prices=lambda model, tier: None, thread_id="t")
     meter = DayMeter(ledger, BudgetLimits(**limits), home=str(home), clock=clock, past=lambda moment: (Use(), 0.0))
     meter.poll_s = 0.001
     ledger.thread.append(meter)

@@ -8,7 +8,7 @@ from typing import Any
 from sessions import Driver, Start, texts
 from spindle.model.scripted import calls, says
 from spindle.protocol.answers import ListSkillsResponse
-from spindle.protocol.events import Error, TaskComplete, ThreadRolledBack
+from spindle.protocol.events import Error, TaskComplete, ThreadRolledBack, Warning
 from spindle.protocol.ops import ListSkills, OverrideTurnContext, ThreadRollback
 from spindle.workspace.shell import user_shell
 
@@ -193,3 +193,14 @@ async def test_what_was_told_in_a_turn_that_is_rolled_back_is_told_again(start: 
     await driver.until(ThreadRolledBack)
     await driver.turn("P3", says("three"), cwd=str(Path("/usr")))
     assert "<cwd>/usr</cwd>" in "".join(texts(driver.inputs[2]))
+
+
+async def test_a_model_that_nobody_knows_is_named_once_when_the_thread_goes_on_with_it(start: Start) -> None:
+    driver = await start()
+    await driver.turn("P1", says("one"), model="house-model-9")
+    await driver.turn("P2", says("two"), model="house-model-9")
+    await driver.turn("P3", says("three"), model="gpt-5.2")
+    told = [event.msg.message for event in driver.events if isinstance(event.msg, Warning)]
+    assert [text for text in told if "catalogue" in text] == [
+        "model house-model-9 is not in the catalogue; general defaults are used for it"
+    ]

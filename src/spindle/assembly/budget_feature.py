@@ -39,12 +39,15 @@ def make_budgets(draft: Draft) -> Feature:
     )
 
 
-def _prices(draft: Draft, model: str) -> Prices | None:
+def _prices(draft: Draft, model: str, tier: str | None) -> Prices | None:
     from spindle.model.prices import known_prices  # only where dollars are counted
 
     config = draft.request.config
     found = known_prices(model, draft.catalog, config.spindle.price_list, provider=config.provider.id)
-    return None if found is None else found.prices
+    if found is None:
+        return None
+    # What the user says is what the user pays.
+    return found.prices if found.source.startswith("configuration") else found.prices.at_tier(tier)
 
 
 def _bounds(draft: Draft, model: str) -> ModelBounds:

@@ -15,7 +15,7 @@ from spindle.config.schema import Config
 from spindle.core.live_thread import LiveThread
 from spindle.errors import ConfigError, ThreadError
 from spindle.model.capabilities import CAPABILITY_FILE, CapabilityMemory
-from spindle.model.catalog import Catalog, ModelInfo
+from spindle.model.catalog import Catalog, ModelInfo, unknown_model
 from spindle.model.provider import Provider
 from spindle.policy.rulebook import RuleBook
 from spindle.prompt.instructions import choose_instructions
@@ -82,7 +82,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             raise
         info = catalog.find(model)
         if not info.known:
-            warnings.append(f"model {model} is not in the catalogue; general defaults are used for it")
+            warnings.append(unknown_model(model))
         if history.model not in (None, model):
             warnings.append(f"this thread was recorded with model {history.model} and goes on with {model}")
         return cls(

@@ -39,6 +39,8 @@ _WHY = {
     "invalid_grant": "Your ChatGPT sign-in is no longer accepted",
 }
 _FINAL_STATUS = 401
+_TOO_LATE = frozenset(("refresh_token_reused", "invalid_grant"))
+"""Somebody else may have been first."""
 
 BroughtTokens = Callable[[str | None], Awaitable[Mapping[str, Any]]]
 """Asks the client that brought its own tokens for newer ones; it is told the account."""
@@ -83,17 +85,16 @@ async def renew_login(
 
 async def _renew(settings: LoginSettings, login: StoredLogin, environ: Mapping[str, str], clock: Clock) -> StoredLogin:
     found = _stored(settings, login)
-    is_newer = _is_newer(found, login)
-    if is_newer and not has_run_out(found, clock):
+    if _is_newer(found, login) and not has_run_out(found, clock):
         return found
-    old = found if is_newer else login
+    old = login if _is_spent(found, login) else found
     if old.refresh_token is None:
         raise SignInAgain(f"The ChatGPT sign-in has run out, and nothing is stored to renew it with: {AGAIN}.")
     issuer = Issuer(old.issuer or settings.issuer, environ=environ, client_id=old.client_id)
     try:
         answer = await issuer.refresh(old.refresh_token)
     except IssuerError as error:
-        if (late := await _late(settings, old, 0.0 if error.may_pass else _LATE_WRITE_S)) is not None:
+        if (late := await _late(settings, old, _LATE_WRITE_S if error.codes & _TOO_LATE else 0.0)) is not None:
             return late
         raise _refusal(error) from error
     return _store(settings, old, answer, clock)
@@ -129,7 +130,12 @@ def _is_same_account(found: StoredLogin, login: StoredLogin) -> bool:
 
 
 def _is_newer(found: StoredLogin, login: StoredLogin) -> bool:
-    return found.access_token != login.access_token and found.refresh_token != (login.spent or "")
+    return found.access_token != login.access_token and not _is_spent(found, login)
+
+
+def _is_spent(found: StoredLogin, login: StoredLogin) -> bool:
+    """What is stored is older than `login`, which could not be stored."""
+    return login.spent is not None and found.refresh_token == login.spent
 
 
 async def _late(settings: LoginSettings, old: StoredLogin, patience_s: float) -> StoredLogin | None:

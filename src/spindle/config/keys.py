@@ -162,6 +162,7 @@ _PRICES = Table(
         "output": NUMBER,
         "cache_write": NUMBER,
         "long_prompt": Table({"above": POSITIVE, "input": NUMBER, "output": NUMBER}),
+        "priority": NUMBER,
     }
 )
 _MODEL = Table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -10,8 +10,11 @@ from spindle.mcp.spec import McpServer
 from spindle.model.provider import OPENAI_ISSUER, LoginSettings, Provider
 from spindle.policy.environment import EnvironmentPolicy
 from spindle.policy.sandbox import Fence
-from spindle.protocol.request import PriceList, Prices
+from spindle.protocol.request import Prices
 from spindle.protocol.settings import AgentRole, ApprovalPolicy, BudgetLimits, Personality, SandboxPolicy
+
+if TYPE_CHECKING:
+    from spindle.model.prices import PriceList
 
 TrustLevel = Literal["trusted", "untrusted"]
 WebSearch = Literal["disabled", "cached", "live"]
@@ -132,6 +135,8 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def price_list(self) -> PriceList:
         """What the user says that models cost."""
+        from spindle.model.prices import PriceList  # only where somebody calculates
+
         return PriceList(by_model=self.prices, older=self.context_model_prices, for_all=self.context_prices)
 
     @property

@@ -22,8 +22,8 @@ from spindle.protocol.settings import BudgetLimits
 Scope = Literal["turn", "thread", "tree", "day"]
 Whose = Literal["own", "below"]
 """Who makes a request: the session that the meter belongs to, or a sub-agent of it."""
-FindPrices = Callable[[str], Prices | None]
-"""What a model's tokens cost in dollars a million; None when nobody knows."""
+FindPrices = Callable[[str, str | None], Prices | None]
+"""What a model's tokens cost with a service tier, in dollars a million; None when nobody knows."""
 
 WARN_AT = 0.8
 _WORDS: dict[Scope, str] = {
@@ -178,12 +178,13 @@ class Meter:
 class Reservation:
     """A request that runs, and what was set aside for it at each meter."""
 
-    __slots__ = ("held", "model", "tokens")
+    __slots__ = ("held", "model", "tier", "tokens")
 
-    def __init__(self, model: str, tokens: int) -> None:
+    def __init__(self, model: str, tokens: int, tier: str | None) -> None:
         self.model = model
         self.tokens = tokens
         """Of its input, as estimated."""
+        self.tier = tier
         self.held: list[tuple[Meter, Use, Whose]] = []
 
 
@@ -207,7 +208,7 @@ class BudgetLedger:
         self._above = above
         """The ledger of the session that started this one: what is used here counts there too."""
         self._is_recorded = is_recorded
-        self._prices: dict[str, Prices | None] = {}
+        self._prices: dict[tuple[str, str | None], Prices | None] = {}
         self.turn: list[Meter] = []
         self.thread: list[Meter] = []
         """What outlives a turn: the thread's own, and the day's."""
@@ -258,15 +259,15 @@ class BudgetLedger:
 
     def cost_of(self, model: str, usage: TokenUsage) -> float:
         """Dollars, of many requests together; 0 where the price is not known."""
-        prices = self._find_prices(model)
+        prices = self._find_prices(model, None)
         return 0.0 if prices is None else prices.cost_of(usage) / 1_000_000
 
     # ---- requests ------------------------------------------------------------------------------
 
-    async def reserve(self, model: str, tokens: int) -> Reservation:
+    async def reserve(self, model: str, tokens: int, tier: str | None = None) -> Reservation:
         """Set aside what a request may come to. Raises BudgetReached when there is nothing left for it."""
         while True:
-            reservation = Reservation(model, tokens)
+            reservation = Reservation(model, tokens, tier)
             taken = self._try_reserve(reservation)
             if taken is None:
                 return reservation
@@ -293,7 +294,7 @@ class BudgetLedger:
         return None
 
     def _expected(self, reservation: Reservation, meters: list[Meter]) -> tuple[Expected, Expected]:
-        prices, bounds = self._prices_of(reservation.model, meters), self._bounds(reservation.model)
+        prices, bounds = self._prices_of(reservation, meters), self._bounds(reservation.model)
         output = min(bounds.output, bounds.window)
         reads = TokenUsage(input_tokens=bounds.window - output, output_tokens=output)
         least = Use(reservation.tokens, 1, _cost(prices, TokenUsage(input_tokens=reservation.tokens)))
@@ -321,7 +322,9 @@ class BudgetLedger:
         now_s = self._clock.monotonic()
         usage = usage or TokenUsage()
         tokens = max(usage.total_tokens, usage.input_tokens + usage.output_tokens)
-        came_to = Use(tokens, int(has_reached), _cost(self._top()._prices.get(reservation.model), usage))
+        came_to = Use(
+            tokens, int(has_reached), _cost(self._top()._prices.get((reservation.model, reservation.tier)), usage)
+        )
         for meter, use, whose in reservation.held:
             meter.note_time(now_s)
             meter.settle(use, came_to, whose)
@@ -336,19 +339,20 @@ class BudgetLedger:
         above = self._above()
         return self if above is None else above._top()
 
-    def _prices_of(self, model: str, meters: list[Meter]) -> Prices | None:
+    def _prices_of(self, reservation: Reservation, meters: list[Meter]) -> Prices | None:
         """None where no limit is in dollars, and where the price is not known: then that is said, once in the tree."""
         if not any(meter.limits.max_cost for meter in meters):
             return None
-        top = self._top()
-        if model not in top._prices:
-            top._prices[model] = self._find_prices(model)
-            if top._prices[model] is None:
+        top, model, key = self._top(), reservation.model, (reservation.model, reservation.tier)
+        if key not in top._prices:
+            top._prices[key] = self._find_prices(*key)
+            if top._prices[key] is None:
+                what = model if top._find_prices(model, None) is None else f"{model} with faster service"
                 top.warn(
-                    f"the cost of model {model} is unknown, so max_cost cannot be kept; "
+                    f"the cost of model {what} is unknown, so max_cost cannot be kept; "
                     f'a price under [spindle.prices."{model}"] would help'
                 )
-        return top._prices[model]
+        return top._prices[key]
 
 
 def _cost(prices: Prices | None, usage: TokenUsage) -> float:

@@ -84,7 +84,7 @@ class BudgetedClient:
 
     async def _reserve(self, request: Request) -> Reservation:
         size = len(request.instructions) + len(request.tools) + sum(map(len, request.input))
-        self._running = await self._ledger.reserve(request.model, tokens_of_bytes(size))
+        self._running = await self._ledger.reserve(request.model, tokens_of_bytes(size), request.service_tier)
         return self._running
 
     def _before_retry(self) -> None:

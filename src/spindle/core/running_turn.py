@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from spindle.core.access import about_new_model
 from spindle.core.feature import RunCall
 from spindle.core.permission.approvals import CallSite
 from spindle.errors import ModelError, SpindleError, WindowFull
@@ -101,12 +102,8 @@ class RunningTurn:
         session, thread, settings = self.session, self.thread, self.settings
         warnings = thread.use_provider(settings.model_provider)
         self.has_new_provider = warnings is not None
-        for text in warnings or ():
+        for text in (*(warnings or ()), *about_new_model(thread, self.former_model, settings.model)):
             session.tell(Warning(message=text))
-        if self.former_model != settings.model:
-            thread.cache.declare("model_changed")
-            if (forecast := thread.cache.forecast_of(settings.model)) is not None:
-                session.tell(Warning(message=str(forecast)))
         thread.use_model(settings.model)
         session.workbench.new_turn()
         # A turn's first event is that it started: what there is to say before belongs to no submission.

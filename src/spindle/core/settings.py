@@ -42,7 +42,9 @@ def apply_op(
     if op.model is not None:
         changes["model"] = op.model
     if op.model_provider not in (None, settings.model_provider):
-        changes["model_provider"] = one_of("model provider", op.model_provider, tuple(providers))
+        if not providers:
+            raise SpindleError("the program that opened this thread brought its model along; it has no other provider")
+        changes["model_provider"] = one_of("model provider", op.model_provider or "", tuple(providers))
     if op.effort is not msgspec.UNSET:
         changes["effort"] = op.effort
     if op.summary is not None:

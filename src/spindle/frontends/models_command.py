@@ -131,7 +131,11 @@ def _told(prices: Prices) -> dict[str, Any]:
 
 async def _of_server(config: Config, provider: Provider, *, is_asked_for: bool) -> list[ServerModel]:
     """The models that the server lists; none, and a note, when it does not answer."""
-    signed_in = sign_in(provider, home=config.home, forced_method=config.forced_login_method)
+    if provider.runs_inside:
+        from spindle.local.catalogue import local_rows  # only for those who have any
+
+        return [ServerModel(slug=info.slug, context_window=info.context_window) for info in local_rows(config)]
+    signed_in = sign_in(provider, config.login)
     identity = Identity(thread_id="", version=__version__)
     server = Endpoint(signed_in.provider, signed_in.credential, identity, connect_timeout_s=PATIENCE_S)
     try:

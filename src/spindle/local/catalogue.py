@@ -8,7 +8,7 @@ from typing import Any
 from spindle.config.schema import Config
 from spindle.local.plan import Plan, free_memory, plan_for
 from spindle.local.store import ModelStore
-from spindle.model.catalog import SMALL, Catalog, ModelInfo, changed_row
+from spindle.model.catalog import INSIDE, SMALL, Catalog, ModelInfo, changed_row
 
 
 def local_rows(config: Config) -> list[ModelInfo]:
@@ -27,6 +27,7 @@ def _row(plan: Plan, changes: Mapping[str, Any]) -> ModelInfo:
         description="runs on this computer",
         context_window=plan.context,
         input_modalities=("text",),
+        family=INSIDE,
         profile=SMALL,
     )
     return changed_row(info.slug, info, changes) if changes else info

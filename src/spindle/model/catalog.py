@@ -30,6 +30,8 @@ LEVEL_DESCRIPTIONS = {
 }
 
 
+INSIDE = "inside"
+"""The base text for models that Spindle runs itself: they are smaller still."""
 SMALL = "small"
 """The profile of models that need short instructions and few tools."""
 SMALL_OUTPUT_BYTES = 6_000
@@ -129,6 +131,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.context_window is None else self.context_window * 9 // 10
 
 
+def unknown_model(slug: str) -> str:
+    """What people are told of a model that has no row."""
+    return f"model {slug} is not in the catalogue; general defaults are used for it"
+
+
 def family_of(slug: str) -> str:
     """The kind of base text that fits a model, by its name."""
     name = slug.rpartition("/")[2].lower()
@@ -156,7 +163,7 @@ def as_small(info: ModelInfo) -> ModelInfo:
     return msgspec.structs.replace(
         info,
         profile=SMALL,
-        family="tiny",
+        family=info.family if info.family == INSIDE else "tiny",
         apply_patch_tool_type="function",
         experimental_supported_tools=("grep_files", "read_file"),
         truncation_policy=Truncation("bytes", min(info.truncation_policy.byte_limit, SMALL_OUTPUT_BYTES)),

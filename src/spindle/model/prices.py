@@ -10,12 +10,32 @@ import re
 import msgspec
 
 from spindle.model.catalog import Catalog, family_of
-from spindle.protocol.request import PriceList, Prices
+from spindle.protocol.request import Prices
 
-NOTHING = PriceList()
 OWN_MACHINE = frozenset(("ollama", "lmstudio", "local"))
 """Providers that send no bill."""
 _DATE = re.compile(r"-\d{4}-?\d\d-?\d\d$")
+
+
+class PriceList(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user says that models cost, in dollars a million tokens. What a later field says counts less."""
+
+    by_model: dict[str, Prices] = {}
+    """By the name of a model, or how it begins; the longest that fits counts."""
+    older: dict[str, Prices] = {}
+    """The same under an older name of the table."""
+    for_all: Prices | None = None
+
+    def find(self, slug: str) -> tuple[Prices, str] | None:
+        """The prices of a model, and where they stand in words."""
+        for table in (self.by_model, self.older):
+            if fitting := [name for name in table if slug.startswith(name)]:
+                name = max(fitting, key=len)
+                return table[name], f"configuration, {name}"
+        return None if self.for_all is None else (self.for_all, "configuration")
+
+
+NOTHING = PriceList()
 
 
 class Priced(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from spindle.prompt.bundled import text
 
 PLACEHOLDER = "{{ personality }}"
-FAMILIES = ("codex", "gpt", "default", "small", "tiny")
+FAMILIES = ("codex", "gpt", "default", "small", "tiny", "inside")
 
 
 def choose_instructions(

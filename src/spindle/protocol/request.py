@@ -131,6 +131,8 @@ class Prices(msgspec.Struct, frozen=True):
     """What input costs that is put into the cache; None = as any other."""
     long_prompt: LongPrompt | msgspec.UnsetType = msgspec.UNSET
     """Some models are dearer for long prompts."""
+    priority: float | msgspec.UnsetType = msgspec.UNSET
+    """How many times as much everything costs with the faster service tier."""
 
     def __post_init__(self) -> None:
         if self.cached_input is None:
@@ -139,6 +141,16 @@ class Prices(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, "output", self.input * 8)
         if self.input < 0 or self.output_share < 0 or not 0 <= (self.cached_input or 0.0) <= self.fresh:
             raise ValueError("prices must not be negative, and cached input must not cost more than input")
+
+    def at_tier(self, tier: str | None) -> Prices | None:
+        """What the same tokens cost with a service tier; None when nobody says. Slower ones cost no more."""
+        if tier not in FAST_TIERS:
+            return self
+        if self.priority is msgspec.UNSET:
+            return None
+        times = self.priority
+        dearer = {name: price * times for name in _PRICES if (price := getattr(self, name)) is not None}
+        return msgspec.structs.replace(self, **dearer, priority=1.0)
 
     @property
     def fresh(self) -> float:
@@ -179,26 +191,10 @@ class Prices(msgspec.Struct, frozen=True):
         return given, usage.output_tokens * (self.output or 0.0)
 
 
+FAST_TIERS = ("priority", "fast")
+_PRICES = ("input", "cached_input", "output", "cache_write")
 WRITE_FACTOR = 1.25
 """What is written to a cache, in the price of input, where nobody names another."""
-
-
-class PriceList(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user says that models cost, in dollars a million tokens. What a later field says counts less."""
-
-    by_model: dict[str, Prices] = {}
-    """By the name of a model, or how it begins; the longest that fits counts."""
-    older: dict[str, Prices] = {}
-    """The same under an older name of the table."""
-    for_all: Prices | None = None
-
-    def find(self, slug: str) -> tuple[Prices, str] | None:
-        """The prices of a model, and where they stand in words."""
-        for table in (self.by_model, self.older):
-            if fitting := [name for name in table if slug.startswith(name)]:
-                name = max(fitting, key=len)
-                return table[name], f"configuration, {name}"
-        return None if self.for_all is None else (self.for_all, "configuration")
 
 
 class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):

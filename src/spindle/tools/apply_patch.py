@@ -192,8 +192,9 @@ class _Paths:
 
     async def look_again(self, editor: EditorFiles | None) -> None:
         """The person took time to answer, and may have typed meanwhile."""
-        for shown in list(self._in_editor) if editor is not None else ():
-            await self._ask(editor, shown)
+        if editor is not None:
+            for shown in list(self._in_editor):
+                await self._ask(editor, shown)
 
     async def _ask(self, editor: EditorFiles, shown: str) -> None:
         if not self._boundary.may_read(self._true[shown]):

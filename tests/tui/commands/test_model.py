@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from fake_server import FakeServer, refuses
 from spindle.frontends.tui.commands import model, running
 from tui.commands.conftest import OpenDesk
@@ -47,7 +49,6 @@ async def test_a_model_is_named_with_its_effort(desk: FakeDesk) -> None:
     assert desk.failed == ["gpt-5.2-codex has no effort 'hgih'; did you mean high?"]
     await running.run(desk, "/model some-other-model")
     assert desk.thread.settings.model == "some-other-model"
-    assert desk.warned == ["model some-other-model is not in the catalogue; general defaults are used for it"]
 
 
 async def test_a_place_that_overrules_the_file_is_named(open_desk: OpenDesk) -> None:
@@ -87,3 +88,34 @@ async def test_a_server_on_this_computer_lists_its_own_models(open_desk: OpenDes
     await running.run(desk, "/model")
     assert any("1. small-8b (current)" in row for row in desk.views[0])
     assert not any("gpt" in row for row in desk.views[0]) and all(row.isprintable() for row in desk.views[0])
+
+
+LAB = '[model_providers.lab]\nname = "Lab"\nbase_url = "http://127.0.0.1:9/v1"\nwire_api = "chat"\n'
+
+
+async def with_servers(open_desk: OpenDesk) -> FakeDesk:
+    """A desk whose thread asks servers, not a script; none of them is asked here."""
+    desk = await open_desk(LAB)
+    desk.request = msgspec.structs.replace(desk.request, client=None)
+    await desk.reopen()
+    return desk
+
+
+async def test_a_model_of_another_provider_is_named_with_it(open_desk: OpenDesk) -> None:
+    desk = await with_servers(open_desk)
+    await running.run(desk, "/model @lab house-9")
+    assert desk.thread is not None
+    assert (desk.thread.settings.model_provider, desk.thread.settings.model) == ("lab", "house-9")
+    assert desk.said[-1].startswith("Model house-9 of Lab from now on; saved in ")
+    assert 'model_provider = "lab"' in saved(desk)
+    await running.run(desk, "/model @lba house-9")
+    assert desk.failed == ["there is no provider 'lba'; did you mean @lab?"]
+
+
+async def test_the_list_of_models_leads_to_other_providers(open_desk: OpenDesk) -> None:
+    desk = await with_servers(open_desk)
+    desk.hands = [("up", "enter"), ("up", "enter"), ("enter",), ("enter",)]
+    await running.run(desk, "/model")
+    assert [view[0] for view in desk.views[:3]] == ["Model", "Provider", "Model"]
+    assert any("lab" in row for row in desk.views[1])
+    assert desk.thread is not None and desk.thread.settings.model_provider == "lab"

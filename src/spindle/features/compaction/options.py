@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.request import PriceList
+from spindle.model.prices import PriceList
 
 
 class CompactionOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,8 +43,8 @@ _TITLE = 80
 _AUTH_METHODS = [
     {
         "id": "spindle-login",
-        "name": "Log in with an API key",
-        "description": "Run `spindle login --with-api-key` in a terminal, or set OPENAI_API_KEY",
+        "name": "Log in with `spindle login`",
+        "description": "Run `spindle login` in a terminal, or set the key in the environment of the editor",
     }
 ]
 
@@ -127,9 +127,8 @@ class Agent:
 
     def _sign_in_problem(self, config: Config) -> str | None:
         """Why the configured provider could not be asked; None if there is a key, or none is needed."""
-        forced = config.forced_login_method
         try:
-            sign_in(config.provider, home=config.home, forced_method=forced).credential.authorization()
+            sign_in(config.provider, config.login).credential.authorization()
         except ModelError as error:
             return str(error)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from spindle.api.door import OpenThread
@@ -24,6 +25,7 @@ from spindle.protocol import events
 from spindle.protocol.events import Event, Msg
 from spindle.protocol.ops import Compact, OverrideTurnContext, UserTurn
 from spindle.protocol.request import TokenUsage
+from spindle.thread.rollout import Record
 
 _TITLE = 80
 _STEP_LIMIT = "spindle.limits.max_steps"
@@ -134,7 +136,8 @@ class AcpSession:
             end = await self._run(text, attached)
         finally:
             await self.live.rest()
-        return {"stopReason": _stop_reason(end), "usage": _used(before, self.live.usage)}
+        reason = "refusal" if end.status == "completed" and _has_refused(self.live.records) else _stop_reason(end)
+        return {"stopReason": reason, "usage": _used(before, self.live.usage)}
 
     async def _run(self, text: str, attached: list[dict[str, Any]]) -> TurnEnd:
         name, argument = split(text)
@@ -223,6 +226,16 @@ class AcpSession:
 
     async def _tell(self, update: Update) -> None:
         await self._peer.tell("session/update", {"sessionId": self.id, "update": update})
+
+
+def _has_refused(records: Sequence[Record]) -> bool:
+    """Is the model's last message a refusal?"""
+    for record in reversed(records):
+        if record.kind == "response_item" and b'"assistant"' in record.raw:
+            content = record.payload.get("content")
+            parts = content if isinstance(content, list) else ()
+            return any(isinstance(part, dict) and part.get("type") == "refusal" for part in parts)
+    return False
 
 
 def _stop_reason(end: TurnEnd) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from spindle.auth.store import StoredLogin
-from spindle.errors import SpindleError, StreamDropped
+from spindle.errors import ModelError, SpindleError
 from spindle.frontends.app_server.notifications import (
     AccountLoginCompleted,
     AccountUpdated,
@@ -44,12 +44,14 @@ class Logins:
         self._pending: str | None = None
         self._cancel: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None
+        self._beginning = asyncio.Lock()
+        """Two clients may begin one at the same time."""
 
     async def in_browser(self, settings: LoginSettings, originator: str) -> Begun:
         from spindle.auth.browser_login import BrowserLogin  # only to sign in
 
-        await self.give_up()
-        async with AsyncExitStack() as stack:
+        async with self._beginning, AsyncExitStack() as stack:
+            await self.give_up()
             attempt = await stack.enter_async_context(BrowserLogin(settings, originator=originator))
             login_id = self._follow(attempt.finish, attempt.cancel, stack.pop_all())
         return Begun(id=login_id, address=attempt.address)
@@ -57,10 +59,11 @@ class Logins:
     async def on_device(self, settings: LoginSettings, originator: str) -> Begun:
         from spindle.auth.device_login import DeviceLogin  # only to sign in
 
-        await self.give_up()
-        attempt = DeviceLogin(settings, originator=originator)
-        device = await attempt.start()
-        login_id = self._follow(attempt.finish, None, AsyncExitStack())
+        async with self._beginning:
+            await self.give_up()
+            attempt = DeviceLogin(settings, originator=originator)
+            device = await attempt.start()
+            login_id = self._follow(attempt.finish, None, AsyncExitStack())
         return Begun(id=login_id, address=device.address, user_code=device.user_code)
 
     def _follow(
@@ -111,7 +114,7 @@ class Logins:
     # ---- tokens that the client brings -----------------------------------------------------------------
 
     async def ask_client(self, account_id: str | None) -> Mapping[str, Any]:
-        """Newer tokens from whichever client answers first. Raises StreamDropped when none does."""
+        """Newer tokens from whichever client answers first. Raises ModelError when none does."""
         reply: asyncio.Future[Wire | None] = asyncio.get_running_loop().create_future()
 
         def hear(answer: Wire | None) -> None:
@@ -126,8 +129,7 @@ class Logins:
         except TimeoutError:
             answer = None
         if not isinstance(answer, TokensRefreshReply):
-            fact = "the client that signed in with its own tokens did not renew them"
-            raise StreamDropped(fact, info="unauthorized", final=f"{fact[:1].upper()}{fact[1:]}")
+            raise ModelError("The client that signed in with tokens of its own did not renew them.", "unauthorized")
         return {"accessToken": answer.access_token, "chatgptAccountId": answer.chatgpt_account_id}
 
 

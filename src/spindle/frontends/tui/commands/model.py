@@ -171,8 +171,6 @@ async def _set_by_name(desk: Desk, catalog: Catalog, words: list[str], provider:
         present = effort_of(desk)
         effort = present if present in levels else info.default_reasoning_level
     await _apply(desk, name, effort, provider)
-    if not info.known:
-        desk.warn(f"model {clean(name)} is not in the catalogue; general defaults are used for it")
 
 
 async def _apply(desk: Desk, model: str, effort: str | None, provider: Provider) -> None:

@@ -12,7 +12,8 @@ from spindle.model.client import ItemAdded, ItemDone, ModelEvent, Notice, TextDe
 from spindle.model.wires.chat.decoder import ChatDecoder
 from spindle.model.wires.forced.answer_text import AnswerText
 from spindle.model.wires.forced.steps import ANSWER, ARGUMENTS, NAME
-from spindle.model.wires.functions import call_item, free_text_names
+from spindle.model.wires.forced.writing import PATCH, WRITE, patch_arguments
+from spindle.model.wires.functions import call_item, free_text_names, function_tools
 from spindle.model.wires.wire import Asking
 from spindle.protocol.items import Item, assistant_message, decode_foreign, encode_payload, item_text
 
@@ -29,14 +30,8 @@ class ForcedDecoder:
         self._note_timings = note_timings
         self._text = AnswerText()
         self._is_shown = False
-
-    @property
-    def is_over(self) -> bool:
-        return self._chat.is_over
-
-    @property
-    def failure(self) -> ModelError | None:
-        return self._chat.failure
+        self.is_over = False
+        self.failure: ModelError | None = None
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
         events = self._read(self._chat.feed(frame))
@@ -48,6 +43,7 @@ class ForcedDecoder:
         return self._read(self._chat.finish())
 
     def _read(self, events: list[ModelEvent]) -> list[ModelEvent]:
+        self.is_over, self.failure = self._chat.is_over, self._chat.failure
         read: list[ModelEvent] = []
         for event in events:
             match event:
@@ -92,9 +88,12 @@ class ForcedDecoder:
         name, arguments = step.get(NAME), step.get(ARGUMENTS)
         if not isinstance(name, str) or not name:
             return assistant_message(text)
-        asking = self._asking
+        asking, tools = self._asking, self._asking.request.tools
+        listed = {tool.name for tool in function_tools(tools)}
+        if name == WRITE and WRITE not in listed and (patch := patch_arguments(arguments)) is not None:
+            name, arguments = PATCH, patch
         given = encode_payload(arguments).decode()
-        return call_item(name, given, asking.call_ids.take(None), free_text_names(asking.request.tools))
+        return call_item(name, given, asking.call_ids.take(None), free_text_names(tools))
 
     def _note(self, frame: bytes) -> str | None:
         """What is to be said of how long it took."""

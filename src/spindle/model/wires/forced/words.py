@@ -7,6 +7,7 @@ from functools import cache
 
 from spindle.model.text_calls.protocol import ToolsInWords
 from spindle.model.wires.forced.steps import ANSWER, ARGUMENTS, NAME, brief
+from spindle.model.wires.forced.writing import PATCH, WRITE, with_writing, written
 from spindle.model.wires.functions import FunctionTool, function_tools
 from spindle.model.wires.item_parts import call_arguments, call_name
 from spindle.protocol.items import Item, assistant_message, encode_payload, item_text
@@ -27,15 +28,18 @@ class StepsInWords(ToolsInWords):
         self._task = ""
 
     def listed(self, tools: bytes) -> list[FunctionTool]:
-        return [brief(tool) for tool in function_tools(tools)]
+        return [brief(tool) for tool in with_writing(function_tools(tools))]
 
     @property
     def form(self) -> str:
         return _form()
 
     def call_text(self, call: Item) -> str:
-        named = encode_payload({NAME: call_name(call)})[:-1].decode()
-        return f'{named},"{ARGUMENTS}":{call_arguments(call)}}}'
+        name, arguments = call_name(call), call_arguments(call)
+        if name == PATCH and (as_written := written(call)) is not None:
+            name, arguments = WRITE, as_written
+        named = encode_payload({NAME: name})[:-1].decode()
+        return f'{named},"{ARGUMENTS}":{arguments}}}'
 
     def result(self, output: Item, tool: str) -> Item:
         """With the task behind it: a small model has forgotten that by the time it has read what a tool printed."""
@@ -51,6 +55,8 @@ class StepsInWords(ToolsInWords):
                 self._task = said if len(said) <= _TASK_CHARS else said[:_TASK_CHARS] + "…"
             case "assistant" if said:
                 return assistant_message(encode_payload({ANSWER: said}).decode())
+            case _:
+                pass
         return item
 
 
