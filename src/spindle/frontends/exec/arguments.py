@@ -79,6 +79,13 @@ def read_prompt(args: ExecArgs) -> str:
         return f"{given}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else given
     if sys.stdin is None or (given is None and sys.stdin.isatty()):
         raise SpindleError("no prompt: give it as an argument, or pipe it in")
+    return read_text()
+
+
+def read_text() -> str:
+    """The prompt from stdin alone."""
+    if sys.stdin is None:
+        raise SpindleError("no prompt: give it as an argument, or pipe it in")
     print("Reading prompt from stdin...", file=sys.stderr)
     text = _decode(sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1))
     if not text.strip():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -30,11 +30,12 @@ from spindle.protocol.events import (
     TaskComplete,
     TurnAborted,
 )
-from spindle.protocol.ops import Interrupt, UserTurn
+from spindle.protocol.ops import Interrupt, Op, UserTurn
 from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
 
 if TYPE_CHECKING:
+    from spindle.config.schema import Config
     from spindle.workspace.output_file import OutputFile
 
 UNSHOWN: tuple[type[Msg], ...] = (AgentMessageContentDelta, ReasoningContentDelta, ExecCommandOutputDelta)
@@ -47,14 +48,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     prompt = read_prompt(args)
     config = config_from(parsed, headless=True)
     output = named_output(parsed, config)
-    bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
-    if not (
-        parsed.flag("skip_git_repo_check")
-        or bypass
-        or config.trust_level == "trusted"
-        or is_inside_repository(config.cwd)
-    ):
-        raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
+    check_folder(parsed, config)
     warn_of_bypass(parsed)
     request = SessionRequest(
         config=config,
@@ -67,10 +61,21 @@ def run(parsed: Parsed, words: list[str]) -> int:
         any_folder=parsed.flag("all"),
         fork=args.action == "fork",
         fork_at=fork_point(parsed.value("at")),
-        bypass=bypass,
+        bypass=parsed.flag("dangerously_bypass_approvals_and_sandbox"),
     )
     items = [*image_items(parsed.many("image")), {"type": "text", "text": prompt}]
     return asyncio.run(drive(request, UserTurn(items=items, final_output_json_schema=schema), parsed, output))
+
+
+def check_folder(parsed: Parsed, config: Config) -> None:
+    """Raise ConfigError where nobody has said that the agent may work here."""
+    if not (
+        parsed.flag("skip_git_repo_check")
+        or parsed.flag("dangerously_bypass_approvals_and_sandbox")
+        or config.trust_level == "trusted"
+        or is_inside_repository(config.cwd)
+    ):
+        raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
 
 
 def _thread_id(given: str | None, home: str) -> str | None:
@@ -80,7 +85,17 @@ def _thread_id(given: str | None, home: str) -> str | None:
     return ThreadStore(home, SystemClock()).choose(given).id
 
 
-async def drive(request: SessionRequest, turn: UserTurn, options: Parsed, output: OutputFile | None = None) -> int:
+class Judge(Protocol):
+    """Says with which exit code a run ends that ended well."""
+
+    def hear(self, msg: Msg) -> None: ...
+
+    def code(self) -> int: ...
+
+
+async def drive(
+    request: SessionRequest, turn: Op, options: Parsed, output: OutputFile | None = None, judge: Judge | None = None
+) -> int:
     """Open the thread, run the turn, show what happens, and leave nothing running."""
     config = await use_local_server(request.config, options)
     thread = await open_thread(msgspec.structs.replace(request, config=config))
@@ -94,6 +109,8 @@ async def drive(request: SessionRequest, turn: UserTurn, options: Parsed, output
         async for event in events:
             if signals.caught is None or not printer.is_json:
                 printer.show(event.msg)
+            if judge is not None:
+                judge.hear(event.msg)
             if isinstance(event.msg, Error):
                 failed = True
             if isinstance(event.msg, TaskComplete):
@@ -112,6 +129,8 @@ async def drive(request: SessionRequest, turn: UserTurn, options: Parsed, output
 
         code = code or int(not write_last_message(output, last_message))
     printer.finish(last_message)
+    if judge is not None:
+        code = code or judge.code()
     await thread.close()
     # Everything is recorded and closed, and to tear the interpreter down would take longer than a tool round.
     os._exit(standard_streams.flush(code))
