@@ -71,7 +71,7 @@ def read_output(text: str | None) -> ReviewOutput:
     for candidate in (said, said[first : last + 1] if 0 <= first < last else ""):
         found = _decoded(candidate)
         if isinstance(found, dict) and ("findings" in found or "overall_explanation" in found):
-            return _output(found)
+            return form_of(found)
     return ReviewOutput(overall_explanation=said)
 
 
@@ -104,7 +104,8 @@ def _decoded(text: str) -> Any:
         return None
 
 
-def _output(found: dict[str, Any]) -> ReviewOutput:
+def form_of(found: dict[str, Any]) -> ReviewOutput:
+    """What an object says, as far as it has the form; what is missing or wrong in it is left out."""
     findings = found.get("findings")
     return ReviewOutput(
         findings=[_finding(one) for one in findings if isinstance(one, dict)] if isinstance(findings, list) else [],

@@ -76,6 +76,7 @@ class Reviews(Feature):
 
     async def _review(self, turn: RunningTurn, target: Target, hint: str) -> TurnOutcome:
         await turn.announce()
+        turn.thread.history.begin_file()
         turn.inputs.append(hint)
         _tell(turn, EnteredReviewMode(target=msgspec.to_builtins(target), user_facing_hint=hint))
         try:
