@@ -89,6 +89,12 @@ def test_a_sign_in_can_be_cancelled(client: Client, service: LoginService, home:
         assert client.result("account/login/cancel", {"loginId": begun["loginId"]}) == {"status": "canceled"}
         assert client.note("account/login/completed") == failed(begun["loginId"], "the sign-in was cancelled")
         assert client.result("account/login/cancel", {"loginId": begun["loginId"]}) == {"status": "notFound"}
+    several = [client.send("account/login/start", {"type": "chatgptDeviceCode"}) for _ in range(3)]
+    *given_up, kept = (client.answer_to(number)["result"]["loginId"] for number in several)
+    told = [client.note("account/login/completed", lambda params, id=id: params["loginId"] == id) for id in given_up]
+    assert [each["success"] for each in told] == [False, False], "there is one at a time"
+    assert client.result("account/login/cancel", {"loginId": kept}) == {"status": "canceled"}
+    client.note("account/login/completed", lambda params: params["loginId"] == kept)
     since = len(client.seen)
     device = begin(client, "chatgptDeviceCode")
     assert client.result("account/login/cancel", {"loginId": device["loginId"]}) == {"status": "canceled"}

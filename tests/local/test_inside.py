@@ -9,12 +9,13 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from installed import Done, Spindle
+from installed import Done, Spindle, wait_for
 from local.tiny_model import ANSWERS, LISTS, write_model
 from spindle.errors import ConfigError, ModelError
 from spindle.local import endpoint as endpoint_module
@@ -24,6 +25,7 @@ from spindle.local.store import ModelStore, copy_in
 from spindle.protocol.clock import SystemClock
 
 pytest.importorskip("xllamacpp")
+pytestmark = pytest.mark.slow
 
 ASK = ("exec", "--json", "-c", "model_provider=local")
 
@@ -86,11 +88,19 @@ def test_calls_are_run_and_a_model_that_goes_round_in_circles_is_stopped(
 def test_an_answer_fits_the_schema_that_was_asked_for(
     spindle: Spindle, add: Callable[..., str], tmp_path: Path
 ) -> None:
+    """With a window and threads of the user's choice."""
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     (tmp_path / "schema.json").write_text(json.dumps({**schema, "additionalProperties": False}))
+    spindle.configure("[spindle.local]\ncontext = 9000\nthreads = 2\n")
     name = add("talker", {**ANSWERS, ":": "{t"})
     done = spindle(*ASK, "-m", name, "--output-schema", str(tmp_path / "schema.json"), "is it?")
     assert done.code == 0 and json.loads(said(done)[0]) == {"ok": True}
+    assert "2 threads, a window of 9000 tokens" in notes(done)
+
+
+def test_what_does_not_fit_into_the_window_is_told_as_such(spindle: Spindle, add: Callable[..., str]) -> None:
+    done = spindle(*ASK, "-m", add("talker", ANSWERS), "-c", "spindle.local.context=1000", "hello")
+    assert done.code == 1 and "context window" in done.events[-1]["error"]["message"]
 
 
 def test_a_thread_may_come_from_another_provider_and_go_back(
@@ -149,6 +159,25 @@ def plan(tmp_path: Path) -> Plan:
 def child_of(engine: Engine) -> int:
     assert engine._child is not None
     return engine._child._popen.pid
+
+
+def serving_below(pid: int) -> int | None:
+    """The process below this one that runs a model."""
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            with suppress(OSError):  # it may be over by now
+                if b"spindle.local.serving" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return child
+    return None
+
+
+def test_the_child_ends_with_the_program_however_that_ends(spindle: Spindle, add: Callable[..., str]) -> None:
+    endless = add("endless", {'"': "ha", "h": "h"})
+    running = spindle.start(*ASK, "-m", endless, "hello")
+    child = wait_for(lambda: serving_below(running.pid), "the model is started")
+    running.kill()
+    running.communicate(timeout=20)
+    wait_for(lambda: not Path(f"/proc/{child}").exists(), "the child has ended")
 
 
 async def test_a_child_that_was_killed_is_started_anew(plan: Plan) -> None:

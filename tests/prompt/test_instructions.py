@@ -32,7 +32,11 @@ def test_a_template_takes_the_models_own_words_for_a_personality(personality, te
     assert chosen == f"<{text}>"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+FULL = [family for family in FAMILIES if family != "inside"]
+"""All but the shortest, whose readers have no room for more than how to use a tool."""
+
+
+@pytest.mark.parametrize("family", FULL)
 @pytest.mark.parametrize("personality", PERSONALITIES)
 def test_a_bundled_text_carries_the_personality_and_no_placeholder(family, personality):
     text = bundled_instructions(family, personality)
@@ -63,7 +67,7 @@ TOPICS = [
 ]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FULL)
 def test_every_text_covers_the_topics(family):
     text = bundled_instructions(family)
     # Small models have no tool for plans.

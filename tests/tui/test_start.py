@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from fake_server import FakeServer, refuses
+from local.tiny_model import write_model
 from login_service import LoginService
 from spindle.config.load import load_config
 from spindle.config.schema import Config
 from spindle.frontends.tui import start
 from spindle.frontends.tui.practice import practice_request
 from spindle.frontends.tui.start import Ready, ask_credentials, before_composer, is_practice, sign_in_again
+from spindle.local.store import ModelStore, copy_in
 from tui.hands import press, shown, write
 
 
@@ -242,6 +244,21 @@ async def test_a_local_server_is_found_and_taken_with_its_model(place: Place) ->
     assert "\x1b" not in "\n".join(desk.seen[0])
     assert ready is not None and (ready.config.provider.id, ready.config.model) == ("ollama", "qwen3:8b")
     assert (place.saved()["model_provider"], place.saved()["model"]) == ("ollama", "qwen3:8b")
+
+
+async def test_a_model_that_was_added_can_be_taken_without_any_server(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_in(ModelStore(str(place.home)), str(write_model(tmp_path / "m.gguf")), "tiny", None, lambda done, total: None)
+    place.trust()
+    monkeypatch.setattr("spindle.frontends.tui.credential_choice.find_spec", lambda name: None)
+    _, desk = await place.start(keys("esc"))
+    assert not any("tiny" in text for text in desk.seen[0])  # nothing is there that could run it
+    monkeypatch.setattr("spindle.frontends.tui.credential_choice.find_spec", lambda name: object())
+    ready, desk = await place.start(row("Use Local models"))
+    assert any("run by Spindle itself: tiny" in text for text in desk.seen[0])
+    assert ready is not None and (ready.config.provider.id, ready.config.model) == ("local", "tiny")
+    assert (place.saved()["model_provider"], place.saved()["model"]) == ("local", "tiny")
 
 
 async def test_a_server_that_does_not_answer_holds_nothing_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

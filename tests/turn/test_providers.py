@@ -48,9 +48,10 @@ async def open_thread(
         }
         if token:
             tables["chat"] = {**tables["chat"], "env_key": "", "experimental_bearer_token": token}
+        oss = {"CODEX_OSS_BASE_URL": server.base_url}
         config = load_config(
             cwd=str(workspace),
-            env={"CODEX_HOME": str(home), "HOME": str(tmp_path)},
+            env={"CODEX_HOME": str(home), "HOME": str(tmp_path), **oss},
             flags={"model": "gpt-5.2-codex", "approval_policy": "never", "sandbox_mode": "danger-full-access"},
             config={"model_provider": provider, "model_providers": tables},
         )
@@ -372,3 +373,58 @@ async def test_a_server_that_sees_no_pictures_gets_a_text_in_their_place(
     assert [msg.message for msg in said if isinstance(msg, AgentMessage)] == ["done"]
     assert ["iVBORw0KGgo=" in request.body.decode() for request in server.turns_asked] == [False, True, False]
     assert "picture left out" in server.turns_asked[-1].body.decode() and server.problems == []
+
+
+async def test_the_last_thread_of_a_provider_may_have_moved_there(open_thread: Open, server: FakeServer) -> None:
+    moved = await open_thread("responses")
+    await ask(moved, server, "one", turn(message("one")))
+    other = await open_thread("messages", newest=True)
+    assert other.session.thread_id != moved.session.thread_id, "nothing of this provider yet"
+    await ask(moved, server, "two", turn(message("two")), model_provider="chat")
+    await moved.close()
+    resumed = await open_thread("chat", newest=True)
+    assert resumed.session.thread_id == moved.session.thread_id
+
+
+async def test_a_local_server_without_the_responses_api_is_spoken_to_in_chat_completions_from_then_on(
+    open_thread: Open, server: FakeServer
+) -> None:
+    answers = iter([turn(), *working("chat", 1), turn(message("two"))])
+
+    def old_server(request: Received) -> Turn:
+        answer = next(answers)
+        return refuses(404, "404 page not found") if request.path.endswith("/responses") else answer
+
+    server.otherwise(old_server)
+    driver = await open_thread("ollama", {"replay_reasoning": True})
+    said = await ask(driver, server, "one")
+    assert [msg.message for msg in said if isinstance(msg, AgentMessage)] == ["answer 1"]
+    assert sum("Chat Completions is used instead" in msg.message for msg in said if isinstance(msg, Warning)) == 1
+    await driver.close()
+    resumed = await open_thread("ollama", thread=driver.session.thread_id)
+    await ask(resumed, server, "two")
+    paths = [request.path.removeprefix("/v1") for request in server.turns_asked]
+    assert paths == ["/responses", *["/chat/completions"] * 3] and server.problems == []
+    _, _, before, after = (conversation(r) if "/chat" in r.path else [] for r in server.turns_asked)
+    assert after[: len(before)] == before
+
+
+async def test_what_only_its_server_can_read_outlives_a_list_that_is_replaced(
+    open_thread: Open, server: FakeServer
+) -> None:
+    driver = await open_thread("messages")
+    await ask(driver, server, "one", *working("messages", 1))
+    thread = driver.session.thread
+    entries = [entry.item for entry in thread.history.entries]
+    thread.replace_visible([*entries], "context_edit")
+    await ask(driver, server, "two", turn(message("two")))
+    await driver.close()
+    resumed = await open_thread("messages", thread=driver.session.thread_id)
+    await ask(resumed, server, "three", turn(message("three")))
+    assert ["sealed-by-messages-1" in request.body.decode() for request in server.turns_asked] == [False, *[True] * 3]
+    elsewhere = await open_thread("responses", thread=driver.session.thread_id, fork=True)
+    await ask(elsewhere, server, "four", turn(message("four")))
+    back = await open_thread("messages", thread=elsewhere.session.thread_id, fork=True)
+    await ask(back, server, "five", turn(message("five")))
+    assert ["sealed-by-messages-1" in request.body.decode() for request in server.turns_asked[-2:]] == [False, True]
+    assert server.problems == []

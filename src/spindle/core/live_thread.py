@@ -153,8 +153,12 @@ class LiveThread:
 
     def _audience(self) -> Audience:
         """Who is shown the thread now: what a server can read of it depends on what it wrote itself."""
-        # Of all its models: what one of them wrote, another one of the same server reads.
-        origin = None if self.remote is None else self.remote.endpoint.origin("")
+        origin = None
+        if self.remote is not None:
+            # What is known of the server decides about the wire, and with it who is asked.
+            self.remote.endpoint.capabilities(self.traits.slug, self.traits.facts)
+            # Of all its models: what one of them wrote, another one of the same server reads.
+            origin = self.remote.endpoint.origin("")
         return Audience(
             accepts_images=self.traits.accepts_images,
             keeps_raw_reasoning=self.traits.keeps_raw_reasoning,
@@ -198,7 +202,7 @@ class LiveThread:
         return False
 
     def replace_visible(
-        self, items: list[Item], cause: Cause, *, message: str = "", made: Mapping[int, Provenance] = {}
+        self, items: list[Item], cause: Cause, *, message: str = "", made: Mapping[int, Provenance | None] = {}
     ) -> None:
         """From here on, `items` stand for everything the model was shown. `message` is the summary among them, if any.
 

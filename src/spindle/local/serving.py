@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -52,6 +53,8 @@ def main() -> None:
         report = Report(address=server.listening_address)
     except ImportError as error:
         report = Report(error=f"xllamacpp cannot be loaded: {error}")
+    except (AttributeError, TypeError) as error:
+        report = Report(error=f"this version of xllamacpp is not one that Spindle knows: {error}")
     except (RuntimeError, ValueError, OSError) as error:
         report = Report(error=str(error) or "llama.cpp could not load the file")
     os.write(out, msgspec.json.encode(report) + b"\n")
@@ -64,8 +67,7 @@ def main() -> None:
 
 def _serve(order: Order) -> Any:
     """Load the model; the server runs in threads of its own."""
-    import xllamacpp  # pyright: ignore[reportMissingImports]  # the extra `local`
-
+    xllamacpp: Any = import_module("xllamacpp")  # the extra `local`; it has no types
     params = xllamacpp.CommonParams()
     params.model.path = order.path
     params.model_alias = {order.name}

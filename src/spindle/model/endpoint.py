@@ -92,14 +92,15 @@ class Endpoint:
     # ---- what it can do ----------------------------------------------------------------------------
 
     def terms(self, request: Request) -> Terms:
-        """On which terms a request is made now. The dialect follows from them, if the server's own is not there."""
-        capabilities = self.capabilities(request.model, request.facts)
-        if not capabilities.responses and self.wire.name == "responses":
-            self.wire = make_wire("chat")
-            capabilities = self.capabilities(request.model, request.facts)
-        return Terms(self.provider, capabilities)
+        """On which terms a request is made now."""
+        return Terms(self.provider, self.capabilities(request.model, request.facts))
 
     def capabilities(self, model: str, facts: ModelFacts) -> Capabilities:
+        """What is known of a model here. Without a Responses endpoint, Chat Completions is spoken from now on."""
+        found = self.memory.of(self.provider, self.wire.name, model, facts.capabilities)
+        if found.responses or self.wire.name != "responses":
+            return found
+        self.wire = make_wire("chat")
         return self.memory.of(self.provider, self.wire.name, model, facts.capabilities)
 
     def lowered(self, request: Request, capabilities: Capabilities) -> Request:
@@ -140,6 +141,8 @@ class Endpoint:
             return ""  # nobody is signed in; the request will say so
         names = ("chatgpt-account-id", "x-api-key", "api-key", "authorization")
         told = next((headers[name] for name in names if headers.get(name)), "")
+        if not told and base_url != self.provider.base_url:
+            told = self.provider.base_url  # a name and a password stand in the address
         if not told:
             return ""
         told = f"{base_url}\n{told.removeprefix('Bearer ')}"

@@ -114,6 +114,15 @@ class Question:
         endpoint.learn(self.request, learned, endpoint.cleaned(words.text), self._clock.now())
         return True
 
+    def has_stale_key(self, status: int, words: ServerWords) -> bool:
+        """Whether a newer key could help. With 403: only a sign-in, and only if the server itself answered."""
+        if status != 403:
+            return status == 401
+        from spindle.model.refusals import is_about_plan  # only after a refusal
+
+        is_login = self.endpoint.credential.origin().is_login
+        return is_login and not words.is_page and not is_about_plan(words)
+
     def drops_opaque(self, words: ServerWords) -> bool:
         """True when the server cannot read what it is said to have written: it is not shown that again."""
         from spindle.model.lessons import has_opaque, is_about_opaque  # only after a refusal

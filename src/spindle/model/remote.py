@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
 from spindle.model import failures, sse
-from spindle.model.client import Compacted, ModelEvent, Notice, RateLimits, TurnState
+from spindle.model.client import ModelEvent, Notice, RateLimits, TurnState
 from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
 from spindle.model.endpoint import Endpoint
 from spindle.model.headers import rate_limits
@@ -101,18 +101,9 @@ class RemoteModel:
             request.instructions,
         )
         reply = await self.post_json("/responses/compact", body)
-        items = reply.get("output") if isinstance(reply, dict) else None
-        from spindle.model.wellformed import is_well_formed  # it describes answers, and there is one now
+        from spindle.model.compacted import read_compaction  # it describes answers, and there is one now
 
-        items = items if isinstance(items, list) else []
-        items = [item for item in items if isinstance(item, dict) and is_well_formed(item)]
-        if not any(map(_stands_for_work, items)):
-            raise ModelError("the server's compaction holds neither a compacted thread nor a message")
-        from spindle.model.wires.responses.decoder import read_usage  # the same
-
-        compacted = Compacted(items)
-        compacted.usage = read_usage(reply.get("usage"))
-        return compacted
+        return read_compaction(reply)
 
     async def warm(self) -> None:
         try:
@@ -152,7 +143,7 @@ class RemoteModel:
                 if 200 <= response.status < 300:
                     return _accept(response, turn_state)
                 words = await _read_words(response)
-                if may_refresh and _may_be_stale(response.status, words, question):
+                if may_refresh and question.has_stale_key(response.status, words):
                     may_refresh = False
                     if await question.endpoint.credential.refresh():
                         continue
@@ -265,25 +256,8 @@ async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     return read_words(body, response.headers)
 
 
-def _may_be_stale(status: int, words: ServerWords, question: Question) -> bool:
-    """Whether a newer token could help. With 403: only a sign-in, and only if the server itself answered."""
-    if status != 403:
-        return status == 401
-    from spindle.model.refusals import is_about_plan  # only after a refusal
-
-    is_login = question.endpoint.credential.origin().is_login
-    return is_login and not words.is_page and not is_about_plan(words)
-
-
 def _accept(response: Response, turn_state: TurnState | None) -> Response:
     state = response.headers.get("x-codex-turn-state")
     if state and turn_state is not None and turn_state.value is None:
         turn_state.value = state
     return response
-
-
-def _stands_for_work(item: Item) -> bool:
-    """Something a model can go on from: a compacted thread, or what somebody said."""
-    if item.get("type") in ("compaction", "compaction_summary"):
-        return bool(item["encrypted_content"])
-    return item.get("type") == "message" and item.get("role") in ("user", "assistant")

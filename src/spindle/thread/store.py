@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 HEAD_CHUNK = 1 << 16
 HEAD_LIMIT = 1 << 24
 """How far into a file the first message of a person is looked for."""
+_TAIL_BYTES = 1 << 20
+"""How far back the settings of the newest turn are looked for."""
 
 
 class ThreadRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,10 +125,11 @@ class ThreadStore:
             head = self._read_head(path)
             if head is None or not head.has_user_message or isinstance(head.meta.get("source"), dict):
                 continue  # nobody spoke in it, or only another agent did
-            if provider is not None and head.meta.get("model_provider") not in (provider, None):
-                continue
             cwd = str(head.meta.get("cwd") or "")
-            if wanted is None or ("\0" not in cwd and os.path.realpath(cwd) == wanted):
+            if wanted is not None and ("\0" in cwd or os.path.realpath(cwd) != wanted):
+                continue
+            begun_with = head.meta.get("model_provider")
+            if provider is None or begun_with in (provider, None) or _last_provider(path) == provider:
                 return ThreadRef(id=layout.thread_id_of(path) or head.meta["id"], path=path)
         return None
 
@@ -327,6 +330,21 @@ class ThreadStore:
 
 _LATE_START_FIELDS = ("forked_from_ordinal_exclusive", "history_mode", "history_base")
 """Marks of files that are numbered or hold only their own lines; a fork made here holds everything, unnumbered."""
+
+
+def _last_provider(path: str) -> str | None:
+    """The provider of the newest turn in a plain file, if that is not the one the thread began with."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.path.getsize(path) - _TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return None
+    for line in reversed(lines):
+        if b'"turn_context"' in line[:120] and (record := parse_line(line)) is not None:
+            marks = record.payload.get("spindle")
+            return marks.get("model_provider") if isinstance(marks, dict) else None
+    return None
 
 
 def _first_lines(path: str) -> Iterator[bytes]:

@@ -33,7 +33,6 @@ def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace
         t.submit("/pin the port is 8080").wait_for("Pinned: the port is 8080")
         t.key("alt-.").wait_for("gpt-5.2-codex medium ·", where="screen")
         t.key("alt-.", "alt-.", gap_s=0).wait_for("gpt-5.2-codex xhigh ·", where="screen")
-        t.submit("/undo").wait_for("/undo is not built yet")
         t.submit("/compact").until(lambda: len(server.requests) == 2, "the compaction")
         t.wait_for(re.compile("compacted", re.I))
         t.submit("/raw").wait_for("as they were written from now on")

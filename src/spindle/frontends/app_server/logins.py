@@ -44,12 +44,14 @@ class Logins:
         self._pending: str | None = None
         self._cancel: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None
+        self._beginning = asyncio.Lock()
+        """Two clients may begin one at the same time."""
 
     async def in_browser(self, settings: LoginSettings, originator: str) -> Begun:
         from spindle.auth.browser_login import BrowserLogin  # only to sign in
 
-        await self.give_up()
-        async with AsyncExitStack() as stack:
+        async with self._beginning, AsyncExitStack() as stack:
+            await self.give_up()
             attempt = await stack.enter_async_context(BrowserLogin(settings, originator=originator))
             login_id = self._follow(attempt.finish, attempt.cancel, stack.pop_all())
         return Begun(id=login_id, address=attempt.address)
@@ -57,10 +59,11 @@ class Logins:
     async def on_device(self, settings: LoginSettings, originator: str) -> Begun:
         from spindle.auth.device_login import DeviceLogin  # only to sign in
 
-        await self.give_up()
-        attempt = DeviceLogin(settings, originator=originator)
-        device = await attempt.start()
-        login_id = self._follow(attempt.finish, None, AsyncExitStack())
+        async with self._beginning:
+            await self.give_up()
+            attempt = DeviceLogin(settings, originator=originator)
+            device = await attempt.start()
+            login_id = self._follow(attempt.finish, None, AsyncExitStack())
         return Begun(id=login_id, address=device.address, user_code=device.user_code)
 
     def _follow(

@@ -30,14 +30,8 @@ class ForcedDecoder:
         self._note_timings = note_timings
         self._text = AnswerText()
         self._is_shown = False
-
-    @property
-    def is_over(self) -> bool:
-        return self._chat.is_over
-
-    @property
-    def failure(self) -> ModelError | None:
-        return self._chat.failure
+        self.is_over = False
+        self.failure: ModelError | None = None
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
         events = self._read(self._chat.feed(frame))
@@ -49,6 +43,7 @@ class ForcedDecoder:
         return self._read(self._chat.finish())
 
     def _read(self, events: list[ModelEvent]) -> list[ModelEvent]:
+        self.is_over, self.failure = self._chat.is_over, self._chat.failure
         read: list[ModelEvent] = []
         for event in events:
             match event:

@@ -55,6 +55,8 @@ class StepsInWords(ToolsInWords):
                 self._task = said if len(said) <= _TASK_CHARS else said[:_TASK_CHARS] + "…"
             case "assistant" if said:
                 return assistant_message(encode_payload({ANSWER: said}).decode())
+            case _:
+                pass
         return item
 
 
