@@ -186,7 +186,9 @@ def test_whatever_is_allowed_elsewhere_a_reviewer_can_change_nothing(
     _, last = server.turns_asked
     outputs = [item["output"] for item in last.json["input"] if item["type"].endswith("_output")]
     assert (
-        "Read-only file system" in outputs[0] and "reject command" in outputs[1] and "a review changes nothing" in outputs[3]
+        "Read-only file system" in outputs[0]
+        and "reject command" in outputs[1]
+        and "a review changes nothing" in outputs[3]
     )
     assert "sandbox_mode` is `read-only" in str(last.json["input"][0])
     assert "review" in done.items("review")[0]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.errors import SpindleError, UsageError
+from spindle.errors import ConfigError, SpindleError, UsageError
+from spindle.frontends.launch import is_inside_repository
 from spindle.frontends.options import Parsed
 
 if TYPE_CHECKING:
@@ -45,6 +46,17 @@ def read_args(parsed: Parsed, words: list[str]) -> ExecArgs:
 def fork_point(text: str | None) -> str | int | None:
     """A number is a count of turns to keep; anything else names a response."""
     return int(text) if text is not None and text.isdecimal() else text
+
+
+def check_folder(parsed: Parsed, config: Config) -> None:
+    """Raise ConfigError where nobody has said that the agent may work here."""
+    if not (
+        parsed.flag("skip_git_repo_check")
+        or parsed.flag("dangerously_bypass_approvals_and_sandbox")
+        or config.trust_level == "trusted"
+        or is_inside_repository(config.cwd)
+    ):
+        raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
 
 
 def check_files(parsed: Parsed) -> dict[str, object] | None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from spindle.api.door import OpenThread, SessionRequest, open_thread
-from spindle.errors import ConfigError
 from spindle.frontends import standard_streams
-from spindle.frontends.exec.arguments import check_files, fork_point, named_output, read_args, read_prompt
-from spindle.frontends.exec.printer import Printer
-from spindle.frontends.launch import config_from, image_items, is_inside_repository, use_local_server, warn_of_bypass
+from spindle.frontends.exec.arguments import check_files, check_folder, fork_point, named_output, read_args, read_prompt
+from spindle.frontends.exec.printer import Judge, Printer
+from spindle.frontends.launch import config_from, image_items, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.events import (
@@ -35,7 +34,6 @@ from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
 
 if TYPE_CHECKING:
-    from spindle.config.schema import Config
     from spindle.workspace.output_file import OutputFile
 
 UNSHOWN: tuple[type[Msg], ...] = (AgentMessageContentDelta, ReasoningContentDelta, ExecCommandOutputDelta)
@@ -67,30 +65,11 @@ def run(parsed: Parsed, words: list[str]) -> int:
     return asyncio.run(drive(request, UserTurn(items=items, final_output_json_schema=schema), parsed, output))
 
 
-def check_folder(parsed: Parsed, config: Config) -> None:
-    """Raise ConfigError where nobody has said that the agent may work here."""
-    if not (
-        parsed.flag("skip_git_repo_check")
-        or parsed.flag("dangerously_bypass_approvals_and_sandbox")
-        or config.trust_level == "trusted"
-        or is_inside_repository(config.cwd)
-    ):
-        raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
-
-
 def _thread_id(given: str | None, home: str) -> str | None:
     """The thread that a person names by its id, the beginning of it, or its name."""
     if given is None or is_thread_id(given):
         return given
     return ThreadStore(home, SystemClock()).choose(given).id
-
-
-class Judge(Protocol):
-    """Says with which exit code a run ends that ended well."""
-
-    def hear(self, msg: Msg) -> None: ...
-
-    def code(self) -> int: ...
 
 
 async def drive(

@@ -12,8 +12,8 @@ import msgspec
 
 from spindle.api.door import SessionRequest
 from spindle.errors import SpindleError, UsageError
-from spindle.frontends.exec.arguments import named_output, read_text
-from spindle.frontends.exec.command import check_folder, drive
+from spindle.frontends.exec.arguments import check_folder, named_output, read_text
+from spindle.frontends.exec.command import drive
 from spindle.frontends.exec.files import open_output
 from spindle.frontends.exec.gate import Gate
 from spindle.frontends.launch import config_from, warn_of_bypass
