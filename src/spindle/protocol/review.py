@@ -42,7 +42,7 @@ Target = Uncommitted | BaseBranch | Commit | Custom
 def read_target(given: Any) -> Target:
     """The target that a client names, with its texts trimmed. Raises SpindleError."""
     try:
-        target = msgspec.convert(given, Target)
+        target: Target = msgspec.convert(given, Target)
     except msgspec.ValidationError as error:
         raise SpindleError(
             f"the target of a review cannot be read: {error}; it is one of uncommittedChanges, baseBranch (branch), "

@@ -40,8 +40,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def urgency(self) -> int:
         """Its priority for those who must decide: the worse of the number and of what the title begins with."""
         marked = _PRIORITY.match(self.title)
-        given = [] if self.priority is None else [self.priority]
-        return min([*given, *([int(marked[1])] if marked else [])], default=LOWEST_PRIORITY)
+        told = LOWEST_PRIORITY if self.priority is None else self.priority
+        return min(told, int(marked[1])) if marked else told
 
     @property
     def place(self) -> str:

@@ -298,10 +298,10 @@ def _translate(event: Event, timestamp: str = "") -> list[_Shown]:
         return [_agent(str(event.get("message") or ""), None, timestamp)]
     if kind == "agent_reasoning":
         return [_reasoning([str(event.get("text") or "")], [], None, timestamp)]
-    return [_Shown([{**event, "type": kind}], _item_of(kind, event), timestamp)]
+    return [_Shown([{**event, "type": kind}], event_item(kind, event), timestamp)]
 
 
-def _item_of(kind: str, event: Event) -> dict[str, Any] | None:
+def event_item(kind: str, event: Event) -> dict[str, Any] | None:
     """What an event that is passed on is in a transcript."""
     match kind:
         case "context_compacted":
@@ -315,12 +315,10 @@ def _item_of(kind: str, event: Event) -> dict[str, Any] | None:
 
 
 def _review_text(output: Any) -> str:
-    """A report as people read it; nothing for a review that was cut short."""
-    if not isinstance(output, dict):
-        return ""
+    """A report as people read it, also of a review that was cut short."""
     from spindle.protocol.review_output import form_of, render  # few threads have one
 
-    return render(form_of(output))
+    return render(form_of(output if isinstance(output, dict) else {}))
 
 
 def _list(event: Event, name: str) -> list[Any]:
@@ -364,7 +362,7 @@ def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> lis
         case "EnteredReviewMode" | "ExitedReviewMode" as kind:
             named = "entered_review_mode" if kind == "EnteredReviewMode" else "exited_review_mode"
             told = {**item, "type": named}
-            return [_Shown([told], {**(_item_of(named, told) or {}), "id": item.get("id")}, timestamp)]
+            return [_Shown([told], {**(event_item(named, told) or {}), "id": item.get("id")}, timestamp)]
         case _:
             return []
 
