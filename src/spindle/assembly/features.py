@@ -13,7 +13,7 @@ from spindle.config.schema import Config
 from spindle.core.feature import Feature, Late
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
 from spindle.policy.secrets import Secrets
-from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, StartOver, Undo, UserTurn
+from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, Review, StartOver, Undo, UserTurn
 from spindle.tools.router import ToolSet
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., Too
         features.append(ProjectNotes(notes_folder(config)))
     features.append(servers.feature())
     features.append(Late(_schema_answer, is_needed=lambda turn: turn.output_schema is not None))
+    features.append(Late(partial(_reviews, draft, servers.pool, checkpoints), (Review,)))
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
@@ -203,6 +204,12 @@ def _schema_answer() -> Feature:
     from spindle.features.schema_answer import SchemaAnswer  # only where an answer must fit a schema
 
     return SchemaAnswer()
+
+
+def _reviews(draft: Draft, pool: Callable[[], ServerPool | None], checkpoints: Any) -> Feature:
+    from spindle.assembly.review_feature import make_reviews  # with the first review
+
+    return make_reviews(draft, pool, checkpoints)
 
 
 def _plan() -> Feature:

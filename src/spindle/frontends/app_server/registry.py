@@ -11,16 +11,16 @@ from spindle.frontends.app_server.methods import (
     hook_list,
     opening,
     records,
+    review,
     settings,
     turns,
     undo,
 )
 
-TOPICS = (opening, turns, records, catalogue, hook_list, settings, account, commands, files, undo)
+TOPICS = (opening, turns, records, catalogue, hook_list, settings, account, commands, files, undo, review)
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 
 _MISSING = {
-    "review/start": "Spindle has no review mode yet",
     "mcpServer/oauth/login": "Spindle does not sign in to tool servers from here",
     "feedback/upload": "Spindle uploads no feedback",
 }
