@@ -88,6 +88,7 @@ def render(readings: dict[str, Readings], sizes: Sizes) -> tuple[str, bool]:
     """The table, and whether every figure that could be judged is within its limit."""
     ours, theirs = readings["spindle"], readings.get("codex", {})
     names = {"calls": f"{sizes.calls:,}", "deltas": f"{sizes.deltas:,}", "flood": str(sizes.flood_mb)}
+    names["files"] = f"{sizes.files:,}"
     lines = ["| what | Spindle | Codex | ratio | must | aim | |", "|---|--:|--:|--:|--:|--:|---|"]
     passed = True
     for row in JUDGED:

@@ -56,6 +56,8 @@ JUDGED = [
     Judged("compaction", "compaction of 1,000 calls, our own CPU", "ms", "absolute", 50.0, 30.0),
     Judged("rule", "clearing 1,000 calls by rule, CPU", "ms", "absolute", 20.0, 10.0),
     Judged("rule_everything", "the same with every option", "ms", "absolute", 20.0, 15.0),
+    Judged("undo_turn", "keeping files for undo, a turn in {files} files", "ms", "absolute", 300.0, 50.0),
+    Judged("undo_nothing", "the same for a turn that only looks", "ms", "absolute", 5.0),
     Judged("version", "`--version`", "ms", "ratio", 2.0),
     Judged("import_spindle", "`import spindle` over a bare interpreter", "ms", "absolute", 1.0),
     Judged("api_round", "what `Spindle.run` adds to a turn over the engine", "ms", "absolute", 2.0),
@@ -73,9 +75,10 @@ class Sizes:
     deltas: int = 20_000
     flood_mb: int = 50
     repeats_of_long: int = 5
+    files: int = 100_000
 
 
-QUICK = Sizes(repeats=5, rounds=20, calls=150, deltas=5_000, flood_mb=20, repeats_of_long=2)
+QUICK = Sizes(repeats=5, rounds=20, calls=150, deltas=5_000, flood_mb=20, repeats_of_long=2, files=10_000)
 
 
 def says(text: str, pieces: int = 1) -> Item:
@@ -207,6 +210,14 @@ def embedded(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> No
         into.setdefault(name, []).append(min(readings))
 
 
+def keeping(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
+    """What checkpoints add to a turn in a large tree, once its files are known."""
+    if not program.is_spindle:
+        return
+    for name, readings in bench.time_own(program, "checkpoints.py", sizes.files).items():
+        into.setdefault(name, []).append(min(readings))
+
+
 def many_calls(bench: Bench, program: Program, sizes: Sizes, into: Readings) -> None:
     """One long thread, and then its resume; each program resumes what it wrote itself."""
     home = bench.home(program, "long")
@@ -238,6 +249,7 @@ def plan(sizes: Sizes) -> Iterator[tuple[str, Scenario, int]]:
     yield "a long thread", many_calls, 1
     yield "making one shorter", shorter, 1
     yield "in a program of one's own", embedded, 1
+    yield "keeping files for undo", keeping, 1
 
 
 def measure(

@@ -130,10 +130,10 @@ ROWS = [
     ),
     Row(
         "422 FastAPI",
-        refuses(422, {"detail": [{"loc": ["body", "tools", 0, "type"], "msg": "bad", "type": "enum"}]}),
+        refuses(422, {"detail": [{"loc": ["body", "input", 0, "type"], "msg": "bad", "type": "enum"}]}),
         ONCE,
         "badRequest",
-        ("422 Unprocessable Entity: tools.0.type: bad, url",),
+        ("422 Unprocessable Entity: input.0.type: bad, url",),
     ),
     Row("400 list", refuses(400, "[" + json.dumps(error("in a list")) + "]"), ONCE, "badRequest", ("): in a list",)),
     Row(

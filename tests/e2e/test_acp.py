@@ -471,6 +471,29 @@ def test_commands_are_listed_and_run(start: Start, spindle: Spindle, server: Fak
     assert "keep the names" in json.dumps(server.requests[-1].json)
 
 
+@pytest.mark.parametrize("capabilities", [{}, FILES])
+def test_undo_takes_back_what_the_last_prompt_did(
+    start: Start, spindle: Spindle, server: FakeServer, capabilities: dict[str, Any]
+) -> None:
+    (spindle.workspace / "f.txt").write_text("one\ntwo\n")
+    server.script(
+        turn(custom_call("apply_patch", PATCH, "c1")),
+        turn(call("exec_command", {"cmd": "touch made.txt"}, "c2")),
+        turn(message("end")),
+    )
+    editor = start(*FULL, capabilities=capabilities)
+    buffers = Buffers(editor)
+    session = editor.new()["sessionId"]
+    editor.prompt(session, "go")
+    assert (spindle.workspace / "f.txt").read_text() == "one\nthree\n" and (spindle.workspace / "made.txt").exists()
+    assert buffers.written == (["f.txt"] if capabilities else [])
+    assert editor.prompt(session, "/undo")["stopReason"] == "end_turn"
+    assert (spindle.workspace / "f.txt").read_text() == "one\ntwo\n" and not (spindle.workspace / "made.txt").exists()
+    before = len(editor.text())
+    assert editor.prompt(session, "/undo")["stopReason"] == "end_turn"
+    assert len(editor.text()) > before and len(server.requests) == 3
+
+
 @pytest.mark.parametrize("has_forms", [False, True])
 def test_questions_of_the_model_reach_the_person(start: Start, server: FakeServer, has_forms: bool) -> None:
     options = [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]

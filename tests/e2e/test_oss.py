@@ -42,6 +42,8 @@ class Ollama(ThreadingHTTPServer):
         self.pull: list[dict[str, Any]] | tuple[int, dict[str, Any]] = GOOD_PULL
         self.asked: list[tuple[str, Any]] = []
         self.has_responses = True
+        self.loads: threading.Event | None = None
+        """As LM Studio: an answer waits until the model is being loaded."""
         self.keys: list[str | None] = []
         self.over = threading.Event()
 
@@ -61,6 +63,7 @@ class Handler(BaseHTTPRequestHandler):
         known = {
             "/api/version": {"version": "0.14.1"},
             "/api/tags": {"models": [{"name": name} for name in self.server.models]},
+            "/api/v0/models": {"data": [{"id": name, "state": "not-loaded"} for name in self.server.models]},
             "/v1/models": {"data": [{"id": name} for name in self.server.models]},
         }
         self.reply(200 if self.path in known else 404, known.get(self.path, {}))
@@ -80,7 +83,12 @@ class Handler(BaseHTTPRequestHandler):
             self.send_text("text/event-stream", f"data: {json.dumps(said)}\n\ndata: [DONE]\n\n".encode())
         elif body["model"] not in self.server.models:
             self.reply(404, {"error": {"message": f"model '{body['model']}' not found", "type": "not_found_error"}})
+        elif body.get("max_output_tokens") == 1:
+            assert self.server.loads is not None
+            self.server.loads.set()
+            self.reply(200, {"output": []})
         else:
+            assert self.server.loads is None or self.server.loads.wait(30)
             events = stream_events((message("local"),), {}, None, None)
             self.send_text("text/event-stream", b"".join(map(encode_event, events)))
 
@@ -251,6 +259,14 @@ def test_lm_studio_gets_a_missing_model_by_its_own_program(
     assert (tmp_path / "lms.args").read_text() == "get --yes other:2b\n"
     assert "fetching" in done.stderr and "fetching" not in done.stdout
     assert ("`lms get --yes other:2b` failed with exit code 3" in done.stderr) == (code == 3)
+
+
+def test_lm_studio_loads_the_model_while_the_thread_begins(spindle_cmd: list[str], oss: Oss, ollama: Ollama) -> None:
+    ollama.loads = threading.Event()
+    line = [*spindle_cmd, "exec", "--oss", "--local-provider", "lmstudio", "-m", "other:1b", "hi"]
+    done = subprocess.run(line, **oss.start, capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout) == (0, "local\n"), done.stderr
+    assert ("/v1/responses", {"model": "other:1b", "input": "", "max_output_tokens": 1}) in ollama.asked
 
 
 def test_without_the_program_of_lm_studio_a_sentence_says_how_to_get_the_model(

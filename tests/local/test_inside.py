@@ -9,12 +9,13 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from installed import Done, Spindle
+from installed import Done, Spindle, wait_for
 from local.tiny_model import ANSWERS, LISTS, write_model
 from spindle.errors import ConfigError, ModelError
 from spindle.local import endpoint as endpoint_module
@@ -158,6 +159,25 @@ def plan(tmp_path: Path) -> Plan:
 def child_of(engine: Engine) -> int:
     assert engine._child is not None
     return engine._child._popen.pid
+
+
+def serving_below(pid: int) -> int | None:
+    """The process below this one that runs a model."""
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            with suppress(OSError):  # it may be over by now
+                if b"spindle.local.serving" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return child
+    return None
+
+
+def test_the_child_ends_with_the_program_however_that_ends(spindle: Spindle, add: Callable[..., str]) -> None:
+    endless = add("endless", {'"': "ha", "h": "h"})
+    running = spindle.start(*ASK, "-m", endless, "hello")
+    child = wait_for(lambda: serving_below(running.pid), "the model is started")
+    running.kill()
+    running.communicate(timeout=20)
+    wait_for(lambda: not Path(f"/proc/{child}").exists(), "the child has ended")
 
 
 async def test_a_child_that_was_killed_is_started_anew(plan: Plan) -> None:

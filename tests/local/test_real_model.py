@@ -1,7 +1,7 @@
 """A real model does real work: runs where SPINDLE_TEST_GGUF names a file.
 
 Tried with Qwen2.5-Coder-1.5B-Instruct Q4_K_M (sha256 cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046):
-on one thread each task takes minutes. Tasks that a model of this size does not do reliably are not here.
+on one thread each task takes a minute or two. Tasks that a model of this size does not do reliably are not here.
 """
 
 from __future__ import annotations

@@ -40,9 +40,11 @@ from spindle.protocol.ops import (
     PatchApproval,
     StartOver,
     Submission,
+    Undo,
     UserInput,
 )
 from spindle.protocol.request import TokenUsage
+from spindle.protocol.undo import UndoCompleted
 from spindle.thread.listing import ThreadFilter
 from spindle.tools.agent_tools import WaitArgs
 
@@ -855,3 +857,21 @@ async def test_hooks_hear_of_a_sub_agent_and_of_what_it_does(play: Any, workspac
     assert (its[-1]["agent_transcript_path"], its[-1]["last_assistant_message"]) == (own, "FOUND-IT")
     others = [entry["hook_event_name"] for entry in told if "agent_id" not in entry]
     assert others == ["SessionStart", "UserPromptSubmit", "PreToolUse", "PreToolUse", "Stop", "SessionEnd"]
+
+
+# ---- undo --------------------------------------------------------------------------------------------
+
+
+async def test_what_a_sub_agent_does_to_files_is_undone_with_the_parents_turn(play: Any, workspace: Path) -> None:
+    cast = Cast(
+        spawn("work"),
+        wait_for_all(),
+        says("all done"),
+        work=[calls("exec_command", {"cmd": "echo agent > agent.txt"}, "c1"), says("made it")],
+    )
+    driver = await play(cast)
+    await driver.turn("delegate")
+    assert (workspace / "agent.txt").read_text() == "agent\n"
+    told = await driver.until(UndoCompleted, sub_id=driver.submit(Undo()))
+    assert [Path(one["path"]).name for one in told.report["restored"]] == ["agent.txt"]
+    assert not (workspace / "agent.txt").exists()

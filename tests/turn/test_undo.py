@@ -1,4 +1,4 @@
-"""Undo in a live session: the op, what the model is shown afterwards, the turn's diff, sub-agents, what is not covered."""
+"""Undo in a live session: the op, what the model is shown afterwards, the turn's diff, what is not covered."""
 
 from __future__ import annotations
 
@@ -155,8 +155,8 @@ async def test_a_running_turn_is_not_undone(start: Start, workspace: Path) -> No
 
 async def test_bad_requests_are_errors(start: Start) -> None:
     driver = await start()
-    for fields in ({"turns": 0}, {"turns": 1, "to": "x"}, {"files": False, "conversation": False}):
-        await driver.until(Error, sub_id=driver.submit(Undo(**fields)))
+    for op in (Undo(turns=0), Undo(turns=1, to="x"), Undo(files=False, conversation=False)):
+        await driver.until(Error, sub_id=driver.submit(op))
     assert (await undo(driver))["status"] == "nothing"
 
 
@@ -164,7 +164,9 @@ async def test_the_turn_diff_has_what_commands_did(start: Start, workspace: Path
     (workspace / "a.txt").write_text("one\n")
     (workspace / "run.sh").write_text("x\n")
     driver = await start()
-    await driver.turn("go", runs("echo two >> a.txt; chmod +x run.sh; ln -s a.txt link; printf '\\0' > bin"), says("done"))
+    await driver.turn(
+        "go", runs("echo two >> a.txt; chmod +x run.sh; ln -s a.txt link; printf '\\0' > bin"), says("done")
+    )
     diff = [event.msg.unified_diff for event in driver.events if isinstance(event.msg, TurnDiff)][-1]
     assert "+two" in diff and "old mode 100644\nnew mode 100755" in diff
     assert "new file mode 120000" in diff and "Binary files /dev/null and b/bin differ" in diff

@@ -23,7 +23,6 @@ from spindle.core.secrecy import masked_msg
 from spindle.core.session import Equipment, Limits, Session
 from spindle.core.stream import EventStream
 from spindle.core.workbench import Workbench
-from spindle.model.client import ModelClient
 from spindle.policy.environment import child_environment, withheld_names
 from spindle.policy.secrets import Secrets
 from spindle.process.table import ProcessTable
@@ -57,7 +56,7 @@ async def open_session(request: SessionRequest) -> Session:
         stream = request.stream or EventStream()
         stream.mask = partial(masked_msg, secrets=secrets)
         # The connection opens while files are read below; the first request waits for it only as long as it must.
-        warming = asyncio.ensure_future(_warm(draft, access.client))
+        warming = asyncio.ensure_future(access.client.warm())
         draft.tasks.append(warming)
         await asyncio.sleep(0)
         own = make_features(draft, secrets, build_tools)
@@ -83,14 +82,6 @@ async def open_session(request: SessionRequest) -> Session:
             limits=_limits(request),
             greeting=greeting,
         )
-
-
-async def _warm(draft: Draft, client: ModelClient) -> None:
-    await client.warm()
-    if draft.request.asks_local_server:
-        from spindle.assembly.local_servers import load_model_of  # it asks the server of the model
-
-        await load_model_of(draft)
 
 
 def _secrets(config: Config, secured: Secured) -> Secrets:

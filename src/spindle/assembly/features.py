@@ -127,7 +127,7 @@ class _CheckpointGate(Late):
         if self._draft.request.config.spindle.checkpoints_enabled:
             session.workbench.processes.watch = self
             session.workbench.keeper = self
-        if os.path.isdir(f"{self._draft.request.config.home}/spindle/checkpoints/restoring") and self._root is None:
+        if self._root is None and _has_entries(f"{self._draft.request.config.home}/spindle/checkpoints/restoring"):
             self._feature()  # which finishes what a killed process may have left there
 
     def _make_feature(self) -> Feature:
@@ -179,6 +179,13 @@ class _CheckpointGate(Late):
     async def leave_turn(self, turn: RunningTurn) -> None:
         if self._loaded is not None:
             await self._loaded.leave_turn(turn)
+
+
+def _has_entries(folder: str) -> bool:
+    try:
+        return bool(os.listdir(folder))
+    except OSError:
+        return False
 
 
 def _repeat_guard() -> Feature:

@@ -8,6 +8,7 @@ import msgspec
 
 from spindle.assembly.record import Draft
 from spindle.config.oss import load_model, served_window
+from spindle.model.endpoint import Endpoint
 
 
 async def with_served_window(draft: Draft) -> Draft:
@@ -22,8 +23,15 @@ async def with_served_window(draft: Draft) -> Draft:
     return msgspec.structs.replace(draft, info=info, catalog=draft.catalog.with_row(info))
 
 
-async def load_model_of(draft: Draft) -> None:
-    """LM Studio loads a model when it is first asked for; a person who is still typing need not wait for that."""
-    config = draft.request.config
-    if config.provider.id == "lmstudio":
-        await load_model(config.provider, draft.model, os.environ)
+def lm_studio(model: str) -> type[Endpoint]:
+    """LM Studio for a thread that begins with this model.
+
+    It loads a model when it is first asked for; a person who is still typing need not wait for that.
+    """
+
+    class LmStudio(Endpoint):
+        async def warm(self) -> None:
+            await super().warm()
+            await load_model(self.provider, model, os.environ)
+
+    return LmStudio

@@ -87,7 +87,7 @@ class Switchboard:
             return endpoint
         signed_in = sign_in(provider, config.login, is_exec=request.source == "exec", clock=request.clock)
         self._draft.warnings.extend(signed_in.warnings)
-        endpoint = self._endpoints[provider.id] = Endpoint(
+        endpoint = self._endpoints[provider.id] = self._kind_of(provider)(
             signed_in.provider,
             signed_in.credential,
             self._identity,
@@ -95,6 +95,13 @@ class Switchboard:
             catalog_path=config.model_catalog_json,
         )
         return endpoint
+
+    def _kind_of(self, provider: Provider) -> type[Endpoint]:
+        if provider.id != "lmstudio":
+            return Endpoint
+        from spindle.assembly.local_servers import lm_studio  # only for those who use it
+
+        return lm_studio(self._draft.model)
 
 
 class ToolNameTaken(ConfigError):

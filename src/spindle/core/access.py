@@ -1,17 +1,18 @@
-"""How a thread reaches its model: what it is given to do so when it is opened."""
+"""How a thread reaches its model: what it is given to do so when it is opened, and what a change of model means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.model.catalog import Catalog
+from spindle.model.catalog import Catalog, unknown_model
 from spindle.model.client import ModelClient
 from spindle.model.provider import Provider
 
 if TYPE_CHECKING:
+    from spindle.core.live_thread import LiveThread
     from spindle.model.remote import RemoteModel
 
 
@@ -49,3 +50,14 @@ class BaseText(msgspec.Struct, frozen=True, kw_only=True):
     is_for_all: bool
     """The user gave it, whatever the model; else each model has its own."""
     personality: str
+
+
+def about_new_model(thread: LiveThread, former: str, slug: str) -> Iterator[str]:
+    """A turn goes on with the model `slug`: what people should know of that, if it is another one than before."""
+    if former == slug:
+        return
+    thread.cache.declare("model_changed")
+    if (forecast := thread.cache.forecast_of(slug)) is not None:
+        yield str(forecast)
+    if not thread.catalog.find(slug).known:
+        yield unknown_model(slug)

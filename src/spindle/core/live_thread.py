@@ -202,7 +202,7 @@ class LiveThread:
         return False
 
     def replace_visible(
-        self, items: list[Item], cause: Cause, *, message: str = "", made: Mapping[int, Provenance] = {}
+        self, items: list[Item], cause: Cause, *, message: str = "", made: Mapping[int, Provenance | None] = {}
     ) -> None:
         """From here on, `items` stand for everything the model was shown. `message` is the summary among them, if any.
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from spindle.core.access import about_new_model
 from spindle.core.feature import RunCall
 from spindle.core.permission.approvals import CallSite
 from spindle.errors import ModelError, SpindleError, WindowFull
-from spindle.model.catalog import unknown_model
 from spindle.protocol.events import Event, ItemStarted, Msg, TaskStarted, Warning
 from spindle.protocol.items import Item
 from spindle.protocol.ops import Submission, UserInput, UserTurn
@@ -102,14 +102,8 @@ class RunningTurn:
         session, thread, settings = self.session, self.thread, self.settings
         warnings = thread.use_provider(settings.model_provider)
         self.has_new_provider = warnings is not None
-        for text in warnings or ():
+        for text in (*(warnings or ()), *about_new_model(thread, self.former_model, settings.model)):
             session.tell(Warning(message=text))
-        if self.former_model != settings.model:
-            thread.cache.declare("model_changed")
-            if (forecast := thread.cache.forecast_of(settings.model)) is not None:
-                session.tell(Warning(message=str(forecast)))
-            if not thread.catalog.find(settings.model).known:
-                session.tell(Warning(message=unknown_model(settings.model)))
         thread.use_model(settings.model)
         session.workbench.new_turn()
         # A turn's first event is that it started: what there is to say before belongs to no submission.

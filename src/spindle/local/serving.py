@@ -53,6 +53,8 @@ def main() -> None:
         report = Report(address=server.listening_address)
     except ImportError as error:
         report = Report(error=f"xllamacpp cannot be loaded: {error}")
+    except (AttributeError, TypeError) as error:
+        report = Report(error=f"this version of xllamacpp is not one that Spindle knows: {error}")
     except (RuntimeError, ValueError, OSError) as error:
         report = Report(error=str(error) or "llama.cpp could not load the file")
     os.write(out, msgspec.json.encode(report) + b"\n")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
 from spindle.model import failures, sse
-from spindle.model.client import Compacted, ModelEvent, Notice, RateLimits, TurnState
+from spindle.model.client import ModelEvent, Notice, RateLimits, TurnState
 from spindle.model.connection import ConnectFailed, PeerClosed, TimedOut, TransportError
 from spindle.model.endpoint import Endpoint
 from spindle.model.headers import rate_limits
@@ -101,18 +101,9 @@ class RemoteModel:
             request.instructions,
         )
         reply = await self.post_json("/responses/compact", body)
-        items = reply.get("output") if isinstance(reply, dict) else None
-        from spindle.model.wellformed import is_well_formed  # it describes answers, and there is one now
+        from spindle.model.compacted import read_compaction  # it describes answers, and there is one now
 
-        items = items if isinstance(items, list) else []
-        items = [item for item in items if isinstance(item, dict) and is_well_formed(item)]
-        if not any(map(_stands_for_work, items)):
-            raise ModelError("the server's compaction holds neither a compacted thread nor a message")
-        from spindle.model.wires.responses.decoder import read_usage  # the same
-
-        compacted = Compacted(items)
-        compacted.usage = read_usage(reply.get("usage"))
-        return compacted
+        return read_compaction(reply)
 
     async def warm(self) -> None:
         try:
@@ -270,10 +261,3 @@ def _accept(response: Response, turn_state: TurnState | None) -> Response:
     if state and turn_state is not None and turn_state.value is None:
         turn_state.value = state
     return response
-
-
-def _stands_for_work(item: Item) -> bool:
-    """Something a model can go on from: a compacted thread, or what somebody said."""
-    if item.get("type") in ("compaction", "compaction_summary"):
-        return bool(item["encrypted_content"])
-    return item.get("type") == "message" and item.get("role") in ("user", "assistant")

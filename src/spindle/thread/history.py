@@ -243,7 +243,7 @@ class History:
         message: str,
         replacement_history: list[Item],
         cause: str = "compaction",
-        made: Mapping[int, Provenance] = {},
+        made: Mapping[int, Provenance | None] = {},
     ) -> None:
         """From here on, `replacement_history` stands for everything before; `cause` says why, in a few words.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from spindle.frontends.tui.commands import running
 from spindle.frontends.tui.shown import texts
 from spindle.frontends.tui.status_line import DEFAULT_ITEMS
-from spindle.model.scripted import patches, says
+from spindle.model.scripted import calls, patches, says
 from spindle.protocol.ops import Compact
 from tui.commands.conftest import OpenDesk
 from tui.fake_desk import FakeDesk
@@ -234,3 +234,34 @@ async def test_rewind_takes_the_talk_back(desk: FakeDesk) -> None:
     await desk.turn("other", says("3"))
     asked = str(desk.model.requests[-1].to_dict()["input"])
     assert "first" in asked and "second" not in asked and "other" in asked
+
+
+async def test_undo_takes_files_and_talk_back_and_redo_puts_them_there(open_desk: OpenDesk) -> None:
+    desk = await open_desk('sandbox_mode = "danger-full-access"\napproval_policy = "never"\n')
+    made = Path(desk.config.cwd, "made.txt")
+    await desk.turn("first", calls("exec_command", {"cmd": "echo 1 > made.txt"}, "c1"), says("done"))
+    await running.run(desk, "/undo")
+    assert not made.exists() and any("Undid 1 turn: 1 file put back" in line for line in desk.said)
+    await running.run(desk, "/undo")
+    assert "nothing to undo" in desk.warned[-1]
+    await running.run(desk, "/undo redo")
+    assert made.exists()
+    made.write_text("mine\n")
+    desk.hands = [("1",), ("2",)]
+    await running.run(desk, "/undo")
+    assert made.read_text() == "mine\n" and any("Nothing was changed" in line for line in desk.said)
+    await running.run(desk, "/undo")
+    assert made.read_text() == "mine\n" and any("left alone" in line for line in desk.said)
+
+
+async def test_rewind_asks_whether_files_go_back_too(open_desk: OpenDesk) -> None:
+    desk = await open_desk('sandbox_mode = "danger-full-access"\napproval_policy = "never"\n')
+    made = Path(desk.config.cwd, "made.txt")
+    await desk.turn("first", says("1"))
+    await desk.turn("second", calls("exec_command", {"cmd": "echo 1 > made.txt"}, "c1"), says("2"))
+    desk.hands = [("1",), ("1",)]
+    await running.run(desk, "/rewind")
+    assert desk.draft == "second" and not made.exists() and any("1 file put back" in line for line in desk.said)
+    await desk.turn("other", says("3"))
+    asked = str(desk.model.requests[-1].to_dict()["input"])
+    assert "first" in asked and "second" not in asked

@@ -117,4 +117,4 @@ def _unix_time(text: Any) -> float:
 def changes_of(state: State, number: int) -> list[Change]:
     """What a turn did to files, net; folders that came or went are not told."""
     changes = net_of(change for step in state.steps if step.turn.number == number for change in step.changes)
-    return [change for change in changes if not change.is_about_folder]
+    return sorted((change for change in changes if not change.is_about_folder), key=lambda change: change.path)

@@ -59,6 +59,8 @@ class Coverage:
             return True
         if self._top is None or path in self._tracked:
             return False
+        if self._tracked and folder in self._tracked and not self._hidden.isdisjoint(_ways_to(folder)):
+            return True  # beside what git tracks in a folder that it ignores
         is_hidden = self._rules_of(folder).hides(name, is_folder=is_folder) or (
             bool(self._former) and self._was_hidden(folder, name, is_folder=is_folder)
         )

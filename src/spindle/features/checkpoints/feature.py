@@ -20,7 +20,7 @@ from spindle.features.checkpoints.answer import back_note, sentence
 from spindle.features.checkpoints.choosing import Nothing, ancestors_of
 from spindle.features.checkpoints.images import Change
 from spindle.features.checkpoints.journal import TurnKey
-from spindle.features.checkpoints.pruning import prune
+from spindle.features.checkpoints.pruning import is_due, prune
 from spindle.features.checkpoints.reach import covered_roots
 from spindle.features.checkpoints.recorder import Options, Recorder
 from spindle.features.checkpoints.restore import Intent, has_unfinished
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from spindle.process.spawn import Running
     from spindle.tools.tool import ToolCall, ToolResult
 
-_PROBLEMS = (OSError, sqlite3.Error)
 _TIDY_AFTER_BYTES = 32 << 20
 _MOST_SHOWN, _MOST_SHOWN_BYTES = 1_000, 8 << 20
 Result = TypeVar("Result")
@@ -60,6 +59,8 @@ class Checkpoints(Feature):
         self._active = 0
         """Commands that run and may write."""
         self._lock = asyncio.Lock()
+        self._finished: UndoReport | None = None
+        """What a killed process had begun and was finished when the session was opened."""
         self._is_diff_due = False
         """The turn's diff has changed since people were told it."""
         self._is_failed = False
@@ -67,7 +68,11 @@ class Checkpoints(Feature):
     def open(self, session: Session) -> None:
         self._session = session
         if has_unfinished(self._home):
-            self._note_finished(self._undoer().finish_others())  # seldom: a process was killed in the middle
+            # Seldom: a process was killed in the middle. Whoever asks for the same again gets this as the answer.
+            try:
+                self._finished = self._note_finished(self._undoer().finish_others())
+            except (OSError, sqlite3.Error) as error:
+                session.tell(Warning(message=f"an undo that was cut short cannot be finished: {error}"))
 
     def ops(self) -> Mapping[type[Any], Handler]:
         return {Undo: self._undo}
@@ -76,8 +81,7 @@ class Checkpoints(Feature):
         async with self._lock:
             if self._recorder.is_open:
                 await self._close_window()
-            if self._recorder.has_store and self._recorder.store.added:
-                await self._work(self._tidy)
+            await self._work(self._tidy)
             await self._work(self._recorder.close)
             if self._session.thread.history.writer is None:
                 await self._work(self._recorder.forget)
@@ -133,9 +137,9 @@ class Checkpoints(Feature):
             async with self._lock:
                 await self._close_window()
         await self._tell_diff(turn)
-        if self._recorder.has_store and self._recorder.store.added > _TIDY_AFTER_BYTES:
+        if not self._lock.locked() and self._recorder.has_store and self._recorder.store.added > _TIDY_AFTER_BYTES:
             async with self._lock:
-                await self._work(self._tidy)
+                await self._work(self._tidy)  # a session may be open for days
 
     async def _close_window(self) -> None:
         assert self._turn is not None
@@ -165,6 +169,9 @@ class Checkpoints(Feature):
             return
         await self._work(self._record, self._session.workbench.turn_diff(), changes)
         self._is_diff_due = True
+
+    async def begin_turn(self, turn: RunningTurn) -> None:
+        self._finished = None
 
     async def before_request(self, turn: RunningTurn) -> None:
         """By now people have seen that the commands are over."""
@@ -216,7 +223,9 @@ class Checkpoints(Feature):
         session = self._session
         thread = session.thread
         undoer = self._undoer()
-        if (finished := self._note_finished(await asyncio.to_thread(undoer.finish_others))) is not None:
+        finished, self._finished = self._finished, None
+        finished = self._note_finished(await asyncio.to_thread(undoer.finish_others)) or finished
+        if finished is not None:
             return finished, None
         turns = turns_of(thread.history)
         ancestors = await asyncio.to_thread(ancestors_of, session.store, thread.history.meta)
@@ -271,11 +280,11 @@ class Checkpoints(Feature):
                 text = f"an {what} was cut short before it changed any file; nothing of it is left"
                 self._session.tell(Warning(message=text.replace("an redo", "a redo")))
                 continue
-            report = self._finished(intent, changed)
+            report = self._bring_up_to_date(intent, changed)
             self._session.tell(Warning(message=report.message))
         return report
 
-    def _finished(self, intent: Intent, changed: list[str]) -> UndoReport:
+    def _bring_up_to_date(self, intent: Intent, changed: list[str]) -> UndoReport:
         """The conversation follows, too."""
         session, line = self._session, intent.line
         history, mark = session.thread.history, str(line.get("mark", ""))
@@ -308,14 +317,18 @@ class Checkpoints(Feature):
     # ---- beside the loop -----------------------------------------------------------------------
 
     async def _work(self, run: Callable[..., Result], *args: Any) -> Result | None:
-        """Run what takes time. What goes wrong with the store must not stop a turn: it is said once."""
+        """Run what takes time. What goes wrong with it must not stop a turn: it is said once."""
+        working = asyncio.ensure_future(asyncio.to_thread(run, *args))
         try:
-            return await asyncio.to_thread(run, *args)
-        except _PROBLEMS as error:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await asyncio.wait([working])  # nobody else may use the recorder before it is done
+            raise
+        except Exception as error:
             if not self._is_failed:
                 self._is_failed = True
-                text = f"what turns change cannot be kept for undo: {getattr(error, 'strerror', None) or error}"
-                self._session.tell(Warning(message=text))
+                reason = (error.strerror if isinstance(error, OSError) else None) or error or type(error).__name__
+                self._session.tell(Warning(message=f"what turns change cannot be kept for undo: {reason}"))
             return None
 
     def _tell_gaps(self) -> None:
@@ -324,9 +337,13 @@ class Checkpoints(Feature):
             self._session.tell(Warning(message=why))
 
     def _tidy(self) -> None:
-        recorder = self._recorder
-        prune(recorder.store, self._home, self._options, self._clock.now(), in_use=self._roots)
-        recorder.store.added = 0
+        """Keep the store within its limits, where something was added to it."""
+        if not self._recorder.has_store or not (store := self._recorder.store).added:
+            return
+        now = self._clock.now()
+        if is_due(store, self._options, now):
+            prune(store, self._home, self._options, now, in_use=self._roots)
+        store.added = 0
 
 
 def _check(op: Undo) -> None:

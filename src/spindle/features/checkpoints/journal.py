@@ -124,11 +124,15 @@ class Journal:
 
 
 def forget(path: str, turns: Iterable[int], why: str) -> None:
-    """Write into a thread's journal that turns can no longer be undone."""
+    """Write into a thread's journal that turns can no longer be undone; where none can, nothing else is left in it."""
+    state = read_state(path)
+    gone = {*turns, *state.forgotten}
     fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
     try:
         wait_for_lock(fd)
-        append_line(fd, json.dumps({"t": "forgotten", "turns": sorted(turns), "why": why}).encode() + b"\n")
+        if gone.issuperset(step.turn.number for step in state.steps):
+            os.ftruncate(fd, 0)
+        append_line(fd, json.dumps({"t": "forgotten", "turns": sorted(gone), "why": why}).encode() + b"\n")
     finally:
         os.close(fd)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import Counter, deque
 from collections.abc import Iterable
 
 import msgspec
@@ -12,10 +13,11 @@ from spindle.features.checkpoints.images import Change, Image
 from spindle.features.checkpoints.journal import Step, forget, journal_path, journals, read_state
 from spindle.features.checkpoints.listing import unpack, unpack_manifest
 from spindle.features.checkpoints.recorder import Options
-from spindle.features.checkpoints.store import Store, folder_of
-from spindle.thread.private_files import unlink_if_possible
+from spindle.features.checkpoints.store import Store
+from spindle.thread.private_files import open_private, unlink_if_possible
 
-_DAY_S = 86_400.0
+_DAY_S, _ROW_BYTES = 86_400.0, 200
+_STAMP = "tidied"
 TOO_OLD = "it is older than spindle.checkpoints.max_age_days"
 NO_ROOM = "it had to make room for newer ones (spindle.checkpoints.max_bytes)"
 
@@ -29,36 +31,67 @@ class _Turn(msgspec.Struct):
     digests: set[str]
 
 
+class _Held:
+    """Which contents are held, by how many, and how much room they take together."""
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        self._sizes = sizes
+        self.holders: Counter[str] = Counter()
+        self.total = 0
+
+    def add(self, digests: Iterable[str]) -> None:
+        for digest in digests:
+            self.holders[digest] += 1
+            if self.holders[digest] == 1:
+                self.total += self._sizes.get(digest, 0) + _ROW_BYTES
+
+    def drop(self, digests: Iterable[str]) -> None:
+        for digest in digests:
+            self.holders[digest] -= 1
+            if not self.holders[digest]:
+                del self.holders[digest]
+                self.total -= self._sizes.get(digest, 0) + _ROW_BYTES
+
+
+def is_due(store: Store, options: Options, now: float) -> bool:
+    """Is there too much, or was it not looked after for a day?"""
+    if store.size > options.max_bytes * 9 // 10:
+        return True
+    try:
+        return os.stat(f"{store.folder}/{_STAMP}").st_mtime < now - _DAY_S
+    except OSError:
+        os.close(open_private(f"{store.folder}/{_STAMP}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW))
+        return False
+
+
 def prune(store: Store, home: str, options: Options, now: float, *, in_use: Iterable[str] = ()) -> None:
     """Remove what is too much. `in_use` are roots whose state a running session needs."""
-    turns = sorted(_all_turns(store, home), key=lambda turn: turn.at)
-    old = [turn for turn in turns if turn.at < now - options.max_age_days * _DAY_S]
-    _forget(old, TOO_OLD)
-    turns = turns[len(old) :]
-    sizes = store.digests()
-    baselines = {root: _state_digests(store, manifest) for root, manifest, _ in store.baselines()}
-    _drop_old_journals(home, now - options.max_age_days * _DAY_S)
-
-    def live() -> set[str]:
-        found = [*(turn.digests for turn in turns), *baselines.values()]
-        return set().union(*found) if found else set()
-
-    def is_too_much() -> bool:
-        return sum(sizes.get(digest, 0) for digest in live()) > options.max_bytes * 9 // 10
-
-    for root, _, _ in store.baselines():
-        if not is_too_much():
-            break
-        if root not in in_use:
-            store.forget_baseline(root)
-            del baselines[root]
+    turns = deque(sorted(_all_turns(store, home), key=lambda turn: turn.at))
+    oldest = now - options.max_age_days * _DAY_S
     dropped: list[_Turn] = []
-    while len(turns) > 1 and is_too_much():
-        dropped.append(turns.pop(0))
+    while turns and turns[0].at < oldest:
+        dropped.append(turns.popleft())
+    _forget(dropped, TOO_OLD)
+    sizes = store.digests()
+    held = _Held(sizes)
+    baselines = {root: _state_digests(store, manifest) for root, manifest, _ in store.baselines()}
+    for digests in (*baselines.values(), *(turn.digests for turn in turns)):
+        held.add(digests)
+    # A database takes a little more than what is in it.
+    most = options.max_bytes * 3 // 4
+    for root, digests in baselines.items():
+        if held.total > most and root not in in_use:
+            store.forget_baseline(root)
+            held.drop(digests)
+    dropped = []
+    while len(turns) > 1 and held.total > most:
+        dropped.append(turns.popleft())
+        held.drop(dropped[-1].digests)
     _forget(dropped, NO_ROOM)
-    kept = live()
-    store.remove([digest for digest in sizes if digest not in kept])
+    store.remove([digest for digest in sizes if digest not in held.holders])
     store.shrink()
+    os.close(open_private(f"{store.folder}/{_STAMP}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW))
+    os.utime(f"{store.folder}/{_STAMP}")
 
 
 def forget_thread(home: str, thread_id: str) -> None:
@@ -81,10 +114,6 @@ def forget_thread(home: str, thread_id: str) -> None:
         pass  # what is left is removed when the store is next tidied up
     finally:
         store.close()
-
-
-def is_there(home: str) -> bool:
-    return os.path.isdir(folder_of(home))
 
 
 def _all_turns(store: Store, home: str) -> Iterable[_Turn]:
@@ -140,13 +169,4 @@ def _forget(turns: Iterable[_Turn], why: str) -> None:
         try:
             forget(path, numbers, why)
         except OSError:
-            continue
-
-
-def _drop_old_journals(home: str, before: float) -> None:
-    for _, path in journals(home):
-        try:
-            if os.stat(path).st_mtime < before:
-                os.unlink(path)
-        except OSError:
-            continue
+            continue  # it is gone, with its thread

@@ -150,7 +150,7 @@ class Store:
     def shrink(self) -> None:
         """Give the room of what was removed back to the disk."""
         self.commit()
-        self._db.execute("PRAGMA incremental_vacuum").fetchall()
+        self._db.executescript("PRAGMA incremental_vacuum")  # to its end: `execute` would free one page
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 

@@ -127,7 +127,7 @@ def go_back(thread: LiveThread, briefing: Briefing, turn: TalkTurn) -> int:
         # A compaction has replaced it: only the whole list of then leads back.
         dropped = history.inputs_from(0)
         before = turn.before[: turn.length]
-        made = {id(entry.item): entry.made for entry in before}
+        made = {id(entry.item): entry.made for entry in before if entry.made is not None}
         thread.replace_visible([entry.item for entry in before], "undo", made=made)
         briefing.forget_since(turn.context)
         return dropped

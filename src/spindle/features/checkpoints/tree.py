@@ -329,7 +329,8 @@ class Tree:
         for folder, files in groupby(unread, key=lambda file: file.folder):
             with self._opened(folder) as fd:
                 for file in files:
-                    entry = None if fd is None else self._read_file(file.name, fd, is_full=self._store.added >= most)
+                    is_full = self._store.added + min(file.size, self._limits.max_file_bytes) > most
+                    entry = None if fd is None else self._read_file(file.name, fd, is_full=is_full)
                     read.setdefault(folder, {})[file.name] = entry
                     self._note_age(file, entry)
                     if _is_changed(file.former, entry):

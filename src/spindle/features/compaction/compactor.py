@@ -223,7 +223,7 @@ class Compactor(Feature):
         items: list[Item],
         cause: Cause,
         message: str,
-        made: Mapping[int, Provenance] = {},
+        made: Mapping[int, Provenance | None] = {},
     ) -> None:
         replacement.put(items, cause, message, made)
         if self._editor is not None:

@@ -34,7 +34,7 @@ class Replacement:
         self.snapshot = turn.session.briefing.anew(thread, turn.settings, turn.emit)
         """The surroundings, which the new list tells anew."""
 
-    def put(self, items: list[Item], cause: Cause, message: str, made: Mapping[int, Provenance] = {}) -> None:
+    def put(self, items: list[Item], cause: Cause, message: str, made: Mapping[int, Provenance | None] = {}) -> None:
         turn, thread, briefing = self._turn, self._turn.thread, self._turn.session.briefing
         thread.replace_visible(items, cause, message=message, made=made)
         briefing.was_told(self.snapshot)
