@@ -60,9 +60,9 @@ def test_markdown_keeps_every_text_in_its_block(spindle: Spindle, thread_id: str
     assert done.code == 0 and "\x1b" not in done.out
     lines = done.out.split("\n")
     assert lines[0].startswith("# the question \\<script\\>") and f"- Thread: `{thread_id}`" in lines
-    assert any(line.startswith("> the question <script>") for line in lines)
-    assert "**Command (exit code 3)**" in lines and "$ echo in-the-command; exit 3" in lines
-    place = next(number for number, line in enumerate(lines) if line.endswith("new.md**"))
+    assert "## User\n\nthe question <script>" in done.out
+    assert "## Command (exit code 3)" in lines and "$ echo in-the-command; exit 3" in lines
+    place = next(number for number, line in enumerate(lines) if line.endswith("new.md"))
     assert lines[place + 2 : place + 6] == ["````text", "```", "~~~~~", "````"]
     assert "```diff\n@@\n-one\n+two\n```" in done.out
     assert done.out.endswith("```python\nleft open\n```\n")

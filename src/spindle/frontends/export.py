@@ -7,8 +7,10 @@ from functools import partial
 
 import msgspec
 
+from spindle.api.documents import markdown, page
 from spindle.frontends.app_server.objects import Thread, Turn
 from spindle.frontends.app_server.threads import thread_from_file, turns_with_calls
+from spindle.frontends.export_blocks import document_of
 from spindle.frontends.launch import config_from, home_from
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
@@ -46,10 +48,6 @@ def rendered(thread: Thread, turns: list[Turn], form: str) -> bytes:
             facts = {name: value for name, value in msgspec.to_builtins(thread).items() if name not in _OF_A_SERVER}
             return encode_payload({"thread": facts, "turns": msgspec.to_builtins(turns)}) + b"\n"
         case "html":
-            from spindle.frontends.export_html import page  # one form is wanted
-
-            return page(thread, turns).encode("utf-8", "replace")
+            return page(document_of(thread, turns)).encode("utf-8", "replace")
         case _:
-            from spindle.frontends.export_markdown import document  # likewise
-
-            return document(thread, turns).encode("utf-8", "replace")
+            return markdown(document_of(thread, turns)).encode("utf-8", "replace")

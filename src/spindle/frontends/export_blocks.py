@@ -1,13 +1,11 @@
-"""What every document of an exported thread says, in words: its title, its facts, its items as blocks of text."""
+"""Threads as the app-server shows them → documents for people. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import Literal
+from collections.abc import Iterable, Iterator
 
-import msgspec
-
+from spindle.api.documents import Block, Document
+from spindle.api.exports import ENDS, command_block
 from spindle.frontends.app_server.objects import (
     AgentMessageItem,
     CollabAgentItem,
@@ -31,82 +29,53 @@ from spindle.frontends.app_server.objects import (
     UserMessageItem,
     WebSearchItem,
 )
-from spindle.frontends.plain_text import printable
+from spindle.protocol.clock import iso_utc
 from spindle.protocol.items import encode_payload
-from spindle.protocol.quote import visible
 
-_MOST_TITLE = 100
-_STATUS = {"completed": "", "inProgress": "unfinished"}
+_ENDS = {"inProgress": "in_progress"}
 _CHANGED = {"add": "Added", "delete": "Deleted", "update": "Changed"}
 
-Kind = Literal["prompt", "answer", "aside", "console", "diff", "text", "note"]
-"""What somebody wrote (a prompt, an answer, reasoning); a command with its output, a diff, other text as it is; a
-sentence of ours that stands alone."""
 
-
-class Block(msgspec.Struct, frozen=True):
-    """A part of a document: a heading of ours, and text of others below it."""
-
-    kind: Kind
-    heading: str
-    text: str = ""
-
-
-def title_of(thread: Thread) -> str:
-    title = " ".join(printable(thread.name or thread.preview).split()) or thread.id
-    return title if len(title) <= _MOST_TITLE else title[: _MOST_TITLE - 1] + "…"
-
-
-def facts_of(thread: Thread) -> list[tuple[str, str]]:
+def document_of(thread: Thread, turns: Iterable[Turn]) -> Document:
+    """The thread for people, with everything that clients are shown of it."""
     facts = [("Thread", thread.id), ("Folder", thread.cwd), ("Model", thread.model or "")]
-    for name, seconds in (("Begun", thread.created_at), ("Last used", thread.updated_at)):
-        facts.append((name, _time(seconds)))
-    if thread.forked_from_id:
-        facts.append(("Fork of", thread.forked_from_id))
-    return [(name, visible(value)) for name, value in facts if value]
+    facts += [("Started", iso_utc(thread.created_at)), ("Last changed", iso_utc(thread.updated_at))]
+    title = thread.name or (thread.preview.strip().splitlines() or ["Thread"])[0][:100]
+    blocks = [block for turn in turns for block in _turn_blocks(turn)]
+    return Document(title=title, facts=[*facts, ("Fork of", thread.forked_from_id or "")], blocks=blocks)
 
 
-def _time(seconds: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):
-        return ""
-
-
-def turn_title(number: int, turn: Turn) -> str:
-    status = _STATUS.get(turn.status, turn.status)
-    return f"Turn {number}" + (f" ({status})" if status else "")
-
-
-def blocks_of(turn: Turn) -> Iterator[Block]:
+def _turn_blocks(turn: Turn) -> Iterator[Block]:
     for item in turn.items:
         yield from _blocks(item)
     if turn.error is not None:
         yield Block("text", "Error", turn.error.message)
+    if (end := ENDS.get(_ENDS.get(turn.status, turn.status))) is not None:
+        yield Block("note", end)
 
 
 def _blocks(item: ThreadItem) -> Iterator[Block]:
     match item:
         case UserMessageItem(content=content):
-            yield Block("prompt", "Prompt", "\n".join(map(_input_text, content)))
+            yield Block("prose", "User", "\n".join(map(_input_text, content)))
         case AgentMessageItem(text=text):
-            yield Block("answer", "Answer", text)
+            yield Block("prose", "Assistant", text)
         case PlanItem(text=text):
-            yield Block("answer", "Plan", text)
+            yield Block("prose", "Plan", text)
         case ReasoningItem(summary=summary, content=content):
             if thought := "\n\n".join(summary or content):
-                yield Block("aside", "Reasoning", thought)
-        case CommandItem():
-            yield _command(item)
+                yield Block("prose", "Reasoning", thought)
+        case CommandItem(command=command, aggregated_output=output, exit_code=code):
+            yield command_block(command, output or "", code)
         case FileChangeItem(changes=changes, status=status):
             failed = "" if status == "completed" else f" ({status})"
             for change in changes:
-                where = f"{_CHANGED[change.kind.type]}{failed}: {visible(change.path)}"
+                where = f"{_CHANGED[change.kind.type]}{failed}: {change.path}"
                 yield Block("text" if change.kind.type == "add" else "diff", where, change.diff)
         case ImageViewItem(path=path):
-            yield Block("note", f"Looked at the picture {visible(path)}")
+            yield Block("note", f"Looked at the picture {path}")
         case WebSearchItem(query=query):
-            yield Block("note", f"Searched the web: {visible(query)}")
+            yield Block("note", f"Searched the web: {query}")
         case ContextCompactionItem():
             yield Block("note", "The conversation so far was summarised.")
         case McpToolCallItem(server=server, tool=tool):
@@ -114,19 +83,12 @@ def _blocks(item: ThreadItem) -> Iterator[Block]:
         case DynamicToolCallItem(tool=tool):
             yield _tool_call(tool, item.arguments, item.content_items)
         case CollabAgentItem(tool=tool, prompt=prompt):
-            yield Block("text", f"Sub-agents: {visible(tool)}", prompt or "")
-
-
-def _command(item: CommandItem) -> Block:
-    who = "Command of yours" if item.source == "userShell" else "Command"
-    ended = f"exit code {item.exit_code}" if item.exit_code is not None else item.status
-    output = (item.aggregated_output or "").rstrip("\n")
-    return Block("console", f"{who} ({ended})", f"$ {item.command}" + (f"\n{output}" if output else ""))
+            yield Block("text", f"Sub-agents: {tool}", prompt or "")
 
 
 def _tool_call(name: str, arguments: object, result: object) -> Block:
     given = encode_payload(arguments).decode()
-    return Block("text", f"Tool: {visible(name)}", f"{given}\n{_result_text(result)}".rstrip("\n"))
+    return Block("text", f"Tool: {name}", f"{given}\n{_result_text(result)}".rstrip("\n"))
 
 
 def _result_text(result: object) -> str:
