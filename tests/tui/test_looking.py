@@ -78,7 +78,9 @@ def test_the_editor_and_an_earlier_message(tui: OpenTui, server: FakeServer, tmp
     t.wait_for(re.compile("^› some words and more$", re.MULTILINE), where="screen").wait_for("in the editor")
     t.key("enter").wait_for("first answer").submit("second words").wait_for("second answer").idle()
     t.key("esc").wait_for("esc again", where="screen").key("esc").wait_for("some words and more", where="screen")
-    t.wait_for(re.compile(r"^› 1\. ", re.MULTILINE), where="screen").key("enter")
+    first_row = re.compile(r"^› 1\. ", re.MULTILINE)
+    # What was said stands above with the same mark: the list has to be gone before one types.
+    t.wait_for(first_row, where="screen").key("enter").wait_gone(first_row)
     t.wait_for(re.compile("^› second words$", re.MULTILINE), where="screen")
     t.type(", better").key("enter").wait_for("third answer")
     asked = server.turns_asked[2].json["input"]
@@ -101,7 +103,8 @@ def test_choosing_a_thread_can_end_in_a_new_one_or_nowhere(tui: OpenTui, server:
     assert t.wait_exit() == 0
     t = tui("resume").wait_for("old question", where="screen")
     assert b"Ask for anything" not in t.raw
-    t.key("esc").ready().submit("new question").wait_for("new answer")
+    # A key right behind Esc would be Alt and that key.
+    t.key("esc").wait_for("Ask for anything", where="screen").ready().submit("new question").wait_for("new answer")
     assert "old question" not in str(server.turns_asked[1].json["input"])
     t = tui("fork").wait_for("new question", where="screen").key("ctrl-c")
     assert t.wait_exit() == 0
