@@ -45,6 +45,7 @@ def understood(*arguments: str) -> tuple[tuple[str, ...], dict[str, Any], list[s
         (["exec", "--", "resume"], ("exec",), {}, ["resume"]),
         (["exec", "--", "--json"], ("exec",), {}, ["--json"]),
         (["threads"], ("threads", "list"), {}, []),
+        (["-o", "x", "threads", "export", "ID"], ("threads", "export"), {"output"}, ["ID"]),
         (["threads", "--all"], ("threads", "list"), {"all"}, []),
         (["sandbox", "ls", "-C", "/", "--", "x"], ("sandbox",), {}, ["ls", "-C", "/", "--", "x"]),
         (["sandbox", "--full-auto", "--", "ls", "-l"], ("sandbox",), {"full_auto"}, ["ls", "-l"]),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
@@ -61,12 +62,13 @@ def search_threads(store: ThreadStore, text: str, limit: int) -> list[Match]:
         raise ValueError("there is nothing to search for: the text is empty")
     if type(limit) is not int or limit < 1:
         raise ValueError(f"limit is a number of 1 or more, not {limit!r}")
-    found: list[Match] = []
+    return [*islice(each_match(store, [text.strip()]), limit)]
+
+
+def each_match(store: ThreadStore, texts: Sequence[str]) -> Iterator[Match]:
+    """The turns in which all of these texts were said; each with the words around the first of them."""
     for summary in _all_threads(store):
-        found += _matches(store, summary, text.strip())
-        if len(found) >= limit:
-            break
-    return found[:limit]
+        yield from _matches(store, summary, texts)
 
 
 def _all_threads(store: ThreadStore) -> Iterable[ThreadSummary]:
@@ -79,31 +81,44 @@ def _all_threads(store: ThreadStore) -> Iterable[ThreadSummary]:
                 break
 
 
-def _matches(store: ThreadStore, summary: ThreadSummary, text: str) -> list[Match]:
+def _matches(store: ThreadStore, summary: ThreadSummary, texts: Sequence[str]) -> list[Match]:
     found: list[Match] = []
-    for turn in _turns_that_may_have(store, summary, text):
-        said = (words for item in turn.items for words in texts_of(item))
-        if (snippet := next((cut for words in said if (cut := _snippet(words, text)) is not None), None)) is not None:
+    for turn in _turns_that_may_have(store, summary, texts):
+        said = [words for item in turn.items for words in texts_of(item)]
+        if (snippet := _snippet_of_all(said, texts)) is not None:
             found.append(Match(thread_id=summary.id, turn_id=turn.id, snippet=snippet))
-    if not found and (snippet := _snippet(summary.name or "", text)) is not None:
+    if not found and (snippet := _snippet_of_all([summary.name or ""], texts)) is not None:
         found.append(Match(thread_id=summary.id, turn_id=None, snippet=snippet))
     return found
 
 
-def _turns_that_may_have(store: ThreadStore, summary: ThreadSummary, text: str) -> list[TurnView]:
-    """The turns of a thread, unless a look at its file shows that the text cannot be in it."""
-    # A word of plain letters is written the same in every form of JSON.
-    word = max(_PLAIN_WORD.findall(text.lower()), key=len, default="")
+def _turns_that_may_have(store: ThreadStore, summary: ThreadSummary, texts: Sequence[str]) -> list[TurnView]:
+    """The turns of a thread, unless a look at its file shows that the texts cannot be in it."""
+    if not summary.path.endswith(".zst") and not _may_have(summary.path, texts):
+        return []
     try:
-        with open(summary.path, "rb") as file:
+        data = store.read(ThreadRef(id=summary.id, path=summary.path, archived=summary.archived))
+    except ThreadError:
+        return []  # it went away, or was damaged, since it was listed
+    return transcript(data.records, with_calls=True)
+
+
+def _may_have(path: str, texts: Sequence[str]) -> bool:
+    try:
+        with open(path, "rb") as file:
             raw = file.read().lower()
     except OSError:
-        return []
+        return False
+    # A word of plain letters is written the same in every form of JSON.
+    longest = (max(_PLAIN_WORD.findall(text.lower()), key=len, default="") for text in texts)
     # What a fork has from its parents may be in their files.
-    if word.encode() not in raw and b'"forked_from_id"' not in raw[:_HEAD]:
-        return []
-    data = store.read(ThreadRef(id=summary.id, path=summary.path, archived=summary.archived))
-    return transcript(data.records, with_calls=True)
+    return b'"forked_from_id"' in raw[:_HEAD] or all(word.encode() in raw for word in longest)
+
+
+def _snippet_of_all(said: Sequence[str], texts: Sequence[str]) -> str | None:
+    """The words around the first text, if all of them are there."""
+    snippets = [next((cut for words in said if (cut := _snippet(words, text)) is not None), None) for text in texts]
+    return None if None in snippets else snippets[0]
 
 
 def _snippet(said: str, text: str) -> str | None:

@@ -150,16 +150,22 @@ def read_of(call: Item, cwd: str = "") -> FileRead | None:
     return _read_by_words(_plain_words(script), locate(folder, cwd))
 
 
-def patched_files(call: Item, cwd: str = "") -> list[PatchedFile]:
-    """The files a call would patch, as written in its patch; through a shell only in the form of a here-document."""
+def patch_of(call: Item) -> tuple[str, str] | None:
+    """The text that holds the patch of a call, and the folder that the call names for it (or "")."""
     if tool_of(call) == PATCH_TOOL:
         given = call.get("input") if call.get("type") == "custom_tool_call" else arguments_of(call).get("input")
-        text, folder = (given if isinstance(given, str) else ""), ""
-    else:
-        command = command_of(call)
-        if command is None or PATCH_TOOL not in command[0] or "*** Begin Patch" not in command[0]:
-            return []
-        text, folder = command
+        return (given if isinstance(given, str) else ""), ""
+    command = command_of(call)
+    if command is None or PATCH_TOOL not in command[0] or "*** Begin Patch" not in command[0]:
+        return None
+    return command
+
+
+def patched_files(call: Item, cwd: str = "") -> list[PatchedFile]:
+    """The files a call would patch, as written in its patch; through a shell only in the form of a here-document."""
+    if (patch := patch_of(call)) is None:
+        return []
+    text, folder = patch
     folder = locate(folder, cwd)
     changed: dict[str, PatchedFile] = {}
     last = ""

@@ -119,11 +119,18 @@ class _Reader:
         own = by_name((*COMMON, HELP, VERSION, *options_of(self.path))) if self.used else {}
         for name, option in self.used:
             if name in own and own[name].kind == option.kind:
+                self._rename(option, own[name])
                 continue
             top = self.path[:2] if len(self.path) > 1 else (SPINDLE,)
             owners = [f"`{_name_of(path)}`" for path in walk(top[-1], top[:-1]) if name in by_name(path[-1].options)]
             where = f"; it is an option of {' and '.join(owners)}" if 0 < len(owners) < 4 else ""
             raise UsageError(f"{name} is no option of `{_name_of(self.path)}`{where}")
+
+    def _rename(self, read_as: Option, meant: Option) -> None:
+        """Before the command was known, `-o` could have been the option of another one."""
+        values = self.parsed.values
+        if read_as.key != meant.key and read_as.key in values:
+            values[meant.key] = values.pop(read_as.key)
 
     # ---- sentences ----
 

@@ -119,7 +119,11 @@ def _examples(command: Command, width: int) -> list[str]:
     left = max(len(line) for line, text in command.examples)
     if all(left + len(text) + 6 <= width for _, text in command.examples):
         return [f"  {line:<{left}}  # {text}" if text else f"  {line}" for line, text in command.examples]
-    return [row for line, text in command.examples for row in ([f"  # {text}"] if text else []) + [f"  {line}"]]
+    rows: list[str] = []
+    for line, text in command.examples:
+        rows += textwrap.wrap(text, width, initial_indent="  # ", subsequent_indent="  # ", break_on_hyphens=False)
+        rows.append(f"  {line}")
+    return rows
 
 
 def option_lines(options: Sequence[Option], width: int = WIDEST) -> list[str]:

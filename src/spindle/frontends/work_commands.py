@@ -210,9 +210,13 @@ _LIST_OPTIONS = (
 )
 THREADS = Command(
     name="threads",
-    summary="recorded threads: list them, find one again",
+    summary="recorded threads: list, search, export and repair them",
     default="list",
-    examples=(("spindle threads --all --find parser", "search the threads of every folder"),),
+    examples=(
+        ("spindle threads --all --find parser", "list the threads of every folder that speak of it"),
+        ("spindle threads search parser", "show where they do"),
+        ("spindle threads export 019a8c2e -o parser.md", "the whole conversation, to read"),
+    ),
     commands=(
         Command(
             name="list",
@@ -220,6 +224,49 @@ THREADS = Command(
             run=_RUN_THREADS,
             options=_LIST_OPTIONS,
             common=FOLDER,
+        ),
+        Command(
+            name="search",
+            summary="find where something was said, in threads of every folder",
+            run="search:run",
+            words=(("WORDS...", "what to look for; a turn must have all of it; upper and lower case are alike"),),
+            about="""Looks through prompts, answers, commands, what they printed, patches, and the names of threads.
+Words in quotes are looked for as they stand. Prints the thread, the turn, and the words around the place.""",
+            options=(Option(("--limit",), VALUE, "how many (default 100)", "N"), JSON_LINES),
+            examples=(("spindle threads search parser", ""), ('spindle threads search "No such file" config', "")),
+        ),
+        Command(
+            name="export",
+            summary="a thread as a document: prompts, answers, commands, diffs",
+            run="export:run",
+            words=(("THREAD", _THREAD),),
+            about="""Markdown is for reading, HTML is one file that loads nothing, JSON has the thread and its turns in
+the form that the app-server gives them. Turns that were taken back are left out. Secrets that were masked when the
+thread was recorded stay masked.""",
+            options=(
+                Option(("--format",), VALUE, "markdown when left out", "FORMAT", ("markdown", "html", "json")),
+                Option(("-o", "--output"), VALUE, "write to this file, not to standard output", "FILE"),
+            ),
+            examples=(("spindle threads export 019a8c2e --format html -o thread.html", ""),),
+        ),
+        Command(
+            name="repair",
+            summary="mend the files of threads",
+            run="repair:run",
+            words=(("[THREAD]", f"{_THREAD}; left out with --all"),),
+            usage=("[OPTIONS] THREAD", "[OPTIONS] --all"),
+            about="""Takes out lines that were cut off, do not belong to the thread or stand there twice, and NUL bytes;
+adds a first line or an output of a call that is missing. The file as it was stays beside it, with `.bak` behind its
+name. A sound file is not touched. A thread that is open elsewhere is refused.""",
+            options=(
+                Option(("--all",), FLAG, "every thread, archived ones too"),
+                Option(("--dry-run",), FLAG, "only say what would be done"),
+                JSON_LINES,
+            ),
+            exit_codes=(
+                ("0", "all are sound now; with --dry-run: all are sound"),
+                ("1", "something cannot be saved; with --dry-run: or would be repaired"),
+            ),
         ),
     ),
 )

@@ -10,7 +10,8 @@ PREFIX = "rollout-"
 TOP_FOLDERS = ("sessions", "archived_sessions")
 SHORTEST_START = 4
 KEPT_SUFFIX = ".damaged"
-"""Behind the name of a rollout file: no reader takes such a file for a thread."""
+BACKUP_SUFFIX = ".bak"
+"""Behind the name of a rollout file that was gone on with, or mended: no reader takes such a file for a thread."""
 
 
 def file_name(thread_id: str, unix_s: float) -> str:
@@ -72,10 +73,11 @@ def rollouts_in(folder: str) -> list[str]:
 
 
 def kept_originals(path: str) -> list[str]:
-    """What damaged files looked like before they were gone on with, as copies beside them."""
+    """What a damaged file looked like before it was gone on with, or mended, as copies beside it."""
     folder, name = os.path.split(path)
+    kept = (name + KEPT_SUFFIX, name + BACKUP_SUFFIX, f"{name}.zst{BACKUP_SUFFIX}")
     try:
-        return [f"{folder}/{found}" for found in sorted(os.listdir(folder)) if found.startswith(name + KEPT_SUFFIX)]
+        return [f"{folder}/{found}" for found in sorted(os.listdir(folder)) if found.startswith(kept)]
     except OSError:
         return []
 

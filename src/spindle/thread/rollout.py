@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -212,7 +212,7 @@ class RolloutWriter:
         fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
         if not private_files.try_lock(fd):
             os.close(fd)
-            raise _locked(self.path)
+            raise locked(self.path)
         # Checked under the lock. What another process has added meanwhile is not in our memory, and to go on from here
         # would fork the thread within one file.
         if os.fstat(fd).st_size != self._left_at:
@@ -270,7 +270,7 @@ class RolloutWriter:
         if private_files.try_lock(self._fd):
             return
         self.close()
-        raise _locked(self.path)
+        raise locked(self.path)
 
 
 def check_unused(path: str) -> None:
@@ -281,12 +281,13 @@ def check_unused(path: str) -> None:
         return  # whoever asked will meet the same error and can say what it means
     try:
         if not private_files.try_lock(fd):
-            raise _locked(path)
+            raise locked(path)
     finally:
         os.close(fd)
 
 
-def _locked(path: str) -> ThreadLocked:
+def locked(path: str) -> ThreadLocked:
+    """The error for a file that another process writes."""
     holder = private_files.lock_holder(path)
     suffix = f" (pid {holder})" if holder else ""
     return ThreadLocked(f"thread {layout.thread_id_of(path) or path} is being written by another process{suffix}")
@@ -315,7 +316,7 @@ def _unpack(path: str) -> str:
     plain = path.removesuffix(".zst")
     # The plain file is whole before the other goes: killed in between, we leave both, and the next start uses this one.
     if not os.path.exists(plain):
-        private_files.replace_private(plain, _read_bytes(path))
+        private_files.replace_private(plain, read_bytes(path))
     os.unlink(path)
     return plain
 
@@ -337,12 +338,13 @@ def _record(line: _Line) -> Record:
 
 _line_decoder = cache(lambda: msgspec.json.Decoder(_Line))
 _decode_line = json_reader(_Line)
-_JUNK = b"\0 \t\r"
+JUNK = b"\0 \t\r"
+"""What may stand around a line: blanks, and what a crashed file system leaves."""
 
 
 def parse_line(line: bytes) -> Record | None:
     """One line without its newline; None when it cannot be read."""
-    line = line.strip(_JUNK)
+    line = line.strip(JUNK)
     if not line:
         return None
     try:
@@ -363,7 +365,7 @@ def read_rollout(path: str, find_parent: Callable[[str], str | None] | None = No
 
 
 def _read(path: str, find_parent: Callable[[str], str | None] | None, depth: int) -> RolloutData:
-    records, skipped, torn = split_records(_read_bytes(path))
+    records, skipped, torn = split_records(read_bytes(path))
     metas = [record.payload for record in records if record.kind == "session_meta"]
     data = RolloutData(path=path, thread_id="", meta={}, records=[], skipped=skipped, torn=torn, warnings=[])
     data.records = [record for record in records if record.kind != "session_meta"]
@@ -377,7 +379,7 @@ def _read(path: str, find_parent: Callable[[str], str | None] | None, depth: int
 def split_records(data: bytes) -> tuple[list[Record], int, bool]:
     """All readable lines, how many in the middle were not, and whether the last one is torn."""
     # The decoder does not look inside of payloads, and bad bytes in one of them would break a request later.
-    is_text = _is_utf8(data)
+    is_text = is_utf8(data)
     if is_text and data.endswith(b"\n"):
         try:
             whole = _line_decoder().decode_lines(data)
@@ -386,25 +388,25 @@ def split_records(data: bytes) -> tuple[list[Record], int, bool]:
         else:
             return [_record(line) for line in whole], 0, False
     lines = data.split(b"\n")
-    last = lines.pop().strip(_JUNK)
+    last = lines.pop().strip(JUNK)
     records = []
     skipped = 0
     for line in lines:
-        record = parse_line(line) if is_text or _is_utf8(line) else None
+        record = parse_line(line) if is_text or is_utf8(line) else None
         if record is not None:
             records.append(record)
-        elif line.strip(_JUNK):
+        elif line.strip(JUNK):
             skipped += 1
     if not last:
         return records, skipped, False
     # Cut off right before its newline, a line is still whole: the next writer will complete it.
-    record = parse_line(last) if is_text or _is_utf8(last) else None
+    record = parse_line(last) if is_text or is_utf8(last) else None
     if record is not None:
         records.append(record)
     return records, skipped, record is None
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
     if data.isascii():
         return True
     try:
@@ -414,7 +416,8 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _read_bytes(path: str) -> bytes:
+def read_bytes(path: str) -> bytes:
+    """The text of a rollout file, compressed or not. Raises ThreadError."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -439,9 +442,14 @@ def _choose_meta(data: RolloutData, metas: list[dict[str, Any]]) -> dict[str, An
         # An older fork repeats its parent's meta: with its own line destroyed, that is the next best thing.
         return {**metas[0], "id": named, "forked_from_id": metas[0].get("id"), "forked_from_ordinal_exclusive": None}
     data.meta_rebuilt = True
-    cwd = next((record.payload.get("cwd") for record in data.records if record.kind == "turn_context"), None)
-    stamp = data.records[0].timestamp if data.records else ""
-    return {"id": named, "timestamp": stamp, "cwd": cwd or "", "originator": "unknown", "cli_version": "unknown"}
+    return rebuilt_meta(named, data.records)
+
+
+def rebuilt_meta(thread_id: str, records: Sequence[Record]) -> dict[str, Any]:
+    """What can be said of a thread whose first line is lost."""
+    cwd = next((record.payload.get("cwd") for record in records if record.kind == "turn_context"), None)
+    stamp = records[0].timestamp if records else ""
+    return {"id": thread_id, "timestamp": stamp, "cwd": cwd or "", "originator": "unknown", "cli_version": "unknown"}
 
 
 def _prepend_parent(data: RolloutData, find_parent: Callable[[str], str | None] | None, depth: int) -> None:

@@ -242,6 +242,11 @@ class ThreadStore:
 
     # ---- many threads ----
 
+    def files(self) -> Iterator[ThreadRef]:
+        """Every rollout file, newest first, whether it can be read or not; then the archived ones."""
+        for path, archived in self._all_files():
+            yield ThreadRef(id=layout.thread_id_of(path) or "", path=path, archived=archived)
+
     def list(
         self,
         which: ThreadFilter | None = None,

@@ -1,8 +1,9 @@
-"""Recorded and live threads → `Thread` and `Turn` objects. Reads nothing itself."""
+"""Recorded and live threads → `Thread` and `Turn` objects. Reads no record itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -13,16 +14,20 @@ from spindle.frontends.app_server.items import error_info, shown_item
 from spindle.frontends.app_server.objects import (
     AgentMessageItem,
     GitInfo,
+    NotLoaded,
     Thread,
+    ThreadItem,
     ThreadStatus,
     Turn,
     TurnError,
     UserMessageItem,
 )
+from spindle.frontends.app_server.recorded_calls import call_item
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.thread.listing import ThreadSummary
-from spindle.thread.rollout import Record
-from spindle.thread.view import TurnView, transcript
+from spindle.thread.rollout import Record, RolloutData
+from spindle.thread.store import ThreadRef
+from spindle.thread.view import TurnView, last_settings, preview, transcript
 
 MAX_PAGE = 1000
 _SOURCES = {"mcp": "appServer"}
@@ -104,6 +109,21 @@ def thread_from_meta(
     )
 
 
+def thread_from_file(ref: ThreadRef, data: RolloutData, name: str | None, turns: Sequence[Turn] = ()) -> Thread:
+    """A thread that is not loaded."""
+    context = last_settings(data) or {}
+    facts = ThreadFacts(
+        id=ref.id,
+        path=ref.path,
+        preview=preview(data.records) or "",
+        updated_at=os.stat(ref.path).st_mtime,
+        cwd=context.get("cwd"),
+        model=context.get("model"),
+        effort=context.get("effort"),
+    )
+    return thread_from_meta(data.meta, facts, status=NotLoaded(), name=name, turns=turns)
+
+
 def thread_from_summary(summary: ThreadSummary, status: ThreadStatus) -> Thread:
     """A line of the list of threads."""
     return Thread(
@@ -135,15 +155,24 @@ def thread_from_summary(summary: ThreadSummary, status: ThreadStatus) -> Thread:
 
 def turns_of(records: Iterable[Record], *, active: str | None = None) -> list[Turn]:
     """The thread by turns, with all items. A turn that nobody runs any more (not `active`) was interrupted."""
-    return [_turn(view, active) for view in transcript(records)]
+    return [_turn(view, active, shown_item) for view in transcript(records)]
 
 
-def _turn(view: TurnView, active: str | None) -> Turn:
+def turns_with_calls(records: Iterable[Record], cwd: str) -> list[Turn]:
+    """The same, with the calls of a record that tells of them only as the model made them."""
+
+    def item_of(shown: Mapping[str, Any]) -> ThreadItem | None:
+        return shown_item(shown) or call_item(shown, cwd)
+
+    return [_turn(view, None, item_of) for view in transcript(records, with_calls=True)]
+
+
+def _turn(view: TurnView, active: str | None, item_of: Callable[[Mapping[str, Any]], ThreadItem | None]) -> Turn:
     started, completed = unix_time(view.started_at), unix_time(view.completed_at)
     status: Any = _STATUSES.get(view.status, view.status)
     if status == "inProgress" and view.id != active:
         status = "interrupted"
-    items = [item for shown in view.items if (item := shown_item(shown)) is not None]
+    items = [item for shown in view.items if (item := item_of(shown)) is not None]
     return Turn(
         id=view.id,
         root_turn_id=view.id,

@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from spindle.config.schema import Config
-from spindle.errors import ThreadError, ThreadNotFound, UsageError
+from spindle.errors import ThreadNotFound, UsageError
 from spindle.frontends.context_terms import Terms
 from spindle.frontends.launch import config_from, home_from, working_folder
 from spindle.frontends.options import Parsed
@@ -118,16 +118,9 @@ def _write_page(page: bytes, file: str | None, thread_id: str, load: Callable[[]
     if file is None or file == "-":
         sys.stdout.buffer.write(page)
         return 0
-    from spindle.config.agent_reach import widest_reach  # only for a page in a file
-    from spindle.workspace.output_file import OutputFile  # likewise
+    from spindle.frontends.page_file import write_page  # only for a page in a file
 
-    try:
-        # What was said in a thread is for its owner only.
-        output = OutputFile(file, reach=widest_reach(load()), mode=0o600)
-        output.write(page)
-        output.close()
-    except OSError as error:
-        raise ThreadError(f"the page cannot be written to {file}: {error.strerror}") from error
+    write_page(page, file, load)
     _print([visible(file)])
     return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Literal
 
 from spindle.errors import ThreadNotFound
@@ -20,17 +19,15 @@ from spindle.frontends.app_server.objects import NotLoaded, Thread, ThreadItem, 
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import (
     MAX_PAGE,
-    ThreadFacts,
     page,
     summarised,
-    thread_from_meta,
+    thread_from_file,
     thread_from_summary,
     turns_of,
 )
 from spindle.protocol.ops import ThreadRollback
 from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.store import ThreadRef
-from spindle.thread.view import last_settings, preview
 
 Direction = Literal["asc", "desc"]
 INTERACTIVE = ["cli", "vscode"]
@@ -176,22 +173,8 @@ def _recorded(call: Call, ref: ThreadRef, with_turns: bool) -> Thread:
     """A thread that is not loaded, by its file."""
     store = call.server.store
     data = store.read(ref)
-    context = last_settings(data) or {}
-    return thread_from_meta(
-        data.meta,
-        ThreadFacts(
-            id=ref.id,
-            path=ref.path,
-            preview=preview(data.records) or "",
-            updated_at=os.stat(ref.path).st_mtime,
-            cwd=context.get("cwd"),
-            model=context.get("model"),
-            effort=context.get("effort"),
-        ),
-        status=NotLoaded(),
-        name=store.names.all().get(ref.id),
-        turns=turns_of(data.records) if with_turns else (),
-    )
+    turns = turns_of(data.records) if with_turns else ()
+    return thread_from_file(ref, data, store.names.all().get(ref.id), turns)
 
 
 async def _turns(call: Call, thread_id: str) -> list[Turn]:

@@ -1,0 +1,23 @@
+"""A file that a person names for what was said in a thread: a page, a document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spindle.config.agent_reach import widest_reach
+from spindle.config.schema import Config
+from spindle.errors import ThreadError
+from spindle.workspace.output_file import OutputFile
+
+
+def write_page(content: bytes, path: str, load: Callable[[], Config]) -> None:
+    """Put it there, for its owner only. Raises ThreadError. `load` tells what the agent could have made."""
+    try:
+        output = OutputFile(path, reach=widest_reach(load()), mode=0o600)
+        try:
+            output.write(content)
+        finally:
+            output.close()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ThreadError(f"the page cannot be written to {path}: {reason}") from error
