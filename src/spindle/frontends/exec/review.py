@@ -39,7 +39,8 @@ def run(parsed: Parsed, words: list[str]) -> int:
         raise UsageError("a review takes no pictures (-i)")
     target = read_target(parsed, words)
     config = config_from(parsed, headless=True)
-    if config.sandbox.permissions is None:  # what is shown is what holds; a profile is narrowed by the session
+    # So that what is shown is what holds; where this cannot be said here, the session narrows it all the same.
+    if config.sandbox.permissions is None and "read-only" in (config.allowed_sandbox_modes or ("read-only",)):
         config = msgspec.structs.replace(config, sandbox=SandboxPolicy(mode="read-only"))
     output = named_output(parsed, config)
     gate = _gate(parsed, config)
