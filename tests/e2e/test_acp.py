@@ -442,6 +442,19 @@ def test_modes_and_choices_change_the_next_turn(start: Start, spindle: Spindle, 
     assert not (spindle.workspace / "made.txt").exists()
 
 
+def test_a_review_is_a_prompt_like_any_other(start: Start, server: FakeServer) -> None:
+    report = {"findings": [], "overall_correctness": "patch is correct", "overall_explanation": "Fine."}
+    server.script(turn(call("exec_command", {"cmd": "true"}, "c1")), turn(message(json.dumps(report), deltas=3)))
+    editor = start()
+    session = editor.new()["sessionId"]
+    assert editor.prompt(session, "/review look closely")["stopReason"] == "end_turn"
+    assert (
+        editor.text() == "Fine."
+        and editor.updates("tool_call")[0]["title"] == "true"
+        and "look closely" in texts(server)
+    )
+
+
 def test_commands_are_listed_and_run(start: Start, spindle: Spindle, server: FakeServer) -> None:
     (spindle.home / "prompts").mkdir()
     (spindle.home / "prompts" / "hello.md").write_text("---\ndescription: Greet\n---\nSay hello to $1.")

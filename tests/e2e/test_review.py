@@ -96,6 +96,8 @@ def test_the_report_is_the_answer_of_a_thread_that_goes_on_from_it(spindle: Spin
     assert said(first)[-1] == UNCOMMITTED and "overall_correctness" in first.json["instructions"]
     assert text in next(words for words in said(last) if words.startswith("<user_action>"))
     assert said(last)[-1] == "fix the first one"
+    seen = spindle("context", done.thread_id).out
+    assert "answered: “fixed”" in seen and "It breaks" not in seen  # the report is nobody's answer here
     listed = spindle("threads", "--json")
     assert [json.loads(line)["preview"] for line in listed.out.splitlines()] == ["Review: current changes"]
 
@@ -195,10 +197,15 @@ def test_whatever_is_allowed_elsewhere_a_reviewer_can_change_nothing(
 
 
 def test_a_review_that_fails_fails_the_run_and_the_thread_is_told(spindle: Spindle, server: FakeServer) -> None:
-    server.script(refuses(400, {"error": {"message": "bad input"}}), turn(message("ok")))
+    server.script(refuses(400, {"error": {"message": "bad input"}}))
     done = spindle("exec", "review", "--json", "--uncommitted", "--fail-on", "P0")
     assert done.code == 1 and [event["type"] for event in done.events][-2:] == ["error", "turn.failed"]
     assert "bad input" in done.events[-1]["error"]["message"] and done.items("review") == []
+    server.script(turn(call("exec_command", {"cmd": "true"}, "c1")))
+    spent = spindle("exec", "review", "--json", "--uncommitted", "--max-requests", "1")
+    failure = spent.events[-1]["error"]
+    assert failure["code"] == "budget_exceeded" and spent.thread_id in failure["message"]
+    server.script(turn(message("ok")))
     assert spindle("exec", "resume", done.thread_id, "so?").code == 0
     assert any("interrupted" in words for words in said(server.turns_asked[-1]) if words.startswith("<user_action>"))
 

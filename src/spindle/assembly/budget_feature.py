@@ -19,7 +19,8 @@ def make_budgets(draft: Draft) -> Feature:
     ledger = BudgetLedger(
         clock=request.clock,
         find_prices=partial(_prices, draft),
-        thread_id=draft.thread_id,
+        # The one that a person can go on with.
+        thread_id=draft.thread_id if order is None else order.parent_thread_id,
         bounds=partial(_bounds, draft),
         above=(lambda: None) if order is None else order.budget,
         is_recorded=draft.history.writer is not None,

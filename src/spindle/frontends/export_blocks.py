@@ -12,6 +12,8 @@ from spindle.frontends.app_server.objects import (
     CommandItem,
     ContextCompactionItem,
     DynamicToolCallItem,
+    EnteredReviewModeItem,
+    ExitedReviewModeItem,
     FileChangeItem,
     ImageInput,
     ImageViewItem,
@@ -78,6 +80,10 @@ def _blocks(item: ThreadItem) -> Iterator[Block]:
             yield Block("note", f"Searched the web: {query}")
         case ContextCompactionItem():
             yield Block("note", "The conversation so far was summarised.")
+        case EnteredReviewModeItem(review=what):
+            yield Block("note", f"A review began: {what}")
+        case ExitedReviewModeItem():
+            yield Block("note", "The review ended.")  # its report follows as a message
         case McpToolCallItem(server=server, tool=tool):
             yield _tool_call(f"{server}.{tool}", item.arguments, item.result)
         case DynamicToolCallItem(tool=tool):

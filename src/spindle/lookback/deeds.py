@@ -110,3 +110,9 @@ class Turns:
 def _start(text: str) -> str:
     text = text.strip()
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def is_answer(item: Item) -> bool:
+    """Something that only a model writes."""
+    kind = item.get("type")
+    return kind in ("reasoning", "web_search_call") or is_call(item) or item.get("role") == "assistant"

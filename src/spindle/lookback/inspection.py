@@ -19,10 +19,10 @@ from spindle.context.visible import VisibleFold
 from spindle.core.notes import Notes
 from spindle.errors import UsageError
 from spindle.lookback.audience import audience_of
-from spindle.lookback.deeds import Answers, Turns
+from spindle.lookback.deeds import Answers, Turns, is_answer
 from spindle.lookback.lenient import as_list, cache_entry_in, number_in, seconds_between, text_in, usage_in
 from spindle.lookback.report import VERSION, Break, Cache, ContextReport, RequestReport, sum_up
-from spindle.protocol.items import Item, decode_json, encode_payload, is_call, is_output, is_user_input
+from spindle.protocol.items import Item, decode_json, encode_payload, is_output, is_user_input
 from spindle.protocol.request import Prices, TokenUsage
 from spindle.thread.history import Entry, History
 from spindle.thread.rollout import Record, RolloutData
@@ -124,6 +124,8 @@ class _Fold:
         self._answer: int | None = None
         """Where in the list the newest answer begins."""
         self._was_answer = False
+        self._is_report = False
+        """The next message is the report of a review."""
         self._input_at = ""
         self._declared: list[Any] = []
         self._pending: tuple[str | None, dict[str, Any] | None, str] | None = None
@@ -189,7 +191,10 @@ class _Fold:
         return any(record.kind == "compacted" for record in self._data.records[place + 1 : place + 2])
 
     def _take_item(self, item: Item, timestamp: str) -> None:
-        if _is_answer(item):
+        if self._is_report and item.get("role") == "assistant":
+            self._is_report = False  # written by a reviewer, whose requests are in a record of its own
+            return
+        if is_answer(item):
             self._answers.take(item)
             if self._answer is None or not self._was_answer:
                 # What stands before it was sent, also the remains of an answer that broke off.
@@ -238,6 +243,7 @@ class _Fold:
         elif b'"task_complete"' in start or b'"turn_complete"' in start:
             end = "answered" if record.payload.get("last_agent_message") else "failed"
         else:
+            self._is_report = self._is_report or b'"exited_review_mode"' in start
             return
         if self._answer is not None and not self._is_marked:
             self._add(None, None, record.timestamp, None)  # nothing else says that its last request is over
@@ -488,12 +494,6 @@ class _Fold:
 
 def _is_count(record: Record) -> bool:
     return record.kind == "event_msg" and b'"token_count"' in record.raw[:40]
-
-
-def _is_answer(item: Item) -> bool:
-    """Something that only a model writes."""
-    kind = item.get("type")
-    return kind in ("reasoning", "web_search_call") or is_call(item) or item.get("role") == "assistant"
 
 
 def _shared(former: Sequence[bytes], now: Sequence[bytes]) -> int:

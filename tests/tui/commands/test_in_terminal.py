@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -129,4 +130,24 @@ def test_a_background_command_is_seen_and_ended(tui: OpenTui, server: FakeServer
         t.wait_gone("1 in background")
         t.submit("/ps").wait_for("No command runs in the background.")
         t.key("ctrl-d")
+        assert t.wait_exit() == 0
+
+
+def test_a_review_is_shown_and_shown_again(tui: OpenTui, server: FakeServer) -> None:
+    place = {"absolute_file_path": "/w/f.py", "line_range": {"start": 2, "end": 3}}
+    found = {"title": "[P1] Guard", "body": "Fails for 0.", "priority": 1, "code_location": place}
+    report = json.dumps(
+        {"findings": [found], "overall_correctness": "patch is incorrect", "overall_explanation": "Bad."}
+    )
+    server.script(turn(call("exec_command", {"cmd": "echo looking"}, "c1")), turn(message(report, deltas=4)))
+    with tui() as t:
+        t.ready().submit("/review").wait_for("What should be reviewed?", where="screen")
+        t.key("enter").wait_for("Review begins: current changes").wait_for("looking")
+        t.wait_for("The review is done").wait_for("[P1] Guard — /w/f.py:2-3")
+        assert "overall_" not in t.scrollback + t.screen
+        t.submit("/quit")
+        assert t.wait_exit() == 0
+    with tui("resume", "--last") as t:
+        t.wait_for("Review begins: current changes").wait_for("[P1] Guard — /w/f.py:2-3")
+        t.submit("/quit")
         assert t.wait_exit() == 0

@@ -16,10 +16,11 @@ from spindle.frontends.exec.arguments import check_folder, named_output, read_te
 from spindle.frontends.exec.command import drive
 from spindle.frontends.exec.files import open_output
 from spindle.frontends.exec.gate import Gate
-from spindle.frontends.launch import config_from, warn_of_bypass
+from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
 from spindle.protocol.ops import Review
 from spindle.protocol.review import BaseBranch, Commit, Custom, Target, Uncommitted, hint_of
+from spindle.protocol.settings import SandboxPolicy
 
 if TYPE_CHECKING:
     from spindle.config.schema import Config
@@ -38,10 +39,12 @@ def run(parsed: Parsed, words: list[str]) -> int:
         raise UsageError("a review takes no pictures (-i)")
     target = read_target(parsed, words)
     config = config_from(parsed, headless=True)
+    # So that what is shown is what holds; where this cannot be said here, the session narrows it all the same.
+    if config.sandbox.permissions is None and "read-only" in (config.allowed_sandbox_modes or ("read-only",)):
+        config = msgspec.structs.replace(config, sandbox=SandboxPolicy(mode="read-only"))
     output = named_output(parsed, config)
     gate = _gate(parsed, config)
     check_folder(parsed, config)
-    warn_of_bypass(parsed)
     request = SessionRequest(
         config=config,
         source="exec",

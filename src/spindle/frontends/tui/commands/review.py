@@ -37,7 +37,7 @@ async def _chosen(desk: Desk) -> Target | None:
             return Uncommitted()
         case "branch":
             branches = await (await _git(desk)).branches()
-            rows = [Row(value=BaseBranch(branch=branch), name=clean(branch)) for branch in branches]
+            rows: list[Row[Target]] = [Row(value=BaseBranch(branch=branch), name=clean(branch)) for branch in branches]
             return await _one_of(desk, "Into which branch?", rows, "there is no branch to compare with")
         case "commit":
             commits = await (await _git(desk)).commits()
