@@ -85,10 +85,12 @@ class Server:
         params = read_params(raw, method.params)
         call = Call(self, client)
         thread_id = getattr(params, "thread_id", None)
-        if thread_id is None:
+        if thread_id is not None:
+            check_thread_id(thread_id)
+        if thread_id is None or not method.is_exclusive:
             done = await method.run(call, params)
         else:
-            async with self.lock(check_thread_id(thread_id)):
+            async with self.lock(thread_id):
                 done = await method.run(call, params)
         return (done.result, done.then) if isinstance(done, After) else (done, None)
 

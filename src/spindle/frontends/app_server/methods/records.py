@@ -13,9 +13,10 @@ from spindle.frontends.app_server.notifications import (
     ThreadArchived,
     ThreadDeleted,
     ThreadNameUpdated,
+    ThreadReverted,
     ThreadUnarchived,
 )
-from spindle.frontends.app_server.objects import NotLoaded, Thread, ThreadItem, Turn, Wire
+from spindle.frontends.app_server.objects import NotLoaded, Thread, ThreadItem, Turn, UserMessageItem, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import (
     MAX_PAGE,
@@ -114,6 +115,18 @@ class NameSetParams(Wire, frozen=True, kw_only=True):
 class RollbackParams(Wire, frozen=True, kw_only=True):
     thread_id: str
     num_turns: int
+
+
+class RevertParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    before_turn_id: str
+
+
+class RevertResult(Wire, frozen=True, kw_only=True):
+    thread: Thread
+    turns_backwards_cursor: str | None
+    """Leads `thread/turns/list` and `thread/items/list` back from the newest entry that is left."""
+    items_backwards_cursor: str | None
 
 
 class UnsubscribeResult(Wire, frozen=True, kw_only=True):
@@ -264,6 +277,29 @@ async def thread_rollback(call: Call, params: RollbackParams) -> Wire:
     return ThreadResult(thread=call.server.describe(thread, with_turns=True))
 
 
+async def thread_revert(call: Call, params: RevertParams) -> After:
+    """Forget a turn and all that came after it; files stay as they are."""
+    thread = await call.server.awake(params.thread_id)
+    if thread.hearing.active_turn is not None:
+        raise RpcError("a thread cannot be reverted while a turn runs; interrupt it first")
+    turns = thread.turns()
+    place = next((number for number, turn in enumerate(turns) if turn.id == params.before_turn_id), None)
+    if place is None:
+        raise RpcError(f"thread {thread.id} has no turn {params.before_turn_id}")
+    inputs = sum(isinstance(item, UserMessageItem) for turn in turns[place:] for item in turn.items)
+    if not inputs:
+        raise RpcError(f"nothing was said in turn {params.before_turn_id} or after it, so there is nothing to revert")
+    await thread.ask(ThreadRollback(num_turns=inputs))
+    left = call.server.describe(thread, with_turns=True)
+    items = [item for turn in left.turns for item in turn.items]
+    result = RevertResult(
+        thread=left,
+        turns_backwards_cursor=f"={left.turns[-1].id}" if left.turns else None,
+        items_backwards_cursor=f"={items[-1].id}" if items else None,
+    )
+    return After(result, lambda: call.server.tell_all(ThreadReverted(thread_id=thread.id)))
+
+
 async def thread_unsubscribe(call: Call, params: ThreadParams) -> Wire:
     thread = call.server.threads.get(params.thread_id)
     if thread is None:
@@ -288,5 +324,6 @@ METHODS = (
     Method(name="thread/delete", params=ThreadParams, result=Nothing, run=thread_delete),
     Method(name="thread/name/set", params=NameSetParams, result=Nothing, run=name_set),
     Method(name="thread/rollback", params=RollbackParams, result=ThreadResult, run=thread_rollback),
+    Method(name="thread/revert", params=RevertParams, result=RevertResult, run=thread_revert),
     Method(name="thread/unsubscribe", params=ThreadParams, result=UnsubscribeResult, run=thread_unsubscribe),
 )
