@@ -9,7 +9,10 @@ import pytest
 
 from app_server.client import Client
 from app_server.conftest import Start
+from mcp_servers.auth_stub import AuthStub
+from mcp_servers.http_stub import HttpStub
 from mcp_servers.kit import stub
+from mcp_servers.test_login import get
 
 HOW: dict[str, Any] = {
     "tools": ["look", "odd name"],
@@ -109,3 +112,51 @@ def test_reload_starts_the_servers_of_the_file_anew(client: Client, home: Path) 
     assert client.result("config/mcpServer/reload") == {}
     listed = client.result("mcpServerStatus/list", {"threadId": thread_id})["data"]
     assert [(server["name"], set(server["tools"])) for server in listed] == [("tiny", {"look", "odd name"})]
+
+
+# ---- signing in ------------------------------------------------------------------------------------
+
+
+def test_a_client_signs_in_to_a_server(start: Start, home: Path) -> None:
+    with AuthStub() as auth, HttpStub() as remote:
+        remote.token = auth.access_token
+        described = {"resource": remote.url, "authorization_servers": [auth.origin], "scopes_supported": ["read"]}
+        remote.documents["/.well-known/oauth-protected-resource"] = described
+        file = home / "config.toml"
+        file.write_text(
+            f'{file.read_text()}\n[mcp_servers.web]\nurl = "{remote.url}"\n[mcp_servers.tool]\ncommand = "true"\n'
+        )
+        client = start()
+        client.initialize()
+        assert "is a program" in client.error("mcpServer/oauth/login", {"name": "tool"})["message"]
+        assert "there is no MCP server" in client.error("mcpServer/oauth/login", {"name": "x"})["message"]
+        first = client.result("mcpServer/oauth/login", {"name": "web"})
+        second = client.result("mcpServer/oauth/login", {"name": "web", "timeoutSecs": 60})
+        note = client.note("mcpServer/oauthLogin/completed")
+        assert (note["loginId"], note["success"], note["error"]) == (
+            first["loginId"],
+            False,
+            "the sign-in was given up",
+        )
+        assert get(get(second["authorizationUrl"])[1])[0] == 200
+        note = client.note("mcpServer/oauthLogin/completed", lambda params: params["success"])
+        assert note == {
+            "name": "web", "loginId": second["loginId"], "threadId": None,
+            "success": True, "error": None,
+        }
+        remote.token = auth.access_token
+        (web,) = client.result("mcpServerStatus/list", {"serverName": "web"})["data"]
+        assert web["authStatus"] == "oAuth"
+
+
+def test_a_sign_in_that_nobody_ends_ends_with_the_server(start: Start, home: Path) -> None:
+    with AuthStub() as auth, HttpStub() as remote:
+        remote.token = auth.access_token
+        described = {"resource": remote.url, "authorization_servers": [auth.origin]}
+        remote.documents["/.well-known/oauth-protected-resource"] = described
+        file = home / "config.toml"
+        file.write_text(f'{file.read_text()}\n[mcp_servers.web]\nurl = "{remote.url}"\n')
+        client = start()
+        client.initialize()
+        client.result("mcpServer/oauth/login", {"name": "web"})
+        assert client.close() == 0

@@ -23,7 +23,6 @@ METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method
 
 _MISSING = {
     "review/start": "Spindle has no review mode yet",
-    "mcpServer/oauth/login": "Spindle does not sign in to tool servers from here",
     "account/rateLimitResetCredit/consume": "Spindle buys nothing and spends no credits",
     "account/sendAddCreditsNudgeEmail": "Spindle sends no mail",
     "account/workspaceMessages/read": "Spindle shows no messages of a workspace",

@@ -20,6 +20,7 @@ from spindle.frontends.app_server.objects import NotLoaded, Thread, Wire
 from spindle.frontends.app_server.questions import Questions
 from spindle.frontends.app_server.registry import METHODS, unknown_method
 from spindle.frontends.app_server.rpc import RpcError, read_params
+from spindle.frontends.app_server.server_logins import ServerLogins
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import Clock, SystemClock
@@ -52,6 +53,7 @@ class Server:
         self.connections: list[Connection] = []
         self.questions = Questions(self.clock)
         self.logins = Logins(self)
+        self.server_logins = ServerLogins(self)
         self.searches: dict[str, threading.Event] = {}
         """Searches for files that run, by the client's token; setting the event ends one."""
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -222,6 +224,7 @@ class Server:
         for search in self.searches.values():
             search.set()
         await self.logins.give_up()
+        await self.server_logins.give_up()
         threads, self.threads = list(self.threads.values()), {}
         await asyncio.gather(*(thread.close() for thread in threads), *self._unloading, *self._resting)
 

@@ -13,7 +13,7 @@ from spindle.api.hearing import Hearing
 from spindle.config.schema import Config
 from spindle.frontends.app_server.method import Call, Method, Nothing
 from spindle.frontends.app_server.objects import Wire
-from spindle.frontends.app_server.rpc import RpcError
+from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import MAX_PAGE, page
 from spindle.mcp.naming import full_name
 from spindle.protocol.ops import CallMcpTool, ListMcpTools, ReadMcpResource, RefreshMcpServers
@@ -75,6 +75,18 @@ class ResourceReadParams(Wire, frozen=True, kw_only=True):
 
 class ResourceReadResult(Wire, frozen=True, kw_only=True):
     contents: list[Any]
+
+
+class OauthLoginParams(Wire, frozen=True, kw_only=True):
+    name: str
+    scopes: list[str] | None = None
+    timeout_secs: int | None = None
+    thread_id: str | None = None
+
+
+class OauthLoginResult(Wire, frozen=True, kw_only=True):
+    authorization_url: str
+    login_id: str
 
 
 async def status_list(call: Call, params: StatusListParams) -> Wire:
@@ -141,6 +153,23 @@ async def resource_read(call: Call, params: ResourceReadParams) -> Wire:
     return ResourceReadResult(contents=answer.result["contents"])
 
 
+async def oauth_login(call: Call, params: OauthLoginParams) -> Wire:
+    """Gives the address to open in a browser; `mcpServer/oauthLogin/completed` tells how it ended."""
+    server = call.server
+    config = server.config if params.thread_id is None else server.loaded(params.thread_id).config
+    described = config.mcp_servers.get(params.name)
+    if described is None:
+        raise RpcError(f"there is no MCP server {params.name!r}")
+    from spindle.frontends.server_sign_in import check_sign_in  # only to sign in
+
+    check_sign_in(described, config.home)
+    if params.timeout_secs is not None and params.timeout_secs < 1:
+        raise RpcError("timeoutSecs must be at least 1", INVALID_PARAMS)
+    scopes = tuple(params.scopes or ())
+    address, login_id = await server.server_logins.begin(described, scopes, params.timeout_secs, params.thread_id)
+    return OauthLoginResult(authorization_url=address, login_id=login_id)
+
+
 @asynccontextmanager
 async def _servers_of(call: Call, thread_id: str | None) -> AsyncIterator[tuple[Hearing, Config]]:
     """The servers of a thread that is loaded; without one, those of the configuration, for this request only."""
@@ -174,6 +203,13 @@ METHODS = (
         params=StatusListParams,
         result=StatusListResult,
         run=status_list,
+        is_exclusive=False,
+    ),
+    Method(
+        name="mcpServer/oauth/login",
+        params=OauthLoginParams,
+        result=OauthLoginResult,
+        run=oauth_login,
         is_exclusive=False,
     ),
     Method(name="config/mcpServer/reload", params=Nothing, result=Nothing, run=reload),
