@@ -234,3 +234,22 @@ def test_what_spindle_has_not_is_refused_in_a_sentence(client: Client) -> None:
         assert error["code"] == -32600 and error["message"].startswith(f"{method} is not supported: Spindle ")
     error = client.error("no/such/method", {})
     assert error["code"] == -32600 and "unknown variant `no/such/method`" in error["message"]
+
+
+def test_threads_are_searched_for_what_was_said(start: Start, server: FakeServer) -> None:
+    server.script(turn(message("a blue elephant")), turn(message("nothing")))
+    client = start()
+    client.initialize(experimentalApi=True)
+    wanted, other = client.start_thread(), client.start_thread()
+    for thread_id in (wanted, other):
+        client.turn(thread_id, "some prompt")
+    (found,) = client.result("thread/search", {"searchTerm": "BLUE elephant"})["data"]
+    assert (found["thread"]["id"], found["snippet"]) == (wanted, "a blue elephant")
+    page = client.result("thread/search", {"searchTerm": "prompt", "limit": 1})
+    rest = client.result("thread/search", {"searchTerm": "prompt", "limit": 1, "cursor": page["nextCursor"]})
+    assert [entry["thread"]["id"] for entry in page["data"] + rest["data"]] == [other, wanted]
+    assert client.error("thread/search", {"searchTerm": " "})["code"] == -32602
+
+
+def test_searching_is_experimental(client: Client) -> None:
+    assert "experimentalApi" in client.error("thread/search", {"searchTerm": "x"})["message"]

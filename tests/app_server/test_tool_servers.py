@@ -141,8 +141,11 @@ def test_a_client_signs_in_to_a_server(start: Start, home: Path) -> None:
         assert get(get(second["authorizationUrl"])[1])[0] == 200
         note = client.note("mcpServer/oauthLogin/completed", lambda params: params["success"])
         assert note == {
-            "name": "web", "loginId": second["loginId"], "threadId": None,
-            "success": True, "error": None,
+            "name": "web",
+            "loginId": second["loginId"],
+            "threadId": None,
+            "success": True,
+            "error": None,
         }
         remote.token = auth.access_token
         (web,) = client.result("mcpServerStatus/list", {"serverName": "web"})["data"]

@@ -12,13 +12,28 @@ from spindle.frontends.app_server.methods import (
     hook_list,
     opening,
     records,
+    searching,
     settings,
     tool_servers,
     turns,
     undo,
 )
 
-TOPICS = (opening, turns, records, catalogue, hook_list, settings, account, commands, files, disk, tool_servers, undo)
+TOPICS = (
+    opening,
+    turns,
+    records,
+    searching,
+    catalogue,
+    hook_list,
+    settings,
+    account,
+    commands,
+    files,
+    disk,
+    tool_servers,
+    undo,
+)
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 
 _MISSING = {

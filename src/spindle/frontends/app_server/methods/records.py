@@ -27,7 +27,7 @@ from spindle.frontends.app_server.threads import (
     turns_of,
 )
 from spindle.protocol.ops import ThreadRollback
-from spindle.thread.listing import ThreadFilter, ThreadOrder
+from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadSummary
 from spindle.thread.store import ThreadRef
 
 Direction = Literal["asc", "desc"]
@@ -145,7 +145,7 @@ async def thread_list(call: Call, params: ThreadListParams) -> Wire:
             archived=params.archived,
             cwds=[params.cwd] if isinstance(params.cwd, str) else params.cwd,
             providers=params.model_providers,
-            sources=_source_kinds(params.source_kinds) or INTERACTIVE,
+            sources=source_kinds(params.source_kinds) or INTERACTIVE,
             search=params.search_term,
         ),
         order=ThreadOrder(
@@ -155,14 +155,16 @@ async def thread_list(call: Call, params: ThreadListParams) -> Wire:
         cursor=params.cursor,
         limit=params.limit,
     )
-    threads = []
-    for summary in found.threads:
-        loaded = call.server.threads.get(summary.id)
-        threads.append(thread_from_summary(summary, loaded.status if loaded is not None else NotLoaded()))
+    threads = [listed(call, summary) for summary in found.threads]
     return ThreadListResult(data=threads, next_cursor=found.next_cursor, backwards_cursor=found.backwards_cursor)
 
 
-def _source_kinds(kinds: list[str]) -> list[str]:
+def listed(call: Call, summary: ThreadSummary) -> Thread:
+    loaded = call.server.threads.get(summary.id)
+    return thread_from_summary(summary, loaded.status if loaded is not None else NotLoaded())
+
+
+def source_kinds(kinds: list[str]) -> list[str]:
     """Kinds as the index knows them: every sort of sub-agent is one, and app servers of old were called mcp."""
     renamed = {"appServer": "mcp"}
     return sorted({"subagent" if kind.startswith("subAgent") else renamed.get(kind, kind) for kind in kinds})
