@@ -23,7 +23,11 @@ from fake_server import FakeServer, Received, Turn, call, message, turn  # noqa:
 POLICIES = ("append_only", "edit", "hybrid")
 TASKS = (("outputs of 1,500 tokens", 1_500, 0), ("outputs of 300, much said between", 300, 700))
 OUTPUT_PRICE, CACHED_SHARE = 8.0, 0.1
-SETTINGS = 'model_provider="x"', 'model_providers.x.name="x"', "features.remote_compaction=false"
+SETTINGS = (
+    *('model="gpt-5.2-codex"', 'model_provider="x"', 'model_providers.x.name="x"', "features.remote_compaction=false"),
+    f'spindle.prices."gpt-5.2-codex"={{input=1.0,cached_input={CACHED_SHARE},output={OUTPUT_PRICE}}}',
+)
+"""The policies calculate with the prices that are charged, whatever a model costs in the catalogue."""
 
 
 class Till:

@@ -43,7 +43,6 @@ def test_what_is_wrong_with_a_request_is_its_answer(client: Client) -> None:
     assert refusal("turn/start", {"threadId": "x", "input": []}).startswith("invalid thread id: ")
     assert refusal("thread/resume", {"threadId": missing}) == f"no rollout found for thread id {missing}"
     assert refusal("turn/interrupt", {"threadId": missing, "turnId": "t"}) == f"thread not found: {missing}"
-    assert "no review mode" in refusal("review/start", {})
 
 
 def test_lines_that_are_no_messages_do_no_harm(client: Client) -> None:

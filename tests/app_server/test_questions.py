@@ -85,8 +85,8 @@ def test_what_is_experimental_must_be_asked_for(start: Start) -> None:
 def test_a_tool_of_the_client_is_called_and_stays_with_the_thread(
     client: Client, start: Start, server: FakeServer
 ) -> None:
-    step = turn(call("lookup", {"q": "x"}, "c1"))
-    server.script(step, turn(message("done")), step, turn(message("done")))
+    steps = [turn(call("lookup", {"q": "x"}, call_id)) for call_id in ("c1", "c2")]
+    server.script(steps[0], turn(message("done")), steps[1], turn(message("done")))
     answer = {"contentItems": [{"type": "inputText", "text": "found"}], "success": True}
     client.answers["item/tool/call"] = lambda params: answer
     thread_id = client.start_thread(dynamicTools=[TOOL])
@@ -113,7 +113,7 @@ def test_a_tool_of_the_client_is_called_and_stays_with_the_thread(
     other.result("thread/resume", {"threadId": thread_id})
     other.answers["item/tool/call"] = lambda params: "nonsense"
     done, seen = other.turn(thread_id, "again")
-    assert done["status"] == "completed" and "could not answer" in output_of(server, "c1")
+    assert done["status"] == "completed" and "could not answer" in output_of(server, "c2")
     assert items(seen, "dynamicToolCall")[0]["status"] == "failed"
     bad = other.error("thread/start", {"dynamicTools": [TOOL]})
     assert "experimentalApi" in bad["message"]

@@ -143,7 +143,7 @@ def test_without_a_terminal_the_interface_names_exec_and_does_nothing(
 
 
 @pytest.mark.parametrize(
-    "words", [["frobnicate"], ["exce", "the", "bug"], ["review", "my", "change"], ["fix", "--nope"]]
+    "words", [["frobnicate"], ["exce", "the", "bug"], ["review", "my", "--change"], ["fix", "--nope"]]
 )
 def test_what_may_be_meant_as_a_command_asks_no_model(
     spindle: OnTerminal, server: FakeServer, words: list[str]

@@ -22,10 +22,10 @@ Complete = Callable[[str], set[str]]
 
 CASES = [
     ("ex", {"exec", "execpolicy"}),
-    ("exec re", {"resume"}),
-    ("e re", {"resume"}),
+    ("exec res", {"resume"}),
+    ("e res", {"resume"}),
     ("-m some-model exec fo", {"fork"}),
-    ("exec --sandbox read-only re", {"resume"}),
+    ("exec --sandbox read-only res", {"resume"}),
     ("exec --js", {"--json"}),
     ("exec resume --la", {"--last"}),
     ("exec resume --js", {"--json"}),

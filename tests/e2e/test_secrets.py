@@ -60,11 +60,14 @@ def run(spindle: Spindle, home: Path) -> Spindle:
 
 
 def leaks(home: Path, server: FakeServer, *runs: Done) -> dict[str, list[str]]:
-    """Where canaries were found: what was printed, sent to the model, or left in any file of the agent's."""
+    """Where canaries were found: what was printed, sent to the model, or left in any file of the agent's.
+
+    Not looked at: the login itself, and the person's own files as they were, which are kept for undo.
+    """
     places = {f"run {number}": done.raw_out + b"\n" + done.raw_err for number, done in enumerate(runs)}
     places["requests"] = said(server)
     for path in home.rglob("*"):
-        if path.is_file() and path.name != "auth.json":
+        if path.is_file() and path.name != "auth.json" and not path.name.startswith("contents.db"):
             places[str(path.relative_to(home))] = path.read_bytes()
     return {place: found for place, data in places.items() if (found := found_in(data))}
 

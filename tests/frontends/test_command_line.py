@@ -71,7 +71,6 @@ def test_a_line_is_understood(line: list[str], command: tuple[str, ...], values:
     [
         ("exce x", "unknown command 'exce'; did you mean `spindle exec`?"),
         ("thread", "unknown command 'thread'; did you mean `spindle threads`?"),
-        ("review --base main", "Codex has a command 'review', Spindle does not"),
         ("apply the patch", "Codex has a command 'apply', Spindle does not"),
         ("fix it --json", "--json is no option of `spindle`"),
         ("frobnicate --hard", "unknown command 'frobnicate'"),

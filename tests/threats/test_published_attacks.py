@@ -613,12 +613,12 @@ def test_09_the_file_tools_deny_what_the_shell_is_denied(spindle: Spindle, serve
         "*** Begin Patch\n*** Update File: keys.txt\n*** Move to: copy.txt\n@@\n-the-secret-itself\n+x\n*** End Patch\n"
     )
     guess = "*** Begin Patch\n*** Update File: keys.txt\n@@\n-is it this?\n+x\n*** End Patch\n"
-    calls = [call("view_image", {"path": path}, path) for path in ("soft.png", "hard.png", "shown.png")]
+    calls = [call("view_image", {"path": f"{name}.png"}, name) for name in ("soft", "hard", "shown")]
     calls += [call("view_image", {"path": str(outside / "secret.png")}, "direct")]
     calls += [custom_call("apply_patch", move, "move"), custom_call("apply_patch", guess, "guess")]
     told = run_calls(spindle, server, calls, *WRITE)
-    assert "data:image" in told["shown.png"], "else nothing was tried"
-    assert [name for name, text in told.items() if "data:image" in text] == ["shown.png"]
+    assert "data:image" in told["shown"], "else nothing was tried"
+    assert [name for name, text in told.items() if "data:image" in text] == ["shown"]
     assert [name for name, text in told.items() if "the-secret-itself" in text] == []
     assert not (spindle.workspace / "copy.txt").exists()
     assert (spindle.workspace / "keys.txt").read_text() == "the-secret-itself\n"

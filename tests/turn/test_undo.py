@@ -170,8 +170,9 @@ async def test_the_turn_diff_has_what_commands_did(start: Start, workspace: Path
     diff = [event.msg.unified_diff for event in driver.events if isinstance(event.msg, TurnDiff)][-1]
     assert "+two" in diff and "old mode 100644\nnew mode 100755" in diff
     assert "new file mode 120000" in diff and "Binary files /dev/null and b/bin differ" in diff
-    await driver.turn("look", runs("ls", "c2"), says("done"))
-    assert not [event for event in driver.events if event.id == "s2" and isinstance(event.msg, TurnDiff)]
+    for sub_id, script in (("s2", "ls"), ("s3", "mkdir only-a-folder")):
+        await driver.turn("look", runs(script, "c2"), says("done"))
+        assert not [event for event in driver.events if event.id == sub_id and isinstance(event.msg, TurnDiff)]
 
 
 async def test_commands_that_only_look_and_fenced_in_ones_keep_nothing(start: Start, tmp_path: Path) -> None:

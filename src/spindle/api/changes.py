@@ -40,7 +40,8 @@ def net_changes(diff: str, touched: Mapping[str, str | None], cwd: str, extra: S
 
 def _sections(diff: str) -> list[str]:
     starts = [match.start() for match in _SECTION.finditer(diff)]
-    return [diff[start:end] for start, end in zip(starts, [*starts[1:], len(diff)], strict=True)]
+    ends = [*starts[1:], len(diff)] if starts else []  # what was changed and changed back leaves an empty diff
+    return [diff[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def _change(section: str, root: str, paths: Collection[str], beyond: Sequence[str]) -> Change | None:

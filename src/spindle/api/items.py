@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from spindle.protocol.events import (
     ExecCommandBegin,
     ExecCommandEnd,
@@ -38,6 +40,8 @@ class ItemTranslator:
         self.next_number = first_number
         self._open_commands: dict[str, Item] = {}
         self._todo: Item | None = None
+        self._review: Item | None = None
+        """What a review found, which stands behind the message that tells it."""
 
     def steps(self, msg: Msg) -> list[Step]:
         """What an event says about items; most events say nothing."""
@@ -86,6 +90,9 @@ class ItemTranslator:
             from spindle.api.tool_items import server_call_step  # with the first call to a server
 
             return [server_call_step(msg, self._id)]
+        if tag == "exited_review_mode":
+            self._review = msgspec.to_builtins(msg)["review_output"]
+            return []
         if not tag.startswith("collab_"):
             return []
         from spindle.api.tool_items import agent_call_step  # with the first sub-agent
@@ -100,6 +107,9 @@ class ItemTranslator:
         if self._todo is not None:
             steps.append(_completed(self._todo))
             self._todo = None
+        if self._review is not None:
+            steps.append(_completed({"id": self.new_id(), "type": "review", "review": self._review}))
+            self._review = None
         return steps
 
     def _todo_list(self, plan: list[dict[str, str]]) -> Step:

@@ -24,7 +24,7 @@ def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None], checkpoints
     """The sub-agents that a session may have; `pool` gives the MCP servers that they share with it, and `checkpoints`
     keeps what they do to files."""
     from spindle.features.agents.agent_tree import AgentTree  # with the first sub-agent
-    from spindle.features.agents.subagents import Staff  # likewise
+    from spindle.features.agents.subagents import AgentOrder, Staff  # likewise
 
     request, config, order = draft.request, draft.request.config, draft.request.order
     limits = AgentTree(max_threads=config.agents_max_threads, max_depth=config.agents_max_depth)
@@ -38,7 +38,7 @@ def agent_staff(draft: Draft, pool: Callable[[], ServerPool | None], checkpoints
         open_agent=open_agent,
         roles=config.agent_roles,
         rules=draft.rules,
-        tree=limits if order is None else order.tree,
+        tree=order.tree if isinstance(order, AgentOrder) else limits,
         depth=0 if order is None else order.depth,
         charge_above=None if order is None else order.charge,
     )

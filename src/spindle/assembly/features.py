@@ -19,6 +19,7 @@ from spindle.protocol.ops import (
     ListMcpTools,
     ReadMcpResource,
     RefreshMcpServers,
+    Review,
     StartOver,
     Undo,
     UserTurn,
@@ -64,6 +65,7 @@ def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., Too
         features.append(ProjectNotes(notes_folder(config)))
     features.append(servers.feature())
     features.append(Late(_schema_answer, is_needed=lambda turn: turn.output_schema is not None))
+    features.append(Late(partial(_reviews, draft, servers.pool, checkpoints), (Review,)))
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
@@ -212,6 +214,12 @@ def _schema_answer() -> Feature:
     from spindle.features.schema_answer import SchemaAnswer  # only where an answer must fit a schema
 
     return SchemaAnswer()
+
+
+def _reviews(draft: Draft, pool: Callable[[], ServerPool | None], checkpoints: Any) -> Feature:
+    from spindle.assembly.review_feature import make_reviews  # with the first review
+
+    return make_reviews(draft, pool, checkpoints)
 
 
 def _plan() -> Feature:

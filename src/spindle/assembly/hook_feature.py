@@ -20,7 +20,7 @@ def hook_features(draft: Draft) -> list[Feature]:
     agent = None
     if order is not None:
         agent = AgentFacts(
-            kind=order.role.name if order.role is not None else "default",
+            kind=order.name,
             session_id=order.parent_thread_id,
             transcript_path=order.parent_transcript,
         )

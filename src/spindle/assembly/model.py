@@ -58,7 +58,7 @@ class Switchboard:
             thread_id=draft.thread_id,
             version=__version__,
             originator=request.originator,
-            subagent="collab_spawn" if request.order is not None else None,
+            subagent=request.order.header if request.order is not None else None,
         )
         self._endpoints: dict[str, Endpoint] = {}
         first = self._endpoint(config.provider)

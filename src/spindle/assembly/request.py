@@ -16,8 +16,8 @@ from spindle.protocol.settings import BudgetLimits
 from spindle.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from spindle.core.child_session import SessionOrder
     from spindle.core.feature import Feature
-    from spindle.features.agents.subagents import AgentOrder
     from spindle.mcp.pool import ServerPool
     from spindle.protocol.hook_records import Hook
     from spindle.tools.services import EditorFiles
@@ -55,8 +55,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Talk to this model instead of the configured provider (the demo, tests)."""
     clock: Clock = SystemClock()
     stream: EventStream | None = None
-    order: AgentOrder | None = None
-    """Given by the parent of a sub-agent."""
+    order: SessionOrder | None = None
+    """Given by the session that opens this one: for a sub-agent, or for a review."""
     dynamic_tools: list[dict[str, Any]] = []
     """Tools that the client answers itself; recorded with the thread."""
     features: tuple[Feature, ...] = ()

@@ -33,6 +33,7 @@ from spindle.frontends.work_commands import (
     INTERFACE_EXIT_CODES,
     INTERFACE_OPTIONS,
     RESUME,
+    REVIEW_COMMAND,
     THREADS,
     UNARCHIVE,
     UNDO,
@@ -46,7 +47,7 @@ HELP_COMMAND = Command(
 )
 
 GROUPS = (
-    ("Work", (EXEC, RESUME, FORK, UNDO, DEMO)),
+    ("Work", (EXEC, RESUME, FORK, REVIEW_COMMAND, UNDO, DEMO)),
     ("Threads", (THREADS, CONTEXT, ARCHIVE, UNARCHIVE, DELETE)),
     ("Set-up", (LOGIN, LOGOUT, MODELS, LOCAL, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
     ("Servers", (APP_SERVER, ACP, MCP_SERVER, PROTO)),
@@ -68,6 +69,6 @@ SPINDLE = Command(
 
 NOT_HERE = (
     *("a", "agents", "apply", "cloud", "cloud-tasks", "exec-server", "migrate-rollouts", "plugin"),
-    *("plugins", "queue", "remote-control", "responses-api-proxy", "review", "update"),
+    *("plugins", "queue", "remote-control", "responses-api-proxy", "update"),
 )
 """Commands of Codex that Spindle does not have: never the beginning of a prompt."""

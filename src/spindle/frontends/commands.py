@@ -62,6 +62,7 @@ SESSION = (
     "dangerously_bypass_hook_trust",
 )
 PROMPT = (*SESSION, "image", "oss", "local_provider")
+REVIEW = (*CONFIG, "model", "search", "dangerously_bypass_hook_trust", "oss", "local_provider")
 SERVER = (*SESSION, "ask_for_approval")
 
 HELP = Option(("-h", "--help"), FLAG, "show this page")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spindle.frontends.commands import CONFIG, FOLDER, JSON_LINES, PROMPT, SESSION, Command
+from spindle.frontends.commands import CONFIG, FOLDER, JSON_LINES, PROMPT, REVIEW, SESSION, Command
 from spindle.frontends.options import FLAG, OPTIONAL, VALUE, Option
 
 _THREAD = "the thread: its id, the beginning of its id, or its name"
@@ -26,6 +26,59 @@ _EXEC_EXIT_CODES = (
     ("130", "a second Ctrl-C: ended without waiting"),
 )
 _RUN_EXEC = "exec.command:run"
+_PRIORITIES = ("P0", "P1", "P2", "P3")
+
+_REVIEW_OPTIONS = (
+    Option(("--uncommitted",), FLAG, "everything that is not committed: staged, unstaged and untracked"),
+    Option(("--base",), VALUE, "what would be merged into this branch", "BRANCH"),
+    Option(("--commit",), VALUE, "what this commit changed", "SHA"),
+    Option(("--title",), VALUE, "with --commit: its title, for the reviewer", "TITLE"),
+    Option(("--fail-on",), VALUE, "exit with 3 if a finding has this priority or a worse one", "PRIORITY", _PRIORITIES),
+    Option(("--sarif",), VALUE, "also write the findings to this file, as SARIF 2.1.0", "FILE"),
+)
+_RUN_OPTIONS = (
+    Option(("--json", "--experimental-json"), FLAG, "print events as JSON lines on stdout"),
+    Option(("-o", "--output-last-message"), VALUE, "write the last message of the agent to this file", "FILE"),
+    Option(("--output-schema",), VALUE, "JSON Schema file that the final answer must follow", "FILE"),
+    Option(("--color",), VALUE, "colours on stderr", "WHEN", ("always", "never", "auto")),
+    Option(("--skip-git-repo-check",), FLAG, "run outside a git repository"),
+    Option(("--ephemeral",), FLAG, "record nothing"),
+    *_BUDGET,
+    Option(("--ignore-user-config",), FLAG, "do not read config.toml of the home"),
+    Option(("--ignore-rules",), FLAG, "do not read .rules files"),
+    Option(("--thread-source",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
+    Option(("--cyber-access-program",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
+)
+EXEC_REVIEW = Command(
+    name="review",
+    summary="have changes reviewed; nothing is changed",
+    run="exec.review:run",
+    words=(("[PROMPT]", "what to review, in your own words; `-`: read it from stdin"),),
+    usage=(
+        "[OPTIONS] --uncommitted",
+        "[OPTIONS] --base BRANCH",
+        "[OPTIONS] --commit SHA [--title TITLE]",
+        "[OPTIONS] PROMPT",
+    ),
+    about="""A reviewer of its own looks at the changes: it can read everything, change nothing, and ask nobody,
+whatever the other options say. It reports findings with priorities from P0 (must be fixed first) to P3 (worth knowing).
+The report goes to stdout; --json adds it as an object. `spindle exec resume --last "Fix the first one."` goes on from
+there. The configuration key `review_model` chooses another model for reviews.""",
+    options=_REVIEW_OPTIONS,
+    extends=True,
+    common=REVIEW,
+    exit_codes=(
+        ("0", "the review is done"),
+        *_EXEC_EXIT_CODES[1:2],
+        ("3", "--fail-on found something"),
+        *_EXEC_EXIT_CODES[2:],
+    ),
+    examples=(
+        ("spindle exec review --uncommitted", "look at the work in progress"),
+        ("spindle exec review --base main --fail-on P1 --sarif review.sarif", "gate a merge"),
+        ('spindle exec review "Look for races in src/pool.py."', "in your own words"),
+    ),
+)
 
 EXEC = Command(
     name="exec",
@@ -35,19 +88,7 @@ EXEC = Command(
     words=(("[PROMPT]", "what to do; without one, or with `-`, it is read from stdin"),),
     about="""Nobody is asked: what the sandbox does not allow is refused, and the model is told so. Progress goes to
 stderr and the final message to stdout. A prompt and piped input are joined: the piped text follows the prompt.""",
-    options=(
-        Option(("--json", "--experimental-json"), FLAG, "print events as JSON lines on stdout"),
-        Option(("-o", "--output-last-message"), VALUE, "write the last message of the agent to this file", "FILE"),
-        Option(("--output-schema",), VALUE, "JSON Schema file that the final answer must follow", "FILE"),
-        Option(("--color",), VALUE, "colours on stderr", "WHEN", ("always", "never", "auto")),
-        Option(("--skip-git-repo-check",), FLAG, "run outside a git repository"),
-        Option(("--ephemeral",), FLAG, "record nothing"),
-        *_BUDGET,
-        Option(("--ignore-user-config",), FLAG, "do not read config.toml of the home"),
-        Option(("--ignore-rules",), FLAG, "do not read .rules files"),
-        Option(("--thread-source",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
-        Option(("--cyber-access-program",), VALUE, "accepted for SDK compatibility, without effect", "NAME"),
-    ),
+    options=_RUN_OPTIONS,
     common=PROMPT,
     exit_codes=_EXEC_EXIT_CODES,
     examples=(
@@ -83,7 +124,20 @@ stderr and the final message to stdout. A prompt and piped input are joined: the
             exit_codes=_EXEC_EXIT_CODES,
             examples=(('spindle exec fork 019a8c2e --at 2 "Try it without the cache."', "keep its first two turns"),),
         ),
+        EXEC_REVIEW,
     ),
+)
+REVIEW_COMMAND = Command(
+    name="review",
+    summary=EXEC_REVIEW.summary,
+    run=EXEC_REVIEW.run,
+    words=EXEC_REVIEW.words,
+    usage=EXEC_REVIEW.usage,
+    about=EXEC_REVIEW.about,
+    options=(*_REVIEW_OPTIONS, *_RUN_OPTIONS),
+    common=REVIEW,
+    exit_codes=EXEC_REVIEW.exit_codes,
+    examples=tuple((line.replace("spindle exec", "spindle"), about) for line, about in EXEC_REVIEW.examples),
 )
 
 INTERFACE_OPTIONS = (

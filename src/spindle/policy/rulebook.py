@@ -85,6 +85,25 @@ class RuleBook:
         return True
 
 
+class RestrictingBook(RuleBook):
+    """The same rules without those that allow anything: for whoever must not leave the sandbox by a rule either."""
+
+    def __init__(self, book: RuleBook) -> None:
+        super().__init__(book._home, book._folders)
+        self._book = book
+
+    @property
+    def rules(self) -> RuleSet:
+        if self._rules is None:
+            from spindle.policy.rules import RuleSet  # with the first rule file
+
+            self._rules = RuleSet(self._book.rules.restricting)
+        return self._rules
+
+    def allowed_prefixes(self) -> tuple[Prefix, ...]:
+        return ()
+
+
 def _has_rule_file(folder: str) -> bool:
     try:
         return any(name.endswith(".rules") for name in os.listdir(folder))

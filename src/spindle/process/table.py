@@ -242,8 +242,10 @@ class ProcessTable:
             await self._launcher.aclose()
         _open_tables.discard(self)
         # A program that embeds us expects nothing of ours to be left. Our own command ends, or has a next thread soon.
-        if not process.is_ours and not _open_tables and (bubblewrap := sys.modules.get(_BUBBLEWRAP)) is not None:
-            bubblewrap.end_threads(is_in_use=lambda: bool(_open_tables))
+        # While another thread is still loading that module, there is nothing to end.
+        bubblewrap = None if process.is_ours or _open_tables else sys.modules.get(_BUBBLEWRAP)
+        if (end_threads := getattr(bubblewrap, "end_threads", None)) is not None:
+            end_threads(is_in_use=lambda: bool(_open_tables))
 
     def kill_all(self) -> None:
         """Kill everything without waiting for anything. For a process that must end this instant."""

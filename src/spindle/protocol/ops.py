@@ -236,6 +236,13 @@ class Undo(Op, frozen=True, kw_only=True, tag="undo"):
     """Put back what the last undo took."""
 
 
+class Review(Op, frozen=True, kw_only=True, tag="review"):
+    """Have code reviewed by a session of its own that can change nothing; a turn like any other, with the report as
+    its answer. `review_request`: target, user_facing_hint."""
+
+    review_request: dict[str, Any]
+
+
 class SetThreadName(Op, frozen=True, kw_only=True, tag="set_thread_name"):
     name: str
 
@@ -284,6 +291,7 @@ OPS: dict[str, type[Op]] = {
         Unpin,
         ThreadRollback,
         Undo,
+        Review,
         SetThreadName,
         GetPath,
         Shutdown,

@@ -174,6 +174,11 @@ class History:
             raw = encode_payload(payload)
             self.writer.append("session_meta", raw if self.mask is None else self.mask(raw))
 
+    def begin_file(self) -> None:
+        """Make the rollout file, though no person has written a message yet. A second call is nothing."""
+        if self.writer is not None:
+            self.writer.begin()
+
     def append_item(self, item: Item, made: Provenance | None = None) -> Entry:
         """Record a finished item, and who made it. The first message of a person makes the rollout file."""
         entry, record = self._write_item(item, made)

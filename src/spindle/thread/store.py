@@ -315,7 +315,7 @@ class ThreadStore:
                 continue
             if record.kind == "session_meta":
                 meta = meta or record.payload
-            elif view.user_text(record) is not None:
+            elif view.asked_text(record) is not None:
                 return _Head(meta or {"id": layout.thread_id_of(path)}, True)
         if meta is not None and isinstance(meta.get("forked_from_ordinal_exclusive"), int):
             # Its messages so far are its parent's.

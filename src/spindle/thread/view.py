@@ -40,6 +40,9 @@ _PASSED_ON = frozenset(
 )
 
 
+_ENTERED_REVIEW, _HEAD = b'"entered_review_mode"', 60
+
+
 class TurnView(msgspec.Struct, kw_only=True):
     """One turn of a transcript. `items` are tagged in PascalCase, as in `item_completed`."""
 
@@ -80,12 +83,15 @@ def moments(records: Iterable[Record]) -> list[tuple[list[Event], dict[str, Any]
 
 
 def preview(records: Iterable[Record]) -> str | None:
-    """The first message a person wrote; None when there is none."""
-    for record in records:
-        text = user_text(record)
-        if text is not None:
-            return text
-    return None
+    """The first message a person wrote, or the first review they asked for; None when there is neither."""
+    return next((text for record in records if (text := asked_text(record)) is not None), None)
+
+
+def asked_text(record: Record) -> str | None:
+    """What a person wanted, if this record is about that: their own words, or a review."""
+    if record.kind == "event_msg" and _ENTERED_REVIEW in record.raw[:_HEAD]:
+        return f"Review: {record.payload.get('user_facing_hint') or ''}".rstrip(": ")
+    return user_text(record)
 
 
 def last_settings(data: RolloutData) -> dict[str, Any] | None:
@@ -292,8 +298,27 @@ def _translate(event: Event, timestamp: str = "") -> list[_Shown]:
         return [_agent(str(event.get("message") or ""), None, timestamp)]
     if kind == "agent_reasoning":
         return [_reasoning([str(event.get("text") or "")], [], None, timestamp)]
-    item = {"type": "ContextCompaction"} if kind == "context_compacted" else None
-    return [_Shown([{**event, "type": kind}], item, timestamp)]
+    return [_Shown([{**event, "type": kind}], event_item(kind, event), timestamp)]
+
+
+def event_item(kind: str, event: Event) -> dict[str, Any] | None:
+    """What an event that is passed on is in a transcript."""
+    match kind:
+        case "context_compacted":
+            return {"type": "ContextCompaction"}
+        case "entered_review_mode":
+            return {"type": "EnteredReviewMode", "review": str(event.get("user_facing_hint") or "")}
+        case "exited_review_mode":
+            return {"type": "ExitedReviewMode", "review": _review_text(event.get("review_output"))}
+        case _:
+            return None
+
+
+def _review_text(output: Any) -> str:
+    """A report as people read it, also of a review that was cut short."""
+    from spindle.protocol.review_output import form_of, render  # few threads have one
+
+    return render(form_of(output if isinstance(output, dict) else {}))
 
 
 def _list(event: Event, name: str) -> list[Any]:
@@ -334,6 +359,10 @@ def _from_thread_item(item: dict[str, Any], event: Event, timestamp: str) -> lis
             return [_Shown([{"type": "context_compacted"}], item, timestamp)]
         case "Plan":
             return [_Shown([event], item, timestamp)]
+        case "EnteredReviewMode" | "ExitedReviewMode" as kind:
+            named = "entered_review_mode" if kind == "EnteredReviewMode" else "exited_review_mode"
+            told = {**item, "type": named}
+            return [_Shown([told], {**(event_item(named, told) or {}), "id": item.get("id")}, timestamp)]
         case _:
             return []
 

@@ -29,6 +29,11 @@ class McpTool:
         self._tool = tool
         self._pool = pool
 
+    @property
+    def only_reads(self) -> bool:
+        """The server says so, and no sandbox sees to it."""
+        return self._tool.is_read_only
+
     def spec(self) -> dict[str, Any]:
         return {
             "type": "function",

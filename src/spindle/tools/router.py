@@ -45,6 +45,10 @@ class ToolSet:
     def __contains__(self, name: str) -> bool:
         return name in self._handlers
 
+    def only_reads(self, name: str) -> bool:
+        """Whether the tool keeps to what the sandbox allows, or says of itself that it only reads."""
+        return getattr(self._handlers.get(name), "only_reads", True)
+
     def find(self, item: Item) -> tuple[Tool, ToolCall] | None:
         """The tool that answers a call item, listed or not, and the call as it takes it; None if there is none."""
         call = read_call(item)

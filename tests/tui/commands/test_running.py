@@ -78,7 +78,7 @@ async def test_an_error_of_a_command_is_told_and_the_session_lives(desk: FakeDes
     assert desk.failed == ["unknown personality 'rude'; use one of friendly, pragmatic, none"]
 
 
-@pytest.mark.parametrize("name", ["review", "goal"])
+@pytest.mark.parametrize("name", ["goal"])
 async def test_what_is_not_built_yet_says_so_in_one_sentence(desk: FakeDesk, name: str) -> None:
     await running.run(desk, f"/{name}")
     assert len(desk.warned) == 1 and desk.warned[0].startswith(f"/{name} is not built yet")

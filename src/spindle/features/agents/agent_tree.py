@@ -5,15 +5,14 @@ What they may use together is a budget like any other (`core/budget.py`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from spindle.core.child_session import Charge
 from spindle.errors import SpindleError
 from spindle.model.client import Completed, ModelClient, ModelEvent, TurnState, cost_of_compaction
 from spindle.protocol.items import Item
-from spindle.protocol.request import Request, TokenUsage
-
-Charge = Callable[[TokenUsage], None]
+from spindle.protocol.request import Request
 
 
 class AgentTree:

@@ -8,15 +8,16 @@ that it does. It never takes its parent down: whatever goes wrong in it becomes 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from spindle.core.stream import DELTAS, Subscription
+from spindle.core.child_session import CLOSE_S, Charge, SessionOrder, Tap, end_session, open_whole
+from spindle.core.stream import DELTAS
 from spindle.errors import SpindleError, ToolError
-from spindle.features.agents.agent_tree import AgentTree, Charge
+from spindle.features.agents.agent_tree import AgentTree
 from spindle.policy.narrow import narrowed
 from spindle.policy.rulebook import RuleBook
 from spindle.protocol.agent_events import CollabAgentEvent, Status
@@ -40,7 +41,6 @@ from spindle.protocol.ops import (
     Op,
     PatchApproval,
     ResolveElicitation,
-    Shutdown,
     Submission,
     UserInput,
     UserTurn,
@@ -50,47 +50,26 @@ from spindle.protocol.settings import AgentRole, CollaborationMode, ThreadSettin
 from spindle.protocol.tool_servers import ElicitationRequest
 
 if TYPE_CHECKING:
-    from spindle.core.budget import BudgetLedger
     from spindle.core.session import Session
 
 KIND = "spindle_agent"
 """The lines of the record that tell of a thread's sub-agents."""
-CLOSE_S = 10.0
-"""How long a sub-agent may take to stop before its task is cancelled."""
 
 _NOT_FORWARDED = (*DELTAS, ReasoningRawContentDelta, ExecCommandOutputDelta)
 """A reader that falls behind must not drown in pieces of what it gets as a whole."""
 
 
-class AgentOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What the composition root needs to open a sub-agent's session."""
+class AgentOrder(SessionOrder, frozen=True, kw_only=True):
+    """What the composition root needs to open a sub-agent's session.
 
-    parent_thread_id: str
-    parent_transcript: str | None = None
-    """The record of the parent's thread."""
-    depth: int
+    Its `cap` takes out of settings what the parent may not do now, or might not when it gave the order.
+    """
+
     role: AgentRole | None
-    settings: ThreadSettings
-    cap: Callable[[ThreadSettings], ThreadSettings]
-    """Takes out of settings what the parent may not do now, or might not when it gave the order."""
     tree: AgentTree
-    charge: Charge
-    """Books what the sub-agent, or one of its own, has cost."""
-    rules: RuleBook
-    """The parent's own, as they were read when its session began."""
-    budget: Callable[[], BudgetLedger | None]
-    """What the parent's thread may use, at the moment of asking; what the sub-agent uses counts there."""
-
-    @property
-    def source(self) -> dict[str, Any]:
-        """Where the thread comes from, as its record says."""
-        spawned: dict[str, Any] = {"parent_thread_id": self.parent_thread_id, "depth": self.depth}
-        if self.role is not None:
-            spawned["agent_role"] = self.role.name
-        return {"subagent": {"thread_spawn": spawned}}
 
 
-OpenAgent = Callable[[AgentOrder], Awaitable["Session"]]
+OpenAgent = Callable[[AgentOrder], Coroutine[Any, Any, "Session"]]
 
 
 class Staff(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +146,7 @@ class Subagents:
             raise
         agent = Agent(session, role)
         self._agents[agent.id] = agent
-        session.listen(_Tap(partial(self._hear, agent)))
+        session.listen(Tap(partial(self._hear, agent)))
         agent.actor = asyncio.ensure_future(session.run())
         agent.actor.add_done_callback(partial(self._on_end, agent))
         self._record(agent.id, "running", role=role_name, task=message)
@@ -261,10 +240,16 @@ class Subagents:
         def cap(wanted: ThreadSettings) -> ThreadSettings:
             return narrowed(narrowed(wanted, settings), self._session.present_settings)
 
+        spawned: dict[str, Any] = {"parent_thread_id": self._thread.thread_id, "depth": self._depth + 1}
+        if role is not None:
+            spawned["agent_role"] = role.name
         order = AgentOrder(
             parent_thread_id=self._thread.thread_id,
             parent_transcript=None if (writer := self._thread.history.writer) is None else writer.path,
             depth=self._depth + 1,
+            name=role.name if role is not None else "default",
+            header="collab_spawn",
+            source={"subagent": {"thread_spawn": spawned}},
             role=role,
             settings=cap(_with_role(settings, role)),
             cap=cap,
@@ -273,19 +258,7 @@ class Subagents:
             rules=self._staff.rules,
             budget=lambda: self._thread.budget,
         )
-        opening = asyncio.ensure_future(self._staff.open_agent(order))
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            # Half-open, a session would leave its file locked and its connection open.
-            await asyncio.wait([opening])
-            if not opening.cancelled() and opening.exception() is None:
-                await opening.result().aclose()
-            raise
-        except SpindleError:
-            raise
-        except Exception as error:  # our bug: the parent's turn goes on without this sub-agent
-            raise SpindleError(f"internal error: {type(error).__name__}: {error}") from error
+        return await open_whole(self._staff.open_agent(order))
 
     def _book(self, usage: TokenUsage) -> None:
         """What sub-agents cost counts as the session's own cost, all the way up."""
@@ -394,13 +367,9 @@ class Subagents:
         self._closed[agent.id] = agent.session.thread.total_usage
         self._changed.set()
         assert agent.actor is not None
-        agent.session.submit(Submission("", Shutdown()))
         try:
-            await asyncio.wait([agent.actor], timeout=CLOSE_S)
+            await end_session(agent.session, agent.actor)
         finally:
-            if not agent.actor.done():
-                agent.actor.cancel()
-                await asyncio.wait([agent.actor], timeout=CLOSE_S)
             self._closed[agent.id] = agent.session.thread.total_usage
             self._record(agent.id, "closed")
 
@@ -419,17 +388,6 @@ class Subagents:
     def _is_done(self, agent_id: str) -> bool:
         agent = self._agents.get(agent_id)
         return agent is None or agent.is_done
-
-
-class _Tap(Subscription):
-    """Hears every event at once, in the order in which the sub-agent's own readers get them."""
-
-    def __init__(self, hear: Callable[[Event], None]) -> None:
-        super().__init__(())
-        self._hear = hear
-
-    def push(self, event: Event) -> None:
-        self._hear(event)
 
 
 def _with_role(settings: ThreadSettings, role: AgentRole | None) -> ThreadSettings:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -59,6 +60,7 @@ class Checkpoints(Feature):
         self._active = 0
         """Commands that run and may write."""
         self._lock = asyncio.Lock()
+        self._thread: ThreadPoolExecutor | None = None
         self._finished: UndoReport | None = None
         """What a killed process had begun and was finished when the session was opened."""
         self._is_diff_due = False
@@ -84,7 +86,10 @@ class Checkpoints(Feature):
             await self._work(self._tidy)
             await self._work(self._recorder.close)
             if self._session.thread.history.writer is None:
-                await self._work(self._recorder.forget)
+                self._recorder.forget()
+            if self._thread is not None:
+                self._thread.shutdown()
+                self._thread = None
 
     # ---- commands ------------------------------------------------------------------------------
 
@@ -148,8 +153,8 @@ class Checkpoints(Feature):
             return
         changes = await self._work(self._recorder.close_window, self._turn)
         self._tell_gaps()
-        if changes:
-            await self._show(changes)
+        if shown := [change for change in changes or () if not change.is_about_folder]:
+            await self._show(shown)
 
     def _now(self) -> tuple[TurnKey, list[str]]:
         """The turn that runs, or the last one, and the folders that are covered."""
@@ -182,7 +187,7 @@ class Checkpoints(Feature):
             self._is_diff_due = False
             cwd = turn.settings.cwd
             root = find_repository(cwd) or os.path.realpath(cwd)
-            diff = await asyncio.to_thread(self._session.workbench.turn_diff().render, root)
+            diff = await self._beside(self._session.workbench.turn_diff().render, root)
             turn.emit(TurnDiff(unified_diff=diff))
 
     def _record(self, tracker: Any, changes: Sequence[Change]) -> None:
@@ -224,13 +229,13 @@ class Checkpoints(Feature):
         thread = session.thread
         undoer = self._undoer()
         finished, self._finished = self._finished, None
-        finished = self._note_finished(await asyncio.to_thread(undoer.finish_others)) or finished
+        finished = self._note_finished(await self._beside(undoer.finish_others)) or finished
         if finished is not None:
             return finished, None
         turns = turns_of(thread.history)
-        ancestors = await asyncio.to_thread(ancestors_of, session.store, thread.history.meta)
+        ancestors = await self._beside(ancestors_of, session.store, thread.history.meta)
         try:
-            prepared: Prepared = await asyncio.to_thread(undoer.prepare, op, turns, ancestors)
+            prepared: Prepared = await self._beside(undoer.prepare, op, turns, ancestors)
         except Nothing as nothing:
             return UndoReport(status="nothing", thread_id=thread.thread_id, message=str(nothing)), None
         except sqlite3.Error as error:
@@ -245,7 +250,7 @@ class Checkpoints(Feature):
         if op.dry_run:
             cwd = session.settings.cwd
             root = find_repository(cwd) or os.path.realpath(cwd)
-            diff = await asyncio.to_thread(undoer.diff, prepared.plan, root)
+            diff = await self._beside(undoer.diff, prepared.plan, root)
         report = undoer.report(prepared, is_done=is_done)
         return msgspec.structs.replace(report, message=sentence(report, op)), diff
 
@@ -254,11 +259,11 @@ class Checkpoints(Feature):
         if not prepared.is_redo:
             thread.history.append_undo_mark(undone.mark, "undo")
         try:
-            restoration = await asyncio.to_thread(undoer.restore, prepared)
+            restoration = await self._beside(undoer.restore, prepared)
         except sqlite3.Error as error:
             raise SpindleError(f"nothing was changed: the store of checkpoints cannot be used: {error}") from error
         self._change_talk(prepared)
-        await asyncio.to_thread(restoration.finish)
+        await self._beside(restoration.finish)
 
     def _change_talk(self, prepared: Prepared) -> None:
         """What the model is shown follows what was done to the files."""
@@ -316,9 +321,15 @@ class Checkpoints(Feature):
 
     # ---- beside the loop -----------------------------------------------------------------------
 
+    async def _beside(self, run: Callable[..., Result], *args: Any) -> Result:
+        """In the one thread that the checkpoints have; it ends with the session."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="spindle-checkpoints")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run, *args)
+
     async def _work(self, run: Callable[..., Result], *args: Any) -> Result | None:
         """Run what takes time. What goes wrong with it must not stop a turn: it is said once."""
-        working = asyncio.ensure_future(asyncio.to_thread(run, *args))
+        working = asyncio.ensure_future(self._beside(run, *args))
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:

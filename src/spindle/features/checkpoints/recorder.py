@@ -167,7 +167,7 @@ class Recorder:
     def _new_tree(self, root: str) -> Tree | None:
         if root in ("/", os.path.realpath(os.path.expanduser("~"))):
             return None
-        tree = Tree(root, self.store, self._limits, left_out=(os.path.realpath(self.home),))
+        tree = Tree(root, self.store, self._limits, now=self._clock.now, left_out=(os.path.realpath(self.home),))
         known = self.store.baseline(root)
         if known is not None and tree.load(known):
             tree.reread_lost()
@@ -256,7 +256,7 @@ class Recorder:
             Change(path, image, image_at(path, self.options.max_file_bytes, self.store)) for path, image in step.before
         ]
         for root, manifest in step.roots:
-            tree = Tree(root, self.store, self._limits, left_out=(os.path.realpath(self.home),))
+            tree = Tree(root, self.store, self._limits, now=self._clock.now, left_out=(os.path.realpath(self.home),))
             try:
                 if tree.load(manifest):
                     changes += tree.refresh()

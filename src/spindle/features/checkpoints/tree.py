@@ -9,8 +9,7 @@ could lead elsewhere by now.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 
@@ -67,8 +66,12 @@ class _Unread(msgspec.Struct):
 class Tree:
     """The covered files below one root. Folders are named from the root, which is "" itself."""
 
-    def __init__(self, root: str, store: Store, limits: Limits, *, left_out: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, root: str, store: Store, limits: Limits, *, now: Callable[[], float], left_out: tuple[str, ...] = ()
+    ) -> None:
+        """`now` gives Unix seconds, as the stamps of files do."""
         self.root = root
+        self._now = now
         self._store = store
         self._limits = limits
         self._coverage = Coverage(root, left_out)
@@ -351,7 +354,7 @@ class Tree:
         self._young.discard((file.folder, file.name))
         if entry is not None and entry.kind == "f":
             newest = max(entry.mtime, entry.ctime)
-            if newest > time.time_ns() - _YOUNG_NS:
+            if newest > self._now() * 1e9 - _YOUNG_NS:
                 self._young.add((file.folder, file.name))
 
 

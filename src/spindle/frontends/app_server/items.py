@@ -12,6 +12,8 @@ from spindle.frontends.app_server.objects import (
     AskForApproval,
     CommandItem,
     ContextCompactionItem,
+    EnteredReviewModeItem,
+    ExitedReviewModeItem,
     FileChangeItem,
     FileUpdateChange,
     ImageInput,
@@ -32,6 +34,7 @@ from spindle.frontends.app_server.objects import (
 from spindle.protocol import settings
 from spindle.protocol.events import ExecCommandBegin, ExecCommandEnd
 from spindle.protocol.quote import shell_join
+from spindle.thread.view import event_item
 
 CLIENT_ID = "client_id"
 """Under this key the first part of an input carries the client's own id of the message through the session."""
@@ -180,6 +183,10 @@ def shown_item(item: Mapping[str, Any], new_id: str = "") -> ThreadItem | None:
             )
         case "ContextCompaction":
             return ContextCompactionItem(id=item_id)
+        case "EnteredReviewMode":
+            return EnteredReviewModeItem(id=item_id, review=str(item.get("review") or ""))
+        case "ExitedReviewMode":
+            return ExitedReviewModeItem(id=item_id, review=str(item.get("review") or ""))
         case "WebSearch":
             return WebSearchItem(id=item_id, query=str(item.get("query") or ""), action=web_action(item.get("action")))
         case "CommandExecution":
@@ -193,6 +200,12 @@ def shown_item(item: Mapping[str, Any], new_id: str = "") -> ThreadItem | None:
             )
         case _:
             return None
+
+
+def review_item(event: Mapping[str, Any], new_id: str) -> ThreadItem | None:
+    """The beginning or the end of a review, from its event."""
+    shown = event_item(str(event["type"]), dict(event))
+    return None if shown is None else shown_item(shown, new_id)
 
 
 def _recorded_command(item_id: str, item: Mapping[str, Any]) -> CommandItem:

@@ -192,6 +192,16 @@ class ContextCompactionItem(Item, frozen=True, kw_only=True, tag="contextCompact
     pass
 
 
+class EnteredReviewModeItem(Item, frozen=True, kw_only=True, tag="enteredReviewMode"):
+    review: str
+    """What is reviewed, in a few words."""
+
+
+class ExitedReviewModeItem(Item, frozen=True, kw_only=True, tag="exitedReviewMode"):
+    review: str
+    """The report, as people read it."""
+
+
 ThreadItem = (
     UserMessageItem
     | AgentMessageItem
@@ -205,6 +215,8 @@ ThreadItem = (
     | WebSearchItem
     | ImageViewItem
     | ContextCompactionItem
+    | EnteredReviewModeItem
+    | ExitedReviewModeItem
 )
 
 

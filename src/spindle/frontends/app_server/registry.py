@@ -12,6 +12,7 @@ from spindle.frontends.app_server.methods import (
     hook_list,
     opening,
     records,
+    review,
     searching,
     settings,
     thread_settings,
@@ -35,11 +36,11 @@ TOPICS = (
     disk,
     tool_servers,
     undo,
+    review,
 )
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 
 _MISSING = {
-    "review/start": "Spindle has no review mode yet",
     "account/rateLimitResetCredit/consume": "Spindle buys nothing and spends no credits",
     "account/sendAddCreditsNudgeEmail": "Spindle sends no mail",
     "account/workspaceMessages/read": "Spindle shows no messages of a workspace",

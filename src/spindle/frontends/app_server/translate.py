@@ -20,6 +20,7 @@ from spindle.frontends.app_server.items import (
     command_item,
     file_changes,
     finished_command,
+    review_item,
     shown_item,
     source_of,
     turn_error,
@@ -270,6 +271,9 @@ class Translator:
                 return self._of_agents(msg, now_ms)
             case "mcp" | "elicitation":
                 return self._of_servers(msg, now_ms)
+            case "entered" | "exited":
+                item = review_item(msgspec.to_builtins(msg), self._new_id())
+                return self._complete(item, now_ms) if item is not None else []
             case _:
                 pass
         match msg:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.errors import SpindleError, UsageError
+from spindle.errors import ConfigError, SpindleError, UsageError
+from spindle.frontends.launch import is_inside_repository
 from spindle.frontends.options import Parsed
 
 if TYPE_CHECKING:
@@ -47,6 +48,17 @@ def fork_point(text: str | None) -> str | int | None:
     return int(text) if text is not None and text.isdecimal() else text
 
 
+def check_folder(parsed: Parsed, config: Config) -> None:
+    """Raise ConfigError where nobody has said that the agent may work here."""
+    if not (
+        parsed.flag("skip_git_repo_check")
+        or parsed.flag("dangerously_bypass_approvals_and_sandbox")
+        or config.trust_level == "trusted"
+        or is_inside_repository(config.cwd)
+    ):
+        raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
+
+
 def check_files(parsed: Parsed) -> dict[str, object] | None:
     """Look at the files the line names; the result is the output schema."""
     if not any(key in parsed.values for key in ("image", "output_schema")):
@@ -78,6 +90,13 @@ def read_prompt(args: ExecArgs) -> str:
         piped = "" if args.action != "run" else _piped_input()
         return f"{given}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else given
     if sys.stdin is None or (given is None and sys.stdin.isatty()):
+        raise SpindleError("no prompt: give it as an argument, or pipe it in")
+    return read_text()
+
+
+def read_text() -> str:
+    """The prompt from stdin alone."""
+    if sys.stdin is None:
         raise SpindleError("no prompt: give it as an argument, or pipe it in")
     print("Reading prompt from stdin...", file=sys.stderr)
     text = _decode(sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1))

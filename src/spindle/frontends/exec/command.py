@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spindle.api.door import OpenThread, SessionRequest, open_thread
-from spindle.errors import ConfigError
 from spindle.frontends import standard_streams
-from spindle.frontends.exec.arguments import check_files, fork_point, named_output, read_args, read_prompt
-from spindle.frontends.exec.printer import Printer
-from spindle.frontends.launch import config_from, image_items, is_inside_repository, use_local_server, warn_of_bypass
+from spindle.frontends.exec.arguments import check_files, check_folder, fork_point, named_output, read_args, read_prompt
+from spindle.frontends.exec.printer import Judge, Printer
+from spindle.frontends.launch import config_from, image_items, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.events import (
@@ -30,7 +29,7 @@ from spindle.protocol.events import (
     TaskComplete,
     TurnAborted,
 )
-from spindle.protocol.ops import Interrupt, UserTurn
+from spindle.protocol.ops import Interrupt, Op, UserTurn
 from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
 
@@ -47,14 +46,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     prompt = read_prompt(args)
     config = config_from(parsed, headless=True)
     output = named_output(parsed, config)
-    bypass = parsed.flag("dangerously_bypass_approvals_and_sandbox")
-    if not (
-        parsed.flag("skip_git_repo_check")
-        or bypass
-        or config.trust_level == "trusted"
-        or is_inside_repository(config.cwd)
-    ):
-        raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
+    check_folder(parsed, config)
     warn_of_bypass(parsed)
     request = SessionRequest(
         config=config,
@@ -67,7 +59,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         any_folder=parsed.flag("all"),
         fork=args.action == "fork",
         fork_at=fork_point(parsed.value("at")),
-        bypass=bypass,
+        bypass=parsed.flag("dangerously_bypass_approvals_and_sandbox"),
     )
     items = [*image_items(parsed.many("image")), {"type": "text", "text": prompt}]
     return asyncio.run(drive(request, UserTurn(items=items, final_output_json_schema=schema), parsed, output))
@@ -80,7 +72,9 @@ def _thread_id(given: str | None, home: str) -> str | None:
     return ThreadStore(home, SystemClock()).choose(given).id
 
 
-async def drive(request: SessionRequest, turn: UserTurn, options: Parsed, output: OutputFile | None = None) -> int:
+async def drive(
+    request: SessionRequest, turn: Op, options: Parsed, output: OutputFile | None = None, judge: Judge | None = None
+) -> int:
     """Open the thread, run the turn, show what happens, and leave nothing running."""
     config = await use_local_server(request.config, options)
     thread = await open_thread(msgspec.structs.replace(request, config=config))
@@ -94,6 +88,8 @@ async def drive(request: SessionRequest, turn: UserTurn, options: Parsed, output
         async for event in events:
             if signals.caught is None or not printer.is_json:
                 printer.show(event.msg)
+            if judge is not None:
+                judge.hear(event.msg)
             if isinstance(event.msg, Error):
                 failed = True
             if isinstance(event.msg, TaskComplete):
@@ -112,6 +108,8 @@ async def drive(request: SessionRequest, turn: UserTurn, options: Parsed, output
 
         code = code or int(not write_last_message(output, last_message))
     printer.finish(last_message)
+    if judge is not None:
+        code = code or judge.code()
     await thread.close()
     # Everything is recorded and closed, and to tear the interpreter down would take longer than a tool round.
     os._exit(standard_streams.flush(code))

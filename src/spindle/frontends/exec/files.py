@@ -56,8 +56,10 @@ def read_schema(path: str | None) -> dict[str, object] | None:
 # ---- the last message --------------------------------------------------------------------------------
 
 
-def open_output(path: str, reach: Reach | None) -> OutputFile:
-    """The file for the last message. Raises ConfigError if it cannot be written there, as far as can be told now.
+def open_output(path: str, reach: Reach | None, *, what: str = "the last message", option: str = "-o") -> OutputFile:
+    """The file for the last message, or for `what` an option names.
+
+    Raises ConfigError if it cannot be written there, as far as can be told now.
 
     `reach`: what the agent could have made, whose links are not followed.
     """
@@ -65,7 +67,7 @@ def open_output(path: str, reach: Reach | None) -> OutputFile:
         return OutputFile(path, reach=reach)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"the last message cannot be written to {path} (-o): {reason}") from error
+        raise ConfigError(f"{what} cannot be written to {path} ({option}): {reason}") from error
 
 
 def write_last_message(output: OutputFile, message: str | None) -> bool:

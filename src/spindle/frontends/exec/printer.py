@@ -33,6 +33,14 @@ class Printer(Protocol):
         """The run is over, and this is its result."""
 
 
+class Judge(Protocol):
+    """Says with which exit code a run ends that ended well."""
+
+    def hear(self, msg: Msg) -> None: ...
+
+    def code(self) -> int: ...
+
+
 def write_out(data: bytes) -> None:
     """Write to stdout at once. A reader that went away ends the run like a closed pipe ends any filter."""
     try:

@@ -89,14 +89,14 @@ class ThreadOpened(Wire, frozen=True, kw_only=True):
 async def thread_start(call: Call, params: ThreadStartParams) -> After:
     if params.dynamic_tools and not call.client.is_experimental:
         raise RpcError("thread/start.dynamicTools requires experimentalApi capability")
-    request = _request(
+    request = request_for(
         call,
         params,
         _config(call, params, params.cwd),
         ephemeral=params.ephemeral,
         dynamic_tools=params.dynamic_tools,
     )
-    return _announced(call, await _open(call, request))
+    return _announced(call, await open_loaded(call, request))
 
 
 async def thread_resume(call: Call, params: ThreadResumeParams) -> Wire:
@@ -104,7 +104,7 @@ async def thread_resume(call: Call, params: ThreadResumeParams) -> Wire:
     if loaded is None:
         ref = call.server.store.get(params.thread_id)
         config = _recorded_config(call, params, call.server.store.read(ref))
-        loaded = await _open(call, _request(call, params, config, thread=ref.id))
+        loaded = await open_loaded(call, request_for(call, params, config, thread=ref.id))
     else:
         call.server.follow(loaded, call.client)
         await _move(loaded, params)
@@ -125,7 +125,7 @@ async def thread_fork(call: Call, params: ThreadForkParams) -> After:
     store = call.server.store
     ref = store.get(params.thread_id)
     data = store.read(ref)
-    request = _request(
+    request = request_for(
         call,
         params,
         _recorded_config(call, params, data),
@@ -133,7 +133,7 @@ async def thread_fork(call: Call, params: ThreadForkParams) -> After:
         fork=True,
         fork_at=_turns_to_keep(params.last_turn_id, data),
     )
-    return _announced(call, await _open(call, request), with_turns=not params.exclude_turns)
+    return _announced(call, await open_loaded(call, request), with_turns=not params.exclude_turns)
 
 
 def _turns_to_keep(last_turn_id: str | None, data: RolloutData) -> int | None:
@@ -193,7 +193,7 @@ def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config
 # ---- the thread ------------------------------------------------------------------------------------
 
 
-def _request(call: Call, params: Overrides, config: Config, **more: Any) -> SessionRequest:
+def request_for(call: Call, params: Overrides, config: Config, **more: Any) -> SessionRequest:
     # What is to be said about the configuration is told once per client, not with every thread.
     call.server.warn(call.client, config.warnings)
     return SessionRequest(
@@ -208,7 +208,7 @@ def _request(call: Call, params: Overrides, config: Config, **more: Any) -> Sess
     )
 
 
-async def _open(call: Call, request: SessionRequest) -> LoadedThread:
+async def open_loaded(call: Call, request: SessionRequest) -> LoadedThread:
     server = call.server
     loaded = LoadedThread(await open_thread(request), request.config, server.questions, server.clock)
     server.add(loaded)

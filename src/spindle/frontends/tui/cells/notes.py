@@ -9,7 +9,7 @@ from spindle.frontends.fit import counted
 from spindle.frontends.tui.cells.cell import UNFOLDED_LINE, Cell, Look, kept, one_line, seconds_words, short
 from spindle.frontends.tui.shown import Line, Span, line
 from spindle.frontends.tui.text.clean import safe
-from spindle.protocol.events import CacheMissed, ContextCompacted, ContextEdited
+from spindle.protocol.events import CacheMissed, ContextCompacted, ContextEdited, Msg
 from spindle.protocol.request import TokenUsage
 
 _LONGEST_NOTE = 4000
@@ -115,6 +115,19 @@ def money(dollars: float) -> str:
 def compacted(msg: ContextCompacted) -> Note:
     numbers = f": {msg.tokens_before:,} → {msg.tokens_after:,} tokens" if msg.tokens_before else ""
     return Note(f"Context compacted{numbers}", word="Context", style="")
+
+
+def review(msg: Msg) -> Note:
+    """A review begins or is over; its report follows as an answer."""
+    from spindle.protocol.review import EnteredReviewMode, ExitedReviewMode  # loaded: one of them has just come
+
+    match msg:
+        case EnteredReviewMode(user_facing_hint=hint):
+            return Note(f"Review begins: {one_line(hint)}", word="Review")
+        case ExitedReviewMode(review_output=None):
+            return Note("The review was cut short", word="Review", style="warning")
+        case _:
+            return Note("The review is done", word="Review")
 
 
 def edited(msg: ContextEdited) -> Note:

@@ -52,6 +52,14 @@ def heard(events: list[dict[str, Any]], item: dict[str, Any] | None, cwd: str) -
                 model_context_window=window if isinstance(window, int) else None,
                 collaboration_mode_kind=str(event.get("collaboration_mode_kind") or "default"),
             )
+        case {"type": "entered_review_mode" | "exited_review_mode" as kind} as event:
+            from spindle.protocol.review import EnteredReviewMode, ExitedReviewMode  # few threads have one
+
+            output = event.get("review_output")
+            if kind == "entered_review_mode":
+                yield EnteredReviewMode(target={}, user_facing_hint=str(event.get("user_facing_hint") or ""))
+            else:
+                yield ExitedReviewMode(review_output=output if isinstance(output, dict) else None)
         case {"type": str(kind)} as event:
             if kind == "task_complete" and isinstance(failed := event.get("error"), dict):
                 yield v1.Error(message=str(failed.get("message") or "the turn failed"))

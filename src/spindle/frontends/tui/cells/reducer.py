@@ -168,6 +168,8 @@ class Reducer:
             from spindle.frontends.tui.cells.servers import take_server_event  # with the first MCP server
 
             take_server_event(self, msg)
+        elif tag in ("entered_review_mode", "exited_review_mode"):
+            self.show(notes.review(msg))
         elif tag in ("plan_delta", "request_user_input"):
             from spindle.protocol.questions import PlanDelta, RequestUserInput  # loaded: one of them has just come
 

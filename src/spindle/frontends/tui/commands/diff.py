@@ -29,6 +29,7 @@ CR = "\r"
 _PATIENCE_S = 60.0
 _MOST_BYTES = 32 << 20
 _MOST_FILES = 500
+_MOST_CHOICES = 200
 _FILE_BYTES = 1 << 20
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
 
@@ -77,6 +78,21 @@ class Git:
         """Paths below the root, in the order of git."""
         found = await self._run("ls-files", "--others", "--exclude-standard", "-z", "--full-name", "--", ".")
         return [os.fsdecode(path) for path in (found or b"").split(b"\0") if path]
+
+    async def branches(self) -> list[str]:
+        """The local branches but for the present one, the one that was worked on last first."""
+        shape = "--format=%(if)%(HEAD)%(then)%(else)%(refname:short)%(end)"
+        words = ("for-each-ref", "--sort=-committerdate", f"--count={_MOST_CHOICES}", shape, "refs/heads")
+        return [branch for branch in await self._lines(*words) if branch.strip()]
+
+    async def commits(self) -> list[tuple[str, str]]:
+        """The last commits: hash and title. Signatures are not looked at, because that runs a program."""
+        words = ("log", "--no-show-signature", "--no-color", f"--max-count={_MOST_CHOICES}", "--format=%H %s")
+        found = [entry.partition(" ") for entry in await self._lines(*words)]
+        return [(sha, title) for sha, _, title in found if sha]
+
+    async def _lines(self, *words: str) -> list[str]:
+        return (await self._run(*words) or b"").decode("utf-8", "replace").splitlines()
 
     async def _run(self, *words: str) -> bytes | None:
         """What it printed; None when it failed."""

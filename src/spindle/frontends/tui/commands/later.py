@@ -5,9 +5,5 @@ from __future__ import annotations
 from spindle.frontends.tui.desk import Desk
 
 
-async def review(desk: Desk, argument: str) -> None:
-    desk.warn("/review is not built yet: ask for a review in your own words, and /diff shows the changes.")
-
-
 async def goal(desk: Desk, argument: str) -> None:
     desk.warn("/goal is not built yet: say in a message what is to be reached, and /pin keeps it in view.")

@@ -35,7 +35,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("fork", "branch off this thread into a new one", "threads:fork"),
     SlashCommand("compact", "replace the thread by a summary", "thread_ops:compact", argument="[hint]"),
     SlashCommand("plan", "plan mode: think first, change nothing", "modes:plan", argument="[text]"),
-    SlashCommand("review", "have the changes reviewed", "later:review", argument="[text]"),
+    SlashCommand("review", "have the changes reviewed", "review:review", argument="[text]"),
     SlashCommand("init", "have an AGENTS.md written for this folder", "prompts:init", argument="[text]"),
     SlashCommand("mention", "mention a file in the message", "prompts:mention", R, "[path]"),
     SlashCommand("mcp", "MCP servers, their state and their tools", "servers:mcp", R, "[refresh|NAME]"),

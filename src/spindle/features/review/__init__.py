@@ -1,0 +1,1 @@
+"""Reviews: a session of its own looks at code, can change nothing, and reports."""
