@@ -258,3 +258,37 @@ def test_every_result_can_be_made_into_a_schema() -> None:
     for method in METHODS.values():
         msgspec.json.schema(method.params)
         msgspec.json.schema(method.result)
+
+
+def test_settings_of_a_thread_change_without_a_turn(start: Start, server: FakeServer, workspace: Path) -> None:
+    client = start()
+    client.initialize(experimentalApi=True)
+    thread_id = client.start_thread()
+    changes = {
+        "model": "gpt-5.1",
+        "effort": "low",
+        "approvalPolicy": "untrusted",
+        "sandboxPolicy": {"type": "readOnly"},
+    }
+    assert client.result("thread/settings/update", {"threadId": thread_id, **changes}) == {}
+    told = client.note("thread/settings/updated")
+    assert told["threadId"] == thread_id and told["threadSettings"]["cwd"] == str(workspace)
+    present = told["threadSettings"]
+    assert (present["model"], present["effort"], present["approvalPolicy"]) == ("gpt-5.1", "low", "untrusted")
+    assert present["sandboxPolicy"]["type"] == "readOnly" and present["collaborationMode"]["mode"] == "default"
+    assert (
+        "approval" in client.error("thread/settings/update", {"threadId": thread_id, "approvalPolicy": "x"})["message"]
+    )
+    client.turn(thread_id, "hi")
+    assert server.requests[-1].json["model"] == "gpt-5.1" and server.requests[-1].json["reasoning"]["effort"] == "low"
+
+
+def test_permission_profiles_are_listed(start: Start, home: Path) -> None:
+    file = home / "config.toml"
+    chosen = 'default_permissions = ":workspace"'
+    file.write_text(f'{chosen}\n{file.read_text()}\n[permissions.docs.filesystem]\n":root" = "read"\n')
+    client = start()
+    client.initialize()
+    listed = client.result("permissionProfile/list")["data"]
+    assert [profile["id"] for profile in listed] == [":read-only", ":workspace", ":danger-full-access", "docs"]
+    assert all(profile["allowed"] for profile in listed)

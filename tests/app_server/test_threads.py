@@ -198,3 +198,58 @@ def test_models_skills_and_features_can_be_asked_for(client: Client, workspace: 
     ]
     features = client.result("experimentalFeature/list", {})["data"]
     assert {"name", "stage", "enabled", "defaultEnabled"} <= features[0].keys()
+
+
+def test_a_thread_is_reverted_to_the_state_before_a_turn(client: Client, server: FakeServer) -> None:
+    thread_id = client.start_thread()
+    first, second, third = (client.turn(thread_id, text)[0]["id"] for text in ("P1", "P2", "P3"))
+    since = len(client.seen)
+    left = client.result("thread/revert", {"threadId": thread_id, "beforeTurnId": second})
+    assert [turn["id"] for turn in left["thread"]["turns"]] == [first]
+    assert client.note("thread/reverted", since=since) == {"threadId": thread_id}
+    params = {"threadId": thread_id, "cursor": left["turnsBackwardsCursor"], "sortDirection": "desc"}
+    assert [turn["id"] for turn in client.result("thread/turns/list", params)["data"]] == [first]
+    params["cursor"] = left["itemsBackwardsCursor"]
+    listed = client.result("thread/items/list", params)["data"]
+    assert [entry["item"]["type"] for entry in listed] == ["agentMessage", "userMessage"]
+    for gone in (third, "nope"):
+        given = {"threadId": thread_id, "beforeTurnId": gone}
+        assert f"has no turn {gone}" in client.error("thread/revert", given)["message"]
+    client.turn(thread_id, "P4")
+    sent = server.requests[-1].body.decode()
+    assert "P1" in sent and "P4" in sent and "P2" not in sent and "P3" not in sent
+    emptied = client.result("thread/revert", {"threadId": thread_id, "beforeTurnId": first})
+    assert (emptied["thread"]["turns"], emptied["turnsBackwardsCursor"]) == ([], None)
+
+
+def test_what_spindle_has_not_is_refused_in_a_sentence(client: Client) -> None:
+    refused = (
+        *("app/list", "plugin/install", "marketplace/add", "thread/realtime/start", "remoteControl/enable"),
+        *("feedback/upload", "account/gatewayOAuth/login", "account/bedrock/setup", "account/gcp/setup"),
+        *("accountSession/list", "userVerification/status", "windowsSandbox/readiness"),
+        *("account/rateLimitResetCredit/consume", "account/workspaceMessages/read"),
+    )
+    for method in refused:
+        error = client.error(method, {})
+        assert error["code"] == -32600 and error["message"].startswith(f"{method} is not supported: Spindle ")
+    error = client.error("no/such/method", {})
+    assert error["code"] == -32600 and "unknown variant `no/such/method`" in error["message"]
+
+
+def test_threads_are_searched_for_what_was_said(start: Start, server: FakeServer) -> None:
+    server.script(turn(message("a blue elephant")), turn(message("nothing")))
+    client = start()
+    client.initialize(experimentalApi=True)
+    wanted, other = client.start_thread(), client.start_thread()
+    for thread_id in (wanted, other):
+        client.turn(thread_id, "some prompt")
+    (found,) = client.result("thread/search", {"searchTerm": "BLUE elephant"})["data"]
+    assert (found["thread"]["id"], found["snippet"]) == (wanted, "a blue elephant")
+    page = client.result("thread/search", {"searchTerm": "prompt", "limit": 1})
+    rest = client.result("thread/search", {"searchTerm": "prompt", "limit": 1, "cursor": page["nextCursor"]})
+    assert [entry["thread"]["id"] for entry in page["data"] + rest["data"]] == [other, wanted]
+    assert client.error("thread/search", {"searchTerm": " "})["code"] == -32602
+
+
+def test_searching_is_experimental(client: Client) -> None:
+    assert "experimentalApi" in client.error("thread/search", {"searchTerm": "x"})["message"]

@@ -94,6 +94,14 @@ def test_turns_that_were_undone_are_not_exported(spindle: Spindle, thread_id: st
     assert "second" not in spindle("threads", "export", thread_id).out
 
 
+def test_a_review_is_told_of_in_the_document(spindle: Spindle, server: FakeServer) -> None:
+    server.script(turn(message("looks good to me")))
+    done = spindle("review", "--json", "look at the names")
+    assert done.code == 0, done.err
+    text = spindle("threads", "export", done.thread_id).out
+    assert "*A review began: look at the names*" in text and "looks good to me" in text
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -71,6 +71,17 @@ def each_match(store: ThreadStore, texts: Sequence[str]) -> Iterator[Match]:
         yield from _matches(store, summary, texts)
 
 
+def snippet_of(store: ThreadStore, summary: ThreadSummary, text: str) -> str:
+    """The words around the first place of a listed thread where a text was said; else how the thread begins."""
+    found = _matches(store, summary, [text])
+    return found[0].snippet if found else _shortened(summary.preview)
+
+
+def _shortened(text: str) -> str:
+    cut = " ".join(text[:_SNIPPET_AFTER].split())
+    return cut + ("…" if len(text) > _SNIPPET_AFTER else "")
+
+
 def _all_threads(store: ThreadStore) -> Iterable[ThreadSummary]:
     for archived in (False, True):
         cursor = None

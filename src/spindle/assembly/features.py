@@ -13,7 +13,17 @@ from spindle.config.schema import Config
 from spindle.core.feature import Feature, Late
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
 from spindle.policy.secrets import Secrets
-from spindle.protocol.ops import Compact, ListMcpTools, RefreshMcpServers, Review, StartOver, Undo, UserTurn
+from spindle.protocol.ops import (
+    CallMcpTool,
+    Compact,
+    ListMcpTools,
+    ReadMcpResource,
+    RefreshMcpServers,
+    Review,
+    StartOver,
+    Undo,
+    UserTurn,
+)
 from spindle.tools.router import ToolSet
 
 if TYPE_CHECKING:
@@ -231,7 +241,7 @@ class _ServersOf:
         request = self._draft.request
         if request.pool is not None or any(server.enabled for server in request.config.mcp_servers.values()):
             return self._make()
-        return Late(self._make, (ListMcpTools, RefreshMcpServers))
+        return Late(self._make, (ListMcpTools, RefreshMcpServers, CallMcpTool, ReadMcpResource))
 
     def pool(self) -> ServerPool | None:
         """Those that are there now, for a sub-agent."""

@@ -16,9 +16,9 @@ from spindle.core.live_thread import LiveThread
 from spindle.errors import McpError, SpindleError
 from spindle.mcp.pool import ServerPool
 from spindle.mcp.spec import McpServer
-from spindle.protocol.events import Msg, Warning
-from spindle.protocol.ops import ListMcpTools, Op, RefreshMcpServers, Submission
-from spindle.protocol.tool_servers import McpListToolsResponse
+from spindle.protocol.events import Error, Msg, Warning
+from spindle.protocol.ops import CallMcpTool, ListMcpTools, Op, ReadMcpResource, RefreshMcpServers, Submission
+from spindle.protocol.tool_servers import McpListToolsResponse, McpServerAnswer
 from spindle.tools.mcp_resources import resource_tools
 from spindle.tools.mcp_tool import mcp_tools
 from spindle.tools.router import ToolSet
@@ -62,7 +62,7 @@ class Servers(Feature):
         self._close = close
         self._applied = 0
         self._refresh: Wanted | None = None
-        self._listing: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[None]] = set()
 
     def open(self, session: Session) -> None:
         """Start the servers; what they do is told from now on."""
@@ -107,13 +107,39 @@ class Servers(Feature):
         self._applied = self.pool.generation
 
     def ops(self) -> Mapping[type[Op], Handler]:
-        return {ListMcpTools: self._start_listing, RefreshMcpServers: self._take_refresh}
+        return {
+            ListMcpTools: self._start_asking,
+            RefreshMcpServers: self._take_refresh,
+            CallMcpTool: self._start_asking,
+            ReadMcpResource: self._start_asking,
+        }
 
-    async def _start_listing(self, session: Session, submission: Submission) -> None:
-        """Asking all servers takes time, which does not hold the session up."""
-        task = asyncio.ensure_future(self._list(partial(session.emit, submission.id)))
-        self._listing.add(task)
-        task.add_done_callback(self._listing.discard)
+    async def _start_asking(self, session: Session, submission: Submission) -> None:
+        """Asking servers takes time, which does not hold the session up."""
+        task = asyncio.ensure_future(self._ask(submission.op, partial(session.emit, submission.id)))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _ask(self, op: Op, emit: Emit) -> None:
+        await self.pool.ready()
+        try:
+            match op:
+                case CallMcpTool(server=server, tool=tool, arguments=arguments):
+                    emit(McpServerAnswer(server=server, result=await self._call(server, tool, arguments)))
+                case ReadMcpResource(server=server, uri=uri):
+                    contents = await self.pool.connection(server).read_resource(uri)
+                    emit(McpServerAnswer(server=server, result={"contents": contents}))
+                case _:
+                    await self._list(emit)
+        except McpError as error:
+            emit(Error(message=str(error)))
+
+    async def _call(self, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool that the configuration offers; a question of the server's in between is declined."""
+        connection = self.pool.connection(server)
+        if not any(offered.server == server and offered.name == tool for offered in self.pool.tools):
+            raise McpError(f"MCP server {server} has no tool {tool!r}")
+        return await connection.call_tool(tool, arguments, _decline)
 
     async def _take_refresh(self, session: Session, submission: Submission) -> None:
         op = submission.op
@@ -127,10 +153,10 @@ class Servers(Feature):
 
     async def aclose(self) -> None:
         """End the servers, if they are this session's. Safe to call twice."""
-        for task in self._listing:
+        for task in self._asking:
             task.cancel()
-        if self._listing:
-            await asyncio.wait(list(self._listing))
+        if self._asking:
+            await asyncio.wait(list(self._asking))
         if self._own is not None:
             await self._own.aclose()
             self._close()
@@ -140,7 +166,6 @@ class Servers(Feature):
             self._own.kill()
 
     async def _list(self, emit: Emit) -> None:
-        await self.pool.ready()
         resources, templates = await asyncio.gather(
             self._of_all("resources/list", "resources"),
             self._of_all("resources/templates/list", "resourceTemplates"),
@@ -162,6 +187,11 @@ class Servers(Feature):
             except McpError:
                 found[connection.spec.name] = []
         return found
+
+
+async def _decline(server: str, question: dict[str, Any]) -> dict[str, Any]:
+    """No turn runs that a person could be asked in."""
+    return {"action": "decline"}
 
 
 def _forewarn(thread: LiveThread, tools: bytes, emit: Emit) -> None:

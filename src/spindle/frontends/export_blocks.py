@@ -78,6 +78,10 @@ def _blocks(item: ThreadItem) -> Iterator[Block]:
             yield Block("note", f"Looked at the picture {path}")
         case WebSearchItem(query=query):
             yield Block("note", f"Searched the web: {query}")
+        case EnteredReviewModeItem(review=review):
+            yield Block("note", f"A review began: {review}")
+        case ExitedReviewModeItem():
+            yield Block("note", "The review ended.")  # what it said is the answer that follows
         case ContextCompactionItem():
             yield Block("note", "The conversation so far was summarised.")
         case EnteredReviewModeItem(review=what):

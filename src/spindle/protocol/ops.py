@@ -142,6 +142,21 @@ class RefreshMcpServers(Op, frozen=True, kw_only=True, tag="refresh_mcp_servers"
     config: dict[str, Any] | None = None
 
 
+class CallMcpTool(Op, frozen=True, kw_only=True, tag="call_mcp_tool"):
+    """Call a tool of an MCP server for the client, not for the model; answered by `mcp_server_answer`."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any] = {}
+
+
+class ReadMcpResource(Op, frozen=True, kw_only=True, tag="read_mcp_resource"):
+    """Read a resource of an MCP server for the client; answered by `mcp_server_answer`."""
+
+    server: str
+    uri: str
+
+
 class ListSkills(Op, frozen=True, kw_only=True, tag="list_skills"):
     cwds: list[str] = []
     force_reload: bool = False
@@ -261,6 +276,8 @@ OPS: dict[str, type[Op]] = {
         DynamicToolResponse,
         ListMcpTools,
         RefreshMcpServers,
+        CallMcpTool,
+        ReadMcpResource,
         ListGrants,
         RevokeGrant,
         ListSkills,

@@ -86,3 +86,11 @@ class McpListToolsResponse(Msg, frozen=True, kw_only=True, tag="mcp_list_tools_r
     resource_templates: dict[str, list[Any]]
     auth_statuses: dict[str, str]
     """By server: "unsupported", "not_logged_in", "bearer_token" or "o_auth"."""
+
+
+class McpServerAnswer(Msg, frozen=True, kw_only=True, tag="mcp_server_answer"):
+    """Answers `call_mcp_tool` and `read_mcp_resource`: what the server said, errors of its tool included."""
+
+    outside = Outside(tools=("server", "result"))
+    server: str
+    result: dict[str, Any]

@@ -42,3 +42,5 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     """A `Wire`, or a union of them."""
     run: Callable[[Call, Any], Awaitable[Wire | After]]
     is_experimental: bool = False
+    is_exclusive: bool = True
+    """Other requests about the same thread wait for its end; false for what may take long and changes nothing."""

@@ -292,6 +292,17 @@ class AccountLoginCompleted(Note, frozen=True, kw_only=True):
     error: str | None
 
 
+class ServerLoginCompleted(Note, frozen=True, kw_only=True):
+    """A sign-in to an MCP server that a client has begun is over."""
+
+    method = "mcpServer/oauthLogin/completed"
+    name: str
+    login_id: str
+    thread_id: str | None
+    success: bool
+    error: str | None = None
+
+
 class RateLimitsUpdated(Note, frozen=True, kw_only=True):
     method = "account/rateLimits/updated"
     rate_limits: dict[str, Any]

@@ -7,22 +7,43 @@ from spindle.frontends.app_server.methods import (
     account,
     catalogue,
     commands,
+    disk,
     files,
     hook_list,
     opening,
     records,
     review,
+    searching,
     settings,
+    thread_settings,
+    tool_servers,
     turns,
     undo,
 )
 
-TOPICS = (opening, turns, records, catalogue, hook_list, settings, account, commands, files, undo, review)
+TOPICS = (
+    opening,
+    turns,
+    records,
+    searching,
+    thread_settings,
+    catalogue,
+    hook_list,
+    settings,
+    account,
+    commands,
+    files,
+    disk,
+    tool_servers,
+    undo,
+    review,
+)
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 
 _MISSING = {
-    "mcpServer/oauth/login": "Spindle does not sign in to tool servers from here",
-    "feedback/upload": "Spindle uploads no feedback",
+    "account/rateLimitResetCredit/consume": "Spindle buys nothing and spends no credits",
+    "account/sendAddCreditsNudgeEmail": "Spindle sends no mail",
+    "account/workspaceMessages/read": "Spindle shows no messages of a workspace",
 }
 _MISSING_FAMILIES = {
     "app": "apps",
@@ -31,7 +52,13 @@ _MISSING_FAMILIES = {
     "marketplace": "plugins",
     "thread/realtime": "realtime conversations",
     "remoteControl": "remote control",
-    "feedback": "feedback",
+    "feedback": "feedback, and uploads none",
+    "account/gatewayOAuth": "login to gateways",
+    "account/bedrock": "login to Bedrock from here; a provider in config.toml reaches it",
+    "account/gcp": "login to Google Cloud from here; a provider in config.toml reaches it",
+    "accountSession": "several accounts at a time",
+    "userVerification": "verification of users",
+    "windowsSandbox": "sandbox on Windows",
 }
 
 

@@ -20,6 +20,7 @@ from spindle.frontends.app_server.objects import NotLoaded, Thread, Wire
 from spindle.frontends.app_server.questions import Questions
 from spindle.frontends.app_server.registry import METHODS, unknown_method
 from spindle.frontends.app_server.rpc import RpcError, read_params
+from spindle.frontends.app_server.server_logins import ServerLogins
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import Clock, SystemClock
@@ -52,6 +53,7 @@ class Server:
         self.connections: list[Connection] = []
         self.questions = Questions(self.clock)
         self.logins = Logins(self)
+        self.server_logins = ServerLogins(self)
         self.searches: dict[str, threading.Event] = {}
         """Searches for files that run, by the client's token; setting the event ends one."""
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -85,10 +87,12 @@ class Server:
         params = read_params(raw, method.params)
         call = Call(self, client)
         thread_id = getattr(params, "thread_id", None)
-        if thread_id is None:
+        if thread_id is not None:
+            check_thread_id(thread_id)
+        if thread_id is None or not method.is_exclusive:
             done = await method.run(call, params)
         else:
-            async with self.lock(check_thread_id(thread_id)):
+            async with self.lock(thread_id):
                 done = await method.run(call, params)
         return (done.result, done.then) if isinstance(done, After) else (done, None)
 
@@ -220,6 +224,7 @@ class Server:
         for search in self.searches.values():
             search.set()
         await self.logins.give_up()
+        await self.server_logins.give_up()
         threads, self.threads = list(self.threads.values()), {}
         await asyncio.gather(*(thread.close() for thread in threads), *self._unloading, *self._resting)
 

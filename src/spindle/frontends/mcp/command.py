@@ -295,16 +295,12 @@ def _untrust(config: Config, name: str) -> int:
 
 def _login(config: Config, name: str, scopes: str | None) -> int:
     server = _find(config, name)
-    if server.url is None:
-        raise ConfigError(f"{name} is a program; only servers with a `url` can be signed in to")
-    if server.bearer_token_env_var is not None:
-        raise ConfigError(f"{name} takes its token from {server.bearer_token_env_var}; there is nothing to sign in to")
-    if server.project_file is not None and not Consents(config.home).covers(server):
-        raise ConfigError(f"a project describes {name}; agree to it first: spindle mcp trust {name}")
     import asyncio  # only to sign in
 
     from spindle.frontends.mcp.login import sign_in  # the same
+    from spindle.frontends.server_sign_in import check_sign_in  # the same
 
+    check_sign_in(server, config.home)
     wanted = tuple(scope for scope in (scopes or "").replace(",", " ").split())
     asyncio.run(sign_in(server, wanted, config.home))
     print(f"Signed in to MCP server '{name}'.")

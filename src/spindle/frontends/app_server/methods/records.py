@@ -13,9 +13,10 @@ from spindle.frontends.app_server.notifications import (
     ThreadArchived,
     ThreadDeleted,
     ThreadNameUpdated,
+    ThreadReverted,
     ThreadUnarchived,
 )
-from spindle.frontends.app_server.objects import NotLoaded, Thread, ThreadItem, Turn, Wire
+from spindle.frontends.app_server.objects import NotLoaded, Thread, ThreadItem, Turn, UserMessageItem, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import (
     MAX_PAGE,
@@ -26,7 +27,7 @@ from spindle.frontends.app_server.threads import (
     turns_of,
 )
 from spindle.protocol.ops import ThreadRollback
-from spindle.thread.listing import ThreadFilter, ThreadOrder
+from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadSummary
 from spindle.thread.store import ThreadRef
 
 Direction = Literal["asc", "desc"]
@@ -116,6 +117,18 @@ class RollbackParams(Wire, frozen=True, kw_only=True):
     num_turns: int
 
 
+class RevertParams(Wire, frozen=True, kw_only=True):
+    thread_id: str
+    before_turn_id: str
+
+
+class RevertResult(Wire, frozen=True, kw_only=True):
+    thread: Thread
+    turns_backwards_cursor: str | None
+    """Leads `thread/turns/list` and `thread/items/list` back from the newest entry that is left."""
+    items_backwards_cursor: str | None
+
+
 class UnsubscribeResult(Wire, frozen=True, kw_only=True):
     status: Literal["unsubscribed", "notSubscribed", "notLoaded"]
 
@@ -132,7 +145,7 @@ async def thread_list(call: Call, params: ThreadListParams) -> Wire:
             archived=params.archived,
             cwds=[params.cwd] if isinstance(params.cwd, str) else params.cwd,
             providers=params.model_providers,
-            sources=_source_kinds(params.source_kinds) or INTERACTIVE,
+            sources=source_kinds(params.source_kinds) or INTERACTIVE,
             search=params.search_term,
         ),
         order=ThreadOrder(
@@ -142,14 +155,16 @@ async def thread_list(call: Call, params: ThreadListParams) -> Wire:
         cursor=params.cursor,
         limit=params.limit,
     )
-    threads = []
-    for summary in found.threads:
-        loaded = call.server.threads.get(summary.id)
-        threads.append(thread_from_summary(summary, loaded.status if loaded is not None else NotLoaded()))
+    threads = [listed(call, summary) for summary in found.threads]
     return ThreadListResult(data=threads, next_cursor=found.next_cursor, backwards_cursor=found.backwards_cursor)
 
 
-def _source_kinds(kinds: list[str]) -> list[str]:
+def listed(call: Call, summary: ThreadSummary) -> Thread:
+    loaded = call.server.threads.get(summary.id)
+    return thread_from_summary(summary, loaded.status if loaded is not None else NotLoaded())
+
+
+def source_kinds(kinds: list[str]) -> list[str]:
     """Kinds as the index knows them: every sort of sub-agent is one, and app servers of old were called mcp."""
     renamed = {"appServer": "mcp"}
     return sorted({"subagent" if kind.startswith("subAgent") else renamed.get(kind, kind) for kind in kinds})
@@ -264,6 +279,29 @@ async def thread_rollback(call: Call, params: RollbackParams) -> Wire:
     return ThreadResult(thread=call.server.describe(thread, with_turns=True))
 
 
+async def thread_revert(call: Call, params: RevertParams) -> After:
+    """Forget a turn and all that came after it; files stay as they are."""
+    thread = await call.server.awake(params.thread_id)
+    if thread.hearing.active_turn is not None:
+        raise RpcError("a thread cannot be reverted while a turn runs; interrupt it first")
+    turns = thread.turns()
+    place = next((number for number, turn in enumerate(turns) if turn.id == params.before_turn_id), None)
+    if place is None:
+        raise RpcError(f"thread {thread.id} has no turn {params.before_turn_id}")
+    inputs = sum(isinstance(item, UserMessageItem) for turn in turns[place:] for item in turn.items)
+    if not inputs:
+        raise RpcError(f"nothing was said in turn {params.before_turn_id} or after it, so there is nothing to revert")
+    await thread.ask(ThreadRollback(num_turns=inputs))
+    left = call.server.describe(thread, with_turns=True)
+    items = [item for turn in left.turns for item in turn.items]
+    result = RevertResult(
+        thread=left,
+        turns_backwards_cursor=f"={left.turns[-1].id}" if left.turns else None,
+        items_backwards_cursor=f"={items[-1].id}" if items else None,
+    )
+    return After(result, lambda: call.server.tell_all(ThreadReverted(thread_id=thread.id)))
+
+
 async def thread_unsubscribe(call: Call, params: ThreadParams) -> Wire:
     thread = call.server.threads.get(params.thread_id)
     if thread is None:
@@ -288,5 +326,6 @@ METHODS = (
     Method(name="thread/delete", params=ThreadParams, result=Nothing, run=thread_delete),
     Method(name="thread/name/set", params=NameSetParams, result=Nothing, run=name_set),
     Method(name="thread/rollback", params=RollbackParams, result=ThreadResult, run=thread_rollback),
+    Method(name="thread/revert", params=RevertParams, result=RevertResult, run=thread_revert),
     Method(name="thread/unsubscribe", params=ThreadParams, result=UnsubscribeResult, run=thread_unsubscribe),
 )

@@ -18,10 +18,9 @@ from spindle.protocol.ops import UserInput as SteerInput
 MAX_INPUT_CHARACTERS = 1 << 20
 
 
-class TurnStartParams(Wire, frozen=True, kw_only=True):
-    thread_id: str
-    input: list[UserInput]
-    client_user_message_id: str | None = None
+class SettingsChanges(Wire, frozen=True, kw_only=True):
+    """Settings of a thread, for its next turn and later ones; None leaves one as it is."""
+
     cwd: str | None = None
     approval_policy: AskForApproval | None = None
     sandbox_policy: SandboxPolicy | None = None
@@ -33,6 +32,12 @@ class TurnStartParams(Wire, frozen=True, kw_only=True):
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
     personality: Literal["friendly", "pragmatic", "none"] | None = None
     collaboration_mode: dict[str, Any] | None = None
+
+
+class TurnStartParams(SettingsChanges, frozen=True, kw_only=True):
+    thread_id: str
+    input: list[UserInput]
+    client_user_message_id: str | None = None
     output_schema: dict[str, Any] | None = None
 
 
@@ -75,7 +80,7 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire:
     if params.collaboration_mode is not None and not call.client.is_experimental:
         raise RpcError("turn/start.collaborationMode requires experimentalApi capability")
     _check_input(params.input)
-    changes = _changes(params, thread, call)
+    changes = changed_settings(params, thread, call)
     items = input_to_items(params.input, params.client_user_message_id)
     turn = thread.running_turn
     if turn is None:
@@ -94,7 +99,7 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire:
     return TurnStartResult(turn=turn)
 
 
-def _changes(params: TurnStartParams, thread: LoadedThread, call: Call) -> dict[str, Any]:
+def changed_settings(params: SettingsChanges, thread: LoadedThread, call: Call) -> dict[str, Any]:
     """The settings a request changes, for this turn and later ones."""
     config = thread.config
     policy = approval_name(params.approval_policy)

@@ -1,0 +1,137 @@
+"""`thread/settings/update`: change settings without a turn; `permissionProfile/list`: the profiles there are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from spindle.config.permissions import profile_names
+from spindle.config.writing import merged, read_layers
+from spindle.errors import ConfigError
+from spindle.frontends.app_server.items import sandbox_of
+from spindle.frontends.app_server.loaded import LoadedThread
+from spindle.frontends.app_server.method import After, Call, Method, Nothing
+from spindle.frontends.app_server.methods.opening import ActivePermissionProfile
+from spindle.frontends.app_server.methods.turns import SettingsChanges, changed_settings
+from spindle.frontends.app_server.notifications import Note
+from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Wire
+from spindle.frontends.app_server.threads import MAX_PAGE, page
+from spindle.frontends.launch import config_from, overrides_from
+from spindle.protocol.ops import OverrideTurnContext
+
+
+class SettingsUpdateParams(SettingsChanges, frozen=True, kw_only=True):
+    thread_id: str
+
+
+class ThreadSettings(Wire, frozen=True, kw_only=True):
+    """What the next turn of a thread will run with."""
+
+    cwd: str
+    approval_policy: AskForApproval
+    approvals_reviewer: str = "user"
+    sandbox_policy: SandboxPolicy
+    active_permission_profile: ActivePermissionProfile | None
+    model: str
+    model_provider: str
+    service_tier: str | None
+    effort: str | None
+    summary: str | None
+    personality: str | None
+    collaboration_mode: dict[str, Any]
+    disabled_plugin_ids: list[str] = []
+
+
+class ThreadSettingsUpdated(Note, frozen=True, kw_only=True):
+    method = "thread/settings/updated"
+    thread_id: str
+    thread_settings: ThreadSettings
+
+
+class ProfileListParams(Wire, frozen=True, kw_only=True):
+    cwd: str | None = None
+    cursor: str | None = None
+    limit: int = MAX_PAGE
+
+
+class ProfileSummary(Wire, frozen=True, kw_only=True):
+    id: str
+    allowed: bool
+    """By the administrator of this machine."""
+
+
+class ProfileListResult(Wire, frozen=True, kw_only=True):
+    data: list[ProfileSummary]
+    next_cursor: str | None
+
+
+async def settings_update(call: Call, params: SettingsUpdateParams) -> After:
+    thread = await call.server.awake(params.thread_id)
+    changes = changed_settings(params, thread, call)
+    if changes:
+        op = OverrideTurnContext(**changes)
+        thread.live.check(op)  # so that a bad value is the answer to this request
+        thread.submit(op)
+        await thread.live.settle()
+    note = ThreadSettingsUpdated(thread_id=thread.id, thread_settings=_shown(thread))
+
+    def tell() -> None:
+        for connection in thread.followers:
+            connection.notify(note, call.server.now_ms)
+
+    return After(Nothing(), tell if changes else lambda: None)
+
+
+def _shown(thread: LoadedThread) -> ThreadSettings:
+    present = thread.live.settings
+    profile = present.sandbox.permissions
+    return ThreadSettings(
+        cwd=present.cwd,
+        approval_policy=present.approval_policy,
+        sandbox_policy=sandbox_of(present.sandbox),
+        active_permission_profile=None if profile is None else ActivePermissionProfile(id=profile.name),
+        model=present.model,
+        model_provider=present.model_provider,
+        service_tier=present.service_tier,
+        effort=present.effort,
+        summary=present.summary,
+        personality=present.personality,
+        collaboration_mode={
+            "mode": present.collaboration_mode.mode,
+            "settings": {"model": present.model, "reasoning_effort": present.effort, "developer_instructions": None},
+        },
+    )
+
+
+async def profile_list(call: Call, params: ProfileListParams) -> Wire:
+    data = await asyncio.to_thread(_profiles, call, params.cwd or call.server.config.cwd)
+    names = [profile.id for profile in data]
+    chosen, following, _ = page(data, names, cursor=params.cursor, limit=params.limit, descending=False)
+    return ProfileListResult(data=chosen, next_cursor=following)
+
+
+def _profiles(call: Call, cwd: str) -> list[ProfileSummary]:
+    server = call.server
+    tables = merged(read_layers(cwd, server.home, overrides_from(server.parsed))).get("permissions")
+    names = profile_names(tables if isinstance(tables, dict) else {})
+    return [ProfileSummary(id=name, allowed=_is_allowed(call, cwd, name)) for name in names]
+
+
+def _is_allowed(call: Call, cwd: str, name: str) -> bool:
+    try:
+        config = config_from(call.server.parsed, cwd=cwd, config={"default_permissions": name})
+    except ConfigError:
+        return False
+    return config.sandbox.amounts_to in (config.allowed_sandbox_modes or (config.sandbox.amounts_to,))
+
+
+METHODS = (
+    Method(
+        name="thread/settings/update",
+        params=SettingsUpdateParams,
+        result=Nothing,
+        run=settings_update,
+        is_experimental=True,
+    ),
+    Method(name="permissionProfile/list", params=ProfileListParams, result=ProfileListResult, run=profile_list),
+)
