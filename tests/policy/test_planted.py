@@ -21,13 +21,13 @@ def program(path: Path) -> Path:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    program(tmp_path / "work/tool")
+    program(tmp_path / "project/tool")
     program(tmp_path / "else/tool")
-    (tmp_path / "work/sh").symlink_to("/bin/sh")
-    (tmp_path / "else/to-work").symlink_to("../work/tool")
-    (tmp_path / "else/work").symlink_to("../work")
+    (tmp_path / "project/sh").symlink_to("/bin/sh")
+    (tmp_path / "else/to-work").symlink_to("../project/tool")
+    (tmp_path / "else/project").symlink_to("../project")
     (tmp_path / "else/system").symlink_to("/bin/sh")
-    return tmp_path / "work"
+    return tmp_path / "project"
 
 
 def boundary(work: Path, mode: SandboxMode = "workspace-write") -> Boundary:
@@ -43,10 +43,10 @@ def test_a_program_is_planted_where_it_or_what_it_leads_to_is_the_projects(work:
     beside = f"{work.parent}/else"
     words = {
         "./tool": True,
-        "../work/tool": True,
+        "../project/tool": True,
         "./sh": True,  # the link can be turned
         f"{beside}/to-work": True,
-        f"{beside}/work/tool": True,
+        f"{beside}/project/tool": True,
         f"{beside}/tool": False,
         f"{beside}/system": False,
         "/bin/sh": False,
@@ -61,7 +61,7 @@ def test_a_link_that_was_turned_is_followed_anew(work: Path) -> None:
     link.symlink_to("tool")
     assert not is_planted(str(link), cwd=str(work), path="", boundary=boundary(work))
     link.unlink()
-    link.symlink_to("../work/tool")
+    link.symlink_to("../project/tool")
     assert is_planted(str(link), cwd=str(work), path="", boundary=boundary(work))
 
 

@@ -20,7 +20,7 @@ Draw = Callable[..., Reach]
 @pytest.fixture
 def places(tmp_path: Path) -> Path:
     """`work` is the agent's, `own` the person's, `home` the agent's own folder."""
-    for name in ("work/tools", "work/.git", "own/bin", "home"):
+    for name in ("project/tools", "project/.git", "own/bin", "home"):
         (tmp_path / name).mkdir(parents=True)
     return tmp_path
 
@@ -29,7 +29,7 @@ def places(tmp_path: Path) -> Path:
 def draw(places: Path) -> Draw:
     def drawn(mode: SandboxMode = "workspace-write") -> Reach:
         policy = SandboxPolicy(mode=mode, exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
-        boundary = boundary_of(policy, cwd=str(places / "work"), env={}, home=str(places / "home"))
+        boundary = boundary_of(policy, cwd=str(places / "project"), env={}, home=str(places / "home"))
         return Reach(boundary, env={})
 
     return drawn
@@ -50,35 +50,35 @@ def test_what_lies_in_the_workspace_is_in_reach_whatever_mode_is_in_force(
     places: Path, draw: Draw, mode: SandboxMode
 ) -> None:
     reach = draw(mode)
-    for path in ("work/x", "work/not/there/yet", "work/tools/../x", "own/../work/x"):
+    for path in ("project/x", "project/not/there/yet", "project/tools/../x", "own/../project/x"):
         assert reach.holds(f"{places}/{path}"), path
     assert reach.holds("tools/x")
-    for path in ("own/x", "home/auth.json", "work/.git/hooks/x", "work/.codex/config.toml", "workshop/x"):
+    for path in ("own/x", "home/auth.json", "project/.git/hooks/x", "project/.codex/config.toml", "workshop/x"):
         assert not reach.holds(f"{places}/{path}"), path
 
 
 def test_without_a_fence_the_question_has_no_meaning(places: Path, draw: Draw) -> None:
     reach = draw("danger-full-access")
-    assert not reach.holds(f"{places}/work/x")
-    assert reach.command(["sh", f"{places}/work/x"], cwd=str(places / "work"), env={}) is None
+    assert not reach.holds(f"{places}/project/x")
+    assert reach.command(["sh", f"{places}/project/x"], cwd=str(places / "project"), env={}) is None
 
 
 def test_every_link_on_the_way_counts_in_both_directions(places: Path, draw: Draw) -> None:
     (places / "own/real").write_text("")
-    (places / "work/out").symlink_to(places / "own/real")
-    (places / "work/folder").symlink_to(places / "own")
-    (places / "own/in").symlink_to(places / "work/tools")
-    (places / "own/round").symlink_to("../work/folder/real")
+    (places / "project/out").symlink_to(places / "own/real")
+    (places / "project/folder").symlink_to(places / "own")
+    (places / "own/in").symlink_to(places / "project/tools")
+    (places / "own/round").symlink_to("../project/folder/real")
     (places / "own/self").symlink_to("self")
     reach = draw()
-    for path in ("work/out", "work/folder/real", "own/in/x", "own/round", "own/self"):
+    for path in ("project/out", "project/folder/real", "own/in/x", "own/round", "own/self"):
         assert reach.holds(f"{places}/{path}"), path
     assert not reach.holds(f"{places}/own/real")
 
 
 def test_an_open_file_is_judged_by_where_it_lies_not_by_its_name(places: Path, draw: Draw) -> None:
     reach = draw()
-    for name, is_held in (("work/file", True), ("own/file", False)):
+    for name, is_held in (("project/file", True), ("own/file", False)):
         (places / name).write_text("")
         with (places / name).open() as file:
             assert reach.holds_open(file.fileno()) == is_held
@@ -89,7 +89,7 @@ def test_an_open_file_is_judged_by_where_it_lies_not_by_its_name(places: Path, d
 def test_another_name_of_the_same_file_counts(places: Path, draw: Draw) -> None:
     (places / "own/file").write_text("")
     assert not draw().holds(f"{places}/own/file")
-    os.link(places / "own/file", places / "work/tools/twin")
+    os.link(places / "own/file", places / "project/tools/twin")
     assert draw().holds(f"{places}/own/file")
 
 
@@ -97,16 +97,16 @@ def test_a_folder_that_is_mounted_in_two_places_is_in_reach_in_both(
     places: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the kernel lists it: `work/tools` is shown at `own/bin` too, and `own` at `work/mounted`."""
-    (places / "work/mounted").mkdir()
+    (places / "project/mounted").mkdir()
     inner = str(tmp_path)
     listed = tmp_path / "mounts"
     listed.write_text(
-        f"1 0 8:1 / / rw - ext4 x rw\n2 1 8:1 {inner}/work/tools {inner}/own/bin rw - ext4 x rw\n"
-        f"3 1 8:1 {inner}/own/lib {inner}/work/mounted rw - ext4 x rw\n"
+        f"1 0 8:1 / / rw - ext4 x rw\n2 1 8:1 {inner}/project/tools {inner}/own/bin rw - ext4 x rw\n"
+        f"3 1 8:1 {inner}/own/lib {inner}/project/mounted rw - ext4 x rw\n"
     )
     monkeypatch.setattr("spindle.policy.reach._MOUNTS", str(listed))
     policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
-    reach = Reach(boundary_of(policy, cwd=f"{inner}/work", env={}, home=""), env={})
+    reach = Reach(boundary_of(policy, cwd=f"{inner}/project", env={}, home=""), env={})
     assert reach.holds(f"{inner}/own/bin/tool") and reach.holds(f"{inner}/own/lib/module.py")
     assert not reach.holds(f"{inner}/own/other")
 
@@ -181,7 +181,7 @@ IN_REACH = [
 def split(line: str, places: Path) -> list[str]:
     import shlex
 
-    return shlex.split(line.format(own=places / "own", work=places / "work"))
+    return shlex.split(line.format(own=places / "own", work=places / "project"))
 
 
 @pytest.mark.parametrize("line", OUT_OF_REACH)
@@ -194,7 +194,7 @@ def test_a_command_of_the_persons_is_out_of_reach_also_with_data_of_the_agents(
 
 @pytest.mark.parametrize("line", IN_REACH)
 def test_a_command_that_runs_what_the_agent_can_write_is_in_reach(places: Path, draw: Draw, line: str) -> None:
-    found = draw().command(split(line, places), cwd=str(places / "work"), env={"PATH": "/usr/bin:/bin"})
+    found = draw().command(split(line, places), cwd=str(places / "project"), env={"PATH": "/usr/bin:/bin"})
     assert found is not None and not found.is_by_folder
 
 
@@ -202,7 +202,7 @@ def test_a_command_that_runs_what_the_agent_can_write_is_in_reach(places: Path, 
     "line", ["python3 -m server", "python3 -c 'print(1)'", "npx -y server", "uvx server", "bunx s", "npm exec s"]
 )
 def test_what_looks_for_code_in_its_folder_is_started_in_a_neutral_one(places: Path, draw: Draw, line: str) -> None:
-    reach, work, env = draw(), str(places / "work"), {"PATH": "/usr/bin:/bin"}
+    reach, work, env = draw(), str(places / "project"), {"PATH": "/usr/bin:/bin"}
     words = split(line, places)
     found = reach.command(words, cwd=work, env=env)
     assert found is not None and found.is_by_folder
@@ -222,8 +222,8 @@ def test_what_looks_for_code_in_its_folder_is_started_in_a_neutral_one(places: P
     ],
 )
 def test_what_the_folder_has_by_that_name_is_in_reach(places: Path, draw: Draw, line: str, planted: str) -> None:
-    program(places / "work" / planted)
-    work = str(places / "work")
+    program(places / "project" / planted)
+    work = str(places / "project")
     given = prepare(draw(), split(line, places), {"PATH": "/usr/bin"}, cwd=work, own_cwd=None, is_trusted=True)
     assert given.cwd == work and given.found is not None
     # In a folder that nobody trusts, it is not even looked for.
@@ -232,39 +232,41 @@ def test_what_the_folder_has_by_that_name_is_in_reach(places: Path, draw: Draw, 
 
 
 def test_interpreters_of_scripts_and_editable_installs_are_looked_through(places: Path, draw: Draw) -> None:
-    python = program(places / "work/venv/bin/python")
+    python = program(places / "project/venv/bin/python")
     first = program(places / "own/first", f"#!{python}\n")
     second = program(places / "own/second", "#!/usr/bin/env -S tool\n")
-    program(places / "work/bin/tool")
+    program(places / "project/bin/tool")
     environment = places / "own/venv"
     third = program(environment / "bin/server", "#!/bin/sh\n")
     (environment / "pyvenv.cfg").write_text("")
     site = environment / "lib/python3.12/site-packages"
     site.mkdir(parents=True)
-    reach, env = draw(), {"PATH": f"{places}/work/bin:/usr/bin"}
+    reach, env = draw(), {"PATH": f"{places}/project/bin:/usr/bin"}
     assert reach.command([first], cwd="/", env=env) is not None
     assert reach.command([second], cwd="/", env=env) is not None
     assert reach.command([third], cwd="/", env=env) is None
-    (site / "__editable__.server-1.pth").write_text(f"{places}/work/src\n")
+    (site / "__editable__.server-1.pth").write_text(f"{places}/project/src\n")
     assert reach.command([third], cwd="/", env=env) is not None
 
 
 def test_an_environment_leads_to_nothing_in_reach_nor_to_the_folder_one_is_in(places: Path, draw: Draw) -> None:
     given = {
-        "PATH": f".::{places}/work/.venv/bin:/usr/bin:bin",
-        "PYTHONPATH": f"{places}/work:{places}/own",
-        "NODE_OPTIONS": f"--require {places}/work/x.js",
+        "PATH": f".::{places}/project/.venv/bin:/usr/bin:bin",
+        "PYTHONPATH": f"{places}/project:{places}/own",
+        "NODE_OPTIONS": f"--require {places}/project/x.js",
         "BASH_ENV": f"{places}/own/env.sh",
-        "NODE_PATH": str(places / "work"),
-        "WORK": str(places / "work"),
+        "NODE_PATH": str(places / "project"),
+        "WORK": str(places / "project"),
     }
     assert draw().without_reach(given, cwd=str(places / "own")) == {
         "PATH": "/usr/bin",
         "PYTHONPATH": f"{places}/own",
         "BASH_ENV": f"{places}/own/env.sh",
-        "WORK": str(places / "work"),
+        "WORK": str(places / "project"),
     }
-    assert draw("danger-full-access").without_reach({"PATH": f".:{places}/work"}, cwd="/") == {"PATH": f"{places}/work"}
+    assert draw("danger-full-access").without_reach({"PATH": f".:{places}/project"}, cwd="/") == {
+        "PATH": f"{places}/project"
+    }
 
 
 # ---- pins --------------------------------------------------------------------------------------------
@@ -272,7 +274,7 @@ def test_an_environment_leads_to_nothing_in_reach_nor_to_the_folder_one_is_in(pl
 
 def test_a_pin_changes_with_whatever_the_program_could_load(places: Path, draw: Draw) -> None:
     reach, env = draw(), {"PATH": "/usr/bin"}
-    script = program(places / "work/tools/server.py", "import helper")
+    script = program(places / "project/tools/server.py", "import helper")
 
     def pin() -> str | None:
         return pin_of(reach, ["python3", script], cwd="/", env=env)
@@ -284,22 +286,22 @@ def test_a_pin_changes_with_whatever_the_program_could_load(places: Path, draw: 
         ("tools/sub/x.py", ""),
         ("tools/json.so", ""),
     ):
-        program(places / "work" / name, text)
+        program(places / "project" / name, text)
         seen.append(pin())
     assert None not in seen and len(set(seen)) == len(seen)
-    program(places / "work/tools/__pycache__/server.pyc", "")
-    program(places / "work/other.py", "")
+    program(places / "project/tools/__pycache__/server.pyc", "")
+    program(places / "project/other.py", "")
     assert pin() == seen[-1]
-    (places / "work/node_modules").mkdir()
+    (places / "project/node_modules").mkdir()
     assert pin() != seen[-1]
-    (places / "work/tools/link.py").symlink_to("../other.py")
+    (places / "project/tools/link.py").symlink_to("../other.py")
     assert pin() is None
-    (places / "work/tools/link.py").unlink()
+    (places / "project/tools/link.py").unlink()
     for number in range(MAX_FILES):
-        (places / f"work/tools/{number}").write_text("")
+        (places / f"project/tools/{number}").write_text("")
     assert pin() is None
 
 
 def test_what_looks_around_itself_cannot_be_pinned(places: Path, draw: Draw) -> None:
     for line in ("python3 -m server", "npx server"):
-        assert pin_of(draw(), split(line, places), cwd=str(places / "work"), env={"PATH": "/usr/bin"}) is None
+        assert pin_of(draw(), split(line, places), cwd=str(places / "project"), env={"PATH": "/usr/bin"}) is None

@@ -11,7 +11,7 @@ from spindle.protocol import events as v1
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import Duration, Event, Msg
 
-CWD = "/work/here"
+CWD = "/repo/here"
 
 
 class Told:

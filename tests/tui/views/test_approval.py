@@ -17,7 +17,7 @@ AMENDMENT = {"approved_execpolicy_amendment": {"proposed_execpolicy_amendment": 
 EVERY = ["approved", "approved_for_session", AMENDMENT, "denied", "abort"]
 
 
-def command(script: str = "touch made-it", *, cwd: str = "/work", **more: Any) -> ExecApprovalRequest:
+def command(script: str = "touch made-it", *, cwd: str = "/repo", **more: Any) -> ExecApprovalRequest:
     more.setdefault("available_decisions", EVERY)
     scope = {"type": "command", "command": ["bash", "-lc", script], "cwd": cwd}
     grants = [{"effect": "run_without_sandbox", "scope": scope, "expires": "session"}]
@@ -26,7 +26,7 @@ def command(script: str = "touch made-it", *, cwd: str = "/work", **more: Any) -
 
 
 def view_of(msg: Any, **more: Any) -> ApprovalView:
-    return ApprovalView(about(msg, cwd="/work", **more))
+    return ApprovalView(about(msg, cwd="/repo", **more))
 
 
 def highlighted(view: Any) -> str:
@@ -186,21 +186,21 @@ async def test_another_folder_is_named() -> None:
 
 
 async def test_a_command_without_a_shell_is_shown_as_one_would_type_it() -> None:
-    msg = ExecApprovalRequest(call_id="c1", turn_id="t", command=["cp", "a b", "c"], cwd="/work")
+    msg = ExecApprovalRequest(call_id="c1", turn_id="t", command=["cp", "a b", "c"], cwd="/repo")
     seen = shown(view_of(msg))
     assert "  cp 'a b' c" in seen
     assert any("Yes, once (y)" in text for text in seen) and any("(n)" in text for text in seen)
 
 
 async def test_an_unusual_shell_is_named() -> None:
-    msg = ExecApprovalRequest(call_id="c1", turn_id="t", command=["/tmp/evil/bash", "-lc", "ls"], cwd="/work")
+    msg = ExecApprovalRequest(call_id="c1", turn_id="t", command=["/tmp/evil/bash", "-lc", "ls"], cwd="/repo")
     assert "  shell: /tmp/evil/bash -lc" in shown(view_of(msg))
 
 
 async def test_text_that_is_higher_than_the_room_scrolls_while_the_choices_stay() -> None:
     heard: list[tuple[str, list[Line]]] = []
     script = "\n".join(f"echo line-{number}" for number in range(100))
-    view = ApprovalView(about(command(script), cwd="/work"), show_all=lambda title, lines: heard.append((title, lines)))
+    view = ApprovalView(about(command(script), cwd="/repo"), show_all=lambda title, lines: heard.append((title, lines)))
     seen = shown(view, 80, 20)
     assert "  echo line-0" in seen and any("rows 1–" in text for text in seen)
     assert any("Yes, once (y)" in text for text in seen)
@@ -262,8 +262,8 @@ async def test_a_patch_shows_its_diff_and_every_absolute_path() -> None:
         turn_id="t",
         changes={
             "/else/new.txt": {"type": "add", "content": "line-for-outside\n\tindented\n"},
-            "/work/a.py": {"type": "update", "unified_diff": diff, "move_path": "/work/b.py"},
-            "/work/gone": {"type": "delete", "content": "old\n"},
+            "/repo/a.py": {"type": "update", "unified_diff": diff, "move_path": "/repo/b.py"},
+            "/repo/gone": {"type": "delete", "content": "old\n"},
         },
         reason="outside of the workspace",
         available_decisions=["approved", "approved_for_session", "denied", "abort"],
@@ -281,13 +281,13 @@ async def test_a_patch_shows_its_diff_and_every_absolute_path() -> None:
         "  Add /else/new.txt  +2 -0",
         "  +line-for-outside",
         "  +    indented",
-        "  Rename /work/a.py → /work/b.py  +1 -1",
+        "  Rename /repo/a.py → /repo/b.py  +1 -1",
         "  -two",
         "  +t⟨U+200B⟩wo",
-        "  Delete /work/gone  +0 -1",
+        "  Delete /repo/gone  +0 -1",
         "  -old",
         "  because: outside of the workspace",
-        "  if yes: 4 files written: /else/new.txt, /work/a.py, /work/b.py, /work/gone",
+        "  if yes: 4 files written: /else/new.txt, /repo/a.py, /repo/b.py, /repo/gone",
     ):
         assert text in seen, seen
     assert any("Yes, for this session: these 4 files (a)" in text for text in seen)

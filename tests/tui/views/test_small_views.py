@@ -51,10 +51,10 @@ async def test_a_huge_message_is_only_looked_into() -> None:
 
 
 async def test_trust_is_about_a_folder_and_highlights_no() -> None:
-    view = TrustView("/work/pro\u202eject")
+    view = TrustView("/repo/pro\u202eject")
     seen = shown(view, 100)
     assert seen[0] == "Do you trust the files in this folder?"
-    assert seen[1] == "/work/pro⟨U+202E⟩ject"
+    assert seen[1] == "/repo/pro⟨U+202E⟩ject"
     text = " ".join(" ".join(seen).split())
     assert "its configuration (.codex), hooks and rules take effect; they can run programs" in text
     assert [row[:1] for row in seen if row[2:3].isdigit()] == [" ", "›", " "]
@@ -67,12 +67,12 @@ async def test_trust_is_about_a_folder_and_highlights_no() -> None:
 
 
 async def test_every_answer_about_trust_is_seen_in_a_small_window() -> None:
-    seen = shown(TrustView("/work/project"), 40, 10)
-    assert seen[:2] == ["Do you trust the files in this folder?", "/work/project"]
+    seen = shown(TrustView("/repo/project"), 40, 10)
+    assert seen[:2] == ["Do you trust the files in this folder?", "/repo/project"]
     assert [row for row in seen if row[2:3].isdigit()] == [
         "  1. Yes, trust it",
         "› 2. No, go on without trust",
         "  3. Quit",
     ]
-    seen = shown(TrustView("/work/project"), 20, 5)
+    seen = shown(TrustView("/repo/project"), 20, 5)
     assert any(row.startswith("› 2.") for row in seen) and seen[0] == "Do you trust the"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spindle.model.wires.counts import count
 from spindle.protocol.request import TokenUsage
 
 
@@ -11,15 +12,15 @@ def read_usage(usage: Any) -> TokenUsage | None:
     """Missing details are 0, a missing total is the sum; None if the server did not count."""
     if not isinstance(usage, dict):
         return None
-    inputs, outputs = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    inputs, outputs = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
     of_input, of_output = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     return TokenUsage(
         input_tokens=inputs,
-        cached_input_tokens=_count(of_input, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens"),
-        cache_write_input_tokens=_count(of_input, "cache_write_tokens"),
+        cached_input_tokens=count(of_input, "cached_tokens") or count(usage, "prompt_cache_hit_tokens"),
+        cache_write_input_tokens=count(of_input, "cache_write_tokens"),
         output_tokens=outputs,
-        reasoning_output_tokens=_count(of_output, "reasoning_tokens"),
-        total_tokens=_count(usage, "total_tokens") or inputs + outputs,
+        reasoning_output_tokens=count(of_output, "reasoning_tokens"),
+        total_tokens=count(usage, "total_tokens") or inputs + outputs,
     )
 
 
@@ -30,11 +31,3 @@ def counts_cached(usage: Any) -> bool:
     details = usage.get("prompt_tokens_details")
     told = details.get("cached_tokens") if isinstance(details, dict) else None
     return told is not None or usage.get("prompt_cache_hit_tokens") is not None
-
-
-def _count(value: Any, name: str) -> int:
-    """A count that makes sense, else 0; some servers write whole numbers as floats."""
-    number = value.get(name) if isinstance(value, dict) else None
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**53 else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spindle.model.wires.counts import count
 from spindle.protocol.request import TokenUsage
 
 
@@ -11,14 +12,14 @@ def read_usage(given: dict[str, Any]) -> TokenUsage | None:
     """What an answer cost; None where the server counted nothing. Its `input_tokens` are those outside of the cache."""
     if not any(name in given for name in ("input_tokens", "output_tokens")):
         return None
-    read, written = _count(given, "cache_read_input_tokens"), _count(given, "cache_creation_input_tokens")
-    inputs, outputs = _count(given, "input_tokens") + read + written, _count(given, "output_tokens")
+    read, written = count(given, "cache_read_input_tokens"), count(given, "cache_creation_input_tokens")
+    inputs, outputs = count(given, "input_tokens") + read + written, count(given, "output_tokens")
     return TokenUsage(
         input_tokens=inputs,
         cached_input_tokens=read,
         cache_write_input_tokens=written,
         output_tokens=outputs,
-        reasoning_output_tokens=_count(given.get("output_tokens_details"), "thinking_tokens"),
+        reasoning_output_tokens=count(given.get("output_tokens_details"), "thinking_tokens"),
         total_tokens=inputs + outputs,
     )
 
@@ -26,11 +27,3 @@ def read_usage(given: dict[str, Any]) -> TokenUsage | None:
 def counts_cached(given: dict[str, Any]) -> bool:
     """Whether the server says how much of the input it had in its cache."""
     return not given or "cache_read_input_tokens" in given
-
-
-def _count(value: Any, name: str) -> int:
-    """A count that makes sense, else 0; some servers write whole numbers as floats."""
-    number = value.get(name) if isinstance(value, dict) else None
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**53 else 0

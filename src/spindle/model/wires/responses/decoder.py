@@ -25,6 +25,7 @@ from spindle.model.client import (
 )
 from spindle.model.failures import ResponseFailed, closed_early, incomplete
 from spindle.model.wellformed import is_of_model, is_well_formed
+from spindle.model.wires.counts import count
 from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
 from spindle.protocol.request import TokenUsage
 
@@ -224,15 +225,15 @@ def read_usage(value: Any) -> TokenUsage | None:
     """Token counts as the server gives them: missing details are 0, a missing total is the sum."""
     if not isinstance(value, dict):
         return None
-    inputs, outputs = _count(value, "input_tokens"), _count(value, "output_tokens")
+    inputs, outputs = count(value, "input_tokens"), count(value, "output_tokens")
     input_details, output_details = value.get("input_tokens_details"), value.get("output_tokens_details")
     return TokenUsage(
         input_tokens=inputs,
-        cached_input_tokens=_count(input_details, "cached_tokens"),
-        cache_write_input_tokens=_count(input_details, "cache_write_tokens") or _count(value, "cache_write_tokens"),
+        cached_input_tokens=count(input_details, "cached_tokens"),
+        cache_write_input_tokens=count(input_details, "cache_write_tokens") or count(value, "cache_write_tokens"),
         output_tokens=outputs,
-        reasoning_output_tokens=_count(output_details, "reasoning_tokens"),
-        total_tokens=_count(value, "total_tokens") if value.get("total_tokens") is not None else inputs + outputs,
+        reasoning_output_tokens=count(output_details, "reasoning_tokens"),
+        total_tokens=count(value, "total_tokens") if value.get("total_tokens") is not None else inputs + outputs,
     )
 
 
@@ -241,14 +242,6 @@ def _counts_cached(usage: Any) -> bool:
         return True  # nothing is counted at all
     details = usage.get("input_tokens_details")
     return isinstance(details, dict) and details.get("cached_tokens") is not None
-
-
-def _count(value: Any, name: str) -> int:
-    """A count that makes sense, else 0; some servers write whole numbers as floats."""
-    number = value.get(name) if isinstance(value, dict) else None
-    if isinstance(number, float) and number.is_integer():
-        number = int(number)
-    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**53 else 0
 
 
 def _text_of(value: Any, name: str) -> str | None:
