@@ -139,8 +139,14 @@ class Signals:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
             if signal.getsignal(number) != signal.SIG_IGN
         ]
+        # As `add_signal_handler`, which would load `inspect` for it. The pipe wakes a loop that is about to wait.
+        heard, told = os.pipe()
+        os.set_blocking(heard, False)
+        os.set_blocking(told, False)
+        loop.add_reader(heard, os.read, heard, 4096)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
         for number in numbers:
-            loop.add_signal_handler(number, self._stop, number)
+            signal.signal(number, lambda number, _: loop.call_soon_threadsafe(self._stop, number))
         standard_streams.bound_writes_after(numbers)
 
     @property
