@@ -39,7 +39,18 @@ assert sys.meta_path == before
 """
 
 USED = {
-    "a function's kind": "async def f(): pass\nassert asyncio.iscoroutinefunction(f) and 'inspect' in sys.modules",
+    "a function's kind": (
+        "import functools\nasync def f(): pass\ndef g(): pass\n"
+        "class A:\n    async def f(self): pass\n    def g(self): pass\n"
+        "no = [asyncio.iscoroutinefunction(one) for one in (g, A.g, A().g, len, A, f())]\n"
+        "yes = [asyncio.iscoroutinefunction(one) for one in (f, A.f, A().f, functools.partial(f))]\n"
+        "assert not any(no) and all(yes)"
+    ),
+    "a signal": (
+        "import signal\nasync def f():\n    loop, heard = asyncio.get_running_loop(), asyncio.Event()\n"
+        "    loop.add_signal_handler(signal.SIGTERM, heard.set)\n    signal.raise_signal(signal.SIGTERM)\n"
+        "    await heard.wait()\nasyncio.run(f())"
+    ),
     "a schema": "assert msgspec.json.schema(int) == {'type': 'integer'} and msgspec.json.schema_components([int])[0]",
     "a type's description": "assert type(msgspec.inspect.type_info(int)) is msgspec.inspect.IntType",
     "a stack": (

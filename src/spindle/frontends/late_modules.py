@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 
+_CO_COROUTINE = 0x80
+"""`inspect.CO_COROUTINE`: a flag of code, written out in the language's reference."""
+
+
 def put_off() -> None:
     """To be called before either library is loaded; one that is loaded already stays as it is."""
     if "asyncio" not in sys.modules and "ssl" not in sys.modules:
@@ -52,6 +56,15 @@ def _late_function(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
+def _is_coroutine_function(function: Any) -> bool:
+    """What asyncio asks `inspect` of every function that is to handle a signal."""
+    plain = getattr(function, "__func__", function)
+    code = getattr(plain, "__code__", None)
+    if code is not None and not code.co_flags & _CO_COROUTINE and not hasattr(plain, "_is_coroutine_marker"):
+        return False
+    return _late_function("inspect", "iscoroutinefunction")(function)
+
+
 class _LateLogger:
     """In the place of a library's logger, until it has something to say."""
 
@@ -74,7 +87,8 @@ def _stand_ins(library: str) -> list[_StandIn]:
         schemas = {name: _late_function("msgspec._json_schema", name) for name in ("schema", "schema_components")}
         return [_StandIn("msgspec.inspect"), _StandIn("msgspec._json_schema", **schemas)]
     return [
-        *(_StandIn(name) for name in ("inspect", "linecache", "locale", "asyncio.sslproto")),
+        *(_StandIn(name) for name in ("linecache", "locale", "asyncio.sslproto")),
+        _StandIn("inspect", iscoroutinefunction=_is_coroutine_function),
         _StandIn("traceback", extract_stack=_late_function("traceback", "extract_stack")),
         _StandIn("logging", getLogger=_LateLogger, DEBUG=10),
     ]

@@ -173,18 +173,15 @@ def _complain(text: str) -> None:
 def bound_writes_after(signals: Iterable[int]) -> None:
     """Let these signals end a write that nobody reads.
 
-    For programs that write on the thread of their event loop, which cannot stop anything meanwhile. Call it when the
-    signals have their handlers: those are called as before. After the signal, a write that takes longer than
-    `LAST_WRITE_S` is given up, and nothing more goes to its stream.
+    For programs that write on the thread of their event loop, whose own handler cannot run meanwhile. Call it after the
+    loop has its handlers: those are called as before. After the signal, a write that takes longer than `LAST_WRITE_S`
+    is given up, and nothing more goes to its stream.
     """
     import signal  # only for programs that serve until they are told to stop
 
     caught: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in signals}
 
     def begin(number: int, frame: FrameType | None) -> None:
-        if callable(handler := handlers[number]):
-            handler(number, frame)
         caught.append(number)
         signal.setitimer(signal.ITIMER_REAL, LAST_WRITE_S, LAST_WRITE_S)
 
@@ -194,7 +191,7 @@ def bound_writes_after(signals: Iterable[int]) -> None:
                 raise _GivenUp(caught[0])
 
     signal.signal(signal.SIGALRM, give_up)
-    for number in handlers:
+    for number in signals:
         signal.signal(number, begin)
 
 

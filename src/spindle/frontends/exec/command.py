@@ -133,20 +133,15 @@ class Signals:
         self._thread = thread
         self._printer = printer
         loop = asyncio.get_running_loop()
+        _forget_handler_of_asyncio()
         # What was ignored when we were started (nohup, a background job) stays ignored.
         numbers = [
             number
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
             if signal.getsignal(number) != signal.SIG_IGN
         ]
-        # As `add_signal_handler`, which would load `inspect` for it. The pipe wakes a loop that is about to wait.
-        heard, told = os.pipe()
-        os.set_blocking(heard, False)
-        os.set_blocking(told, False)
-        loop.add_reader(heard, os.read, heard, 4096)
-        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
         for number in numbers:
-            signal.signal(number, lambda number, _: loop.call_soon_threadsafe(self._stop, number))
+            loop.add_signal_handler(number, self._stop, number)
         standard_streams.bound_writes_after(numbers)
 
     @property
@@ -161,3 +156,11 @@ class Signals:
         self.caught = number
         self._printer.stopping()
         self._thread.submit(Interrupt(), "")
+
+
+def _forget_handler_of_asyncio() -> None:
+    """Another one takes its place. `signal` writes out what a handler holds, here the loop, to find no name for it."""
+    import _signal  # pyright: ignore[reportMissingImports]  # it does not
+
+    if _signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        _signal.signal(signal.SIGINT, signal.default_int_handler)
