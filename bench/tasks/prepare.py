@@ -3,10 +3,11 @@
     python bench/tasks/prepare.py OUT [NAME...]
     spindle fleet run OUT/tasks.jsonl --out RUN -m MODEL
 
-Each folder beside this file is a task: `repo/` (what the agent finds), `prompt.md` (what it is asked), `verify.sh` (how
-it is judged, in a fresh checkout with the agent's patch; the agent never sees it) and `solution.diff` (one right answer,
-which proves that the task can be done; nobody but `tests/fleet/test_evaluation_tasks.py` reads it). The repositories are
-made anew with the same commits every time, so that runs of different models, prompts or settings can be compared.
+Each folder beside this file is a task: `repo/` (what the agent finds), `prompt.md` (what it is asked), `verify.sh`
+(how it is judged, in a fresh checkout with the agent's patch; the agent never sees it) and `solution.diff` (one
+right answer, which proves that the task can be done; nobody but `tests/fleet/test_evaluation_tasks.py` reads it).
+The repositories are made anew with the same commits every time, so that runs of different models, prompts or
+settings can be compared.
 """
 
 from __future__ import annotations
