@@ -25,6 +25,8 @@ _PROFILE_MARK = kill.Mark(2)
 
 _LINGER_S = 0.25
 """Commands often come in quick succession, and placeholders cost more than a millisecond to make and take away."""
+_REAPING_S = 0.02
+"""After a command, the next request is on its way by then."""
 
 
 class Launcher:
@@ -52,6 +54,7 @@ class Launcher:
         self._captures: dict[Boundary | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
         self._slow: set[Boundary | None] = set()
         """Where the profile takes so long that commands no longer wait for the capture."""
+        self._reaping: asyncio.TimerHandle | None = None
         self._count = 0
         self._watchdog: Watchdog | None = None
         """There once a command was started that does not die with us by itself."""
@@ -92,6 +95,10 @@ class Launcher:
 
     def _tidy(self) -> None:
         self.let_go()
+        if self._reaping is not None:
+            self._reaping.cancel()
+            self._reaping = None
+            kill.reap_orphans()
         bubblewrap.placeholders_of(self._home).close()
         if self._watchdog is not None:
             self._watchdog.close()
@@ -160,7 +167,7 @@ class Launcher:
             # `kill_all` may have released it already; twice would give back a placeholder that another command holds.
             if self._running.pop(running, None) is not None:
                 self._let_go_soon(running, release)
-            kill.reap_orphans()
+            self._reap_soon()
 
         running.finished.add_done_callback(over)
         return running
@@ -177,6 +184,16 @@ class Launcher:
             self._lingering[running] = (timer, release)
         else:
             release()
+
+    def _reap_soon(self) -> None:
+        """Take the exit status of dead daemons in a moment: whoever waits for the command need not wait for that."""
+
+        def reap() -> None:
+            self._reaping = None
+            kill.reap_orphans()
+
+        if self._reaping is None:
+            self._reaping = asyncio.get_running_loop().call_later(_REAPING_S, reap)
 
     # ---- the login shell ---------------------------------------------------------------------------
 

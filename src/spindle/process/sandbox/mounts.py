@@ -83,7 +83,9 @@ class Mounts:
         """What is protected, hidden, and opened again: outer ones first, so that the inner ones have the last word."""
         hidden_or_opened: list[str] = []
         for path in paths:
-            around = next((outer for outer in reversed(hidden_or_opened) if is_below(path, outer)), None)
+            around = None
+            if hidden_or_opened:  # in most plans nothing is
+                around = next((outer for outer in reversed(hidden_or_opened) if is_below(path, outer)), None)
             if path in self._again:
                 hidden_or_opened.append(path)
                 self.plan += (self._again[path], path, path)

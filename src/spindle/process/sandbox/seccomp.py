@@ -383,7 +383,7 @@ class _Code:
         self._start += [_jump(_AT_LEAST, number, 0, 1), _return(_ERRNO | error)]
 
     def on(self, number: int, rule: Sequence[bytes]) -> None:
-        """`rule` ends with a decision on every path; it may load something else than the number. The first one counts."""
+        """`rule` ends with a decision on every path; it may load something else than the number. The first counts."""
         self._rules.setdefault(number, rule)
 
     def assemble(self) -> bytes:
