@@ -23,8 +23,9 @@ _PROFILE_MARK = kill.Mark(2)
 """Keeps a profile, and an agent it may start, apart from commands that are killed with the thread."""
 
 
-_LINGER_S = 0.25
-"""Commands often come in quick succession, and placeholders cost more than a millisecond to make and take away."""
+_LINGER_S = 0.125
+"""Commands often come in quick succession, and placeholders cost more than a millisecond to make and take away. What a
+command needed stays this long after its end, and at most as long again."""
 _REAPING_S = 0.02
 """After a command, the next request is on its way by then."""
 
@@ -49,8 +50,10 @@ class Launcher:
         self._mark = mark
         self._running: dict[spawn.Running, Callable[[], None]] = {}
         """What runs, and how to take away what its sandbox needed."""
-        self._lingering: dict[spawn.Running, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
-        """The same for what ended a moment ago."""
+        self._lingering: list[Callable[[], None]] = []
+        self._lingering_longer: list[Callable[[], None]] = []
+        """The same for what ended a moment ago, and for what ended before the timer last went off."""
+        self._letting_go: asyncio.TimerHandle | None = None
         self._captures: dict[Boundary | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
         self._slow: set[Boundary | None] = set()
         """Where the profile takes so long that commands no longer wait for the capture."""
@@ -88,10 +91,13 @@ class Launcher:
 
     def let_go(self) -> None:
         """Take away at once what the sandboxes of finished commands needed."""
-        for timer, release in self._lingering.values():
-            timer.cancel()
+        if self._letting_go is not None:
+            self._letting_go.cancel()
+            self._letting_go = None
+        over = [*self._lingering_longer, *self._lingering]
+        self._lingering, self._lingering_longer = [], []
+        for release in over:
             release()
-        self._lingering.clear()
 
     def _tidy(self) -> None:
         self.let_go()
@@ -165,24 +171,30 @@ class Launcher:
 
         def over(_: asyncio.Future[int]) -> None:
             # `kill_all` may have released it already; twice would give back a placeholder that another command holds.
-            if self._running.pop(running, None) is not None:
-                self._let_go_soon(running, release)
+            if self._running.pop(running, None) is None:
+                pass
+            elif running.is_confined:
+                self._let_go_soon(release)
+            else:
+                release()
             self._reap_soon()
 
         running.finished.add_done_callback(over)
         return running
 
-    def _let_go_soon(self, running: spawn.Running, release: Callable[[], None]) -> None:
-        """Take away what its sandbox needed, unless the next command needs the same in a moment."""
+    def _let_go_soon(self, release: Callable[[], None]) -> None:
+        """Take away what a sandbox needed, unless the next command needs the same in a moment."""
+        self._lingering.append(release)
+        if self._letting_go is None:
+            self._letting_go = asyncio.get_running_loop().call_later(_LINGER_S, self._let_go_of_older)
 
-        def let_go() -> None:
-            del self._lingering[running]
-            release()
-
-        if running.is_confined:
-            timer = asyncio.get_running_loop().call_later(_LINGER_S, let_go)
-            self._lingering[running] = (timer, release)
-        else:
+    def _let_go_of_older(self) -> None:
+        """One timer for all, not one for each: where commands come in quick succession, each would wake us later."""
+        over, self._lingering_longer, self._lingering = self._lingering_longer, self._lingering, []
+        is_needed = bool(self._lingering_longer)
+        loop = asyncio.get_running_loop()
+        self._letting_go = loop.call_later(_LINGER_S, self._let_go_of_older) if is_needed else None
+        for release in over:
             release()
 
     def _reap_soon(self) -> None:

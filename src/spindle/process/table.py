@@ -70,8 +70,14 @@ class LiveProcess:
 
     async def wait(self, seconds: float) -> int | None:
         """Wait this long at most; the exit code if the command is over by then."""
-        await asyncio.wait((self.running.finished,), timeout=seconds)
+        await _wait(self.running, seconds)
         return self.exit_code
+
+
+async def _wait(running: Running, seconds: float | None) -> None:
+    """Wait for the end of what runs, this long at most. Where it is over, the event loop makes no turn for it."""
+    if not running.finished.done():
+        await asyncio.wait((running.finished,), timeout=seconds)
 
 
 def sandbox_failure(output: OutputRing) -> SandboxUnavailable:
@@ -147,7 +153,7 @@ class ProcessTable:
         running = await self._launch(command, collect, ring)
         timed_out = False
         try:
-            await asyncio.wait((running.finished,), timeout=timeout_s)
+            await _wait(running, timeout_s)
             timed_out = not running.finished.done()
         finally:
             if not running.finished.done():
@@ -194,8 +200,12 @@ class ProcessTable:
             on_exit(live)
 
         live.running = await self._launch(command, collect, live.unread, live.transcript)
-        live.running.finished.add_done_callback(ended)
         self._live[session_id] = live
+        finished = live.running.finished
+        if finished.done():  # as most confined commands are by now; whoever waits for it then does not wait at all
+            ended(finished)
+        else:
+            finished.add_done_callback(ended)
         return live
 
     def find(self, session_id: int) -> LiveProcess | None:
@@ -270,7 +280,7 @@ class ProcessTable:
         for _ in range(_TRIES - 1):
             if command.is_confined:
                 try:
-                    await asyncio.wait((running.finished,), timeout=_SET_UP_S)
+                    await _wait(running, _SET_UP_S)
                 except asyncio.CancelledError:
                     await running.stop()
                     raise
