@@ -307,8 +307,7 @@ def end_threads(is_in_use: Callable[[], bool]) -> None:
 def _file(name: str, content: bytes) -> int:
     """A descriptor of a file in memory, to be read from its beginning."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
+    os.pwrite(fd, content, 0)  # where it is read from does not move
     return fd
 
 

@@ -169,9 +169,9 @@ def _with_names_elsewhere(path: str) -> Iterator[tuple[tuple[int, int], int]]:
     """What is run or obeyed later, as device and inode, and how many names it has beside the protected one."""
     statuses: list[os.stat_result] = []
     try:
-        if os.path.isdir(path):
+        try:
             _add_files(path, statuses)
-        else:
+        except NotADirectoryError:
             statuses.append(os.lstat(path))
     except OSError:
         pass  # it cannot be seen, or is not there
