@@ -105,7 +105,7 @@ class PlainApp(Interface):
         elif (problem := running.problem_with(text, is_working=self.is_working)) is not None:
             self.fail(problem)
         else:
-            self.enter(Draft(text=text, shown=text, raw=text))
+            self.enter(Draft(text=text, shown=text))
         self.redraw()
 
     def _interrupted(self) -> None:
