@@ -198,5 +198,4 @@ class App(Interface):
 
     def terminal_said(self, reply: Reply) -> None:
         """An answer to a question of ours. What waits for it is painted after the keys that came with it."""
-        self.terminal.take_reply(reply)
-        self.painter.take_reply(reply)
+        self.painter.take_reply(self.terminal.take_reply(reply))
