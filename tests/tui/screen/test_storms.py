@@ -90,13 +90,13 @@ def is_strict(host: Host) -> bool:
 
 
 def assert_whole(host: Host, words: list[str], once: tuple[str, ...]) -> None:
+    see(host, lambda: all(text in " ".join(host.scrollback.split()) for text in once), "the last picture")
     seen = host.scrollback
     found = re.findall(r"w\d{4}", seen)
     lost = [word for word in words if word not in found]
     twice = [word for word in words if found.count(word) > 1]
     assert lost == [], seen
     flat = " ".join(seen.split())
-    assert all(text in flat for text in once), seen
     if is_strict(host):
         assert twice == [] and found == words, seen
         assert {text: flat.count(text) for text in once} == dict.fromkeys(once, 1), seen

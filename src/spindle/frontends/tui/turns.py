@@ -54,6 +54,11 @@ class Turns:
         return bool(self.early) or (self._hearing is not None and self._hearing.active_turn is not None)
 
     @property
+    def is_over(self) -> bool:
+        """No turn runs, and all that the last one told has been heard."""
+        return not self.is_working and self._turn is None and not self.sent
+
+    @property
     def waiting(self) -> list[Draft]:
         """Messages that are not in the thread yet, apart from the queued ones."""
         return [*self.early, *(sent.draft for sent in self.sent)]
