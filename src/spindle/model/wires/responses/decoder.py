@@ -18,12 +18,14 @@ from spindle.model.client import (
     ItemAdded,
     ItemDone,
     ModelEvent,
+    RateLimits,
     RawReasoningDelta,
     SummaryDelta,
     SummaryPartAdded,
     TextDelta,
 )
 from spindle.model.failures import ResponseFailed, closed_early, incomplete
+from spindle.model.headers import rate_limits
 from spindle.model.wellformed import is_of_model, is_well_formed
 from spindle.model.wires.counts import count
 from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
@@ -53,6 +55,13 @@ class _ErrorEvent(msgspec.Struct):
     message: str | None = None
     code: str | None = None
     error: dict[str, Any] | None = None
+
+
+class _LimitsEvent(msgspec.Struct):
+    """What the headers of an answer say over HTTP."""
+
+    rate_limits: dict[str, Any] | None = None
+    credits: dict[str, Any] | None = None
 
 
 _PEEK_BYTES = 80
@@ -91,11 +100,12 @@ class ResponsesDecoder:
             b"response.failed": (_response, self._failed),
             b"response.incomplete": (_response, self._incomplete),
             b"error": (_error, self._complaint),
+            b"codex.rate_limits": (_limits, self._rate_limits),
         }
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
         """The events that one frame means. Raises what `response.failed` and its like mean; skips garbage."""
-        reader = self._readers.get(_peek_type(frame))
+        reader = self._readers.get(event_type(frame))
         if reader is None:
             return []
         shape, read = reader
@@ -181,6 +191,10 @@ class ResponsesDecoder:
         self.last_error = event.error or {name: value for name, value in said.items() if value} or None
         return []
 
+    def _rate_limits(self, event: _LimitsEvent) -> list[ModelEvent]:
+        snapshot = rate_limits(_as_headers(event))
+        return [] if snapshot is None else [RateLimits(snapshot)]
+
     def _begin(self, given: str | None, kind: str) -> str:
         item_id = given or self._new_id()
         if not given:
@@ -208,9 +222,10 @@ _delta = msgspec.json.Decoder(_Delta).decode  # there are many of them, and none
 _item = json_reader(_ItemEvent, MAX_FOREIGN_DEPTH)
 _response = json_reader(_ResponseEvent, MAX_FOREIGN_DEPTH)
 _error = json_reader(_ErrorEvent, MAX_FOREIGN_DEPTH)
+_limits = json_reader(_LimitsEvent, MAX_FOREIGN_DEPTH)
 
 
-def _peek_type(frame: bytes) -> bytes:
+def event_type(frame: bytes) -> bytes:
     """The event's type without decoding it, where it stands first, as it does with every server known."""
     parts = frame[:_PEEK_BYTES].split(b'"', 4)
     if len(parts) == 5 and parts[1] == b"type" and parts[0] == b"{" and b"\\" not in parts[3]:
@@ -235,6 +250,14 @@ def read_usage(value: Any) -> TokenUsage | None:
         reasoning_output_tokens=count(output_details, "reasoning_tokens"),
         total_tokens=count(value, "total_tokens") if value.get("total_tokens") is not None else inputs + outputs,
     )
+
+
+def _as_headers(event: _LimitsEvent) -> dict[str, str]:
+    """The account's allowance as the headers of an answer tell it."""
+    told: list[tuple[str, Any]] = [(f"credits-{name}", value) for name, value in (event.credits or {}).items()]
+    for window, counts in (event.rate_limits or {}).items():
+        told += [(f"{window}-{name}", value) for name, value in counts.items()] if isinstance(counts, dict) else []
+    return {f"x-codex-{name.replace('_', '-')}": str(value) for name, value in told if value is not None}
 
 
 def _counts_cached(usage: Any) -> bool:

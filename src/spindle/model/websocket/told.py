@@ -1,0 +1,84 @@
+"""What a server remembers of a thread on one WebSocket, and the question that goes on from there. Pure.
+
+A server keeps the last answer of a connection and everything before it. A question may name that answer and hold only
+the items behind it, but only if what the server remembers is, item by item, what a whole question would tell it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from spindle.context.visible import Audience, to_wire
+from spindle.protocol.items import Item, encode_json, json_reader
+from spindle.protocol.request import Request
+
+_AUDIENCES = tuple(
+    Audience(keeps_raw_reasoning=raw, keeps_all_ids=ids) for raw in (False, True) for ids in (False, True)
+)
+
+
+class _ItemEvent(msgspec.Struct):
+    item: dict[str, Any]
+
+
+class _End(msgspec.Struct):
+    response: dict[str, Any] | None = None
+
+
+_item_event = json_reader(_ItemEvent)
+_end = json_reader(_End)
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """One question and its answer, as the server has them."""
+
+    frame: tuple[bytes, bytes]
+    """What stood around the items."""
+    items: list[bytes]
+    made: tuple[Item, ...]
+    """What the server made, as it sent it."""
+    response_id: str
+
+
+def told_by(request: Request, finished: list[bytes], end: bytes) -> Told | None:
+    """What the server remembers after an answer: `finished` are its events about items, `end` is the last event."""
+    try:
+        response = _end(end).response or {}
+        made = tuple(_item_event(event).item for event in finished)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    response_id = response.get("id")
+    if not isinstance(response_id, str) or not response_id:
+        return None
+    return Told(frame=request.frame(), items=request.input, made=made, response_id=response_id)
+
+
+def message(request: Request, told: Told | None) -> tuple[bytes, bool]:
+    """The question, and whether it goes on from what the server was told."""
+    head, rest = request.frame()
+    items = request.input
+    known = 0 if told is None or told.frame != (head, rest) else _known(request, items, told)
+    begin = b'{"type":"response.create",'
+    # Without anything new there would be nothing to answer, so everything is told once more.
+    goes_on = 0 < known < len(items)
+    if goes_on and told is not None:
+        begin += b'"previous_response_id":%s,' % encode_json(told.response_id)
+        items = items[known:]
+    return b"".join((begin, head[1:], b",".join(items), rest)), goes_on
+
+
+def _known(request: Request, items: list[bytes], told: Told) -> int:
+    """How many of the items the server remembers; 0 unless it remembers nothing else."""
+    before, made = len(told.items), told.made
+    end = before + len(made)
+    if items[:before] != told.items or end > len(items):
+        return 0
+    shown = request.items[before:end]
+    return end if all(map(_is_shown_as, made, (visible.item for visible in shown))) else 0
+
+
+def _is_shown_as(made: Item, shown: Item) -> bool:
+    """Whether an item of a request is what the server made, in the form in which it wants it back."""
+    return any(to_wire(made, audience) == shown for audience in _AUDIENCES)
