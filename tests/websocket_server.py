@@ -50,6 +50,8 @@ class WebSocketServer:
         self.connections = 0
         self.refusal: HTTPStatus | None = None
         """The status of the answer to whoever wants a WebSocket."""
+        self.goodbyes: list[int] = []
+        """The codes with which clients closed their connections in order."""
         self.closed = asyncio.Event()
 
     async def start(self, **options: Any) -> None:
@@ -85,6 +87,8 @@ class WebSocketServer:
         except ConnectionClosed:
             pass
         finally:
+            if connection.protocol.close_rcvd is not None:
+                self.goodbyes.append(connection.protocol.close_rcvd.code)
             self.closed.set()
 
     async def _answer(self, connection: ServerConnection, question: Json, memory: dict[str, list[Json]]) -> None:

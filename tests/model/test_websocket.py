@@ -271,6 +271,15 @@ async def test_a_reader_who_leaves_hangs_up_and_the_next_question_tells_everythi
     assert (server.connections, "previous_response_id" in server.sent[-1]) == (2, False)
 
 
+async def test_a_client_that_has_all_its_answers_says_goodbye(talk, client) -> None:
+    server = await talk()
+    asking = client(server)
+    await put(asking, request_of(HELLO))
+    await asking.aclose()
+    await asyncio.wait_for(server.closed.wait(), 5)
+    assert server.goodbyes == [1000]
+
+
 async def test_another_key_opens_another_connection(talk, client) -> None:
     server = await talk(answers(SAID, response_id="a"))
     environ = {"NAME": "one"}

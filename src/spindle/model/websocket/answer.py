@@ -9,10 +9,9 @@ import msgspec
 
 from spindle.model.connection import TimedOut, TransportError
 from spindle.model.websocket.socket import WebSocket
-from spindle.model.websocket.told import told_by
+from spindle.model.websocket.told import Said, told_by
 from spindle.model.wires.responses.decoder import event_type
 from spindle.protocol.items import json_reader
-from spindle.protocol.request import Request
 
 if TYPE_CHECKING:
     from spindle.model.websocket.line import Line
@@ -39,13 +38,11 @@ class SocketAnswer:
 
     is_framed = True
 
-    def __init__(
-        self, line: Line, socket: WebSocket, first: bytes, request: Request, *, is_first: bool, goes_on: bool
-    ) -> None:
+    def __init__(self, line: Line, socket: WebSocket, said: Said, first: bytes, *, is_first: bool) -> None:
         self._line = line
         self._socket = socket
         self._begun = first
-        self._request = request
+        self._said = said
         self._finished: list[bytes] = []
         self._end = b""
         self._is_over = False
@@ -56,7 +53,7 @@ class SocketAnswer:
         self.starts_over = False
         """The server only wants to be told everything once more."""
         if event_type(first) == b"error":
-            self._read_error(first, is_first=is_first, goes_on=goes_on)
+            self._read_error(first, is_first=is_first)
 
     # ---- as of any answer ----------------------------------------------------------------------------
 
@@ -96,7 +93,7 @@ class SocketAnswer:
         if not self._end:
             self._line.drop()
         elif event_type(self._end) in _COMPLETED:
-            self._line.finish(told_by(self._request, self._finished, self._end))
+            self._line.finish(told_by(self._said, self._finished, self._end))
         else:
             self._line.finish(None)
 
@@ -116,7 +113,7 @@ class SocketAnswer:
             self._end = event
         return event
 
-    def _read_error(self, event: bytes, *, is_first: bool, goes_on: bool) -> None:
+    def _read_error(self, event: bytes, *, is_first: bool) -> None:
         """An error in the place of an answer is what over HTTP is a status, with its headers."""
         try:
             error = _error_event(event)
@@ -124,7 +121,7 @@ class SocketAnswer:
             return
         code = (error.error or {}).get("code")
         # Each of these can be true once; a server that says it again is refusing.
-        self.starts_over = (code == _FORGOTTEN and goes_on) or (code == _TOO_OLD and not is_first)
+        self.starts_over = (code == _FORGOTTEN and self._said.goes_on) or (code == _TOO_OLD and not is_first)
         status = error.status or error.status_code or (400 if self.starts_over else 0)
         if 400 <= status < 600:
             self.status = status

@@ -90,6 +90,9 @@ class Line:
         if (opening := self._opening) is not None:
             opening.cancel()
             await asyncio.wait([opening])
+        if self._socket is not None and not self._is_busy:
+            self._socket.close()
+            self._socket = None
         self.drop()
 
     # ---- for the answer ----------------------------------------------------------------------------
@@ -119,12 +122,12 @@ class Line:
         for _ in range(2):
             if (socket := await self._connected()) is None:
                 return None
-            is_used, told = socket.has_answered, self._told
+            is_used = socket.has_answered
+            said = message(request, self._told)
             try:
-                text, goes_on = message(request, told)
                 for _ in socket.waiting():
                     pass  # what came unasked is no part of this answer
-                socket.send(text)
+                socket.send(said.text)
                 first = await socket.first(idle_s)
             except TimedOut as error:
                 raise failures.timed_out("idle timeout waiting for websocket", idle_s) from error
@@ -139,7 +142,7 @@ class Line:
                 return None
             except sse.EventTooLarge as error:
                 raise ModelError(str(error)) from error
-            return SocketAnswer(self, socket, first, request, is_first=not is_used, goes_on=goes_on)
+            return SocketAnswer(self, socket, said, first, is_first=not is_used)
         return None
 
     async def _connected(self) -> WebSocket | None:

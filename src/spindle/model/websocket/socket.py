@@ -12,6 +12,7 @@ from spindle.model.sse import EventTooLarge
 from spindle.model.websocket.frames import CLOSE, PING, PONG, TEXT, BadFrame, FrameReader, Message, frame
 
 PONGS_MAX_BYTES = 64 * 1024
+_NORMAL = (1000).to_bytes(2, "big")
 
 
 class WebSocket(asyncio.Protocol):
@@ -76,6 +77,12 @@ class WebSocket(asyncio.Protocol):
             text = self._messages.popleft()
             self._let_in(len(text))
             yield text
+
+    def close(self) -> None:
+        """Say goodbye, as a client does that has read all its answers."""
+        if not self.is_closed:
+            self._transport.write(frame(CLOSE, _NORMAL, self._new_mask()))
+            self._transport.close()
 
     def abort(self) -> None:
         """Close at once, whatever is under way."""

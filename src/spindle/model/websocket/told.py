@@ -31,18 +31,28 @@ _item_event = json_reader(_ItemEvent)
 _end = json_reader(_End)
 
 
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A question as it is sent."""
+
+    text: bytes
+    goes_on: bool
+    """It names an earlier answer, and holds only what came after that."""
+    frame: tuple[bytes, bytes]
+    """What stands around the items."""
+    items: list[bytes]
+    """All of them, also those that the server remembers."""
+
+
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """One question and its answer, as the server has them."""
 
-    frame: tuple[bytes, bytes]
-    """What stood around the items."""
-    items: list[bytes]
+    said: Said
     made: tuple[Item, ...]
     """What the server made, as it sent it."""
     response_id: str
 
 
-def told_by(request: Request, finished: list[bytes], end: bytes) -> Told | None:
+def told_by(said: Said, finished: list[bytes], end: bytes) -> Told | None:
     """What the server remembers after an answer: `finished` are its events about items, `end` is the last event."""
     try:
         response = _end(end).response or {}
@@ -52,28 +62,29 @@ def told_by(request: Request, finished: list[bytes], end: bytes) -> Told | None:
     response_id = response.get("id")
     if not isinstance(response_id, str) or not response_id:
         return None
-    return Told(frame=request.frame(), items=request.input, made=made, response_id=response_id)
+    return Told(said=said, made=made, response_id=response_id)
 
 
-def message(request: Request, told: Told | None) -> tuple[bytes, bool]:
-    """The question, and whether it goes on from what the server was told."""
-    head, rest = request.frame()
-    items = request.input
-    known = 0 if told is None or told.frame != (head, rest) else _known(request, items, told)
+def message(request: Request, told: Told | None) -> Said:
+    """The question, which goes on from what the server was told if it can."""
+    head, rest = frame = request.frame()
+    items = new = request.input
+    known = 0 if told is None or told.said.frame != frame else _known(request, items, told)
     begin = b'{"type":"response.create",'
     # Without anything new there would be nothing to answer, so everything is told once more.
     goes_on = 0 < known < len(items)
     if goes_on and told is not None:
         begin += b'"previous_response_id":%s,' % encode_json(told.response_id)
-        items = items[known:]
-    return b"".join((begin, head[1:], b",".join(items), rest)), goes_on
+        new = items[known:]
+    text = b"".join((begin, head[1:], b",".join(new), rest))
+    return Said(text=text, goes_on=goes_on, frame=frame, items=items)
 
 
 def _known(request: Request, items: list[bytes], told: Told) -> int:
     """How many of the items the server remembers; 0 unless it remembers nothing else."""
-    before, made = len(told.items), told.made
+    before, made = len(told.said.items), told.made
     end = before + len(made)
-    if items[:before] != told.items or end > len(items):
+    if items[:before] != told.said.items or end > len(items):
         return 0
     shown = request.items[before:end]
     return end if all(map(_is_shown_as, made, (visible.item for visible in shown))) else 0
