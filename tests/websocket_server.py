@@ -50,12 +50,17 @@ class WebSocketServer:
         self.connections = 0
         self.refusal: HTTPStatus | None = None
         """The status of the answer to whoever wants a WebSocket."""
+        self.headers: dict[str, str] = {}
+        """Those of the answer to a handshake."""
+        self.closes_next = False
+        """The next connection is closed before anybody asks."""
         self.goodbyes: list[int] = []
         """The codes with which clients closed their connections in order."""
         self.closed = asyncio.Event()
 
     async def start(self, **options: Any) -> None:
-        self._server = await serve(self._talk, "127.0.0.1", 0, process_request=self._check, max_size=None, **options)
+        checks = {"process_request": self._check, "process_response": self._agree}
+        self._server = await serve(self._talk, "127.0.0.1", 0, **checks, max_size=None, **options)
         self.is_tls = "ssl" in options
 
     async def stop(self) -> None:
@@ -76,10 +81,16 @@ class WebSocketServer:
             return connection.respond(self.refusal, '{"error":{"message":"no sockets here"}}')
         return None
 
+    def _agree(self, connection: ServerConnection, request: Request, response: Response) -> None:
+        response.headers.update(self.headers)
+
     async def _talk(self, connection: ServerConnection) -> None:
         self.connections += 1
         memory: dict[str, list[Json]] = {}
+        is_closing, self.closes_next = self.closes_next, False
         try:
+            if is_closing:
+                await connection.close()
             async for text in connection:
                 assert isinstance(text, str), "a question is text"
                 self.raw.append(text.encode())

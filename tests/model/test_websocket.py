@@ -17,6 +17,7 @@ import trustme
 
 from spindle.errors import ModelError, SpindleError, StreamDropped
 from spindle.model.client import Completed, Created, ItemDone, Notice, RateLimits, TextDelta
+from spindle.model.sse import EventTooLarge
 from spindle.model.websocket.frames import BadFrame, FrameReader, frame
 from spindle.protocol.request import Request, VisibleItem
 from websocket_server import Step, WebSocketServer, answers, refuses
@@ -148,6 +149,10 @@ async def test_everything_is_told_anew_unless_the_server_remembers_exactly_that(
     ("made", "shown"),
     [
         ({**SAID, "status": "completed", "content": [{**SAID["content"][0], "annotations": []}]}, SAID),
+        (
+            {**THOUGHT, "encrypted_content": None, "content": [{"type": "reasoning_text", "text": "hm"}]},
+            {**SHOWN_THOUGHT, "encrypted_content": None, "content": [{"type": "reasoning_text", "text": "hm"}]},
+        ),
         ({**CALL, "id": "odd", "status": "completed"}, {name: CALL[name] for name in CALL if name != "id"}),
     ],
 )
@@ -183,7 +188,7 @@ async def test_a_failed_answer_is_not_gone_on_from(talk, client) -> None:
     await put(asking, request_of(HELLO))
     with pytest.raises(StreamDropped, match="x"):
         await put(asking, request_of(HELLO, SAID, MORE))
-    await put(asking, request_of(HELLO, SAID, MORE))
+    await put(asking, request_of(HELLO, SAID, MORE, MORE))
     assert [sent.get("previous_response_id") for sent in server.sent] == [None, "a", None]
 
 
@@ -253,6 +258,44 @@ async def test_connecting_ahead_saves_the_first_question_the_handshake(talk, cli
     assert (len(server.handshakes), server.sent) == (1, [])
     await put(asking, request_of(HELLO))
     assert len(server.handshakes) == 1
+
+
+async def test_a_connection_that_was_closed_before_the_first_question_is_opened_anew(talk, client) -> None:
+    server = await talk()
+    server.closes_next = True
+    asking = client(server)
+    await asking.warm()
+    await asyncio.wait_for(server.closed.wait(), 5)
+    events = await put(asking, request_of(HELLO))
+    assert [type(event) for event in events] == [Created, ItemDone, Completed]
+    assert len(server.handshakes) == 2
+
+
+async def test_what_the_handshake_says_of_the_account_holds_once_and_how_reasoning_is_counted_for_all(
+    talk, client
+) -> None:
+    server = await talk(answers(SAID, response_id="a"))
+    server.headers = {"x-reasoning-included": "true", "x-codex-primary-used-percent": "7"}
+    asking = client(server)
+    first = await put(asking, request_of(HELLO))
+    second = await put(asking, request_of(HELLO, SAID, MORE))
+    assert [len([event for event in told if isinstance(event, RateLimits)]) for told in (first, second)] == [1, 0]
+    assert [told[-1].reasoning_included for told in (first, second)] == [True, True]
+
+
+async def test_two_questions_at_once_do_not_share_a_connection(talk, client) -> None:
+    async def never_ends(connection: Any) -> None:
+        await connection.send(json.dumps(answers(SAID)[0]))
+        await connection.wait_closed()
+
+    server = await talk(never_ends)
+    asking = client(server)
+    stream = asking.stream(request_of(HELLO))
+    await anext(stream)
+    with pytest.raises(SpindleError):  # over HTTP, which this server does not speak
+        await put(asking, request_of(MORE))
+    assert (len(server.handshakes), len(server.sent)) == (1, 1)
+    await stream.aclose()
 
 
 async def test_a_reader_who_leaves_hangs_up_and_the_next_question_tells_everything(talk, client) -> None:
@@ -552,6 +595,28 @@ async def test_without_the_word_of_the_user_no_websocket_is_tried(serve, client_
     assert [request.method for request in server.requests] == ["POST"]
 
 
+async def test_other_dialects_know_no_websockets(serve, client) -> None:
+    async def chat(peer: Any) -> None:
+        await peer.begin_sse()
+        await peer.chunk(b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
+        await peer.end()
+
+    server = await serve(chat)
+    await put(client(server, wire_api="chat"), request_of(HELLO))
+    assert [request.method for request in server.requests] == ["POST"]
+
+
+async def test_a_proxy_that_passes_on_requests_is_not_asked_for_a_connection(serve, client, answer) -> None:
+    proxy = await serve(answer)
+    environ = {"http_proxy": proxy.base_url.removesuffix("/v1")}
+    asking = client("http://far.example/v1", environ=environ)
+    await asking.warm()
+    await put(asking, request_of(HELLO))
+    assert [(request.method, request.target) for request in proxy.requests] == [
+        ("POST", "http://far.example/v1/responses")
+    ]
+
+
 async def test_a_server_that_cannot_be_reached_is_told_of_as_ever(client) -> None:
     with pytest.raises(StreamDropped, match="Connection failed"):
         await put(client("http://127.0.0.1:1/v1"), request_of(HELLO))
@@ -601,3 +666,10 @@ def test_frames_are_masked_and_say_their_length(size: int) -> None:
 def test_what_breaks_the_rules_is_not_read(wrong: bytes, why: str) -> None:
     with pytest.raises(BadFrame, match=why):
         FrameReader(1000).feed(wrong)
+
+
+def test_a_message_in_parts_is_limited_as_a_whole() -> None:
+    reader = FrameReader(10)
+    reader.feed(b"\x01\x06abcdef")
+    with pytest.raises(EventTooLarge):
+        reader.feed(b"\x80\x06ghijkl")

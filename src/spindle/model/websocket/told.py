@@ -84,7 +84,7 @@ def _known(request: Request, items: list[bytes], told: Told) -> int:
     """How many of the items the server remembers; 0 unless it remembers nothing else."""
     before, made = len(told.said.items), told.made
     end = before + len(made)
-    if items[:before] != told.said.items or end > len(items):
+    if items[:before] != told.said.items:
         return 0
     shown = request.items[before:end]
     return end if all(map(_is_shown_as, made, (visible.item for visible in shown))) else 0
