@@ -56,7 +56,10 @@ Frames = sse.SseDecoder | _WholeFrames
 class Reading:
     """An answer as it arrives."""
 
-    def __init__(self, response: Answer, question: Question, event_max_bytes: int) -> None:
+    def __init__(self, response: Answer, question: Question, event_max_bytes: int, end_patience_s: float) -> None:
+        self._end_patience_s = end_patience_s
+        self._end_by: float | None = None
+        """When to hang up, since the model has stopped."""
         self._response = response
         self._question = question
         self._idle_s = question.endpoint.provider.idle_timeout_s
@@ -73,6 +76,9 @@ class Reading:
         if self._frames.made_progress:
             # Counted from here: the time a reader spends on an event is not the server's silence.
             self.deadline = self._time() + self._idle_s
+        if self._decoder.has_stopped:
+            self._end_by = self._end_by or self._time() + self._end_patience_s
+            self.deadline = min(self.deadline, self._end_by)
         try:
             data = self.begun or await next_chunk(self._response, self.deadline, self._idle_s)
         except StreamDropped:

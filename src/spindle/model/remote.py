@@ -38,14 +38,25 @@ ERROR_BODY_TIMEOUT_S = 10.0
 SILENT_WAIT_S = 5.0
 """The longest pause between two tries of one request; a server that asks for more has it announced."""
 
+END_PATIENCE_S = 10.0
+"""How long a server may take to hang up after its model has stopped."""
+
 
 class RemoteModel:
     """A `ModelClient` for one thread. Its server can change between two questions."""
 
-    def __init__(self, endpoint: Endpoint, clock: Clock, *, sse_event_max_bytes: int = sse.EVENT_MAX_BYTES) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        clock: Clock,
+        *,
+        sse_event_max_bytes: int = sse.EVENT_MAX_BYTES,
+        end_patience_s: float = END_PATIENCE_S,
+    ) -> None:
         self.endpoint = endpoint
         self._clock = clock
         self._sse_event_max_bytes = sse_event_max_bytes
+        self._end_patience_s = end_patience_s
         self._left: list[Endpoint] = []
         self.before_retry: Callable[[], None] = lambda: None
         """Asked before a request that the server has answered in vain is made once more; may object by raising."""
@@ -74,7 +85,7 @@ class RemoteModel:
                     yield notice
                 if (snapshot := rate_limits(response.headers)) is not None:
                     yield RateLimits(snapshot)
-                reading = Reading(response, question, self._sse_event_max_bytes)
+                reading = Reading(response, question, self._sse_event_max_bytes, self._end_patience_s)
                 if not response.is_framed and not is_event_stream(response):
                     reading.begun = await self._beginning(response, reading.deadline, question)
                 while not reading.is_over:

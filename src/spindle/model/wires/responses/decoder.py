@@ -71,6 +71,7 @@ class ResponsesDecoder:
     """Reads one response. `feed` it the data of each event; `is_over` after `Completed`."""
 
     failure: ModelError | None = None
+    has_stopped = False
 
     def __init__(
         self, new_id: Callable[[], str], call_ids: CallIds | None = None, *, reasoning_included: bool = False
