@@ -114,14 +114,14 @@ async def test_a_server_that_never_hangs_up_after_the_end_is_not_waited_for_long
     assert isinstance(events[-1], Completed)
 
 
-async def test_a_server_that_pings_for_ever_after_the_end_is_not_waited_for_either(
+async def test_a_server_that_goes_on_saying_nothing_after_the_end_is_not_waited_for_either(
     serve: Serve, client_for: Client, ask: Ask
 ) -> None:
     async def answer(peer: Peer) -> None:
         await peer.begin_sse()
         await peer.event(chunk("all of it", "stop"))
         while True:
-            await peer.chunk(b": ping\n\n")
+            await peer.chunk(b': ping\n\ndata: {"choices":[]}\n\n')
             await asyncio.sleep(0.01)
 
     client = client_for(await serve(answer), wire_api="chat", options={"end_patience_s": 0.2})
