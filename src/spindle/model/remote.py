@@ -209,14 +209,15 @@ class RemoteModel:
         """The first bytes of an answer that does not call itself an event stream; some are one all the same."""
         idle_s = question.endpoint.provider.idle_timeout_s
         data = await next_chunk(response, deadline, idle_s)
-        if data.lstrip()[:1] not in (b"<", b"{", b"["):
+        start = data.lstrip()[:1]
+        if start not in (b"<", b"{", b"["):
             return data
-        if question.endpoint.wire.name == "chat":
-            from spindle.model.wires.chat.whole import whole_answer  # most servers stream
+        if start == b"{":
+            from spindle.model.wires.whole import whole_answer  # most servers stream
 
             data = await _rest(response, data, self._sse_event_max_bytes, idle_s)
-            if (frame := whole_answer(data)) is not None:
-                return frame
+            if (stream := whole_answer(question.endpoint.wire.name, data)) is not None:
+                return stream
         from spindle.model import refusals  # only after a failure
 
         words = await _read_words(response, data)
