@@ -173,6 +173,14 @@ async def test_an_item_of_the_server_that_the_thread_does_not_have_makes_it_tell
     assert "previous_response_id" not in server.sent[1]
 
 
+async def test_items_that_only_the_end_of_an_answer_names_are_not_sent_as_new_ones(talk, client) -> None:
+    server = await talk([{"type": "response.completed", "response": {"id": "a", "output": [SAID]}}])
+    asking = client(server)
+    await put(asking, request_of(HELLO))
+    await put(asking, request_of(HELLO, SAID, MORE))
+    assert "previous_response_id" not in server.sent[1]
+
+
 async def test_an_answer_without_an_id_cannot_be_gone_on_from(talk, client) -> None:
     server = await talk([{"type": "response.output_item.done", "item": SAID}, {"type": "response.done"}])
     asking = client(server)

@@ -59,7 +59,9 @@ def told_by(said: Said, finished: list[bytes], end: bytes) -> Told | None:
         made = tuple(_item_event(event).item for event in finished)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    response_id = response.get("id")
+    response_id, output = response.get("id"), response.get("output")
+    if isinstance(output, list) and len(output) not in (0, len(made)):
+        return None  # it remembers more than it told as it went
     if not isinstance(response_id, str) or not response_id:
         return None
     return Told(said=said, made=made, response_id=response_id)

@@ -83,6 +83,7 @@ class ResponsesDecoder:
         """Items that began and are not done: their id for deltas, and their type."""
         self._active: dict[str, str] = {}
         """The newest open item of each type."""
+        self._has_items = False
         self._made_up: set[str] = set()
         """Ids that are ours, because the server gave none."""
         self.is_over = False
@@ -101,6 +102,7 @@ class ResponsesDecoder:
             b"response.failed": (_response, self._failed),
             b"response.incomplete": (_response, self._incomplete),
             b"error": (_error, self._complaint),
+            b"": (_error, self._complaint),  # as some servers of others send it
             b"codex.rate_limits": (_limits, self._rate_limits),
         }
 
@@ -159,6 +161,7 @@ class ResponsesDecoder:
         if item_id is None:
             active = self._active.get(kind)
             item_id = active if active and (not given or active in self._made_up) else given or self._new_id()
+        self._has_items = True
         self._open.pop(item_id, None)
         if self._active.get(kind) == item_id:
             del self._active[kind]
@@ -169,14 +172,21 @@ class ResponsesDecoder:
         end_turn = response.get("end_turn")
         self.is_over = True
         return [
+            *self._only_named_now(response.get("output")),
             Completed(
                 response_id=_text_of(response, "id"),
                 usage=read_usage(response.get("usage")),
                 end_turn=end_turn if isinstance(end_turn, bool) else None,
                 reasoning_included=self._reasoning_included,
                 counts_cached=_counts_cached(response.get("usage")),
-            )
+            ),
         ]
+
+    def _only_named_now(self, output: Any) -> list[ModelEvent]:
+        """The items of a response that finished none before its end; the usual ones repeat there what they finished."""
+        if self._has_items or not isinstance(output, list):
+            return []
+        return [done for item in output if isinstance(item, dict) for done in self._done(_ItemEvent(item))]
 
     def _failed(self, event: _ResponseEvent) -> list[ModelEvent]:
         error = (event.response or {}).get("error")
@@ -189,7 +199,7 @@ class ResponsesDecoder:
 
     def _complaint(self, event: _ErrorEvent) -> list[ModelEvent]:
         said = {"message": event.message, "code": event.code}
-        self.last_error = event.error or {name: value for name, value in said.items() if value} or None
+        self.last_error = event.error or {name: value for name, value in said.items() if value} or self.last_error
         return []
 
     def _rate_limits(self, event: _LimitsEvent) -> list[ModelEvent]:
