@@ -515,7 +515,10 @@ async def test_a_json_answer_that_is_none_is_an_error(serve, client_for, status:
 def test_items_that_only_the_end_of_a_response_names_are_its_items() -> None:
     call = {"type": "function_call", "name": "run", "arguments": "{}", "call_id": "c1"}
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}
-    end = {"type": "response.completed", "response": {"id": "r", "output": [said, call, {"type": "message", "role": "user"}, 7]}}
+    end = {
+        "type": "response.completed",
+        "response": {"id": "r", "output": [said, call, {"type": "message", "role": "user"}, 7]},
+    }
     decoder = ResponsesDecoder(lambda: "new")
     *done, completed = decoder.feed(json.dumps(end).encode())
     assert [event.item for event in done if isinstance(event, ItemDone)] == [said, call]

@@ -542,21 +542,23 @@ import asyncio, sys
 from spindle.core.budget import BudgetLedger, Use
 from spindle.core.day_budget import DayMeter
 from spindle.errors import BudgetReached
-from spindle.protocol.clock import FixedClock
+from spindle.protocol.clock import SystemClock
 from spindle.protocol.settings import BudgetLimits
 
 async def race():
-    clock, granted = FixedClock(), 0
+    clock, granted = SystemClock(), 0
     ledger = BudgetLedger(clock=clock, find_prices=lambda model, tier: None, thread_id="t")
-    limits = BudgetLimits(max_requests=200)
+    limits = BudgetLimits(max_requests=60)
     meter = DayMeter(ledger, limits, home=sys.argv[1], clock=clock, past=lambda moment: (Use(), 0.0))
-    meter.poll_s = 0.001
+    meter.poll_s = 0.01
     ledger.thread.append(meter)
     print("ready", flush=True)
     sys.stdin.readline()
     try:
         while True:
-            ledger.commit(await ledger.reserve("m", 1), None)
+            taken = await ledger.reserve("m", 1)
+            await asyncio.sleep(0.005)  # as long as the shortest request takes
+            ledger.commit(taken, None)
             granted += 1
     except BudgetReached:
         print(granted)
@@ -572,7 +574,7 @@ def test_no_request_of_another_process_is_forgotten(tmp_path: Path) -> None:
     for racer in racers:
         assert racer.stdout is not None and racer.stdout.readline() == "ready\n"
     granted = [int(out) for out in (racer.communicate(timeout=50)[0] for racer in started(racers))]
-    assert sum(granted) in (200, 201), "one request more at most"
+    assert sum(granted) == 60
     assert sum(1 for count in granted if count) > 1, "they took turns"
 
 
