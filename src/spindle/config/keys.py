@@ -105,7 +105,7 @@ _PROVIDER = Table(
         "ca_file": PATH,
         "client_cert": PATH,
         "client_key": PATH,
-        "supports_websockets": IDLE,
+        "supports_websockets": BOOL,
         "websocket_connect_timeout_ms": IDLE,
         "auth": IDLE,
         "aws": IDLE,

@@ -38,18 +38,30 @@ class Question:
         self._lessons: dict[str, bool | int] = {}
         self._is_told = False
         self._has_dropped = False
+        self.remark = ""
+        """What else a person should know of the way it was put."""
 
     # ---- asking ------------------------------------------------------------------------------------
 
-    def encode(self) -> bytes | bytearray:
-        """The body, on the terms that are known by now."""
+    def put(self) -> Request:
+        """The request as it is sent, on the terms that are known by now."""
         endpoint = self.endpoint
         self._terms = terms = endpoint.terms(self.request)
         sent = endpoint.without_opaque(self.request) if endpoint.drops_opaque else self.request
         if terms.capabilities != default_capabilities(endpoint.wire.name):
             sent = endpoint.lowered(sent, terms.capabilities)
         self._sent = sent
-        body = endpoint.wire.encode(sent, terms)
+        return sent
+
+    @property
+    def sent(self) -> Request:
+        """What was last `put`."""
+        return self._sent
+
+    def encode(self) -> bytes | bytearray:
+        """The body of what was last `put`."""
+        assert self._terms is not None
+        body = self.endpoint.wire.encode(self._sent, self._terms)
         self._sent_bytes = len(body)
         return body
 
@@ -142,6 +154,9 @@ class Question:
             from spindle.model.lessons import notice  # only after a refusal
 
             yield Notice(notice(self.endpoint.provider, self._lessons))
+        if self.remark:
+            yield Notice(self.remark)
+            self.remark = ""
 
 
 def _size(done: ItemDone) -> int:

@@ -1,4 +1,4 @@
-"""The client of model servers over HTTP and server-sent events, whatever their dialect.
+"""The client of model servers over HTTP and server-sent events, or WebSockets (`websocket/`), whatever their dialect.
 
 One call of `stream` is one question: it may be sent several times before an answer begins (`request_max_retries`,
 silent), and once it has begun is never repeated here; that is the turn's decision. What a body and an answer look like
@@ -19,7 +19,7 @@ from spindle.model.endpoint import Endpoint
 from spindle.model.headers import rate_limits
 from spindle.model.http import Response
 from spindle.model.question import Question
-from spindle.model.reading import Reading, is_event_stream, next_chunk
+from spindle.model.reading import Answer, Reading, is_event_stream, next_chunk
 from spindle.model.retry import backoff_s
 from spindle.model.url import Url
 from spindle.model.wires import load_decoder
@@ -30,20 +30,33 @@ from spindle.protocol.request import Request
 if TYPE_CHECKING:
     from spindle.model.advice import Asked
     from spindle.model.server_words import ServerWords
+    from spindle.model.websocket.answer import SocketAnswer
+    from spindle.model.websocket.line import Line
 
 ERROR_BODY_MAX_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 10.0
 SILENT_WAIT_S = 5.0
 """The longest pause between two tries of one request; a server that asks for more has it announced."""
 
+END_PATIENCE_S = 10.0
+"""How long a server may take to hang up after its model has stopped."""
+
 
 class RemoteModel:
     """A `ModelClient` for one thread. Its server can change between two questions."""
 
-    def __init__(self, endpoint: Endpoint, clock: Clock, *, sse_event_max_bytes: int = sse.EVENT_MAX_BYTES) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        clock: Clock,
+        *,
+        sse_event_max_bytes: int = sse.EVENT_MAX_BYTES,
+        end_patience_s: float = END_PATIENCE_S,
+    ) -> None:
         self.endpoint = endpoint
         self._clock = clock
         self._sse_event_max_bytes = sse_event_max_bytes
+        self._end_patience_s = end_patience_s
         self._left: list[Endpoint] = []
         self.before_retry: Callable[[], None] = lambda: None
         """Asked before a request that the server has answered in vain is made once more; may object by raising."""
@@ -72,8 +85,8 @@ class RemoteModel:
                     yield notice
                 if (snapshot := rate_limits(response.headers)) is not None:
                     yield RateLimits(snapshot)
-                reading = Reading(response, question, self._sse_event_max_bytes)
-                if not is_event_stream(response):
+                reading = Reading(response, question, self._sse_event_max_bytes, self._end_patience_s)
+                if not response.is_framed and not is_event_stream(response):
                     reading.begun = await self._beginning(response, reading.deadline, question)
                 while not reading.is_over:
                     for event in await reading.more():
@@ -107,7 +120,8 @@ class RemoteModel:
 
     async def warm(self) -> None:
         try:
-            await self.endpoint.warm()
+            line = self._line(self.endpoint)
+            await (self.endpoint.warm() if line is None else line.warm())
         except SpindleError:
             pass  # the first request meets the same trouble, and can tell about it
 
@@ -122,7 +136,7 @@ class RemoteModel:
 
     # ---- asking --------------------------------------------------------------------------------------
 
-    async def _open(self, question: Question, turn_state: TurnState | None) -> Response:
+    async def _open(self, question: Question, turn_state: TurnState | None) -> Answer:
         """Ask until an answer begins, within the budget for one request."""
         await question.endpoint.prepare()
         provider = question.endpoint.provider
@@ -135,14 +149,16 @@ class RemoteModel:
                 is_answered = False
             try:
                 await question.endpoint.ready(question.request.model)
-                # Encoded each time: what a refusal teaches changes the body, and else it is the one before.
-                body = question.encode()
+                # Put anew each time: what a refusal teaches changes the request, and else it is the one before.
+                question.put()
                 url = question.endpoint.url(question.endpoint.wire.path)
-                response = await self._send(question.endpoint, url, body, turn_state)
+                response = await self._say(question) or await self._send(question, url, turn_state)
                 is_answered = True
                 if 200 <= response.status < 300:
                     return _accept(response, turn_state)
                 words = await _read_words(response)
+                if response.starts_over:
+                    continue
                 if may_refresh and question.has_stale_key(response.status, words):
                     may_refresh = False
                     if await question.endpoint.credential.refresh():
@@ -163,13 +179,23 @@ class RemoteModel:
                 raise failure
             await asyncio.sleep(backoff_s(retries, self._clock) if asked_s is None else asked_s)
 
-    async def _send(
-        self, endpoint: Endpoint, url: Url, body: bytes | bytearray, turn_state: TurnState | None
-    ) -> Response:
+    def _line(self, endpoint: Endpoint) -> Line | None:
+        return endpoint.line(self._clock, self._sse_event_max_bytes)
+
+    async def _say(self, question: Question) -> SocketAnswer | None:
+        """Put the question over a WebSocket; None where that is not the way."""
+        if (line := self._line(question.endpoint)) is None:
+            return None
+        answer = await line.ask(question.sent, question.endpoint.provider.idle_timeout_s)
+        question.remark = line.reason() or question.remark
+        return answer
+
+    async def _send(self, question: Question, url: Url, turn_state: TurnState | None) -> Response:
+        endpoint = question.endpoint
         idle_s = endpoint.provider.idle_timeout_s
         headers = endpoint.question_headers(turn_state)
         try:
-            return await endpoint.http.request("POST", url, headers, body, timeout_s=idle_s)
+            return await endpoint.http.request("POST", url, headers, question.encode(), timeout_s=idle_s)
         except (ConnectFailed, PeerClosed):
             raise
         except TimedOut as error:
@@ -179,18 +205,19 @@ class RemoteModel:
 
     # ---- what a failure means: everything below is loaded and done only after one -----------------------
 
-    async def _beginning(self, response: Response, deadline: float, question: Question) -> bytes:
+    async def _beginning(self, response: Answer, deadline: float, question: Question) -> bytes:
         """The first bytes of an answer that does not call itself an event stream; some are one all the same."""
         idle_s = question.endpoint.provider.idle_timeout_s
         data = await next_chunk(response, deadline, idle_s)
-        if data.lstrip()[:1] not in (b"<", b"{", b"["):
+        start = data.lstrip()[:1]
+        if start not in (b"<", b"{", b"["):
             return data
-        if question.endpoint.wire.name == "chat":
-            from spindle.model.wires.chat.whole import whole_answer  # most servers stream
+        if start == b"{":
+            from spindle.model.wires.whole import whole_answer  # most servers stream
 
             data = await _rest(response, data, self._sse_event_max_bytes, idle_s)
-            if (frame := whole_answer(data)) is not None:
-                return frame
+            if (stream := whole_answer(question.endpoint.wire.name, data)) is not None:
+                return stream
         from spindle.model import refusals  # only after a failure
 
         words = await _read_words(response, data)
@@ -199,7 +226,7 @@ class RemoteModel:
         raise refusals.from_wrong_kind(kind, words, asked, self._clock.now())
 
     async def _refusal(
-        self, response: Response, words: ServerWords, url: Url, question: Question
+        self, response: Answer, words: ServerWords, url: Url, question: Question
     ) -> ModelError | StreamDropped:
         """What an answer with a status other than 2xx means."""
         from spindle.model import refusals  # only after a failure
@@ -234,7 +261,7 @@ class RemoteModel:
         )
 
 
-async def _rest(response: Response, begun: bytes, max_bytes: int, timeout_s: float) -> bytes:
+async def _rest(response: Answer, begun: bytes, max_bytes: int, timeout_s: float) -> bytes:
     """A body to its end, or as far as it comes."""
     try:
         return begun + await response.read(max_bytes, timeout_s)
@@ -242,7 +269,7 @@ async def _rest(response: Response, begun: bytes, max_bytes: int, timeout_s: flo
         return begun
 
 
-async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
+async def _read_words(response: Answer, begun: bytes = b"") -> ServerWords:
     """What an answer that is not a stream says in its body; `begun` is what was already read of it."""
     from spindle.model.server_words import read_words  # only after a failure
 
@@ -256,7 +283,7 @@ async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     return read_words(body, response.headers)
 
 
-def _accept(response: Response, turn_state: TurnState | None) -> Response:
+def _accept(response: Answer, turn_state: TurnState | None) -> Answer:
     state = response.headers.get("x-codex-turn-state")
     if state and turn_state is not None and turn_state.value is None:
         turn_state.value = state
