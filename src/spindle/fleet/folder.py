@@ -133,7 +133,7 @@ class RunFolder:
             raise UsageError(f"{path}: {there}; `spindle fleet run TASKS --out {path}` begins one")
 
     def file(self, *names: str) -> str:
-        return os.path.join(self.path, *names)
+        return "/".join((self.path, *names))
 
     @cached_property
     def facts(self) -> Facts:
@@ -246,11 +246,9 @@ class RunFolder:
 
 def _raw_lines(path: str) -> Iterator[tuple[int, bytes]]:
     """Each whole line of a file, and where it begins."""
-    try:
-        file = open(path, "rb")
-    except FileNotFoundError:
+    if not os.path.exists(path):
         return
-    with file:
+    with open(path, "rb") as file:
         offset = 0
         for line in file:
             if line.endswith(b"\n") and len(line) > 1:
