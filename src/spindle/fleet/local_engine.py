@@ -92,6 +92,7 @@ class _Process:
         self._events = events
         self._answers = answers
         self.ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
+        self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # nobody may wait for it
         self._process: asyncio.subprocess.Process | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._tasks: list[asyncio.Task[None]] = []
