@@ -97,7 +97,11 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.rules is not None and self.rules.access(real) != "write":
             return False
-        return not self.is_hidden(real) and self.may_read(real) and not any(self._is_protected(real, root) for root in self.roots)
+        return (
+            not self.is_hidden(real)
+            and self.may_read(real)
+            and not any(self._is_protected(real, root) for root in self.roots)
+        )
 
     def may_read(self, path: str) -> bool:
         """May a tool read `path`? Another name of a denied file is denied like the first."""
