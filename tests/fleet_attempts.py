@@ -19,7 +19,7 @@ PRICE = '[spindle.prices."gpt-5"]\ninput = 1000.0\ncached_input = 1000.0\noutput
 
 def git(*words: str | bytes, cwd: Path, given: bytes | None = None) -> str:
     who = {f"GIT_{part}_{what}": "t@example.invalid" for part in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    env = {"PATH": os.environ["PATH"], "HOME": str(cwd), "GIT_CONFIG_NOSYSTEM": "1", "GIT_ALLOW_PROTOCOL": "file", **who}
+    env = {"PATH": os.environ["PATH"], "HOME": str(cwd), "GIT_CONFIG_NOSYSTEM": "1", **who}
     done = subprocess.run(["git", *words], cwd=cwd, env=env, input=given, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()[-500:]
     return done.stdout.decode("utf-8", "surrogateescape").strip()
@@ -67,7 +67,8 @@ class Fleet:
         (self.home / "config.toml").write_text(
             'model = "gpt-5"\nmodel_provider = "fake"\n'
             f'{more}\n[model_providers.fake]\nname = "fake"\nbase_url = "{self.server.base_url}"\n'
-            f'wire_api = "responses"\nenv_key = "FAKE_KEY"\nrequest_max_retries = {retries}\nstream_max_retries = 0\n{PRICE}'
+            f'wire_api = "responses"\nenv_key = "FAKE_KEY"\nrequest_max_retries = {retries}\n'
+            f"stream_max_retries = 0\n{PRICE}"
         )
 
     def ready(self) -> Workshop:

@@ -48,26 +48,23 @@ def read_settings(
 
 
 def _without_secrets(table: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """A worker adds what is left out here from its own node. Names of variables are no secrets."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            found[key] = _without_secrets(value, secrets)
-        elif (
-            not isinstance(value, str)
-            or _names_variable(key)
-            or not (_is_secret_key(key) or secrets.mask(value) != value)
-        ):
-            found[key] = value
-    return found
+    """A worker adds what is left out here from its own node."""
+    return {
+        key: _without_secrets(value, secrets) if isinstance(value, Mapping) and not _names_variables(key) else value
+        for key, value in table.items()
+        if _names_variables(key) or not _is_secret(key, value, secrets)
+    }
 
 
-def _names_variable(key: str) -> bool:
-    return key.startswith("env_") or key.endswith(("_env_var", "_env"))
+def _names_variables(key: str) -> bool:
+    """The names of variables that hold secrets are none."""
+    return key.startswith("env_") or key.endswith("_env_var")
 
 
-def _is_secret_key(key: str) -> bool:
-    return is_telling(key) and not key.endswith(("_limit", "_url", "_path"))
+def _is_secret(key: str, value: Any, secrets: Secrets) -> bool:
+    if isinstance(value, list):
+        return any(_is_secret(key, one, secrets) for one in value)
+    return isinstance(value, str) and (is_telling(key) or secrets.mask(value) != value)
 
 
 class Operator:
