@@ -22,10 +22,19 @@ async def check_out(git: Git, base: Base, work: str, ours: str, *, index: str = 
         _write_git_folder(ours, base)
     here = Repository(git_dir=ours, work_tree=work, index=f"{ours}/{index}")
     await git.run(here, "read-tree", "--reset", "-u", base.commit)
+    _date_later(f"{ours}/{index}")
     _write_git_folder(f"{work}/.git", base)
     # What it knows of the files holds for both.
     shutil.copyfile(f"{ours}/{index}", f"{work}/.git/index")
     return here
+
+
+def _date_later(index: str) -> None:
+    """Git looks anew into files that are as young as its index: then one whose line ends do not fit its attributes
+    would count as changed. Nobody has touched them yet, so it need not; unless the clock of the file system is coarse."""
+    at = os.stat(index).st_mtime_ns
+    if at % 1_000_000_000:
+        os.utime(index, ns=(at, at + 1_000_000_000))
 
 
 def _write_git_folder(folder: str, base: Base) -> None:

@@ -58,6 +58,7 @@ class Tracker:
         self._commit = commit
         self._of_setup: list[Change] = []
         self._skipped: dict[bytes, None] = {}
+        self._has_modules = os.path.lexists(f"{repository.work_tree}/.gitmodules")
 
     async def note_setup(self) -> None:
         """`setup` is over: what is different now is its work."""
@@ -68,6 +69,7 @@ class Tracker:
         """Write what was changed since; the file is removed when that is nothing."""
         tree = await self._tree()
         changes = await self._changes(tree)
+        await self._skip_modules()
         kept = await self._without_large(self._without_setup(changes))
         tree = await self._with_only(kept)
         facts = await self._write(path, tree)
@@ -162,6 +164,19 @@ class Tracker:
             kept.remove(change)
             self._skipped[change.path] = None
         return kept
+
+    async def _skip_modules(self) -> None:
+        """The folder of a submodule is empty, because none is fetched. What was put there is not lost silently."""
+        if not self._has_modules:
+            return
+        listed = names(await self._git.run(self._here, "ls-tree", "-r", "-z", self._commit))
+        root = os.fsencode(self._here.work_tree or "")
+        for path in (entry.partition(b"\t")[2] for entry in listed if entry.startswith(_LINK)):
+            try:
+                if os.listdir(root + b"/" + path):
+                    self._skipped[path] = None
+            except OSError:
+                continue
 
     async def _sizes(self, objects: list[bytes]) -> dict[bytes, int]:
         if not objects:
