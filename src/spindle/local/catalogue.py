@@ -15,7 +15,8 @@ def local_rows(config: Config) -> list[ModelInfo]:
     """A row for each: the window it is run with, and the profile of small models."""
     context, free_bytes = config.spindle.local_context or config.model_context_window, free_memory()
     plans = [
-        plan_for(model, context=context, threads=None, free_bytes=free_bytes) for model in ModelStore(config.own_home).all()
+        plan_for(model, context=context, threads=None, free_bytes=free_bytes)
+        for model in ModelStore(config.own_home).all()
     ]
     return [_row(plan, config.spindle.models.get(plan.model.name, {})) for plan in plans]
 

@@ -39,7 +39,9 @@ async def test_untracked_binary_deleted_linked_and_moded_files_are_in_the_patch_
 
 
 async def test_what_set_up_alone_made_is_left_out(fleet: Fleet) -> None:
-    setup = "echo s > from-setup.txt; echo s > both.txt; echo changed >> README.md; rm src/a.py; mkdir -p m; echo x > m/x"
+    setup = (
+        "echo s > from-setup.txt; echo s > both.txt; echo changed >> README.md; rm src/a.py; mkdir -p m; echo x > m/x"
+    )
     fleet.server.script(*runs("echo agent >> both.txt; echo a > agent.txt; echo y > m/y"))
     outcome = await fleet.run(setup=setup)
     there = fleet.applied(outcome)
@@ -55,7 +57,16 @@ async def test_work_in_a_folder_that_set_up_put_in_the_place_of_a_file_is_not_lo
 
 
 async def test_odd_names_survive(fleet: Fleet) -> None:
-    odd = [b"new\nline", b'quo"te', b"tab\there", b"back\\slash", b"\xff\xfe not utf-8", "ümlaut".encode(), b"-dash", b":(top)x"]
+    odd = [
+        b"new\nline",
+        b'quo"te',
+        b"tab\there",
+        b"back\\slash",
+        b"\xff\xfe not utf-8",
+        "ümlaut".encode(),
+        b"-dash",
+        b":(top)x",
+    ]
     script = "python3 - <<'E'\nimport os\n" + "".join(f"open({name!r}, 'wb').write(b'x\\n')\n" for name in odd) + "E"
     fleet.server.script(*runs(script))
     outcome = await fleet.run()
