@@ -7,6 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from spindle.fleet.book import Book
+from spindle.fleet.exchange import Failure
+from spindle.fleet.folder import RunFolder, Spending
+from spindle.fleet.record import Record
+from spindle.protocol.clock import Clock, iso_utc
+
 NAME = "cancel.jsonl"
 
 
@@ -52,3 +58,34 @@ class Requests:
             os.unlink(self._path)
         except OSError:
             pass
+
+
+def record_cancelled(out: str, ids: Sequence[str], clock: Clock) -> None:
+    """Record tasks as cancelled that no driver works at. The caller holds the lock."""
+    folder = RunFolder(out)
+    attempts: dict[str, int] = {}
+    for line in folder.attempts():
+        attempts[line.id] = max(attempts.get(line.id, 0), line.attempt)
+    spending = {task_id: Spending() for task_id in ids}
+    for line in folder.spend():
+        if line.id in spending:
+            spending[line.id].add(line.usage, line.cost_usd)
+    book, now = Book(out), iso_utc(clock.now())
+    for task_id in ids:
+        if task_id not in folder.statuses:
+            book.append_record(
+                Record(
+                    id=task_id,
+                    status="cancelled",
+                    attempts=attempts.get(task_id, 0),
+                    started_at=now,
+                    ended_at=now,
+                    duration_s=0.0,
+                    queue_s=0.0,
+                    usage=spending[task_id].used,
+                    cost_usd=spending[task_id].known_cost,
+                    error=Failure(kind="cancelled", message="the task was cancelled"),
+                    meta=folder.task(task_id).meta,
+                )
+            )
+    book.close()

@@ -15,6 +15,7 @@ import msgspec
 from spindle import __version__
 from spindle.errors import ConfigError, UsageError
 from spindle.fleet.book import RunLock, recover, task_line, write_facts, write_list
+from spindle.fleet.engines import check_engine
 from spindle.fleet.exchange import Status, Task, Terms
 from spindle.fleet.folder import ATTEMPTS, FACTS, RESULTS, SPEND, Facts, RunFolder, Spending
 from spindle.fleet.options import Part, RunOptions, cores, shape_of
@@ -87,9 +88,10 @@ def open_run(order: Order, env: Mapping[str, str], clock: Clock) -> Opened:
 
 
 def _open(order: Order, out: str, lock: RunLock, env: Mapping[str, str], clock: Clock) -> Opened:
-    is_new = not os.path.isfile(f"{out}/{FACTS}")
+    is_new = not order.resume or not os.path.isfile(f"{out}/{FACTS}")
     _check_folder(order, out, is_new=is_new)
     options = _options(order, None if is_new else RunFolder(out).facts)
+    check_engine(options.engine)
     terms = make_terms(options, out, order.cwd, env)
     prices = _Prices(options, terms)
     if is_new:
