@@ -84,7 +84,7 @@ class Tracker:
             await self._take_all()
         except GitFailed:
             # A file or folder that cannot be read, or attributes that its content does not fit.
-            await asyncio.to_thread(open_up, self._here.work_tree)
+            await asyncio.to_thread(open_up, self._here.work_tree or "")
             try:
                 await self._take_all()
             except GitFailed:
