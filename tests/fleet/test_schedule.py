@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,7 +62,7 @@ def test_every_task_comes_out_once_in_an_order_that_is_fair(
             mine = [number for number in order if entries[number] == (group, priority)]
             assert mine == sorted(mine)
             # While it has tasks left, no other group gets two turns between two of its own.
-            for one, other in zip(mine, mine[1:], strict=False):
+            for one, other in pairwise(mine):
                 between = Counter(entries[n][0] for n in order[order.index(one) + 1 : order.index(other)])
                 assert all(count <= 1 for count in between.values()), (order, entries)
 
