@@ -6,13 +6,21 @@ item; a line that replaces the list holds that of each item in it that a model m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from spindle.protocol.items import Item, decode_json, encode_json, encode_payload, json_reader, without_surrogates
+from spindle.protocol.items import (
+    Item,
+    decode_json,
+    encode_json,
+    encode_payload,
+    is_user_input,
+    json_reader,
+    without_surrogates,
+)
 from spindle.protocol.provenance import ModelOrigin, Provenance
 
 FOREIGN_METADATA = "internal_chat_message_metadata_passthrough"
@@ -50,6 +58,11 @@ class Entry:
             del item[FOREIGN_METADATA]
             raw = encode_json(item)
         return cls(item, raw, made)
+
+    def masked(self, mask: Callable[..., bytes]) -> Entry:
+        """Without what must not be recorded, and so without what must not be sent."""
+        raw = mask(self.raw, own_only=is_user_input(self.item))
+        return self if raw == self.raw else Entry.from_bytes(raw, self.made) or self
 
     def __repr__(self) -> str:
         return f"Entry({self.raw[:80]!r})"
