@@ -106,4 +106,7 @@ def test_the_property_reaches_what_it_is_about() -> None:
         ("turn", [work]),
     ]
     found = asyncio.run(recorded(script, SERVERS[0]))
-    assert sorted((replayed.requests, replayed.identical, sent) for replayed, sent in found) == [(4, 4, 4), (14, 14, 14)]
+    assert sorted((replayed.requests, replayed.identical, sent) for replayed, sent in found) == [
+        (4, 4, 4),
+        (14, 14, 14),
+    ]

@@ -142,7 +142,7 @@ class _Replay:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._impossible("its line cannot be read") from error
         if self._masked:
-            names = ", ".join(sorted(self._masked))
+            names = ", ".join(sorted(name for name in self._masked if not name.startswith(BODY)) or ["body"])
             raise self._impossible(f"it held a secret, which the record does not keep (in: {names})")
         try:
             terms = {name: decode_json(value) for name, value in self._terms.items() if not name.startswith(BODY)}
@@ -168,9 +168,7 @@ class _Replay:
 
     # ---- as a live thread does it ------------------------------------------------------------------
 
-    def _build(
-        self, line: RequestLine, terms: dict[str, Any], history: History
-    ) -> tuple[bytes | bytearray, Growth]:
+    def _build(self, line: RequestLine, terms: dict[str, Any], history: History) -> tuple[bytes | bytearray, Growth]:
         request = self._request(terms, history)
         if line.kind == "compaction":
             return compaction_body(request)
@@ -187,9 +185,7 @@ class _Replay:
         keeps = provider_in(terms).is_azure
         shown_to = terms["shown_to"]
         origin = ModelOrigin(**{"account": "", "model": "", **shown_to}) if "base_url" in shown_to else None
-        self._fold.address(
-            audience_for(traits, shown_to["wire"], origin, history.refused_origins, keeps_all_ids=keeps)
-        )
+        self._fold.address(audience_for(traits, shown_to["wire"], origin, history.refused_origins, keeps_all_ids=keeps))
         instructions = self._terms.get("instructions") or encode_json(history.base_instructions)
         return build_request(
             items=self._fold.update(history.entries, history.generation),

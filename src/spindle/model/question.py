@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 class Question:
     """A request for one server."""
 
-    def __init__(
-        self, endpoint: Endpoint, request: Request, clock: Clock, watch: RequestWatch | None = None
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, request: Request, clock: Clock, watch: RequestWatch | None = None) -> None:
         self.endpoint = endpoint
         self.watch = watch
         """Who is told of what is sent."""

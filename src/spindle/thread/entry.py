@@ -12,15 +12,7 @@ from typing import Any
 
 import msgspec
 
-from spindle.protocol.items import (
-    Item,
-    decode_json,
-    encode_json,
-    encode_payload,
-    is_user_input,
-    json_reader,
-    without_surrogates,
-)
+from spindle.protocol.items import Item, decode_json, encode_json, encode_payload, json_reader, without_surrogates
 from spindle.protocol.provenance import ModelOrigin, Provenance
 
 FOREIGN_METADATA = "internal_chat_message_metadata_passthrough"
@@ -59,9 +51,9 @@ class Entry:
             raw = encode_json(item)
         return cls(item, raw, made)
 
-    def masked(self, mask: Callable[..., bytes]) -> Entry:
-        """Without what must not be recorded, and so without what must not be sent."""
-        raw = mask(self.raw, own_only=is_user_input(self.item))
+    def masked(self, mask: Callable[..., bytes], *, own_only: bool = False) -> Entry:
+        """Without what must not be recorded: then it is not sent either."""
+        raw = mask(self.raw, own_only=own_only)
         return self if raw == self.raw else Entry.from_bytes(raw, self.made) or self
 
     def __repr__(self) -> str:

@@ -220,7 +220,7 @@ class History:
     def _write_item(self, item: Item, made: Provenance | None = None) -> tuple[Entry, Record]:
         entry = Entry.of(item, made)
         if self.mask is not None:
-            entry = entry.masked(self.mask)
+            entry = entry.masked(self.mask, own_only=is_user_input(item))
             if (
                 made is not None
                 and made.opaque
