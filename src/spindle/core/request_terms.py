@@ -150,7 +150,7 @@ def outline(body: dict[str, Any]) -> dict[str, bytes]:
 
 
 def _outlined(value: Any, depth: int) -> Any:
-    if isinstance(value, str) and len(value) <= _LONG_CHARS or not isinstance(value, str | list | dict):
+    if (isinstance(value, str) and len(value) <= _LONG_CHARS) or not isinstance(value, str | list | dict):
         return value
     if not depth or isinstance(value, str):
         from binascii import crc32  # with the first answer

@@ -9,7 +9,6 @@ import msgspec
 from spindle.protocol.items import json_reader
 from spindle.protocol.provenance import ModelOrigin
 
-
 REQUEST = "spindle_request"
 """The kind of the line that tells of a request."""
 TERMS = "spindle_terms"
