@@ -11,12 +11,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from spindle.errors import UsageError
-from spindle.fleet.exchange import Status
+from spindle.fleet.exchange import STATUSES
 from spindle.fleet.folder import RunFolder
 from spindle.fleet.record import Record
 from spindle.protocol.quote import readable, visible, without_terminal_codes
 
-STATUSES: tuple[str, ...] = get_args(Status)
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for a formula if a cell begins with it."""
 
