@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, BinaryIO, Literal, TypeVar
+from weakref import finalize
 
 import msgspec
 
@@ -140,11 +141,17 @@ class RunFolder:
 
     @cached_property
     def _open_tasks(self) -> BinaryIO:
-        return open(self.file(TASKS), "rb")
+        return self._opened(TASKS)
 
     @cached_property
     def _open_results(self) -> BinaryIO:
-        return open(self.file(RESULTS), "rb")
+        return self._opened(RESULTS)
+
+    def _opened(self, name: str) -> BinaryIO:
+        """Closed with the last use of the folder."""
+        file = open(self.file(name), "rb")
+        finalize(self, file.close)
+        return file
 
     # ---- tasks, in the order of the list ---------------------------------------------------------------------------
 
