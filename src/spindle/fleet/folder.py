@@ -149,7 +149,7 @@ class RunFolder:
 
     def _opened(self, name: str) -> BinaryIO:
         """Closed with the last use of the folder."""
-        file = open(self.file(name), "rb")
+        file = open(self.file(name), "rb")  # noqa: SIM115 - closed with the folder
         finalize(self, file.close)
         return file
 
