@@ -8,12 +8,12 @@ from typing import Protocol
 
 from spindle.errors import ModelError, SpindleError, StreamDropped
 from spindle.model import failures, sse
-from spindle.model.client import Completed, ItemDone, ModelEvent
+from spindle.model.client import Completed, Created, ItemDone, ModelEvent
 from spindle.model.connection import TimedOut, TransportError
 from spindle.model.question import Question
 from spindle.model.wires.wire import Decoder
 
-_TO_COMPLETE = (ItemDone, Completed)
+_TO_COMPLETE = (ItemDone, Created, Completed)
 
 
 class Answer(Protocol):
