@@ -11,7 +11,7 @@ import pytest
 from sessions import Driver, Item, Start, of, outputs, texts
 from spindle.errors import ModelError
 from spindle.features.goal.goals import MOST_IDLE_TURNS, MOST_OVERTIME_REQUESTS, MOST_SILENT_TURNS
-from spindle.model.scripted import AnyStep, Step, calls, fails, item_of, says, waits
+from spindle.model.scripted import AnyStep, Step, calls, fails, says, waits
 from spindle.protocol.clock import FixedClock
 from spindle.protocol.events import (
     CacheMissed,
@@ -41,11 +41,6 @@ PURSUED = '<codex_internal_context source="goal">'
 
 def reports(status: str, call_id: str = "g1", **fields: Any) -> Step:
     return calls("update_goal", {"status": status}, call_id, **fields)
-
-
-def silence() -> Step:
-    """An answer with nothing in it."""
-    return item_of({"type": "reasoning", "summary": []})
 
 
 async def set_goal(driver: Driver, objective: str = "Write the book.", **fields: Any) -> dict[str, Any]:
@@ -264,7 +259,7 @@ async def test_a_budget_of_the_turn_ends_the_goal_too(start: Start) -> None:
 
 
 async def test_a_model_that_answers_nothing_is_not_asked_for_ever(start: Start) -> None:
-    driver = await begin(start, *(silence() for _ in range(50)))
+    driver = await begin(start, *(says("") for _ in range(50)))
     await set_goal(driver)
     await until_status(driver, "blocked")
     assert await driver.idle() == [] and len(driver.model.requests) == MOST_SILENT_TURNS

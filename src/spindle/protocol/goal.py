@@ -41,6 +41,10 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def remaining_tokens(self) -> int | None:
         return None if self.token_budget is None else max(0, self.token_budget - self.tokens_used)
 
+    @classmethod
+    def from_wire(cls, wire: dict[str, Any]) -> Goal:
+        return msgspec.convert(wire, cls)
+
     def to_wire(self) -> dict[str, Any]:
         return msgspec.to_builtins(self)
 

@@ -252,7 +252,7 @@ class Goals(Feature):
         if self._recorded is not None and goal.status != self._recorded.status:
             self._put(goal, turn.turn_id)
             turn.thread.append_items([budget_message(goal)])
-        elif goal != before:
+        elif goal != before and goal.status in _COUNTED:
             self._tell(turn.turn_id)
         if goal.status == "active" and not self._is_told and LOOKING in turn.thread.tools:
             self._is_told = True
