@@ -20,10 +20,15 @@ _BUDGET = (
 # ---- work ------------------------------------------------------------------------------------------
 
 _EXEC_EXIT_CODES = (
-    ("0", "the turn completed; of a thread with an active goal: the goal is complete"),
-    ("1", "it failed, was interrupted by Ctrl-C, or could not be set up, or its goal is not complete; stderr says why"),
+    ("0", "the turn completed"),
+    ("1", "the turn failed, was interrupted by Ctrl-C, or could not be set up; stderr says why"),
     ("129, 143", "ended by SIGHUP or SIGTERM; the thread can be resumed"),
     ("130", "a second Ctrl-C: ended without waiting"),
+)
+_GOAL_EXIT_CODES = (
+    ("0", "the turn completed; of a thread with an active goal: the goal is complete"),
+    ("1", "it failed, was interrupted by Ctrl-C, or could not be set up, or its goal is not complete; stderr says why"),
+    *_EXEC_EXIT_CODES[2:],
 )
 _RUN_EXEC = "exec.command:run"
 _PRIORITIES = ("P0", "P1", "P2", "P3")
@@ -92,7 +97,7 @@ stderr and the final message to stdout. A prompt and piped input are joined: the
 --goal, or in a thread with an active goal, turn follows turn until the goal is complete, blocked, or out of budget.""",
     options=(_GOAL, *_RUN_OPTIONS),
     common=PROMPT,
-    exit_codes=_EXEC_EXIT_CODES,
+    exit_codes=_GOAL_EXIT_CODES,
     examples=(
         ('spindle exec "Why does test_parser fail?"', "look, and change nothing"),
         ('spindle exec -s workspace-write "Fix test_parser."', "let it edit the files of this folder"),
@@ -112,7 +117,7 @@ thread to go on with, a new one begins.""",
             options=(_LAST, _ALL),
             extends=True,
             common=PROMPT,
-            exit_codes=_EXEC_EXIT_CODES,
+            exit_codes=_GOAL_EXIT_CODES,
             examples=(('spindle exec -s workspace-write resume --last "Good. Fix it."', ""),),
         ),
         Command(
@@ -125,7 +130,7 @@ thread to go on with, a new one begins.""",
             options=(_LAST, _ALL, _AT),
             extends=True,
             common=PROMPT,
-            exit_codes=_EXEC_EXIT_CODES,
+            exit_codes=_GOAL_EXIT_CODES,
             examples=(('spindle exec fork 019a8c2e --at 2 "Try it without the cache."', "keep its first two turns"),),
         ),
         EXEC_REVIEW,

@@ -15,17 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from spindle.api.door import OpenThread, SessionRequest, open_thread
-from spindle.errors import SpindleError, UsageError
 from spindle.frontends import standard_streams
-from spindle.frontends.exec.arguments import (
-    ExecArgs,
-    check_files,
-    check_folder,
-    fork_point,
-    named_output,
-    read_args,
-    read_prompt,
-)
+from spindle.frontends.exec import arguments
 from spindle.frontends.exec.ending import Ending
 from spindle.frontends.exec.printer import Judge, Printer
 from spindle.frontends.launch import config_from, image_items, use_local_server, warn_of_bypass
@@ -38,12 +29,10 @@ from spindle.protocol.events import (
     ReasoningContentDelta,
 )
 from spindle.protocol.ops import GoalClear, GoalSet, Interrupt, Op, UserTurn
-from spindle.protocol.settings import BudgetLimits
 from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
 
 if TYPE_CHECKING:
-    from spindle.config.schema import Config
     from spindle.workspace.output_file import OutputFile
 
 UNSHOWN: tuple[type[Msg], ...] = (AgentMessageContentDelta, ReasoningContentDelta, ExecCommandOutputDelta)
@@ -51,13 +40,13 @@ UNSHOWN: tuple[type[Msg], ...] = (AgentMessageContentDelta, ReasoningContentDelt
 
 def run(parsed: Parsed, words: list[str]) -> int:
     """Run one prompt and give the exit code."""
-    args = read_args(parsed, words)
-    goal = _wanted_goal(parsed)
-    schema = check_files(parsed)
-    prompt = _prompt(args, parsed, has_goal=goal is not None)
+    args = arguments.read_args(parsed, words)
+    goal = arguments.read_goal(parsed)
+    schema = arguments.check_files(parsed)
+    prompt = arguments.read_first_words(args, parsed, has_goal=goal is not None)
     config = config_from(parsed, headless=True)
-    output = named_output(parsed, config)
-    check_folder(parsed, config)
+    output = arguments.named_output(parsed, config)
+    arguments.check_folder(parsed, config)
     warn_of_bypass(parsed)
     request = SessionRequest(
         config=config,
@@ -69,54 +58,18 @@ def run(parsed: Parsed, words: list[str]) -> int:
         newest=args.last,
         any_folder=parsed.flag("all"),
         fork=args.action == "fork",
-        fork_at=fork_point(parsed.value("at")),
+        fork_at=arguments.fork_point(parsed.value("at")),
         bypass=parsed.flag("dangerously_bypass_approvals_and_sandbox"),
         pursues_goals=True,
-        budget=_run_budget(parsed, config),
+        budget=arguments.run_budget(parsed, config),
     )
-    ops: list[Op] = []
+    ops: list[Op] = [GoalClear()] if goal is not None and args.action != "run" else []  # it may have another goal
     if goal is not None:
-        # In the place of a goal that the thread may have.
-        ops += [GoalSet(objective=goal)] if args.action == "run" else [GoalClear(), GoalSet(objective=goal)]
+        ops.append(GoalSet(objective=goal))
     if prompt is not None:
         items = [*image_items(parsed.many("image")), {"type": "text", "text": prompt}]
         ops.append(UserTurn(items=items, final_output_json_schema=schema))
     return asyncio.run(drive(request, ops, parsed, output))
-
-
-def _wanted_goal(parsed: Parsed) -> str | None:
-    """The objective of `--goal`. Raises UsageError."""
-    if (given := parsed.value("goal")) is None:
-        return None
-    from spindle.protocol.goal import check_objective  # few runs have a goal
-
-    if parsed.value("output_schema") is not None:
-        raise UsageError("--output-schema does not go with --goal: it is about the answer of one turn")
-    try:
-        return check_objective(given)
-    except SpindleError as error:
-        raise UsageError(f"--goal: {error}") from error
-
-
-def _prompt(args: ExecArgs, parsed: Parsed, *, has_goal: bool) -> str | None:
-    """What a person says first; None where a goal alone is enough to begin."""
-    if args.prompt is None and has_goal:
-        return None
-    try:
-        return read_prompt(args)
-    except SpindleError:
-        if args.prompt is None and args.action == "resume" and not parsed.many("image"):
-            from spindle.frontends.exec.goal_at_rest import has_active_goal  # only where nothing is said
-
-            if has_active_goal(args, config_from(parsed, headless=True), any_folder=parsed.flag("all")):
-                return None
-        raise
-
-
-def _run_budget(parsed: Parsed, config: Config) -> BudgetLimits | None:
-    """What the line allows for a turn holds for the whole run, however many turns a goal takes."""
-    is_said = any(parsed.value(name) is not None for name in ("max_requests", "max_tokens", "max_cost"))
-    return config.spindle.budget if is_said else None
 
 
 def _thread_id(given: str | None, home: str) -> str | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from spindle.config.schema import Config
 from spindle.errors import ThreadError
 from spindle.frontends.exec.arguments import ExecArgs
+from spindle.frontends.launch import config_from
+from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
 from spindle.thread.goals import recorded_goal
 from spindle.thread.store import ThreadStore
 
 
-def has_active_goal(args: ExecArgs, config: Config, *, any_folder: bool) -> bool:
+def has_active_goal(args: ExecArgs, parsed: Parsed) -> bool:
+    config = config_from(parsed, headless=True)
     if not config.features.get("goals", True):
         return False
     store = ThreadStore(config.home, SystemClock())
@@ -18,7 +20,7 @@ def has_active_goal(args: ExecArgs, config: Config, *, any_folder: bool) -> bool
         if args.thread is not None:
             ref = store.choose(args.thread)
         else:
-            ref = store.latest(config.cwd, config.provider.id, include_other_cwds=any_folder)
+            ref = store.latest(config.cwd, config.provider.id, include_other_cwds=parsed.flag("all"))
         if ref is None:
             return False
         data = store.read(ref)
