@@ -36,6 +36,7 @@ LAYERS = [
     {"assembly", "lookback"},
     {"api"},
     {"types", "models", "testing"},
+    {"fleet"},
     {"frontends"},
     {"__main__", "spindle"},
 ]
