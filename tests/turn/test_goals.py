@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from sessions import Driver, Item, Start, of, outputs, texts
+from spindle.core.feature import Feature
+from spindle.core.running_turn import RunningTurn
 from spindle.errors import ModelError
 from spindle.features.goal.goals import MOST_IDLE_TURNS, MOST_OVERTIME_REQUESTS, MOST_SILENT_TURNS
 from spindle.model.scripted import AnyStep, Step, calls, fails, says, waits
@@ -264,6 +266,21 @@ async def test_a_model_that_answers_nothing_is_not_asked_for_ever(start: Start) 
     await until_status(driver, "blocked")
     assert await driver.idle() == [] and len(driver.model.requests) == MOST_SILENT_TURNS
     assert "answered nothing" in of([event.msg for event in driver.events], Warning)[-1].message
+
+
+class Closed(Feature):
+    """Lets no turn begin."""
+
+    async def before_input(self, turn: RunningTurn) -> bool:
+        return False
+
+
+async def test_a_goal_whose_turn_makes_no_request_gets_no_other(start: Start) -> None:
+    driver = await begin(start, features=(Closed(),))
+    await set_goal(driver)
+    await until_status(driver, "blocked")
+    assert await driver.idle() == [] and driver.model.requests == []
+    assert len(of([event.msg for event in driver.events], TaskStarted)) == 1
 
 
 async def test_a_model_that_only_talks_is_not_asked_for_ever(start: Start) -> None:

@@ -74,8 +74,7 @@ def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., Too
     features.append(servers.feature())
     features.append(Late(_schema_answer, is_needed=lambda turn: turn.output_schema is not None))
     features.append(Late(partial(_reviews, draft, servers.pool, checkpoints), (Review,)))
-    if draft.request.order is None:
-        features.append(_goals(draft, late_tools))
+    features.append(_goals(draft, late_tools))
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
