@@ -112,6 +112,14 @@ def test_ctrl_c_pauses_the_goal(spindle: Spindle, server: FakeServer) -> None:
     assert run.code == 0 and len(run.items("agent_message")) == 1  # the pause lasts
 
 
+def test_an_objective_of_bytes_that_are_no_text_is_taken_as_far_as_it_is_text(
+    spindle: Spindle, server: FakeServer
+) -> None:
+    server.script(reports("complete"), turn(message("ten")))
+    run = spindle("exec", "--goal", "Count\udcff to ten.")
+    assert run.code == 0 and "goal working on it: Count? to ten." in run.err
+
+
 def test_another_goal_takes_the_place_of_the_first(spindle: Spindle, server: FakeServer) -> None:
     server.script(reports("blocked"), turn(message("no")), reports("complete", "g2"), turn(message("yes")))
     spindle("exec", "--goal", "Count to ten.", "--json")

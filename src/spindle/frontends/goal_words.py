@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from spindle.frontends.plain_text import duration_words
 from spindle.protocol.events import Msg
 from spindle.protocol.goal import Goal, Status, ThreadGoalUpdated
@@ -17,9 +19,12 @@ STATUS_WORDS: dict[Status, str] = {
 
 
 def goal_of(msg: Msg) -> Goal | None:
-    """The goal that an event tells of."""
+    """The goal that an event tells of; one that cannot be read is none."""
     assert isinstance(msg, ThreadGoalUpdated)
-    return None if msg.goal is None else Goal.from_wire(msg.goal)
+    try:
+        return None if msg.goal is None else Goal.from_wire(msg.goal)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
 
 
 def goal_text(goal: Goal | None) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from spindle.errors import SpindleError
 from spindle.protocol.events import Msg
+from spindle.protocol.items import without_surrogates
 from spindle.protocol.outside import Outside
 from spindle.protocol.request import TokenUsage
 
@@ -66,8 +67,8 @@ class ThreadGoalUpdated(Msg, frozen=True, kw_only=True, tag="thread_goal_updated
 
 
 def check_objective(text: str) -> str:
-    """The objective without blanks around it. Raises SpindleError."""
-    text = text.strip()
+    """The objective without blanks around it, as text that can be recorded. Raises SpindleError."""
+    text = without_surrogates(text.strip())
     if not text:
         raise SpindleError("the objective of a goal must not be empty")
     if len(text) > MAX_OBJECTIVE:
