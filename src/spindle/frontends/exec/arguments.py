@@ -11,6 +11,7 @@ import msgspec
 from spindle.errors import ConfigError, SpindleError, UsageError
 from spindle.frontends.launch import is_inside_repository
 from spindle.frontends.options import Parsed
+from spindle.protocol.ops import GoalClear, GoalSet, Op
 
 if TYPE_CHECKING:
     from spindle.config.schema import Config
@@ -102,6 +103,13 @@ def read_goal(parsed: Parsed) -> str | None:
         return check_objective(given)
     except SpindleError as error:
         raise UsageError(f"--goal: {error}") from error
+
+
+def goal_ops(args: ExecArgs, goal: str | None) -> list[Op]:
+    """What sets the goal, in the place of one that a recorded thread may have."""
+    if goal is None:
+        return []
+    return [GoalSet(objective=goal)] if args.action == "run" else [GoalClear(), GoalSet(objective=goal)]
 
 
 def read_first_words(args: ExecArgs, parsed: Parsed, *, has_goal: bool) -> str | None:

@@ -22,13 +22,8 @@ from spindle.frontends.exec.printer import Judge, Printer
 from spindle.frontends.launch import config_from, image_items, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
-from spindle.protocol.events import (
-    AgentMessageContentDelta,
-    ExecCommandOutputDelta,
-    Msg,
-    ReasoningContentDelta,
-)
-from spindle.protocol.ops import GoalClear, GoalSet, Interrupt, Op, UserTurn
+from spindle.protocol.events import AgentMessageContentDelta, ExecCommandOutputDelta, Msg, ReasoningContentDelta
+from spindle.protocol.ops import Interrupt, Op, UserTurn
 from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
 
@@ -63,9 +58,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         pursues_goals=True,
         budget=arguments.run_budget(parsed, config),
     )
-    ops: list[Op] = [GoalClear()] if goal is not None and args.action != "run" else []  # it may have another goal
-    if goal is not None:
-        ops.append(GoalSet(objective=goal))
+    ops = arguments.goal_ops(args, goal)
     if prompt is not None:
         items = [*image_items(parsed.many("image")), {"type": "text", "text": prompt}]
         ops.append(UserTurn(items=items, final_output_json_schema=schema))
