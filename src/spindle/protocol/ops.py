@@ -243,12 +243,26 @@ class Review(Op, frozen=True, kw_only=True, tag="review"):
     review_request: dict[str, Any]
 
 
+class GoalSet(Op, frozen=True, kw_only=True, tag="goal_set"):
+    """Give the thread a goal, or change the one it has: what is left out stays. An active goal on an idle thread
+    starts work. Answered by `thread_goal_updated`."""
+
+    objective: str | None = None
+    token_budget: int | UnsetType | None = UNSET
+    status: str | None = None
+
+
+class GoalClear(Op, frozen=True, kw_only=True, tag="goal_clear"):
+    """The thread has no goal any more; a turn that runs goes on to its end. Answered by `thread_goal_updated`."""
+
+
 class SetThreadName(Op, frozen=True, kw_only=True, tag="set_thread_name"):
     name: str
 
 
 class InjectItems(Op, frozen=True, kw_only=True, tag="inject_items"):
-    """Append items that the model is shown with the next request. Not on the wire: front ends check what they take."""
+    """Append items that the model is shown with the next request; as the op of a turn, what a feature begins it with.
+    Not on the wire: front ends check what they take."""
 
     items: list[dict[str, Any]]
 
@@ -292,6 +306,8 @@ OPS: dict[str, type[Op]] = {
         ThreadRollback,
         Undo,
         Review,
+        GoalSet,
+        GoalClear,
         SetThreadName,
         GetPath,
         Shutdown,

@@ -88,6 +88,8 @@ class History:
         self.compacted_tokens = 0
         """How long the thread was right after the last of them: as the server counted the next request, if it has."""
         self._awaits_count = False
+        self.has_had_goal = False
+        """A line tells of a goal; which one there is now, `goals` knows."""
         self.refused_origins: list[ModelOrigin] = []
         """Servers that could not read the opaque parts which are said to be theirs: those are not sent again."""
         self.request_lines: list[Record] = []
@@ -394,6 +396,8 @@ class History:
                 self._restore(mark)
             elif isinstance(event.num_turns, int):
                 self._roll_back(event.num_turns)
+        elif event.type == "thread_goal_updated":
+            self.has_had_goal = True
         elif event.type == "undo_started" and isinstance(event.response_id, str):
             self._fold_bookmark(event.response_id)
         elif (

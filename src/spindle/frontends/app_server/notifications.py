@@ -15,6 +15,7 @@ from spindle.frontends.app_server.objects import (
     TurnError,
     Wire,
 )
+from spindle.protocol.goal import Goal
 
 
 class Note(Wire, frozen=True, kw_only=True):
@@ -65,6 +66,21 @@ class ThreadNameUpdated(Note, frozen=True, kw_only=True):
     method = "thread/name/updated"
     thread_id: str
     thread_name: str
+
+
+class ThreadGoalUpdated(Note, frozen=True, kw_only=True):
+    """Also for a thread with a goal that was resumed."""
+
+    method = "thread/goal/updated"
+    thread_id: str
+    turn_id: str | None
+    """The turn that changed it; null where a client did."""
+    goal: Goal
+
+
+class ThreadGoalCleared(Note, frozen=True, kw_only=True):
+    method = "thread/goal/cleared"
+    thread_id: str
 
 
 class ThreadCompacted(Note, frozen=True, kw_only=True):

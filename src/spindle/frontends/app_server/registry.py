@@ -9,6 +9,7 @@ from spindle.frontends.app_server.methods import (
     commands,
     disk,
     files,
+    goals,
     hook_list,
     opening,
     records,
@@ -37,6 +38,7 @@ TOPICS = (
     tool_servers,
     undo,
     review,
+    goals,
 )
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 

@@ -45,6 +45,7 @@ from spindle.frontends.app_server.objects import (
 from spindle.frontends.app_server.usage import rate_limits, token_usage
 from spindle.protocol import events
 from spindle.protocol.events import Event, Msg
+from spindle.protocol.goal import Goal, ThreadGoalUpdated
 from spindle.protocol.ops import ExecApproval, PatchApproval
 from spindle.protocol.questions import (
     DynamicToolCallRequest,
@@ -99,6 +100,8 @@ class Translator:
                 return [notes.WarningNote(thread_id=self._thread_id, message=message)]
             case events.ThreadNameUpdated(thread_id=thread_id, thread_name=name):
                 return [notes.ThreadNameUpdated(thread_id=thread_id, thread_name=name)]
+            case ThreadGoalUpdated():
+                return self._goal(msg)
             case events.HookStarted(turn_id=turn_id, run=run):
                 return [notes.HookStarted(thread_id=self._thread_id, turn_id=turn_id, run=_hook_run(run))]
             case events.HookCompleted(turn_id=turn_id, run=run):
@@ -183,6 +186,11 @@ class Translator:
         if msg.rate_limits is not None:
             said.append(notes.RateLimitsUpdated(rate_limits=rate_limits(msg.rate_limits)))
         return said
+
+    def _goal(self, msg: ThreadGoalUpdated) -> list[Said]:
+        if msg.goal is None:
+            return [notes.ThreadGoalCleared(thread_id=msg.thread_id)]
+        return [notes.ThreadGoalUpdated(thread_id=msg.thread_id, turn_id=msg.turn_id, goal=Goal.from_wire(msg.goal))]
 
     # ---- items ---------------------------------------------------------------------------------
 

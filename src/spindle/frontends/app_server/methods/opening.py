@@ -203,6 +203,7 @@ def request_for(call: Call, params: Overrides, config: Config, **more: Any) -> S
         base_instructions=params.base_instructions,
         bypass=call.server.parsed.flag("dangerously_bypass_approvals_and_sandbox"),
         clock=call.server.clock,
+        pursues_goals=True,
         reload=lambda: _config(call, params, config.cwd),
         **more,
     )

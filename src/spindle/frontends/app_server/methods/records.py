@@ -6,6 +6,7 @@ import asyncio
 from typing import Literal
 
 from spindle.errors import ThreadNotFound
+from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call, Method, Nothing
 from spindle.frontends.app_server.methods.turns import ThreadParams
 from spindle.frontends.app_server.notifications import (
@@ -26,7 +27,7 @@ from spindle.frontends.app_server.threads import (
     thread_from_summary,
     turns_of,
 )
-from spindle.protocol.ops import ThreadRollback
+from spindle.protocol.ops import ThreadRollback, Undo
 from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadSummary
 from spindle.thread.store import ThreadRef
 
@@ -288,10 +289,11 @@ async def thread_revert(call: Call, params: RevertParams) -> After:
     place = next((number for number, turn in enumerate(turns) if turn.id == params.before_turn_id), None)
     if place is None:
         raise RpcError(f"thread {thread.id} has no turn {params.before_turn_id}")
-    inputs = sum(isinstance(item, UserMessageItem) for turn in turns[place:] for item in turn.items)
-    if not inputs:
-        raise RpcError(f"nothing was said in turn {params.before_turn_id} or after it, so there is nothing to revert")
-    await thread.ask(ThreadRollback(num_turns=inputs))
+    inputs = [sum(isinstance(item, UserMessageItem) for item in turn.items) for turn in turns[place:]]
+    if inputs[0]:
+        await thread.ask(ThreadRollback(num_turns=sum(inputs)))
+    else:
+        await _forget_from(thread, params.before_turn_id)
     left = call.server.describe(thread, with_turns=True)
     items = [item for turn in left.turns for item in turn.items]
     result = RevertResult(
@@ -300,6 +302,15 @@ async def thread_revert(call: Call, params: RevertParams) -> After:
         items_backwards_cursor=f"={items[-1].id}" if items else None,
     )
     return After(result, lambda: call.server.tell_all(ThreadReverted(thread_id=thread.id)))
+
+
+async def _forget_from(thread: LoadedThread, turn_id: str) -> None:
+    """The same for a turn in which no person said anything: of a goal, for instance."""
+    from spindle.protocol.undo import UndoCompleted  # seldom
+
+    answer = await thread.ask(Undo(to=turn_id, files=False))
+    if not isinstance(answer, UndoCompleted) or answer.report["status"] != "undone":
+        raise RpcError(f"turn {turn_id} cannot be reverted: there is nothing of it that the model is shown")
 
 
 async def thread_unsubscribe(call: Call, params: ThreadParams) -> Wire:
