@@ -21,7 +21,7 @@ from spindle.model.http import Response
 from spindle.model.question import Question
 from spindle.model.reading import Reading, is_event_stream, next_chunk
 from spindle.model.retry import backoff_s, parse_retry_after
-from spindle.model.sending import RequestWatch, Sending
+from spindle.model.sending import RequestWatch
 from spindle.model.url import Url
 from spindle.model.wires import load_decoder
 from spindle.protocol.clock import Clock
@@ -111,24 +111,9 @@ class RemoteModel:
                 watch.answered()  # or nobody waits for it any more
 
     async def compact(self, request: Request) -> list[Item]:
-        endpoint = self.endpoint
-        if endpoint.wire.name != "responses":
-            raise ModelError(f"{endpoint.provider.name} cannot compact a thread itself")
-        from spindle.model.wires.responses.wire import compaction_body  # this very wire, which is loaded
+        from spindle.model.compacting import compact_by_server  # few threads get that long
 
-        body, growth = compaction_body(request)
-        watch = self.watch
-        if watch is not None:
-            watch.before_body()
-            watch.sent(Sending.to(endpoint, endpoint.terms(request), request, body, growth))
-        try:
-            reply = await self.post_json("/responses/compact", bytes(body))
-        finally:
-            if watch is not None:
-                watch.answered()
-        from spindle.model.compacted import read_compaction  # it describes answers, and there is one now
-
-        return read_compaction(reply)
+        return await compact_by_server(self, request)
 
     async def warm(self) -> None:
         try:
