@@ -121,6 +121,16 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The window of models that Spindle runs itself, in tokens; None = 16384, or less where memory is short."""
     local_threads: int | None = None
     """On how many threads they run; None = one fewer than there are cores."""
+    fleet_cache_dir: str | None = None
+    """Where `spindle fleet` keeps mirrors and makes workspaces; None = `$XDG_CACHE_HOME/spindle`, or ~/.cache/spindle."""
+    fleet_setup_network: bool = False
+    """Whether `setup` of a task may use the network."""
+    fleet_worker_memory: int = 2147483648
+    """A worker that uses more memory takes no new task, and is replaced when its last one has ended."""
+    fleet_orphan_ttl_s: float = 600.0
+    """How long workers on other machines wait for a driver that is gone."""
+    fleet_network_beside_ray: bool = False
+    """Whether commands of tasks may have the network where they can reach the ports of Ray."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0

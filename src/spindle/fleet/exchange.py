@@ -91,7 +91,7 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
         return Used(**{name: getattr(self, name) + getattr(other, name) for name in Used.__struct_fields__})
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, tag="attempt"):
     """One try at a task."""
 
     task: Task
@@ -188,3 +188,20 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """Of a refusal: what the server answered."""
     retry_after_s: float | None = None
     """How long the server wants to be left alone."""
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):
+    """Leave for a few requests to the provider that was asked for."""
+
+    number: int
+    """Of the question it answers; names the lease when its requests are settled."""
+    granted: int
+    valid_s: float
+    """What was not begun by then is given back."""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag="refusal"):
+    """No request is admitted any more: the budget of the run is used up."""
+
+    number: int
+    reason: str
