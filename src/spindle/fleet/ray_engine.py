@@ -1,0 +1,392 @@
+"""Workers as actors of a Ray cluster: one that runs already, or one of our own on this machine.
+
+Ray carries; it decides nothing. Its own retries and restarts are off, because it repeats silently and forgets
+everything with the driver. This is the only module that imports Ray, and it does so after the environment says
+that the cluster is to ask for a token: Ray looks at that once, when it is imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, MutableMapping
+from typing import Any
+
+import msgspec
+
+from spindle.errors import UsageError
+from spindle.fleet.book import write_piece
+from spindle.fleet.engine import Answers, EngineFailed, Event, Lost, Order, Release, Spec, Worker
+from spindle.fleet.exchange import FILE_BYTES, FILES
+from spindle.fleet.ray_worker import RayWorker
+from spindle.fleet.voice import Voice
+from spindle.fleet.worker_messages import BEAT_S, Begin, Halt, Hello, ToWorker, Unable, line, to_driver
+from spindle.protocol.quote import visible
+
+INSTALL = "pip install 'spindle[fleet]'"
+START_S = 90.0
+AWAY_S = 30.0
+"""How long a worker that does not answer may be away before it counts as lost."""
+SILENCE_S = 24 * BEAT_S
+CONFIRM_EVERY = 64
+OBJECT_STORE_BYTES = 80 << 20
+"""The least that Ray takes: records are small, and files come in pieces."""
+_JOIN_S = 15.0
+_PROBE = """
+import sys
+from ray._raylet import GcsClient
+from ray.exceptions import AuthenticationError
+try:
+    GcsClient(address=sys.argv[1]).internal_kv_get(b"spindle", None, timeout=5)
+except AuthenticationError:
+    sys.exit(3)
+except Exception as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+"""Whether a cluster lets in somebody without a token. In a process of its own: Ray reads the mode once."""
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A machine of the cluster."""
+
+    id: str
+    name: str
+
+
+class RayCluster:
+    """The cluster that the run works on. Whoever joins it leaves it; what we started, we end."""
+
+    def __init__(self, ray: Any, folder: str | None) -> None:
+        self.ray = ray
+        self._folder = folder
+        """Of a cluster of our own."""
+
+    @classmethod
+    def join(cls, address: str, env: MutableMapping[str, str], *, insecure: bool) -> RayCluster:
+        """Raises UsageError when there is none, or it lets in anybody."""
+        _quiet(env)
+        if not insecure:
+            _require_token(address, env)
+        ray = _import_ray()
+        try:
+            _init(ray, address=address)
+        except Exception as error:  # Ray has no common kind for "there is no cluster"
+            raise UsageError(f"there is no Ray cluster to work on at {visible(address)}: {_first(error)}") from error
+        return cls(ray, None)
+
+    @classmethod
+    def start(cls, cache: str, env: MutableMapping[str, str]) -> RayCluster:
+        """A cluster of our own on this machine, closed to everybody else. Raises EngineFailed."""
+        _quiet(env)
+        # Ray opens its folder to all users, so it gets one inside a folder that is closed. Not below the cache: the
+        # paths of its sockets must be short.
+        folder = tempfile.mkdtemp(prefix="spindle-", dir=env.get("RAY_TMPDIR") or None)
+        token = _make_token(cache)
+        env["RAY_AUTH_MODE"], env["RAY_AUTH_TOKEN_PATH"] = "token", token
+        for name in ("RAY_AUTH_TOKEN", "RAY_ADDRESS"):
+            env.pop(name, None)
+        try:
+            ray = _import_ray()
+            _init(
+                ray,
+                address="local",
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                _temp_dir=f"{folder}/ray",
+            )
+        except BaseException as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.unlink(token)
+            if isinstance(error, UsageError) or not isinstance(error, Exception):
+                raise
+            raise EngineFailed(f"Ray cannot be started on this machine: {_first(error)}") from error
+        return cls(ray, folder)
+
+    def nodes(self) -> list[Node]:
+        """Those that are alive."""
+        return [Node(node["NodeID"], node["NodeManagerHostname"]) for node in self.ray.nodes() if node["Alive"]]
+
+    def leave(self) -> None:
+        self.ray.shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            try:
+                os.unlink(os.environ["RAY_AUTH_TOKEN_PATH"])
+            except OSError:
+                pass
+
+
+def _quiet(env: MutableMapping[str, str]) -> None:
+    env["RAY_USAGE_STATS_ENABLED"] = "0"
+
+
+def _import_ray() -> Any:
+    try:
+        import ray  # an extra
+        import ray._private.worker
+    except ImportError as error:
+        raise UsageError(f"--engine ray needs Ray, which is not installed here: {INSTALL}") from error
+    # Ray writes of every worker that dies on our stdout, where events are; we tell it ourselves.
+    ray._private.worker.print_to_stdstream = lambda *words, **more: None
+    return ray
+
+
+def _init(ray: Any, **how: Any) -> None:
+    """On the main thread, whose end is the end of what it starts; SIGTERM stays with us."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(namespace="spindle-fleet", log_to_driver=False, configure_logging=False, **how)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _make_token(cache: str) -> str:
+    """A secret for a cluster of ours, in a file that commands cannot read: they see nothing of the cache."""
+    os.makedirs(cache, 0o700, exist_ok=True)
+    fd, path = tempfile.mkstemp(prefix="ray-token-", dir=cache)
+    with os.fdopen(fd, "w") as file:
+        file.write(os.urandom(32).hex())
+    return path
+
+
+def _require_token(address: str, env: MutableMapping[str, str]) -> None:
+    """Turn away a cluster on which anybody who reaches it runs code."""
+    bare = {name: value for name, value in env.items() if not name.startswith("RAY_AUTH")}
+    try:
+        found = subprocess.run(
+            [sys.executable, "-P", "-c", _PROBE, address],
+            env={**bare, "RAY_AUTH_MODE": "disabled"},
+            capture_output=True,
+            text=True,
+            timeout=_JOIN_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"no Ray cluster answers at {visible(address)}") from None
+    if found.returncode == 0:
+        raise UsageError(
+            f"the Ray cluster at {visible(address)} asks for no token, so whoever reaches it runs code there; start it "
+            "with RAY_AUTH_MODE=token, or say --insecure-cluster"
+        )
+    if "ModuleNotFoundError" in found.stderr or "ImportError" in found.stderr:
+        raise UsageError(f"--engine ray needs Ray, which is not installed here: {INSTALL}")
+    if found.returncode != 3:
+        raise UsageError(f"no Ray cluster answers at {visible(address)}: {visible(_last(found.stderr))}")
+    env.setdefault("RAY_AUTH_MODE", "token")
+
+
+def _first(error: BaseException) -> str:
+    return visible(str(error).strip().partition("\n")[0])
+
+
+def _last(text: str) -> str:
+    return text.strip().rpartition("\n")[2]
+
+
+class RayEngine:
+    """The actors, and what they say."""
+
+    def __init__(self, cluster: RayCluster, answers: Answers) -> None:
+        self._cluster = cluster
+        self._answers = answers
+        self._actors: dict[str, _Actor] = {}
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._count = 0
+
+    async def start(self, spec: Spec, count: int) -> list[Worker]:
+        made = [self._new(spec) for _ in range(count)]
+        try:
+            return list(await asyncio.gather(*(actor.begin(spec) for actor in made)))
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _new(self, spec: Spec) -> _Actor:
+        """An actor on the node that has the fewest of ours."""
+        nodes = self._cluster.nodes()
+        if not nodes:
+            raise EngineFailed("no node of the Ray cluster is alive")
+        load = [actor.node.id for actor in self._actors.values()]
+        node = min(nodes, key=lambda node: (load.count(node.id), nodes.index(node)))
+        self._count += 1
+        actor = _Actor(f"w{self._count}", node, self._cluster.ray, self._events, self._answers)
+        self._actors[actor.name] = actor
+        return actor
+
+    def submit(self, worker: str, order: Order) -> None:
+        if (actor := self._actors.get(worker)) is not None:
+            actor.say(order)
+
+    async def events(self) -> AsyncIterator[Event]:
+        while True:
+            event = await self._events.get()
+            if isinstance(event, Lost):
+                self._actors.pop(event.worker, None)
+            yield event
+
+    async def stop(self, worker: str | None = None, *, patience_s: float = 0.0) -> None:
+        names = [*self._actors] if worker is None else [worker]
+        ending = [actor for name in names if (actor := self._actors.pop(name, None)) is not None]
+        await asyncio.gather(*(actor.end(patience_s) for actor in ending))
+
+
+class _Actor:
+    """One worker."""
+
+    def __init__(self, name: str, node: Node, ray: Any, events: asyncio.Queue[Event], answers: Answers) -> None:
+        self.name = name
+        self.node = node
+        self._ray = ray
+        self._events = events
+        self._answers = answers
+        self._voice = Voice(name, events, answers, self.say, self._files)
+        self._handle: Any = None
+        self._listening: asyncio.Task[None] | None = None
+        self._saying: asyncio.Task[None] | None = None
+        self._to_say: asyncio.Queue[bytes] = asyncio.Queue()
+        self._heard_s = 0.0
+        self._is_ending = False
+
+    async def begin(self, spec: Spec) -> Worker:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # Ray is loaded by now
+
+        place = NodeAffinitySchedulingStrategy(self.node.id, soft=False)
+        make = self._ray.remote(RayWorker).options(
+            # Beside its calls for files and words: an actor of Ray counts each as one of its tasks.
+            max_concurrency=spec.per_worker + 16,
+            num_cpus=0.01,
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy=place,
+        )
+        self._handle = make.remote(line(Begin(terms=spec.terms)))
+        try:
+            hello = to_driver.decode(await asyncio.wait_for(self._handle.begin.remote(), START_S))
+        except TimeoutError:
+            raise EngineFailed(f"a worker on node {self.node.name} did not start within {START_S:.0f} s") from None
+        except self._ray.exceptions.RayError as error:
+            raise EngineFailed(f"a worker cannot be started on node {self.node.name}: {_first(error)}") from error
+        if isinstance(hello, Unable):
+            raise EngineFailed(f"a worker cannot be started on node {self.node.name}: {hello.reason}")
+        assert isinstance(hello, Hello)
+        self._check_versions(hello)
+        self._heard_s = _now()
+        self._listening = asyncio.create_task(self._listen())
+        self._saying = asyncio.create_task(self._say_all())
+        return Worker(name=self.name, pid=hello.pid, node=self.node.name)
+
+    def _check_versions(self, hello: Hello) -> None:
+        from spindle import __version__
+
+        for what, theirs, ours in (
+            ("Spindle", hello.spindle, __version__),
+            ("Python", hello.python, platform.python_version()),
+        ):
+            if theirs != ours:
+                raise UsageError(f"node {self.node.name} has {what} {theirs}, and the driver {ours}; install the same")
+
+    def say(self, message: ToWorker) -> None:
+        self._to_say.put_nowait(line(message))
+
+    async def _say_all(self) -> None:
+        """In order, one after the other: what is said of an attempt comes after the attempt."""
+        while True:
+            said = await self._to_say.get()
+            try:
+                await self._handle.hear.remote(said)
+            except self._ray.exceptions.RayError:
+                return  # whoever listens finds out, too
+
+    async def _listen(self) -> None:
+        """Hear the worker until it is gone for good."""
+        told, away_since = 0, None
+        while True:
+            try:
+                async for word in self._handle.words.options(num_returns="streaming").remote(told):
+                    number, said = await asyncio.wait_for(_value(word), SILENCE_S)
+                    told, away_since, self._heard_s = number, None, _now()
+                    self._voice.hear(to_driver.decode(said))
+                    if number % CONFIRM_EVERY == 0:
+                        self._handle.confirm.remote(number)
+                reason = "its actor ended"
+            except self._ray.exceptions.ActorUnavailableError as error:
+                away_since = away_since or _now()
+                if _now() - away_since < AWAY_S and self._is_node_alive():
+                    await asyncio.sleep(0.5)
+                    continue
+                reason = _first(error)
+            except (self._ray.exceptions.RayError, TimeoutError) as error:
+                reason = _first(error) or f"it said nothing for {SILENCE_S:.0f} s"
+            if not self._is_ending:
+                self._lost(reason)
+            return
+
+    def _is_node_alive(self) -> bool:
+        return any(node["NodeID"] == self.node.id and node["Alive"] for node in self._ray.nodes())
+
+    def _lost(self, reason: str) -> None:
+        self._is_ending = True
+        self._close()
+        self._events.put_nowait(Lost(worker=self.name, reason=f"on node {self.node.name}: {reason}"))
+
+    async def end(self, patience_s: float) -> None:
+        """End it, whatever it does. What it tells until then still counts."""
+        self._is_ending = True
+        if self._listening is not None and patience_s > 0:
+            self.say(Halt())
+            await asyncio.wait([self._listening], timeout=patience_s)
+        self._close()
+
+    def _close(self) -> None:
+        for task in (self._listening, self._saying):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
+        self._voice.close()
+        if self._handle is not None:
+            self._ray.kill(self._handle)
+        self._answers.forget(self.name)
+
+    def _files(self, folder: str | None) -> _RemoteFiles:
+        return _RemoteFiles(folder, self._handle, self.say)
+
+
+class _RemoteFiles:
+    """Files that a worker left on its node."""
+
+    def __init__(self, folder: str | None, handle: Any, say: Any) -> None:
+        self._folder = folder
+        self._handle = handle
+        self._say = say
+
+    async def take(self, into: str) -> list[str]:
+        if self._folder is None:
+            return []
+        return [name for name in FILES if await self._fetch(self._folder, name, into)]
+
+    async def _fetch(self, folder: str, name: str, into: str) -> bool:
+        """True when the file lost its end."""
+        left, is_first = FILE_BYTES, True
+        async for piece in self._handle.file.options(num_returns="streaming").remote(folder, name):
+            data = await piece
+            await asyncio.to_thread(write_piece, f"{into}/{name}", data[:left], is_first=is_first)
+            left, is_first = left - len(data), False
+            if left < 0:
+                return True
+        return False
+
+    async def drop(self) -> None:
+        if self._folder is not None:
+            self._say(Release(folder=self._folder))
+
+
+async def _value(ref: Any) -> Any:
+    return await ref
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
