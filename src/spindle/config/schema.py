@@ -172,6 +172,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of the user's files (`CODEX_HOME`); it need not exist if the variable is not set."""
     cwd: str
     """The working folder the configuration was loaded for; absolute."""
+    operator_home: str | None = None
+    """Where the login, AGENTS.md, skills and models of the user are if `home` is only for the records of one run."""
     provider: Provider
     """The model provider in use."""
     providers: dict[str, Provider] = {}
@@ -309,10 +311,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of our own."""
 
     @property
+    def own_home(self) -> str:
+        """The folder of what the user has, as apart from what is recorded."""
+        return self.operator_home or self.home
+
+    @property
     def login(self) -> LoginSettings:
         """How to sign in, and where that is kept."""
         return LoginSettings(
-            home=self.home,
+            home=self.own_home,
             store=self.cli_auth_credentials_store,
             issuer=self.spindle.login_issuer,
             forced_method=self.forced_login_method,

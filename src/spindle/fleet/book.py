@@ -160,8 +160,11 @@ class Book:
 
     async def record(self, record: Record) -> None:
         """Write the record of a task; returns when it is on disk. Its files are in their place already."""
-        self._append(RESULTS, msgspec.json.encode(record))
+        self.append_record(record)
         await self.durable()
+
+    def append_record(self, record: Record) -> None:
+        self._append(RESULTS, msgspec.json.encode(record))
 
     def new_files(self, task_id: str, attempt: int) -> str:
         """An empty folder for the files of an attempt; `keep_files` makes them those of the task."""

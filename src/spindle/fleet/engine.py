@@ -102,7 +102,13 @@ class Revoke(msgspec.Struct, frozen=True, kw_only=True, tag="revoke"):
     provider: str
 
 
-Order = Attempt | Interrupt | Revoke
+class Release(msgspec.Struct, frozen=True, kw_only=True, tag="release"):
+    """The files of an attempt were taken, or nobody wants them."""
+
+    folder: str
+
+
+Order = Attempt | Interrupt | Revoke | Release
 
 
 class Engine(Protocol):

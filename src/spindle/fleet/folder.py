@@ -47,8 +47,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     engine: str
     options: dict[str, Any]
     """Those that hold for the whole run, by name, as they were given or worked out."""
-    left_out: list[str] = []
-    """Keys of `-c` that can hold a secret: they are written nowhere, and must be given again."""
     total: int
     tasks_sha256: str
     created_at: str
@@ -68,10 +66,6 @@ class AttemptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Of one that ended."""
     reason: str | None = None
     """Why it was lost."""
-    cut: list[str] = []
-    """Files of it that were longer than a file may be, and lost their end."""
-    alone: bool = False
-    """It was lost, and nothing else ran in its worker."""
 
 
 class SpendLine(msgspec.Struct, frozen=True, kw_only=True):

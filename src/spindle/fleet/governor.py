@@ -165,6 +165,11 @@ class Governor:
         self._models: dict[str, _Answered] = {}
         self._providers: dict[str, _Provider] = {}
 
+    @property
+    def in_flight(self) -> int:
+        """Requests that were let through and have not been settled."""
+        return sum(held.left for held in self._held.values())
+
     # ---- what workers say --------------------------------------------------------------------------------------------
 
     def ask(self, worker: str, number: int, asking: Asking) -> None:

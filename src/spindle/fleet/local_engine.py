@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -16,7 +15,7 @@ from collections.abc import AsyncIterator
 
 from spindle import __version__
 from spindle.fleet.book import copy_files
-from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Spec, Started, Worker
+from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Started, Worker
 from spindle.fleet.local_wire import (
     BEAT_S,
     LINE_BYTES,
@@ -52,18 +51,19 @@ class LocalEngine:
         self._count = 0
 
     async def start(self, spec: Spec, count: int) -> list[Worker]:
-        started = [self._new(spec) for _ in range(count)]
+        started = [self._new() for _ in range(count)]
         try:
-            return [await process.ready for process in await asyncio.gather(*started)]
+            await asyncio.gather(*(process.begin(spec) for process in started))
+            return [await process.ready for process in started]
         except BaseException:
-            await self.stop()
+            for process in started:
+                await self.stop(process.name)
             raise
 
-    async def _new(self, spec: Spec) -> _Process:
+    def _new(self) -> _Process:
         self._count += 1
         process = _Process(f"w{self._count}", os.uname().nodename, self._events, self._answers)
         self._processes[process.name] = process
-        await process.begin(spec)
         return process
 
     def submit(self, worker: str, order: Order) -> None:
@@ -92,6 +92,7 @@ class _Process:
         self._events = events
         self._answers = answers
         self.ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
+        self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # nobody may wait for it
         self._process: asyncio.subprocess.Process | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -105,7 +106,7 @@ class _Process:
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "spindle", "fleet", "worker"),
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 cwd="/",
@@ -160,7 +161,7 @@ class _Process:
                         task=message.task,
                         attempt=message.attempt,
                         outcome=message.outcome,
-                        files=_LocalFiles(message.outcome.folder),
+                        files=_LocalFiles(message.outcome.folder, self),
                         memory=message.memory,
                     )
                 )
@@ -195,6 +196,8 @@ class _Process:
 
     async def end(self, patience_s: float) -> None:
         """End it, whatever it does. What it tells until then still counts."""
+        self._is_ending = True
+        self._refuse("the run is over")
         self.say(Halt())
         process = self._process
         if process is not None and patience_s > 0:
@@ -203,7 +206,6 @@ class _Process:
                 await asyncio.wait_for(asyncio.wait(self._tasks[:1]), 1.0)
             except TimeoutError:
                 pass
-        self._is_ending = True
         await self._kill()
         self._close()
         self._answers.forget(self.name)
@@ -244,15 +246,16 @@ class _Process:
 class _LocalFiles:
     """Files that a worker of this machine left."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, process: _Process) -> None:
         self._folder = folder
+        self._process = process
 
     async def take(self, into: str) -> list[str]:
         return [] if self._folder is None else await asyncio.to_thread(copy_files, self._folder, into)
 
     async def drop(self) -> None:
         if self._folder is not None:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+            self._process.say(Release(folder=self._folder))
 
 
 def _now() -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from spindle.fleet.engine import Interrupt, Revoke
+from spindle.fleet.engine import Interrupt, Release, Revoke
 from spindle.fleet.exchange import Asking, Attempt, Lease, Refusal, Spent, Terms
 from spindle.fleet.worker import Began, Over
 
@@ -65,7 +65,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True, tag="beat"):
     """The worker is there."""
 
 
-ToWorker = Begin | Attempt | Interrupt | Revoke | Lease | Refusal | Halt
+ToWorker = Begin | Attempt | Interrupt | Revoke | Release | Lease | Refusal | Halt
 ToDriver = Hello | Unable | Began | Over | Ask | Settle | GiveBack | Beat
 
 to_worker: msgspec.json.Decoder[ToWorker] = msgspec.json.Decoder(ToWorker)

@@ -34,7 +34,7 @@ from spindle.fleet.local_wire import (
     line,
     to_worker,
 )
-from spindle.fleet.worker import Worker, runner_for
+from spindle.fleet.worker import AttemptBench, Worker
 
 
 def run() -> int:
@@ -70,12 +70,12 @@ async def _work(channel: socket.socket) -> None:
     if not isinstance(begin, Begin):
         return
     try:
-        run = await asyncio.to_thread(runner_for, begin.terms)
-    except SpindleError as error:
+        bench = await asyncio.to_thread(AttemptBench, begin.terms)
+    except (SpindleError, OSError) as error:
         pipe.say(Unable(reason=str(error)))
         await writer.drain()
         return
-    worker = Worker(run, pipe, pipe.say)
+    worker = Worker(bench, pipe, pipe.say)
     pipe.say(Hello(pid=os.getpid(), spindle=__version__, python=platform.python_version()))
     beating = asyncio.create_task(_beat(pipe))
     try:

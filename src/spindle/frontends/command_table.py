@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spindle.frontends.commands import COMMON, HELP, VERSION, Command
+from spindle.frontends.fleet_commands import FLEET
 from spindle.frontends.setup_commands import (
     ACP,
     APP_SERVER,
@@ -47,7 +48,7 @@ HELP_COMMAND = Command(
 )
 
 GROUPS = (
-    ("Work", (EXEC, RESUME, FORK, REVIEW_COMMAND, UNDO, DEMO)),
+    ("Work", (EXEC, RESUME, FORK, REVIEW_COMMAND, FLEET, UNDO, DEMO)),
     ("Threads", (THREADS, CONTEXT, ARCHIVE, UNARCHIVE, DELETE)),
     ("Set-up", (LOGIN, LOGOUT, MODELS, LOCAL, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
     ("Servers", (APP_SERVER, ACP, MCP_SERVER, PROTO)),

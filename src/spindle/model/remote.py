@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
 from spindle.model import failures, sse
@@ -20,7 +20,7 @@ from spindle.model.headers import rate_limits
 from spindle.model.http import Response
 from spindle.model.question import Question
 from spindle.model.reading import Reading, is_event_stream, next_chunk
-from spindle.model.retry import backoff_s
+from spindle.model.retry import backoff_s, parse_retry_after
 from spindle.model.url import Url
 from spindle.model.wires import load_decoder
 from spindle.protocol.clock import Clock
@@ -37,6 +37,18 @@ SILENT_WAIT_S = 5.0
 """The longest pause between two tries of one request; a server that asks for more has it announced."""
 
 
+class SendGate(Protocol):
+    """Asked before each sending of a question, the repeated ones too, and told at once of those in vain."""
+
+    async def before_send(self, provider_id: str) -> None:
+        """Wait until it may be sent; may object by raising."""
+        ...
+
+    def in_vain(self, status: int | None, retry_after_s: float | None) -> None:
+        """The server refused; None: it was not reached."""
+        ...
+
+
 class RemoteModel:
     """A `ModelClient` for one thread. Its server can change between two questions."""
 
@@ -47,6 +59,7 @@ class RemoteModel:
         self._left: list[Endpoint] = []
         self.before_retry: Callable[[], None] = lambda: None
         """Asked before a request that the server has answered in vain is made once more; may object by raising."""
+        self.gate: SendGate | None = None
 
     def use(self, endpoint: Endpoint) -> None:
         """Later questions go to this server."""
@@ -138,10 +151,14 @@ class RemoteModel:
                 # Encoded each time: what a refusal teaches changes the body, and else it is the one before.
                 body = question.encode()
                 url = question.endpoint.url(question.endpoint.wire.path)
+                if self.gate is not None:
+                    await self.gate.before_send(provider.id)
                 response = await self._send(question.endpoint, url, body, turn_state)
                 is_answered = True
                 if 200 <= response.status < 300:
                     return _accept(response, turn_state)
+                if self.gate is not None:
+                    self.gate.in_vain(response.status, _asked_pause(response, self._clock.now()))
                 words = await _read_words(response)
                 if may_refresh and question.has_stale_key(response.status, words):
                     may_refresh = False
@@ -153,6 +170,8 @@ class RemoteModel:
                 if response.status < 500 or isinstance(failure, ModelError):
                     raise failure
             except (ConnectFailed, PeerClosed) as error:
+                if self.gate is not None:
+                    self.gate.in_vain(None, None)
                 failure = failures.no_connection(error, provider)
                 if error.is_final:
                     raise failure from error
@@ -254,6 +273,11 @@ async def _read_words(response: Response, begun: bytes = b"") -> ServerWords:
     finally:
         response.close()
     return read_words(body, response.headers)
+
+
+def _asked_pause(response: Response, now: float) -> float | None:
+    """How long the server that refused wants to be left alone, as far as its headers tell."""
+    return parse_retry_after(response.headers.get("retry-after"), now, response.headers.get("date"))
 
 
 def _accept(response: Response, turn_state: TurnState | None) -> Response:
