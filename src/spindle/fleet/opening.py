@@ -91,7 +91,6 @@ def _open(order: Order, out: str, lock: RunLock, env: Mapping[str, str], clock: 
     is_new = not order.resume or not os.path.isfile(f"{out}/{FACTS}")
     _check_folder(order, out, is_new=is_new)
     options = _options(order, None if is_new else RunFolder(out).facts)
-    check_engine(options.engine)
     terms = make_terms(options, out, order.cwd, env)
     prices = _Prices(options, terms)
     if is_new:
@@ -149,6 +148,10 @@ def make_terms(options: RunOptions, out: str, cwd: str, env: Mapping[str, str]) 
         cwd="/", env=env, overrides=options.config, profile=options.profile, options=LoadOptions(headless=True)
     )
     spindle, shape = config.spindle, shape_of(options)
+    reaches_network = (
+        options.sandbox == "danger-full-access" or config.sandbox.network_access or spindle.fleet_setup_network
+    )
+    check_engine(options, allows_network=reaches_network and not spindle.fleet_network_beside_ray)
     cache = spindle.fleet_cache_dir or f"{env.get('XDG_CACHE_HOME') or env.get('HOME', '') + '/.cache'}/spindle"
     return Terms(
         out=out,

@@ -8,7 +8,6 @@ that the cluster is to ask for a token: Ray looks at that once, when it is impor
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import shutil
 import signal
@@ -16,16 +15,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, MutableMapping
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 
 from spindle.errors import UsageError
-from spindle.fleet.book import write_piece
-from spindle.fleet.engine import Answers, EngineFailed, Event, Lost, Order, Release, Spec, Worker
+from spindle.fleet.book import copy_files
+from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Worker
 from spindle.fleet.exchange import FILE_BYTES, FILES
+from spindle.fleet.ray_folders import DriverFolder
 from spindle.fleet.ray_worker import RayWorker
 from spindle.fleet.voice import Voice
+from spindle.fleet.worker import Over
 from spindle.fleet.worker_messages import BEAT_S, Begin, Halt, Hello, ToWorker, Unable, line, to_driver
 from spindle.protocol.quote import visible
 
@@ -62,10 +64,8 @@ class Node(msgspec.Struct, frozen=True):
 class RayCluster:
     """The cluster that the run works on. Whoever joins it leaves it; what we started, we end."""
 
-    def __init__(self, ray: Any, folder: str | None) -> None:
+    def __init__(self, ray: Any) -> None:
         self.ray = ray
-        self._folder = folder
-        """Of a cluster of our own."""
 
     @classmethod
     def join(cls, address: str, env: MutableMapping[str, str], *, insecure: bool) -> RayCluster:
@@ -78,52 +78,45 @@ class RayCluster:
             _init(ray, address=address)
         except Exception as error:  # Ray has no common kind for "there is no cluster"
             raise UsageError(f"there is no Ray cluster to work on at {visible(address)}: {_first(error)}") from error
-        return cls(ray, None)
+        return cls(ray)
 
     @classmethod
-    def start(cls, cache: str, env: MutableMapping[str, str]) -> RayCluster:
+    def start(cls, folder: DriverFolder, env: MutableMapping[str, str]) -> RayCluster:
         """A cluster of our own on this machine, closed to everybody else. Raises EngineFailed."""
         _quiet(env)
-        # Ray opens its folder to all users, so it gets one inside a folder that is closed. Not below the cache: the
-        # paths of its sockets must be short.
-        folder = tempfile.mkdtemp(prefix="spindle-", dir=env.get("RAY_TMPDIR") or None)
-        token = _make_token(cache)
-        env["RAY_AUTH_MODE"], env["RAY_AUTH_TOKEN_PATH"] = "token", token
+        env["RAY_AUTH_MODE"], env["RAY_AUTH_TOKEN_PATH"] = "token", folder.make_token()
         for name in ("RAY_AUTH_TOKEN", "RAY_ADDRESS"):
             env.pop(name, None)
+        ray, place = _import_ray(), folder.make_ray_folder(env)
         try:
-            ray = _import_ray()
             _init(
                 ray,
                 address="local",
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
-                _temp_dir=f"{folder}/ray",
+                _temp_dir=place,
             )
-        except BaseException as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.unlink(token)
-            if isinstance(error, UsageError) or not isinstance(error, Exception):
-                raise
+        except Exception as error:  # Ray has no common kind for what goes wrong
             raise EngineFailed(f"Ray cannot be started on this machine: {_first(error)}") from error
-        return cls(ray, folder)
+        return cls(ray)
 
     def nodes(self) -> list[Node]:
         """Those that are alive."""
         return [Node(node["NodeID"], node["NodeManagerHostname"]) for node in self.ray.nodes() if node["Alive"]]
 
     def leave(self) -> None:
+        """Ends what we started, and nothing else."""
         self.ray.shutdown()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            try:
-                os.unlink(os.environ["RAY_AUTH_TOKEN_PATH"])
-            except OSError:
-                pass
 
 
 def _quiet(env: MutableMapping[str, str]) -> None:
     env["RAY_USAGE_STATS_ENABLED"] = "0"
+
+
+def check_installed() -> None:
+    """Raises UsageError. Nothing of Ray is loaded yet: its environment is not ready."""
+    if find_spec("ray") is None:
+        raise UsageError(f"--engine ray needs Ray, which is not installed here: {INSTALL}")
 
 
 def _import_ray() -> Any:
@@ -144,15 +137,6 @@ def _init(ray: Any, **how: Any) -> None:
         ray.init(namespace="spindle-fleet", log_to_driver=False, configure_logging=False, **how)
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _make_token(cache: str) -> str:
-    """A secret for a cluster of ours, in a file that commands cannot read: they see nothing of the cache."""
-    os.makedirs(cache, 0o700, exist_ok=True)
-    fd, path = tempfile.mkstemp(prefix="ray-token-", dir=cache)
-    with os.fdopen(fd, "w") as file:
-        file.write(os.urandom(32).hex())
-    return path
 
 
 def _require_token(address: str, env: MutableMapping[str, str]) -> None:
@@ -191,22 +175,23 @@ def _last(text: str) -> str:
 class RayEngine:
     """The actors, and what they say."""
 
-    def __init__(self, cluster: RayCluster, answers: Answers) -> None:
+    def __init__(self, cluster: RayCluster, folder: DriverFolder, answers: Answers) -> None:
         self._cluster = cluster
+        self._arrivals = folder.arrivals
         self._answers = answers
         self._actors: dict[str, _Actor] = {}
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._count = 0
 
     async def start(self, spec: Spec, count: int) -> list[Worker]:
-        made = [self._new(spec) for _ in range(count)]
+        made = [self._new() for _ in range(count)]
         try:
             return list(await asyncio.gather(*(actor.begin(spec) for actor in made)))
         except BaseException:
             await self.stop()
             raise
 
-    def _new(self, spec: Spec) -> _Actor:
+    def _new(self) -> _Actor:
         """An actor on the node that has the fewest of ours."""
         nodes = self._cluster.nodes()
         if not nodes:
@@ -214,7 +199,7 @@ class RayEngine:
         load = [actor.node.id for actor in self._actors.values()]
         node = min(nodes, key=lambda node: (load.count(node.id), nodes.index(node)))
         self._count += 1
-        actor = _Actor(f"w{self._count}", node, self._cluster.ray, self._events, self._answers)
+        actor = _Actor(f"w{self._count}", node, self._cluster.ray, self._events, self._answers, self._arrivals)
         self._actors[actor.name] = actor
         return actor
 
@@ -238,13 +223,18 @@ class RayEngine:
 class _Actor:
     """One worker."""
 
-    def __init__(self, name: str, node: Node, ray: Any, events: asyncio.Queue[Event], answers: Answers) -> None:
+    def __init__(
+        self, name: str, node: Node, ray: Any, events: asyncio.Queue[Event], answers: Answers, arrivals: str
+    ) -> None:
         self.name = name
         self.node = node
         self._ray = ray
         self._events = events
         self._answers = answers
-        self._voice = Voice(name, events, answers, self.say, self._files)
+        self._voice = Voice(name, events, answers, self.say, self._on_over)
+        self._fetching: set[asyncio.Task[None]] = set()
+        self._arrivals = arrivals
+        """Where files of attempts are put."""
         self._handle: Any = None
         self._listening: asyncio.Task[None] | None = None
         self._saying: asyncio.Task[None] | None = None
@@ -340,10 +330,12 @@ class _Actor:
         if self._listening is not None and patience_s > 0:
             self.say(Halt())
             await asyncio.wait([self._listening], timeout=patience_s)
+            if self._fetching:
+                await asyncio.wait(self._fetching, timeout=patience_s)
         self._close()
 
     def _close(self) -> None:
-        for task in (self._listening, self._saying):
+        for task in (self._listening, self._saying, *self._fetching):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         self._voice.close()
@@ -351,37 +343,62 @@ class _Actor:
             self._ray.kill(self._handle)
         self._answers.forget(self.name)
 
-    def _files(self, folder: str | None) -> _RemoteFiles:
-        return _RemoteFiles(folder, self._handle, self.say)
+    # ---- files -------------------------------------------------------------------------------------------------------
+
+    def _on_over(self, over: Over) -> None:
+        task = asyncio.create_task(self._fetch_all(over))
+        self._fetching.add(task)
+        task.add_done_callback(self._fetching.discard)
+
+    async def _fetch_all(self, over: Over) -> None:
+        """An attempt counts as ended when its files are here: a node that dies before has lost it."""
+        theirs, ours = over.outcome.folder, None
+        if theirs is not None:
+            ours = await asyncio.to_thread(tempfile.mkdtemp, prefix="arrived-", dir=self._arrivals)
+            try:
+                for name in FILES:
+                    await self._fetch(theirs, name, ours)
+            except self._ray.exceptions.RayError:
+                return  # whoever listens finds out, too
+            self.say(Release(folder=theirs))
+        ended = Ended(
+            worker=self.name,
+            task=over.task,
+            attempt=over.attempt,
+            outcome=over.outcome,
+            files=_Arrived(ours),
+            memory=over.memory,
+        )
+        self._events.put_nowait(ended)
+
+    async def _fetch(self, folder: str, name: str, into: str) -> None:
+        """A byte more than is kept tells that a file was longer."""
+        left = FILE_BYTES + 1
+        async for piece in self._handle.file.options(num_returns="streaming").remote(folder, name):
+            data = (await piece)[:left]
+            left -= len(data)
+            await asyncio.to_thread(_append, f"{into}/{name}", data)
+            if not left:
+                return
 
 
-class _RemoteFiles:
-    """Files that a worker left on its node."""
+class _Arrived:
+    """The files of an attempt, on the driver's machine."""
 
-    def __init__(self, folder: str | None, handle: Any, say: Any) -> None:
+    def __init__(self, folder: str | None) -> None:
         self._folder = folder
-        self._handle = handle
-        self._say = say
 
     async def take(self, into: str) -> list[str]:
-        if self._folder is None:
-            return []
-        return [name for name in FILES if await self._fetch(self._folder, name, into)]
-
-    async def _fetch(self, folder: str, name: str, into: str) -> bool:
-        """True when the file lost its end."""
-        left, is_first = FILE_BYTES, True
-        async for piece in self._handle.file.options(num_returns="streaming").remote(folder, name):
-            data = await piece
-            await asyncio.to_thread(write_piece, f"{into}/{name}", data[:left], is_first=is_first)
-            left, is_first = left - len(data), False
-            if left < 0:
-                return True
-        return False
+        return [] if self._folder is None else await asyncio.to_thread(copy_files, self._folder, into)
 
     async def drop(self) -> None:
         if self._folder is not None:
-            self._say(Release(folder=self._folder))
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+
+def _append(path: str, data: bytes) -> None:
+    with open(path, "ab") as file:
+        file.write(data)
 
 
 async def _value(ref: Any) -> Any:

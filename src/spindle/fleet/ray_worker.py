@@ -16,9 +16,9 @@ import msgspec
 
 from spindle import __version__
 from spindle.errors import SpindleError
-from spindle.fleet.book import open_file
+from spindle.fleet.book import open_plain
+from spindle.fleet.driver_line import DriverLine
 from spindle.fleet.exchange import Lease, Refusal, Terms
-from spindle.fleet.line import DriverLine
 from spindle.fleet.worker import AttemptBench, Worker
 from spindle.fleet.worker_messages import BEAT_S, STOP_S, Beat, Begin, Halt, Hello, ToDriver, Unable, line, to_worker
 
@@ -81,7 +81,7 @@ class RayWorker:
 
     async def file(self, folder: str, name: str) -> AsyncIterator[bytes]:
         """A file of an outcome, in pieces; nothing where there is none."""
-        file = open_file(f"{folder}/{name}")
+        file = open_plain(f"{folder}/{name}")
         if file is None:
             return
         with file:
@@ -118,5 +118,5 @@ def _here(terms: Terms) -> Terms:
     try:
         os.makedirs(cache, 0o700, exist_ok=True)
     except OSError:
-        cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "spindle")
+        cache = f"{os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')}/spindle"
     return msgspec.structs.replace(terms, home=home, cache=cache)
