@@ -224,6 +224,11 @@ INSIDES = {"history", "session", "_session"}
 """What a front end would have to go through to get at the list of items."""
 
 
+def test_nothing_but_its_own_commands_loads_the_fleet() -> None:
+    users = {name for name, target in all_imports() if package_of(target) == "fleet" and package_of(name) != "fleet"}
+    assert users and all(front_end_of(name) == "fleet" for name in users)
+
+
 def test_imports_have_no_cycles() -> None:
     graph = {
         name: {target for target in imports_of(name, everywhere=False) if target != name} - parents(name)

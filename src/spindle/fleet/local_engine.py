@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator
 
 from spindle import __version__
+from spindle.fleet.attempt.places import sweep
 from spindle.fleet.book import copy_files
 from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Worker
 from spindle.fleet.voice import Voice
@@ -46,8 +47,11 @@ class LocalEngine:
         self._processes: dict[str, _Process] = {}
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._count = 0
+        self._cache: str | None = None
+        """Where a worker that was killed may have left something."""
 
     async def start(self, spec: Spec, count: int) -> list[Worker]:
+        self._cache = spec.terms.cache
         started = [self._new() for _ in range(count)]
         try:
             await asyncio.gather(*(process.begin(spec) for process in started))
@@ -78,6 +82,8 @@ class LocalEngine:
         names = [*self._processes] if worker is None else [worker]
         ending = [process for name in names if (process := self._processes.pop(name, None)) is not None]
         await asyncio.gather(*(process.end(patience_s) for process in ending))
+        if worker is None and self._cache is not None:
+            await asyncio.to_thread(sweep, self._cache)
 
 
 class _Process:

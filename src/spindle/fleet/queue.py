@@ -23,15 +23,22 @@ class _Level:
             self.turns.append(group)
         return tasks
 
-    def pop(self) -> tuple[str, str]:
-        group = self.turns.popleft()
-        tasks = self.groups[group]
-        task = tasks.popleft()
-        if tasks:
-            self.turns.append(group)
-        else:
-            del self.groups[group]
-        return group, task
+    def pop(self, removed: set[str]) -> tuple[str, str] | None:
+        """A task of the group whose turn it is; those in `removed` are passed over, and taken out of there."""
+        while self.turns:
+            group = self.turns.popleft()
+            tasks, found = self.groups[group], None
+            while tasks and found is None:
+                task = tasks.popleft()
+                found = None if task in removed else task
+                removed.discard(task)
+            if tasks:
+                self.turns.append(group)
+            else:
+                del self.groups[group]
+            if found is not None:
+                return group, found
+        return None
 
 
 class FairQueue:
@@ -69,12 +76,10 @@ class FairQueue:
         """A task, its group and its priority."""
         while self._order:
             priority = -self._order[0]
-            level = self._levels[priority]
-            while level.turns:
-                group, task = level.pop()
-                if task not in self._removed:
-                    self._count -= 1
-                    return task, group, priority
-                self._removed.discard(task)
+            found = self._levels[priority].pop(self._removed)
+            if found is not None:
+                self._count -= 1
+                group, task = found
+                return task, group, priority
             del self._levels[-heapq.heappop(self._order)]
         return None

@@ -7,7 +7,10 @@ from spindle.frontends.options import FLAG, VALUE, Option
 
 _DIR = ("DIR", "the folder of the run: what was given as --out")
 _JSON = Option(("--json",), FLAG, "for programs: JSON")
-_STATUSES = "ok, verify_failed, invalid_output, agent_failed, setup_failed, model_error, timeout, budget, quarantined, cancelled"
+_STATUSES = (
+    *("ok", "verify_failed", "invalid_output", "agent_failed", "setup_failed"),
+    *("model_error", "timeout", "budget", "quarantined", "cancelled"),
+)
 
 _RUN = Command(
     name="run",
@@ -43,7 +46,9 @@ recorded are not done again. Options that are not given then are those of the ru
         Option(("--rpm",), VALUE, "requests a minute to each provider, all workers together", "N"),
         Option(("--tpm",), VALUE, "tokens a minute to each provider, all workers together", "N"),
         Option(("--resume",), FLAG, "go on in DIR"),
-        Option(("--retry",), VALUE, f"with --resume: do tasks with these again ({_STATUSES})", "STATUS[,STATUS]"),
+        Option(
+            ("--retry",), VALUE, f"with --resume: do tasks with these again ({', '.join(_STATUSES)})", "STATUS[,STATUS]"
+        ),
         Option(("--select",), VALUE, "only tasks whose id matches", "GLOB"),
         Option(("--limit",), VALUE, "only the first N tasks of the list", "N"),
         Option(("--shard",), VALUE, "only part I of N, for several machines with one list", "I/N"),

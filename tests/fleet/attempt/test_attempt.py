@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fake_server import call, fails, message, refuses, turn
-from fleet_attempts import Fleet, make_repo, runs
+from fleet_attempts import Fleet, commit, git, make_repo, runs
 from spindle.fleet.exchange import Failure, Used
 
 USAGE = {"input": 900, "output": 100}
@@ -192,8 +192,6 @@ async def test_folders_that_the_agent_closed_are_removed(fleet: Fleet) -> None:
 
 
 async def test_bases_are_commits_tags_branches_and_beginnings_of_hashes(fleet: Fleet) -> None:
-    from fleet_attempts import commit, git
-
     first = git("rev-parse", "HEAD", cwd=fleet.repo)
     git("tag", "-a", "v1", "-m", "one", cwd=fleet.repo)
     git("branch", "side", cwd=fleet.repo)
@@ -207,8 +205,6 @@ async def test_bases_are_commits_tags_branches_and_beginnings_of_hashes(fleet: F
 
 
 async def test_bundles_and_file_addresses_are_sources(fleet: Fleet, tmp_path: Path) -> None:
-    from fleet_attempts import git
-
     bundle = tmp_path / "all.bundle"
     git("bundle", "create", "-q", str(bundle), "--all", "HEAD", cwd=fleet.repo)
     for source in (str(bundle), f"file://{fleet.repo}"):

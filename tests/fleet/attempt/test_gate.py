@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
-from fake_server import call, message, refuses, turn
+from fake_server import Received, Turn, call, message, refuses, turn
 from fleet_attempts import Fleet, runs
 from spindle.fleet.exchange import Asking, Spent
 from spindle.fleet.gate import Leave, RunBudgetReached
@@ -33,6 +34,14 @@ class NotingGate:
         self.open.remove(leave.held)
         self.told.append(f"settled {spent.status or spent.used.output_tokens}")
         self.spent.append(spent)
+
+
+def waits_for_its_agent(received: Received) -> Turn:
+    outputs = [item["output"] for item in received.json["input"] if item["type"] == "function_call_output"]
+    started = [json.loads(output)["agent_id"] for output in outputs if "agent_id" in output]
+    if started and len(outputs) == 1:
+        return turn(call("wait", {"ids": started}, "c2"), usage={"input": 900})
+    return turn(message("done"))
 
 
 async def test_each_repetition_of_a_request_is_admitted_and_each_refusal_told_at_once(fleet: Fleet) -> None:
@@ -100,15 +109,12 @@ async def test_whoever_is_stopped_while_waiting_for_leave_or_for_an_answer_leave
 async def test_sub_agents_and_compactions_go_through_the_gate(fleet: Fleet) -> None:
     fleet.configure("model_auto_compact_token_limit = 500\n[features]\ncollab = true\n")
     fleet.gate = gate = NotingGate()
-    fleet.server.script(
-        turn(call("spawn_agent", {"message": "look around"}, "c1"), usage={"input": 900, "output": 1}),
-        turn(message("seen"), usage={"output": 2}),
-    )
-    fleet.server.otherwise(turn(message("done"), usage={"output": 3}))
+    fleet.server.script(turn(call("spawn_agent", {"message": "look around"}, "c1")))
+    fleet.server.otherwise(waits_for_its_agent)
     outcome = await fleet.run()
     assert outcome.ended == "ok", outcome.error
     asked = len(fleet.server.turns_asked)
-    assert asked >= 4, "the first, the sub-agent's, a summary, and the last"
+    assert asked >= 5, "the first, the sub-agent's, the one that waits, a summary, and the last"
     assert len(gate.spent) == asked == outcome.used.requests
     assert not gate.open
 

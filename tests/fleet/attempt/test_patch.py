@@ -9,6 +9,8 @@ import pytest
 
 from fleet_attempts import Fleet, commit, git, make_repo, runs
 
+COMMIT = "git -c user.name=a -c user.email=b commit -qm x"
+
 
 def names_below(folder: Path) -> list[str]:
     found = (path for path in folder.rglob("*") if ".git" not in path.relative_to(folder).parts)
@@ -78,8 +80,9 @@ async def test_a_nested_repository_is_named_and_its_programs_do_not_run(fleet: F
     canary = tmp_path / "canary"
     script = (
         "mkdir -p sub/full sub/bare; cd sub/full; git init -q .; echo x > f; git add f; "
-        "git -c user.name=a -c user.email=b commit -qm x; "
-        f"git config core.fsmonitor 'touch {canary}; false'; cd ../bare; git init -q .; echo y > f; cd ../..; echo z > z"
+        f"{COMMIT}; "
+        f"git config core.fsmonitor 'touch {canary}; false'; cd ../bare; git init -q .; echo y > f; "
+        "cd ../..; echo z > z"
     )
     fleet.server.script(*runs(script))
     outcome = await fleet.run()
@@ -95,10 +98,10 @@ FULL = {"sandbox": "danger-full-access"}
 @pytest.mark.parametrize(
     "script",
     [
-        "echo 1 > new; git add -A; git -c user.name=a -c user.email=b commit -qm x",
-        "echo 1 > new; git checkout -qb other; git add -A; git -c user.name=a -c user.email=b commit -qm x; git checkout -q --detach HEAD~0",
+        f"echo 1 > new; git add -A; {COMMIT}",
+        f"echo 1 > new; git checkout -qb other; git add -A; {COMMIT}; git checkout -q --detach HEAD~0",
         "echo 1 > new; rm -rf .git",
-        "echo 1 > new; rm -rf .git; git init -q .; git add -A; git -c user.name=a -c user.email=b commit -qm x",
+        f"echo 1 > new; rm -rf .git; git init -q .; git add -A; {COMMIT}",
         "echo 1 > new; echo new > .git/info/exclude; git config core.excludesFile /dev/stdin",
         "echo 1 > new; rm -rf .git; ln -s /tmp .git",
         "echo 1 > new; rm -rf .git; echo 'gitdir: /nonexistent' > .git",

@@ -31,15 +31,16 @@ async def check_out(git: Git, base: Base, work: str, ours: str, *, index: str = 
 
 def _date_later(index: str) -> None:
     """Git looks anew into files that are as young as its index: then one whose line ends do not fit its attributes
-    would count as changed. Nobody has touched them yet, so it need not; unless the clock of the file system is coarse."""
+    would count as changed. Nobody has touched them yet, so it need not, unless the clock of the file system is coarse.
+    """
     at = os.stat(index).st_mtime_ns
     if at % 1_000_000_000:
         os.utime(index, ns=(at, at + 1_000_000_000))
 
 
 def _write_git_folder(folder: str, base: Base) -> None:
-    for name in ("", "/objects/info", "/objects/pack", "/refs/heads", "/refs/tags", "/info"):
-        os.makedirs(folder + name, 0o700, exist_ok=True)
+    for name in ("", "/objects", "/objects/info", "/refs", "/info"):  # git makes the others when it needs them
+        os.mkdir(folder + name, 0o700)
     is_long = len(base.commit) == 64
     config = [
         "[core]",

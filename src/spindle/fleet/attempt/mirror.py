@@ -70,13 +70,18 @@ class Mirrors:
         self._fetch_s = fetch_s
         self._locks: dict[str, asyncio.Lock] = {}
         self._fresh: set[str] = set()
-        """Those that this process has fetched, or found to be as new as itself."""
+        """Those that this process has fetched."""
+        self._found: dict[tuple[str, str], str] = {}
+        """The commits of those, by what they were called."""
 
     async def find(self, source: str | None, base: str) -> Base:
         """The commit that a task starts from, in a mirror that has it. Raises NoSource."""
         where = None if source is None else _address(source)
         key = _EMPTY if where is None else hashlib.sha256(where.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         mirror = f"{self._folder}/{key}.git"
+        url = None if source is None else shown(source)
+        if (known := self._found.get((mirror, base))) is not None:
+            return Base(mirror=mirror, commit=known, url=url)
         async with self._locks.setdefault(key, asyncio.Lock()), _held(f"{self._folder}/{key}.lock"):
             if where is None:
                 await self._ensure_empty(mirror)
@@ -85,7 +90,8 @@ class Mirrors:
                 commit = await self._refreshed(mirror, where, base)
         if commit is None:
             raise NoSource(f"there is no commit, tag or branch {visible(base)!r} in {visible(shown(source))}")
-        return Base(mirror=mirror, commit=commit, url=None if source is None else shown(source))
+        self._found[mirror, base] = commit
+        return Base(mirror=mirror, commit=commit, url=url)
 
     def _may_use(self, mirror: str, base: str) -> bool:
         """A hash means the same for ever; what a name means is asked of the source, once by each process."""
@@ -94,15 +100,10 @@ class Mirrors:
         )
 
     async def _refreshed(self, mirror: str, where: str, base: str) -> str | None:
-        if mirror not in self._fresh:
-            await self._fetch(mirror, where)
-            self._fresh.add(mirror)
-            if (commit := await self._look(mirror, base)) is not None:
-                return commit
-        else:
-            await self._fetch(mirror, where)
-            if (commit := await self._look(mirror, base)) is not None:
-                return commit
+        await self._fetch(mirror, where)
+        self._fresh.add(mirror)
+        if (commit := await self._look(mirror, base)) is not None:
+            return commit
         if _HASH.fullmatch(base) is None:
             return None
         try:  # a commit that no branch leads to, such as that of a closed pull request

@@ -62,35 +62,35 @@ class Tracker:
 
     async def note_setup(self) -> None:
         """`setup` is over: what is different now is its work."""
-        self._of_setup = await self._changes(await self._tree())
+        self._of_setup = await self._changes()
         self._skipped.clear()
 
     async def write_patch(self, path: str) -> Patch:
-        """Write what was changed since; the file is removed when that is nothing."""
-        tree = await self._tree()
-        changes = await self._changes(tree)
+        """Write what was changed since; there is no file when that is nothing."""
+        changes = await self._changes()
         await self._skip_modules()
         kept = await self._without_large(self._without_setup(changes))
+        if not kept and not self._skipped:
+            return Patch(facts=None, tree=self._commit, changes=[])
         tree = await self._with_only(kept)
         facts = await self._write(path, tree)
         return Patch(facts=facts, tree=tree, changes=kept)
 
     # ---- looking ---------------------------------------------------------------------------------
 
-    async def _tree(self) -> str:
-        """The work tree as it is now, as an object."""
+    async def _look(self) -> None:
+        """Bring the index up to the work tree as it is now."""
         try:
             await self._take_all()
         except GitFailed:
             # A file or folder that cannot be read, or attributes that its content does not fit.
-            await asyncio.to_thread(open_up, self._here.work_tree)
+            await asyncio.to_thread(open_up, self._here.work_tree or "")
             try:
                 await self._take_all()
             except GitFailed:
                 with open(f"{self._here.git_dir}/info/attributes", "w", encoding="ascii") as file:
                     file.write(_PLAIN)
                 await self._take_all()
-        return (await self._git.run(self._here, "write-tree")).decode().strip()
 
     async def _take_all(self) -> None:
         git, here = self._git, self._here
@@ -111,9 +111,11 @@ class Tracker:
         except OSError:
             return 0
 
-    async def _changes(self, tree: str) -> list[Change]:
-        """From `base` to a tree."""
-        fields = names(await self._git.run(self._here, *_DIFF, "-z", self._commit, tree))
+    async def _changes(self) -> list[Change]:
+        """From `base` to the work tree as it is now."""
+        await self._look()
+        words = ("diff-index", "--cached", "--raw", "--no-renames", "--no-abbrev", "-z", self._commit)
+        fields = names(await self._git.run(self._here, *words))
         found: list[Change] = []
         for about, path in zip(fields[::2], fields[1::2], strict=True):
             old_mode, new_mode, old, new, _ = about.removeprefix(b":").split(b" ")
@@ -201,7 +203,7 @@ class Tracker:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    async def _write(self, path: str, tree: str) -> PatchFacts | None:
+    async def _write(self, path: str, tree: str) -> PatchFacts:
         counted = names(await self._git.run(self._here, *_DIFF, "--numstat", "-z", self._commit, tree))
         skipped = [name.decode("utf-8", "backslashreplace") for name in sorted(self._skipped)]
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -212,9 +214,6 @@ class Tracker:
             size = os.fstat(descriptor).st_size
         finally:
             os.close(descriptor)
-        if not size and not skipped:
-            os.unlink(path)
-            return None
         lines = [entry.split(b"\t")[:2] for entry in counted]
         return PatchFacts(
             sha256=await asyncio.to_thread(_digest, path),
