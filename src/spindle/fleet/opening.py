@@ -145,12 +145,15 @@ def make_terms(options: RunOptions, out: str, cwd: str, env: Mapping[str, str]) 
     settings = read_settings(env=env, cwd=cwd, overrides=options.config, model=options.model, profile=options.profile)
     # Nothing of a project around the driver counts.
     config = load_config(
-        cwd="/", env=env, overrides=options.config, profile=options.profile, options=LoadOptions(headless=True)
+        cwd="/",
+        env=env,
+        overrides=[*options.config, f'sandbox_mode="{options.sandbox}"'],
+        profile=options.profile,
+        options=LoadOptions(headless=True),
     )
     spindle, shape = config.spindle, shape_of(options)
-    reaches_network = (
-        options.sandbox == "danger-full-access" or config.sandbox.network_access or spindle.fleet_setup_network
-    )
+    is_open = options.sandbox == "danger-full-access"
+    reaches_network = is_open or config.sandbox.network_access or spindle.fleet_setup_network
     check_engine(options, allows_network=reaches_network and not spindle.fleet_network_beside_ray)
     cache = spindle.fleet_cache_dir or f"{env.get('XDG_CACHE_HOME') or env.get('HOME', '') + '/.cache'}/spindle"
     return Terms(

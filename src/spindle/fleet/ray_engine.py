@@ -39,7 +39,7 @@ SILENCE_S = 24 * BEAT_S
 CONFIRM_EVERY = 64
 OBJECT_STORE_BYTES = 80 << 20
 """The least that Ray takes: records are small, and files come in pieces."""
-_JOIN_S = 15.0
+_JOIN_S = 10.0
 _PROBE = """
 import sys
 from ray._raylet import GcsClient
