@@ -278,7 +278,9 @@ class _Actor:
             ("Python", hello.python, platform.python_version()),
         ):
             if theirs != ours:
-                raise UsageError(f"node {self.node.name} has {what} {theirs}, and the driver {ours}; install the same")
+                raise EngineFailed(
+                    f"node {self.node.name} has {what} {theirs}, and the driver {ours}; install the same"
+                )
 
     def say(self, message: ToWorker) -> None:
         self._to_say.put_nowait(line(message))
