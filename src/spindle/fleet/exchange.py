@@ -7,7 +7,7 @@ and tells what it came to (`Asking`, `Spent`).
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -23,6 +23,7 @@ Status = Literal[
     "quarantined",
     "cancelled",
 ]
+STATUSES: tuple[str, ...] = get_args(Status)
 Ended = Literal[Status, "stopped", "lost"]
 """How an attempt ended: with a status, stopped before its end (unrecorded), or lost with its worker."""
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from fnmatch import fnmatchcase
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
 from spindle.errors import UsageError
-from spindle.fleet.exchange import Status
 
-STATUSES: tuple[str, ...] = get_args(Status)
 Keep = Literal["never", "failed", "always"]
 
 

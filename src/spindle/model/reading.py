@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from spindle.errors import ModelError, SpindleError, StreamDropped
 from spindle.model import failures, sse
-from spindle.model.client import Completed, ItemDone, ModelEvent
+from spindle.model.client import Completed, Created, ItemDone, ModelEvent
 from spindle.model.connection import TimedOut, TransportError
 from spindle.model.http import Response
 from spindle.model.question import Question
 from spindle.model.wires.wire import Decoder
 
-_TO_COMPLETE = (ItemDone, Completed)
+_TO_COMPLETE = (ItemDone, Created, Completed)
 
 
 class Reading:

@@ -21,10 +21,11 @@ from spindle.model.http import Response
 from spindle.model.question import Question
 from spindle.model.reading import Reading, is_event_stream, next_chunk
 from spindle.model.retry import backoff_s, parse_retry_after
+from spindle.model.sending import RequestWatch, Sending
 from spindle.model.url import Url
 from spindle.model.wires import load_decoder
 from spindle.protocol.clock import Clock
-from spindle.protocol.items import Item, encode_json
+from spindle.protocol.items import Item
 from spindle.protocol.request import Request
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class RemoteModel:
         self._left: list[Endpoint] = []
         self.before_retry: Callable[[], None] = lambda: None
         """Asked before a request that the server has answered in vain is made once more; may object by raising."""
+        self.watch: RequestWatch | None = None
+        """Is told of every body that is sent."""
         self.gate: SendGate | None = None
 
     def use(self, endpoint: Endpoint) -> None:
@@ -69,7 +72,7 @@ class RemoteModel:
 
     async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
         endpoint, loop = self.endpoint, asyncio.get_running_loop()
-        question = Question(endpoint, request, self._clock)
+        question = Question(endpoint, request, self._clock, watch := self.watch)
         loop.call_soon(load_decoder, endpoint.wire.name)  # once the request is on its way
         try:
             for message in endpoint.announcements(request.model):
@@ -103,17 +106,26 @@ class RemoteModel:
         except (ModelError, StreamDropped) as error:
             endpoint.clean(error)
             raise
+        finally:
+            if watch is not None:
+                watch.answered()  # or nobody waits for it any more
 
     async def compact(self, request: Request) -> list[Item]:
         endpoint = self.endpoint
         if endpoint.wire.name != "responses":
             raise ModelError(f"{endpoint.provider.name} cannot compact a thread itself")
-        body = b'{"model":%s,"input":[%s],"instructions":%s}' % (
-            encode_json(request.model),
-            b",".join(request.input),
-            request.instructions,
-        )
-        reply = await self.post_json("/responses/compact", body)
+        from spindle.model.wires.responses.wire import compaction_body  # this very wire, which is loaded
+
+        body, growth = compaction_body(request)
+        watch = self.watch
+        if watch is not None:
+            watch.before_body()
+            watch.sent(Sending.to(endpoint, endpoint.terms(request), request, body, growth))
+        try:
+            reply = await self.post_json("/responses/compact", bytes(body))
+        finally:
+            if watch is not None:
+                watch.answered()
         from spindle.model.compacted import read_compaction  # it describes answers, and there is one now
 
         return read_compaction(reply)
@@ -148,12 +160,12 @@ class RemoteModel:
                 is_answered = False
             try:
                 await question.endpoint.ready(question.request.model)
+                if self.gate is not None:
+                    await self.gate.before_send(provider.id)
                 # Encoded each time: what a refusal teaches changes the body, and else it is the one before.
                 body = question.encode()
                 url = question.endpoint.url(question.endpoint.wire.path)
-                if self.gate is not None:
-                    await self.gate.before_send(provider.id)
-                response = await self._send(question.endpoint, url, body, turn_state)
+                response = await self._send(question, url, body, turn_state)
                 is_answered = True
                 if 200 <= response.status < 300:
                     return _accept(response, turn_state)
@@ -183,13 +195,20 @@ class RemoteModel:
             await asyncio.sleep(backoff_s(retries, self._clock) if asked_s is None else asked_s)
 
     async def _send(
-        self, endpoint: Endpoint, url: Url, body: bytes | bytearray, turn_state: TurnState | None
+        self, question: Question, url: Url, body: bytes | bytearray, turn_state: TurnState | None
     ) -> Response:
+        endpoint, watch = question.endpoint, question.watch
         idle_s = endpoint.provider.idle_timeout_s
-        headers = endpoint.question_headers(turn_state)
         try:
+            headers = endpoint.question_headers(turn_state)
+            if watch is not None:
+                asyncio.get_running_loop().call_soon(watch.look)  # once the body is on its way
             return await endpoint.http.request("POST", url, headers, body, timeout_s=idle_s)
-        except (ConnectFailed, PeerClosed):
+        except PeerClosed:
+            raise
+        except (ConnectFailed, ModelError, ConfigError):  # there is no server, or no key for it
+            if watch is not None:
+                watch.unsent()
             raise
         except TimedOut as error:
             raise failures.timed_out("idle timeout waiting for the server's answer", idle_s) from error

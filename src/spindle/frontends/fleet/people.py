@@ -80,10 +80,10 @@ def progress_line(progress: Progress) -> str:
         f"{progress.running} running",
         cost,
         f"{_short(progress.tokens)} tokens",
-        f"{progress.requests_per_minute} requests/min",
+        f"{progress.requests_per_minute} req/min",
     ]
     if progress.eta_s is not None and progress.done < progress.total:
-        parts.append(f"about {_time(progress.eta_s)} left")
+        parts.append(f"ETA {_time(progress.eta_s)}")
     if progress.limited_by is not None:
         parts.append(f"limited by {visible(progress.limited_by)}")
     return "  ".join(parts)

@@ -14,8 +14,9 @@ from spindle.errors import SpindleError, UsageError
 from spindle.fleet.driver import Driver
 from spindle.fleet.engine import EngineFailed
 from spindle.fleet.engines import Chosen, chosen_engine
+from spindle.fleet.exchange import STATUSES
 from spindle.fleet.opening import Opened, Order, open_run
-from spindle.fleet.options import STATUSES, Part, check_overrides
+from spindle.fleet.options import Part, check_overrides
 from spindle.fleet.task_rules import read_schema
 from spindle.fleet.tasks import read_prompt
 from spindle.fleet.watching import Watch

@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from spindle.errors import ModelError
+from spindle.model.body import Growth
 from spindle.model.call_ids import CallIds
 from spindle.model.capabilities import Capabilities
 from spindle.model.client import ModelEvent
@@ -66,8 +67,15 @@ class Wire(Protocol):
 
     name: str
     """As `wire_api` spells it."""
+    dialect: str
+    """The name by which `make_wire` makes another one like it."""
     path: str
     """Behind `base_url`."""
+
+    @property
+    def growth(self) -> Growth:
+        """How the last body came about. Its pieces are valid until the next call of `encode`."""
+        ...
 
     def encode(self, request: Request, terms: Terms) -> bytes | bytearray:
         """The body. Valid until the next call.
