@@ -122,7 +122,7 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     local_threads: int | None = None
     """On how many threads they run; None = one fewer than there are cores."""
     fleet_cache_dir: str | None = None
-    """Where `spindle fleet` keeps mirrors and makes workspaces; None = `$XDG_CACHE_HOME/spindle`, or ~/.cache/spindle."""
+    """Where `spindle fleet` keeps mirrors and makes workspaces; None = `$XDG_CACHE_HOME/spindle`, ~/.cache/spindle."""
     fleet_setup_network: bool = False
     """Whether `setup` of a task may use the network."""
     fleet_worker_memory: int = 2147483648

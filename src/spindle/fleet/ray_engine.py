@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from spindle import __version__
 from spindle.errors import UsageError
 from spindle.fleet.book import copy_files
 from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Worker
@@ -122,7 +123,7 @@ def check_installed() -> None:
 def _import_ray() -> Any:
     try:
         import ray  # an extra
-        import ray._private.worker
+        import ray._private.worker  # likewise
     except ImportError as error:
         raise UsageError(f"--engine ray needs Ray, which is not installed here: {INSTALL}") from error
     # Ray writes of every worker that dies on our stdout, where events are; we tell it ourselves.
@@ -271,8 +272,6 @@ class _Actor:
         return Worker(name=self.name, pid=hello.pid, node=self.node.name)
 
     def _check_versions(self, hello: Hello) -> None:
-        from spindle import __version__
-
         for what, theirs, ours in (
             ("Spindle", hello.spindle, __version__),
             ("Python", hello.python, platform.python_version()),

@@ -41,7 +41,7 @@ class DriverFolder:
         return path
 
     def make_ray_folder(self, env: Mapping[str, str]) -> str:
-        """Where a cluster of ours keeps sockets and logs. Ray opens it to all, so it lies in a folder that is closed."""
+        """Where a cluster of ours keeps sockets and logs. Ray opens it to all, so it lies in a closed folder."""
         closed = self._make_elsewhere(env.get("RAY_TMPDIR") or tempfile.gettempdir())
         name = f"{closed}/r"
         os.mkdir(name)
