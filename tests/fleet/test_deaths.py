@@ -84,6 +84,27 @@ def test_a_worker_that_is_stuck_when_its_driver_dies_ends_all_the_same(runs: Run
     wait_for(lambda: not is_running(pid), "the end of the worker", timeout=10)
 
 
+def test_files_of_a_record_that_was_never_written_are_taken_back(runs: Runs) -> None:
+    """What a driver leaves that is killed between the rename of files and the line of the record."""
+    runs.tasks("new", "old", "kept")
+    assert runs.run("--jobs", 1).code == 0
+    tasks = runs.out / "tasks"
+    (tasks / ".new-new@1").mkdir()
+    (tasks / "old").rename(tasks / ".old-old@2")  # its second attempt has no record
+    (tasks / "old").mkdir()
+    (tasks / "old/final.md").write_text("half done\n")
+    (tasks / ".old-kept@1").mkdir()  # the record of its first attempt is there
+    lines = (runs.out / "results.jsonl").read_text().splitlines(keepends=True)
+    (runs.out / "results.jsonl").write_text("".join(line for line in lines if '"id":"new"' not in line))
+    assert runs.run("--resume").code == 0
+    runs.exactly_once()
+    assert {path.name: (path / "final.md").read_text() for path in tasks.iterdir()} == {
+        "new": "said new\n",
+        "old": "said old\n",
+        "kept": "said kept\n",
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_each_task_is_recorded_once_whenever_drivers_and_workers_are_killed(runs: Runs, seed: int) -> None:

@@ -96,7 +96,9 @@ def test_single_tasks_are_cancelled_whether_they_run_wait_or_nobody_works(runs: 
     hold(runs, "runs", "later")
     driver = runs.start("--jobs", 1)
     wait_for(lambda: runs.asked()["runs"] == 1, "one that runs")
-    done = runs.sub("cancel", "runs", "waits")
+    done = runs.sub("cancel", "waits")
+    assert done.code == 0 and runs.statuses == {"waits": "cancelled"}, done.err
+    done = runs.sub("cancel", "runs")
     assert done.code == 0 and "runs: cancelled" in done.out, done.err
     wait_for(lambda: runs.asked()["later"] == 1, "the next one")
     assert runs.statuses == {"runs": "cancelled", "waits": "cancelled"}
@@ -150,6 +152,19 @@ def test_a_record_that_cannot_be_written_is_told_and_nothing_is_lost(runs: Runs)
     assert runs.statuses == dict.fromkeys(runs.ids, "ok")
     assert not [*runs.out.glob("tasks/.*")]
     runs.nothing_left()
+
+
+def test_a_run_ends_when_nobody_reads_its_events_any_more(runs: Runs) -> None:
+    runs.tasks(count=2)
+    hold(runs, "t001")
+    driver = runs.start("--jobs", 1, "--json")
+    assert driver.stdout is not None and b"fleet.started" in driver.stdout.readline()
+    driver.stdout.close()
+    assert driver.wait(30) == 3
+    runs.nothing_left()
+    runs.answers.clear()
+    assert runs.run("--resume").code == 0
+    runs.exactly_once()
 
 
 def test_the_events_of_a_stopped_run_end_with_its_sum(runs: Runs) -> None:

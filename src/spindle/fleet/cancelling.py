@@ -30,13 +30,25 @@ def ask(out: str, ids: Sequence[str]) -> None:
         os.close(fd)
 
 
+def is_asked(out: str) -> bool:
+    return os.path.exists(f"{out}/{NAME}")
+
+
+def take_back(out: str) -> None:
+    """There is no driver that could be asked."""
+    try:
+        os.unlink(f"{out}/{NAME}")
+    except OSError:
+        pass
+
+
 class Requests:
     """What was asked since the driver started."""
 
     def __init__(self, out: str) -> None:
         self._path = f"{out}/{NAME}"
         self._read = 0
-        self.clear()
+        take_back(out)
 
     def new(self) -> list[str | None]:
         """None stands for the whole run."""
@@ -51,13 +63,6 @@ class Requests:
         whole = data[: data.rfind(b"\n") + 1]
         self._read += len(whole)
         return [msgspec.json.decode(line, type=_Line).id for line in whole.splitlines()]
-
-    def clear(self) -> None:
-        """Nobody is asked any more."""
-        try:
-            os.unlink(self._path)
-        except OSError:
-            pass
 
 
 def record_cancelled(out: str, ids: Sequence[str], clock: Clock) -> None:

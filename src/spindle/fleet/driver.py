@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from spindle.errors import SpindleError
-from spindle.fleet.cancelling import Requests
+from spindle.fleet.cancelling import Requests, take_back
 from spindle.fleet.engine import (
     Ended,
     EngineFailed,
@@ -31,7 +31,7 @@ from spindle.fleet.options import Shape, shape_of
 from spindle.fleet.recording import Last, Recorder
 from spindle.fleet.schedule import Rules, Schedule, Start
 from spindle.fleet.shared_limits import SharedLimits
-from spindle.fleet.watching import Pace, Progress, Summary, Watch, by_status
+from spindle.fleet.watching import Pace, Progress, Summary, Watch
 from spindle.protocol.clock import Clock
 
 TICK_S = 0.2
@@ -74,7 +74,7 @@ class Driver:
         self._give_up_s: float | None = None
         """When attempts that were interrupted are not waited for any longer."""
         self._quiet_since: float | None = None
-        self._failure: SpindleError | None = None
+        self._failure: Exception | None = None
         self._over = asyncio.Event()
         self._pace = Pace()
 
@@ -90,15 +90,15 @@ class Driver:
         try:
             if opened.todo and not self._is_spent_already():
                 await self._start_first()
-                helpers = [asyncio.create_task(self._hear()), asyncio.create_task(self._tick())]
+                helpers = [asyncio.create_task(self._guarded(work)) for work in (self._hear(), self._tick())]
                 self._step()
                 await self._over.wait()
         finally:
             await self._close(helpers)
-        summary = self._summary()
-        self._watch.done(summary)
         if self._failure is not None:
             raise self._failure
+        summary = self._summary()
+        self._watch.done(summary)
         return summary
 
     def interrupt(self, why: str) -> None:
@@ -139,21 +139,21 @@ class Driver:
             if worker is not None:
                 self._recorder.ended(task, attempt, worker, "stopped")
         self._limits.close()
-        self._requests.clear()
+        take_back(self._opened.folder.path)
         self._recorder.close()
 
     def _summary(self) -> Summary:
-        recorded = {task: status for task, status in self._recorder.statuses.items() if task in self._part}
-        is_whole = len(recorded) == len(self._part)
+        counts = self._recorder.counts
+        is_whole = counts.total() == len(self._part)
         return Summary(
             total=len(self._part),
-            recorded=len(recorded),
-            by_status=by_status(recorded),
+            recorded=counts.total(),
+            by_status=dict(sorted(counts.items())),
             cost_usd=self._limits.governor.spending.known_cost,
             stopped_because=None if is_whole else self._stopped_because or "some tasks are left",
         )
 
-    def _fail(self, error: SpindleError) -> None:
+    def _fail(self, error: Exception) -> None:
         self._failure = self._failure or error
         self.interrupt(str(error))
 
@@ -163,8 +163,8 @@ class Driver:
         async for event in self._engine.events():
             try:
                 self._on(event)
-            except SpindleError as error:
-                self._fail(error)
+            except (SpindleError, OSError) as error:
+                self._fail(error)  # what else is heard still counts
             self._step()
 
     def _on(self, event: Event) -> None:
@@ -187,7 +187,7 @@ class Driver:
             if self._give_up_s is not None and now > self._give_up_s:
                 self._over.set()
             self._step()
-            if now - shown_s >= SHOW_EVERY_S:
+            if now - shown_s >= SHOW_EVERY_S and not self._over.is_set():
                 shown_s = now
                 self._watch.progress(self._progress(now))
 
@@ -215,9 +215,10 @@ class Driver:
         task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Whatever goes wrong ends the run; nothing is lost in a task that nobody looks at."""
         try:
             await work
-        except SpindleError as error:
+        except Exception as error:
             self._fail(error)
         self._step()
 
@@ -318,11 +319,7 @@ class Driver:
         self._spawn(self._record(last))
 
     async def _record(self, last: Last) -> None:
-        try:
-            record = await self._recorder.record(last)
-        except SpindleError:
-            self._recorder.busy.discard(last.task)
-            raise
+        record = await self._recorder.record(last)
         for attempt in self._schedule.attempts_of(last.task):
             self._interrupt(last.task, attempt)  # a twin that was slower
         self._schedule.done(last.task)

@@ -14,10 +14,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from array import array
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import msgspec
 
@@ -137,16 +136,22 @@ class RunFolder:
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{self.file(FACTS)} cannot be read: {error}") from error
 
+    # Lines are looked up one by one, and to open a file each time would take longer than to read the line.
+
+    @cached_property
+    def _open_tasks(self) -> BinaryIO:
+        return open(self.file(TASKS), "rb")
+
+    @cached_property
+    def _open_results(self) -> BinaryIO:
+        return open(self.file(RESULTS), "rb")
+
     # ---- tasks, in the order of the list ---------------------------------------------------------------------------
 
     @cached_property
     def _tasks(self) -> dict[str, int]:
-        """The place in the list of each id, in that order."""
-        return {line.id: place for place, (_, line) in enumerate(_lines(self.file(TASKS), _Head))}
-
-    @cached_property
-    def _task_offsets(self) -> array[int]:
-        return array("q", (offset for offset, _ in _raw_lines(self.file(TASKS))))
+        """Where the line of each id begins, in the order of the list."""
+        return {line.id: offset for offset, line in _lines(self.file(TASKS), _Head)}
 
     @property
     def ids(self) -> list[str]:
@@ -163,11 +168,11 @@ class RunFolder:
         return (task for _, task in _lines(self.file(TASKS), Task))
 
     def task(self, task_id: str) -> Task:
-        return _decode(self.task_line(task_id), Task, self.file(TASKS), self._tasks[task_id] + 1)
+        return _decode(self.task_line(task_id), Task, self.file(TASKS), 0)
 
     def task_line(self, task_id: str) -> bytes:
         """The line of a task as it is written, without its end."""
-        return _line_at(self.file(TASKS), self._task_offsets[self._tasks[task_id]])
+        return _line_at(self._open_tasks, self._tasks[task_id])
 
     # ---- records: the last line of an id counts ----------------------------------------------------------------------
 
@@ -188,8 +193,7 @@ class RunFolder:
         found = self._results.get(task_id)
         if found is None:
             return None
-        path = self.file(RESULTS)
-        return _decode(_line_at(path, found[0]), Record, path, 0)
+        return _decode(_line_at(self._open_results, found[0]), Record, self.file(RESULTS), 0)
 
     def records(self) -> Iterator[Record]:
         """The record of each task that has one, in the order of the list."""
@@ -259,10 +263,9 @@ def _lines(path: str, kind: type[Line]) -> Iterator[tuple[int, Line]]:
             raise _unreadable(path, number, error) from error
 
 
-def _line_at(path: str, offset: int) -> bytes:
-    with open(path, "rb") as file:
-        file.seek(offset)
-        return file.readline().rstrip(b"\n")
+def _line_at(file: BinaryIO, offset: int) -> bytes:
+    file.seek(offset)
+    return file.readline().rstrip(b"\n")
 
 
 def _decode(line: bytes, kind: type[Line], path: str, number: int) -> Line:

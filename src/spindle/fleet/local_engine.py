@@ -122,7 +122,7 @@ class _Process:
         finally:
             theirs.close()
         reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=LINE_BYTES)
-        self.say(Begin(terms=spec.terms))
+        self.say(Begin(terms=spec.terms, per_worker=spec.per_worker))
         self._heard_s = _now()
         assert self._process.stderr is not None
         self._tasks = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import calendar
-import time
+from datetime import datetime
 
 import msgspec
 
@@ -70,8 +69,7 @@ _WHOLE = ("ok", "verify_failed", "invalid_output", "agent_failed")
 
 def seconds_of(stamp: str) -> float:
     """The Unix seconds of a time as `iso_utc` writes it; 0 for anything else."""
-    whole, _, rest = stamp.partition(".")
     try:
-        return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + float(f"0.{rest.rstrip('Z')}")
+        return datetime.fromisoformat(stamp).timestamp()
     except ValueError:
         return 0.0

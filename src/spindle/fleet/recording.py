@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from typing import Literal
 
 import msgspec
 
-from spindle.fleet.book import Book
+from spindle.fleet.book import Book, CannotWrite
 from spindle.fleet.engine import Files, Worker
 from spindle.fleet.exchange import FILE_BYTES, Attempt, Ended, Failure, Outcome, Spent, Status, Task
 from spindle.fleet.folder import FILES_OF_TASKS, AttemptLine, Spending, SpendLine
@@ -86,6 +87,9 @@ class Recorder:
         """Of tasks that are recorded, as far as this run is about them."""
         self.busy: set[str] = set()
         """Tasks that are being recorded."""
+        self._part = frozenset(opened.part)
+        self.counts = Counter(opened.statuses.values())
+        """How many tasks of the part have which status."""
 
     # ---- what happened -----------------------------------------------------------------------------------------------
 
@@ -132,6 +136,19 @@ class Recorder:
 
     async def record(self, last: Last) -> Record:
         """Record a task; when this returns it is done, and on disk. `busy` has it already."""
+        try:
+            record = await self._record(last)
+        except OSError as error:
+            raise CannotWrite(f"{error.filename or self._opened.folder.path} cannot be written: {error}") from error
+        finally:
+            self.busy.discard(last.task)
+        self._opened.earlier.pop(last.task, None)
+        self.statuses[last.task] = last.status
+        if last.task in self._part:
+            self.counts[last.status] += 1
+        return record
+
+    async def _record(self, last: Last) -> Record:
         task, earlier = self._opened.folder.task(last.task), self._earlier(last.task)
         folder = self._book.new_files(last.task, last.attempts)
         cut = [] if last.files is None else await last.files.take(folder)
@@ -151,9 +168,6 @@ class Recorder:
         self._book.drop_files(old)
         if last.files is not None:
             await last.files.drop()
-        self._opened.earlier.pop(last.task, None)
-        self.statuses[last.task] = last.status
-        self.busy.discard(last.task)
         return record
 
     def now(self) -> float:

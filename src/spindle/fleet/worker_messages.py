@@ -19,6 +19,7 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
     """The first thing a worker hears."""
 
     terms: Terms
+    per_worker: int
 
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True, tag="halt"):

@@ -25,7 +25,9 @@ def run(parsed: Parsed, words: list[str]) -> int:
         raise SpindleError(f"no driver is at work in {words[0]}; there is nothing to stop")
     if is_alive:
         cancelling.ask(folder.path, ids)
-        _wait(lambda: not folder.is_alive() if not ids else _are_recorded(folder.path, open_ids))
+        _wait(lambda: _is_done(folder.path, ids, open_ids))
+        if not folder.is_alive():
+            cancelling.take_back(folder.path)
     if open_ids and not folder.is_alive():
         _record_here(folder.path, open_ids)
     for task in ids:
@@ -34,9 +36,14 @@ def run(parsed: Parsed, words: list[str]) -> int:
     return 0
 
 
-def _are_recorded(out: str, ids: list[str]) -> bool:
+def _is_done(out: str, ids: list[str], open_ids: list[str]) -> bool:
+    """Whether the driver has done it. One that was only starting has not heard the question: it is asked again."""
     now = RunFolder(out)
-    return all(task in now.statuses for task in ids) or not now.is_alive()
+    if not now.is_alive() or (ids and all(task in now.statuses for task in open_ids)):
+        return True
+    if not cancelling.is_asked(out):
+        cancelling.ask(out, open_ids if ids else ())
+    return False
 
 
 def _wait(is_done: Callable[[], bool]) -> None:

@@ -123,8 +123,10 @@ async def _drive(opened: Opened, engine: Chosen, parsed: Parsed) -> int:
         summary = await driver.drive()
     except EngineFailed:
         raise
+    except BrokenPipeError:
+        return STOPPED  # nobody hears what happens any more
     except SpindleError as error:
-        watch.warning(str(error))
+        watch.warning(f"{error}; the run has stopped, and --resume goes on")
         return STOPPED
     return summary.exit_code
 
