@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import resource
 import select
 import signal
 import socket
@@ -21,7 +20,7 @@ from spindle import __version__
 from spindle.errors import SpindleError, UsageError
 from spindle.fleet.driver_line import DriverLine
 from spindle.fleet.exchange import Lease, Refusal
-from spindle.fleet.worker import AttemptBench, Worker
+from spindle.fleet.worker import AttemptBench, Worker, allow_files
 from spindle.fleet.worker_messages import (
     BEAT_S,
     LINE_BYTES,
@@ -72,7 +71,7 @@ async def _work(channel: socket.socket) -> None:
     begin = await _next(reader)
     if not isinstance(begin, Begin):
         return
-    _allow_files(begin.per_worker)
+    allow_files(begin.per_worker)
     try:
         bench = await asyncio.to_thread(AttemptBench, begin.terms)
     except (SpindleError, OSError) as error:
@@ -96,15 +95,6 @@ async def _work(channel: socket.socket) -> None:
             await asyncio.wait_for(writer.drain(), 1.0)
         except (TimeoutError, OSError):
             pass
-
-
-def _allow_files(attempts: int) -> None:
-    """Each attempt has a few files and connections open, and the usual limit is made for one of them."""
-    needed = 128 + 24 * attempts
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
 
 
 async def _next(reader: asyncio.StreamReader):

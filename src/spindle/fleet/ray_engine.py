@@ -255,7 +255,7 @@ class _Actor:
             max_task_retries=0,
             scheduling_strategy=place,
         )
-        self._handle = make.remote(line(Begin(terms=spec.terms)))
+        self._handle = make.remote(line(Begin(terms=spec.terms, per_worker=spec.per_worker)))
         try:
             hello = to_driver.decode(await asyncio.wait_for(self._handle.begin.remote(), START_S))
         except TimeoutError:

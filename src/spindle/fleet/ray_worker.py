@@ -19,7 +19,7 @@ from spindle.errors import SpindleError
 from spindle.fleet.book import open_plain
 from spindle.fleet.driver_line import DriverLine
 from spindle.fleet.exchange import Lease, Refusal, Terms
-from spindle.fleet.worker import AttemptBench, Worker
+from spindle.fleet.worker import AttemptBench, Worker, allow_files
 from spindle.fleet.worker_messages import BEAT_S, STOP_S, Beat, Begin, Halt, Hello, ToDriver, Unable, line, to_worker
 
 CHUNK_BYTES = 1 << 20
@@ -42,6 +42,7 @@ class RayWorker:
     async def begin(self) -> bytes:
         """Get ready to work; gives the first message."""
         assert isinstance(self._begin, Begin)
+        allow_files(self._begin.per_worker)
         try:
             bench = await asyncio.to_thread(AttemptBench, _here(self._begin.terms))
         except (SpindleError, OSError) as error:
