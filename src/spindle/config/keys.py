@@ -263,7 +263,6 @@ _SPINDLE = Table(
                 "cache_dir": PATH,
                 "setup_network": BOOL,
                 "worker_memory": SIZE,
-                "orphan_ttl_s": NUMBER,
                 "network_beside_ray": BOOL,
             }
         ),

@@ -127,8 +127,6 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `setup` of a task may use the network."""
     fleet_worker_memory: int = 2147483648
     """A worker that uses more memory takes no new task, and is replaced when its last one has ended."""
-    fleet_orphan_ttl_s: float = 600.0
-    """How long workers on other machines wait for a driver that is gone."""
     fleet_network_beside_ray: bool = False
     """Whether commands of tasks may have the network where they can reach the ports of Ray."""
     max_steps: int = 0

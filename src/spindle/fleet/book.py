@@ -13,6 +13,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterable
+from typing import BinaryIO
 
 import msgspec
 
@@ -238,13 +239,10 @@ def copy_files(source: str, into: str) -> list[str]:
     """Copy the files of an attempt, without following a link; gives the names of those that lost their end."""
     cut: list[str] = []
     for name in FILES:
-        try:
-            fd = os.open(f"{source}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            continue  # there is none, or it is no file of ours
-        with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                continue
+        file = open_plain(f"{source}/{name}")
+        if file is None:
+            continue
+        with file:
             with open(f"{into}/{name}", "xb") as copy:
                 left = FILE_BYTES
                 while left and (part := file.read(min(left, 1 << 20))):
@@ -255,6 +253,18 @@ def copy_files(source: str, into: str) -> list[str]:
             if not left and file.read(1):
                 cut.append(name)
     return cut
+
+
+def open_plain(path: str) -> BinaryIO | None:
+    """A file to read; None where there is none, or something else than a plain file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    return None
 
 
 def _open_for_lines(path: str) -> int:

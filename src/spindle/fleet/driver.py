@@ -7,15 +7,13 @@ Read `Driver.drive` first. Which task runs where is decided in `schedule.py`, wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from spindle.errors import SpindleError
 from spindle.fleet.cancelling import Requests, take_back
 from spindle.fleet.engine import (
-    Answers,
     Ended,
-    Engine,
     EngineFailed,
     Event,
     Interrupt,
@@ -25,6 +23,7 @@ from spindle.fleet.engine import (
     Started,
     Worker,
 )
+from spindle.fleet.engines import Chosen
 from spindle.fleet.exchange import Failure, Outcome, Spent, Status
 from spindle.fleet.governor import Governor, Limits
 from spindle.fleet.opening import Opened
@@ -47,11 +46,11 @@ STARTS_IN_VAIN = 3
 class Driver:
     """One run of the command, from its first attempt to its end."""
 
-    def __init__(self, opened: Opened, make_engine: Callable[[Answers], Engine], watch: Watch, clock: Clock) -> None:
+    def __init__(self, opened: Opened, engine: Chosen, watch: Watch, clock: Clock) -> None:
         self._opened = opened
         self._watch = watch
         self._clock = clock
-        self._shape = shape_of(opened.options)
+        self._shape = shape_of(opened.options, engine.nodes)
         self._recorder = Recorder(opened, clock)
         self._schedule = Schedule(_rules(opened, self._shape))
         self._limits = SharedLimits(
@@ -61,7 +60,7 @@ class Driver:
             on_revoked=self._revoke,
             on_ended=self._end_for_budget,
         )
-        self._engine = make_engine(self._limits)
+        self._engine = engine.make(self._limits)
         self._spec = Spec(terms=opened.terms, per_worker=self._shape.per_worker)
         self._workers: dict[str, Worker] = {}
         self._part = frozenset(opened.part)

@@ -16,24 +16,21 @@ from collections.abc import AsyncIterator
 from spindle import __version__
 from spindle.fleet.attempt.places import sweep
 from spindle.fleet.book import copy_files
-from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Started, Worker
-from spindle.fleet.local_wire import (
+from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Worker
+from spindle.fleet.voice import Voice
+from spindle.fleet.worker import Over
+from spindle.fleet.worker_messages import (
     BEAT_S,
     LINE_BYTES,
-    Ask,
-    Beat,
     Begin,
-    GiveBack,
     Halt,
     Hello,
-    Settle,
     ToDriver,
     ToWorker,
     Unable,
     line,
     to_driver,
 )
-from spindle.fleet.worker import Began, Over
 from spindle.protocol.quote import visible
 
 START_S = 60.0
@@ -102,7 +99,7 @@ class _Process:
         self._process: asyncio.subprocess.Process | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._leasing: set[asyncio.Task[None]] = set()
+        self._voice = Voice(name, events, answers, self.say, self._on_over)
         self._last_words = b""
         self._heard_s = 0.0
         self._is_ending = False
@@ -158,32 +155,20 @@ class _Process:
                     self.ready.set_result(Worker(name=self.name, pid=message.pid, node=self._node))
             case Unable():
                 self._refuse(message.reason)
-            case Began():
-                self._events.put_nowait(Started(worker=self.name, task=message.task, attempt=message.attempt))
-            case Over():
-                self._events.put_nowait(
-                    Ended(
-                        worker=self.name,
-                        task=message.task,
-                        attempt=message.attempt,
-                        outcome=message.outcome,
-                        files=_LocalFiles(message.outcome.folder, self),
-                        memory=message.memory,
-                    )
-                )
-            case Ask():
-                task = asyncio.create_task(self._lease(message))
-                self._leasing.add(task)
-                task.add_done_callback(self._leasing.discard)
-            case Settle():
-                self._answers.settle(self.name, message.number, message.asked_tokens, message.spent)
-            case GiveBack():
-                self._answers.give_back(self.name, message.number, message.count)
-            case Beat():
-                pass
+            case _:
+                self._voice.hear(message)
 
-    async def _lease(self, message: Ask) -> None:
-        self.say(await self._answers.lease(self.name, message.number, message.asking))
+    def _on_over(self, over: Over) -> None:
+        self._events.put_nowait(
+            Ended(
+                worker=self.name,
+                task=over.task,
+                attempt=over.attempt,
+                outcome=over.outcome,
+                files=_LocalFiles(over.outcome.folder, self),
+                memory=over.memory,
+            )
+        )
 
     def _refuse(self, reason: str) -> None:
         if not self.ready.done():
@@ -228,7 +213,8 @@ class _Process:
         return await process.wait()
 
     def _close(self) -> None:
-        for task in (*self._tasks, *self._leasing):
+        self._voice.close()
+        for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
         if self._writer is not None:

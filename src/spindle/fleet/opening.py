@@ -91,7 +91,6 @@ def _open(order: Order, out: str, lock: RunLock, env: Mapping[str, str], clock: 
     is_new = not order.resume or not os.path.isfile(f"{out}/{FACTS}")
     _check_folder(order, out, is_new=is_new)
     options = _options(order, None if is_new else RunFolder(out).facts)
-    check_engine(options.engine)
     terms = make_terms(options, out, order.cwd, env)
     prices = _Prices(options, terms)
     if is_new:
@@ -146,9 +145,16 @@ def make_terms(options: RunOptions, out: str, cwd: str, env: Mapping[str, str]) 
     settings = read_settings(env=env, cwd=cwd, overrides=options.config, model=options.model, profile=options.profile)
     # Nothing of a project around the driver counts.
     config = load_config(
-        cwd="/", env=env, overrides=options.config, profile=options.profile, options=LoadOptions(headless=True)
+        cwd="/",
+        env=env,
+        overrides=[*options.config, f'sandbox_mode="{options.sandbox}"'],
+        profile=options.profile,
+        options=LoadOptions(headless=True),
     )
     spindle, shape = config.spindle, shape_of(options)
+    is_open = options.sandbox == "danger-full-access"
+    reaches_network = is_open or config.sandbox.network_access or spindle.fleet_setup_network
+    check_engine(options, allows_network=reaches_network and not spindle.fleet_network_beside_ray)
     cache = spindle.fleet_cache_dir or f"{env.get('XDG_CACHE_HOME') or env.get('HOME', '') + '/.cache'}/spindle"
     return Terms(
         out=out,

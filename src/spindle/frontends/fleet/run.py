@@ -13,7 +13,7 @@ from typing import Any
 from spindle.errors import SpindleError, UsageError
 from spindle.fleet.driver import Driver
 from spindle.fleet.engine import EngineFailed
-from spindle.fleet.engines import make_engine
+from spindle.fleet.engines import Chosen, chosen_engine
 from spindle.fleet.exchange import STATUSES
 from spindle.fleet.opening import Opened, Order, open_run
 from spindle.fleet.options import Part, check_overrides
@@ -34,7 +34,8 @@ def run(parsed: Parsed, words: list[str]) -> int:
     order = read_order(parsed, words)
     opened = open_run(order, os.environ, SystemClock())
     try:
-        return asyncio.run(_drive(opened, parsed))
+        with chosen_engine(opened.options, opened.terms, is_needed=bool(opened.todo)) as engine:
+            return asyncio.run(_drive(opened, engine, parsed))
     except EngineFailed as error:
         raise UsageError(str(error)) from error
     finally:
@@ -103,9 +104,9 @@ def _number(parsed: Parsed, name: str, kind: Callable[[str], Any], least: float 
     return number
 
 
-async def _drive(opened: Opened, parsed: Parsed) -> int:
+async def _drive(opened: Opened, engine: Chosen, parsed: Parsed) -> int:
     watch = make_watch(parsed)
-    driver = Driver(opened, make_engine(opened.options.engine), watch, SystemClock())
+    driver = Driver(opened, engine, watch, SystemClock())
     loop, caught = asyncio.get_running_loop(), list[int]()
 
     def stop(number: int) -> None:

@@ -1,4 +1,4 @@
-"""What the driver and a worker process of the local engine say to each other: JSON lines over one socket."""
+"""What a driver and a worker say to each other, as JSON lines; how these travel is the engine's business."""
 
 from __future__ import annotations
 
