@@ -26,9 +26,9 @@ def installed(package: str) -> Path:
     # Installed aside and renamed: another worker may be doing the same.
     with tempfile.TemporaryDirectory(dir=cache, prefix=f"{package}.") as aside:
         fresh = Path(aside, "fresh")
-        command = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--retries=1", "--target", str(fresh)]
+        command = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--retries=1"]
         try:
-            subprocess.run([*command, package], capture_output=True, timeout=100, check=True)
+            subprocess.run([*command, "--target", str(fresh), package], capture_output=True, timeout=100, check=True)
         except subprocess.SubprocessError as error:
             reason = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()[-300:]
             # Asked once: without a way to the package index each try takes long.

@@ -24,11 +24,14 @@ def approve(method: str, params: Any) -> Any:
     return {"decision": "accept"}
 
 
-def told(client: CodexClient, turn_id: str) -> Notification:
-    notification = client.next_turn_notification(turn_id)
-    if notification.method in NOTIFICATION_MODELS and isinstance(notification.payload, UnknownNotification):
-        misread.append(notification.method)
-    return notification
+class Client(CodexClient):
+    """The SDK takes what it does not understand for something new; here it is noted."""
+
+    def _coerce_notification(self, method: str, params: object) -> Notification:
+        notification = super()._coerce_notification(method, params)
+        if method in NOTIFICATION_MODELS and isinstance(notification.payload, UnknownNotification):
+            misread.append(method)
+        return notification
 
 
 def run(client: CodexClient, thread_id: str, text: str, *, interrupt: bool = False) -> dict[str, Any]:
@@ -37,7 +40,7 @@ def run(client: CodexClient, thread_id: str, text: str, *, interrupt: bool = Fal
     client.register_turn_notifications(turn_id)
     deltas: list[str] = []
     items: list[str] = []
-    while (notification := told(client, turn_id)).method != "turn/completed":
+    while (notification := client.next_turn_notification(turn_id)).method != "turn/completed":
         payload: Any = notification.payload
         if notification.method == "item/agentMessage/delta":
             deltas.append(payload.delta)
@@ -52,7 +55,7 @@ def run(client: CodexClient, thread_id: str, text: str, *, interrupt: bool = Fal
 def main() -> None:
     job = json.loads(sys.argv[1])
     config = CodexConfig(codex_bin=job["agent"], cwd=job["cwd"])
-    with CodexClient(config, approval_handler=approve) as client:
+    with Client(config, approval_handler=approve) as client:
         client.initialize()
         started = client.thread_start({"approvalPolicy": "untrusted", "sandbox": "danger-full-access"})
         turns = [
