@@ -24,6 +24,7 @@ from spindle.frontends.stdio import Complaints
 from spindle.model.headers import Identity, user_agent
 
 if TYPE_CHECKING:
+    from spindle.frontends.app_server.client_commands import ClientCommand
     from spindle.frontends.app_server.server import Server
 
 MAX_REQUESTS = 128
@@ -65,6 +66,8 @@ class Connection:
         self._opted_out: frozenset[str] = frozenset()
         self._told_warnings: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
+        self.commands: dict[str, ClientCommand] = {}
+        """Commands of its own that run, by the ids that it gave them."""
         self._complaints = Complaints("app-server")
 
     @property

@@ -244,6 +244,17 @@ class TerminalInteraction(Note, frozen=True, kw_only=True):
     stdin: str
 
 
+class CommandExecOutput(Note, frozen=True, kw_only=True):
+    """What a command of the client's own has printed; told to that client alone."""
+
+    method = "command/exec/outputDelta"
+    process_id: str
+    stream: Literal["stdout", "stderr"]
+    delta_base64: str
+    cap_reached: bool
+    """This was the last piece, because more is not wanted."""
+
+
 class ErrorNote(Note, frozen=True, kw_only=True):
     method = "error"
     error: TurnError
