@@ -65,6 +65,7 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_environment: bool = True
     include_skills: bool = True
     disabled_skills: tuple[str, ...] = ()
+    extra_skill_roots: tuple[str, ...] = ()
     developer_instructions: str | None = None
     user_instructions: str | None = None
     """Given by the client instead of AGENTS.md."""
@@ -219,6 +220,7 @@ class Briefing:
                 root_markers=options.root_markers,
                 disabled=options.disabled_skills,
                 files=self._files(settings, cwd),
+                extra_roots=options.extra_skill_roots,
                 fresh=reload,
             )
         return self._skills[cwd]

@@ -22,6 +22,7 @@ MAX_DEPTH = 6
 MAX_FOLDERS = 2000
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
+ADMIN_ROOT = "/etc/codex/skills"
 MAX_SKILL_BYTES = 1 << 20
 _FRONT_MATTER_BYTES = 1 << 16
 _SCOPE_ORDER = ("repo", "user", "system", "admin")
@@ -87,11 +88,13 @@ def load_skills(
     root_markers: Sequence[str] = (".git",),
     disabled: Collection[str] = (),
     user_home: str | None = None,
-    admin_root: str = "/etc/codex/skills",
+    admin_root: str = ADMIN_ROOT,
     files: ProjectFiles | None = None,
+    extra_roots: Sequence[str] = (),
     fresh: bool = False,
 ) -> SkillSet:
-    """Scan every root. `disabled` holds paths of a SKILL.md or its folder, or plain skill names.
+    """Scan every root, `extra_roots` like the person's own. `disabled` holds paths of a SKILL.md or its folder, or
+    plain skill names.
 
     `files` says what of the project may be read; without it, only what is the project's own. A file that is the same
     as at the last time is not read again, unless everything shall be `fresh`.
@@ -102,7 +105,8 @@ def load_skills(
     cache: SkillCache | None = None
     own = ProjectFiles()
     of_project = files or project_files(cwd, home, root_markers=root_markers, is_trusted=False)
-    for root, scope in _roots(cwd, home, root_markers, user_home, admin_root):
+    own_roots = ((root, "user") for root in extra_roots)
+    for root, scope in (*_roots(cwd, home, root_markers, user_home, admin_root), *own_roots):
         for path in _scan(root, follow_links=scope != "system"):
             real = os.path.realpath(path)
             if real in skills or real in errors:
@@ -126,6 +130,11 @@ def load_skills(
         cache.save()
     ordered = sorted(skills.values(), key=lambda skill: (_SCOPE_ORDER.index(skill.scope), skill.name, skill.path))
     return SkillSet(skills=ordered, errors=[errors[path] for path in sorted(errors)])
+
+
+def skill_roots(cwd: str, home: str, root_markers: Sequence[str]) -> list[str]:
+    """The folders that may hold skills, whether they are there or not."""
+    return [root for root, _ in _roots(cwd, home, root_markers, None, ADMIN_ROOT)]
 
 
 def project_files(

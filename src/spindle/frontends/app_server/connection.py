@@ -26,6 +26,7 @@ from spindle.model.headers import Identity, user_agent
 if TYPE_CHECKING:
     from spindle.frontends.app_server.client_commands import ClientCommand
     from spindle.frontends.app_server.server import Server
+    from spindle.frontends.app_server.watching import Watched
 
 MAX_REQUESTS = 128
 """Requests of one client that are being answered at a time; more are refused."""
@@ -68,6 +69,8 @@ class Connection:
         self._running: set[asyncio.Task[None]] = set()
         self.commands: dict[str, ClientCommand] = {}
         """Commands of its own that run, by the ids that it gave them."""
+        self.watches: dict[str, Watched] = {}
+        """Paths that it watches, by its own ids."""
         self._complaints = Complaints("app-server")
 
     @property

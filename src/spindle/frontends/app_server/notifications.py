@@ -255,6 +255,20 @@ class CommandExecOutput(Note, frozen=True, kw_only=True):
     """This was the last piece, because more is not wanted."""
 
 
+class FsChanged(Note, frozen=True, kw_only=True):
+    """Something happened at a path that the client watches; told to that client alone."""
+
+    method = "fs/changed"
+    watch_id: str
+    changed_paths: list[str]
+
+
+class SkillsChanged(Note, frozen=True, kw_only=True):
+    """`skills/list` may answer something else now."""
+
+    method = "skills/changed"
+
+
 class ErrorNote(Note, frozen=True, kw_only=True):
     method = "error"
     error: TurnError

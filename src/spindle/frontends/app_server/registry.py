@@ -19,6 +19,7 @@ from spindle.frontends.app_server.methods import (
     tool_servers,
     turns,
     undo,
+    watches,
 )
 
 TOPICS = (
@@ -37,6 +38,7 @@ TOPICS = (
     tool_servers,
     undo,
     review,
+    watches,
 )
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 

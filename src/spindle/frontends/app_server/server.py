@@ -20,7 +20,9 @@ from spindle.frontends.app_server.objects import NotLoaded, Thread, Wire
 from spindle.frontends.app_server.questions import Questions
 from spindle.frontends.app_server.registry import METHODS, unknown_method
 from spindle.frontends.app_server.rpc import RpcError, read_params
+from spindle.frontends.app_server.runtime import Runtime
 from spindle.frontends.app_server.server_logins import ServerLogins
+from spindle.frontends.app_server.watching import Watches
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import Clock, SystemClock
@@ -56,6 +58,8 @@ class Server:
         self.server_logins = ServerLogins(self)
         self.searches: dict[str, threading.Event] = {}
         """Searches for files that run, by the client's token; setting the event ends one."""
+        self.watches = Watches()
+        self.runtime = Runtime(self)
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._awake: dict[str, LoadedThread] = {}
         """Idle threads that hold descriptors, the one used last at the end."""
@@ -123,6 +127,8 @@ class Server:
         for thread in self.threads.values():
             self.unfollow(thread, connection)
         self.questions.forget(connection)
+        for watched in connection.watches.values():
+            self.watches.remove(watched)
 
     # ---- threads -------------------------------------------------------------------------------
 
@@ -223,6 +229,7 @@ class Server:
         """End every thread. What they have to say goes out before."""
         for search in self.searches.values():
             search.set()
+        self.watches.close()
         await self.logins.give_up()
         await self.server_logins.give_up()
         threads, self.threads = list(self.threads.values()), {}
