@@ -34,6 +34,8 @@ def test_output_is_streamed_apart_and_not_repeated_in_the_answer(client: Client)
     done = client.result("command/exec", {"command": script, "processId": "p", "streamStdoutStderr": True})
     assert done == {"exitCode": 3, "stdout": "", "stderr": ""}
     assert (output(client, "p"), output(client, "p", "stderr")) == ("out\n", "err\n")
+    told = [message["params"]["deltaBase64"] for message in client.seen if "params" in message]
+    assert told.count("") == 0, "a stream that ends says nothing"
 
 
 def test_a_running_command_takes_input_until_it_is_closed(client: Client) -> None:

@@ -28,6 +28,7 @@ from spindle.protocol.request import TokenUsage
 from spindle.protocol.settings import ThreadSettings
 
 if TYPE_CHECKING:
+    from spindle.process.table import LiveProcess
     from spindle.thread.rollout import Record
 
 __all__ = ["OpenThread", "SessionRequest", "open_thread"]
@@ -98,6 +99,11 @@ class OpenThread:
     def rate_limits(self) -> dict[str, Any] | None:
         """What the server last said about the account's limits."""
         return self._session.thread.rate_limits
+
+    @property
+    def commands(self) -> list[LiveProcess]:
+        """Its commands that run: a call waits for them, or they go on after it. The one used last is at the end."""
+        return self._session.workbench.processes.all_live
 
     @property
     def is_running(self) -> bool:

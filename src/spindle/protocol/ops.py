@@ -90,6 +90,16 @@ class OverrideTurnContext(Op, frozen=True, kw_only=True, tag="override_turn_cont
     personality: str | None = None
 
 
+class UpdateTurn(Op, frozen=True, kw_only=True, tag="update_turn"):
+    """Change settings of the turn that runs, from its next request on, and not those of later turns. Answered by
+    `turn_updated`."""
+
+    turn_id: str
+    model: str | None = None
+    effort: str | UnsetType | None = UNSET
+    summary: str | None = None
+
+
 class Interrupt(Op, frozen=True, kw_only=True, tag="interrupt"):
     """Stop the running turn; without one, nothing."""
 
@@ -268,6 +278,7 @@ OPS: dict[str, type[Op]] = {
         UserTurn,
         UserInput,
         OverrideTurnContext,
+        UpdateTurn,
         Interrupt,
         ExecApproval,
         PatchApproval,

@@ -39,6 +39,8 @@ class Stream:
         self._kept: bytearray | OutputRing = OutputRing() if cap is None else bytearray()
 
     def add(self, data: bytes) -> None:
+        if not data:
+            return
         is_full = False
         if self._left is not None:
             is_full = len(data) > self._left

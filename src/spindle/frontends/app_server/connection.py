@@ -25,6 +25,7 @@ from spindle.model.headers import Identity, user_agent
 
 if TYPE_CHECKING:
     from spindle.frontends.app_server.client_commands import ClientCommand
+    from spindle.frontends.app_server.methods.file_sessions import FileSession
     from spindle.frontends.app_server.server import Server
     from spindle.frontends.app_server.watching import Watched
 
@@ -71,7 +72,13 @@ class Connection:
         """Commands of its own that run, by the ids that it gave them."""
         self.watches: dict[str, Watched] = {}
         """Paths that it watches, by its own ids."""
+        self.file_sessions: dict[str, FileSession] = {}
+        """Searches for files whose query may change, by its own ids."""
         self._complaints = Complaints("app-server")
+
+    @property
+    def requests_in_flight(self) -> int:
+        return len(self._running)
 
     @property
     def originator(self) -> str:

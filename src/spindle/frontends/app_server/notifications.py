@@ -269,6 +269,34 @@ class SkillsChanged(Note, frozen=True, kw_only=True):
     method = "skills/changed"
 
 
+class QueueChanged(Note, frozen=True, kw_only=True):
+    """`thread/queue/list` answers something else now."""
+
+    method = "thread/queue/changed"
+    thread_id: str
+
+
+class FoundFile(Wire, frozen=True, kw_only=True, rename=None):
+    root: str
+    path: str
+    match_type: Literal["file"] = "file"
+    file_name: str
+    score: int
+    indices: list[int] | None
+
+
+class FileSearchUpdated(Note, frozen=True, kw_only=True):
+    method = "fuzzyFileSearch/sessionUpdated"
+    session_id: str
+    query: str
+    files: list[FoundFile]
+
+
+class FileSearchCompleted(Note, frozen=True, kw_only=True):
+    method = "fuzzyFileSearch/sessionCompleted"
+    session_id: str
+
+
 class ErrorNote(Note, frozen=True, kw_only=True):
     method = "error"
     error: TurnError

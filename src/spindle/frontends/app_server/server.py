@@ -18,10 +18,12 @@ from spindle.frontends.app_server.method import After, Call
 from spindle.frontends.app_server.notifications import ConfigWarning, Note, ThreadClosed, ThreadStatusChanged
 from spindle.frontends.app_server.objects import NotLoaded, Thread, Wire
 from spindle.frontends.app_server.questions import Questions
+from spindle.frontends.app_server.queues import Queues
 from spindle.frontends.app_server.registry import METHODS, unknown_method
 from spindle.frontends.app_server.rpc import RpcError, read_params
 from spindle.frontends.app_server.runtime import Runtime
 from spindle.frontends.app_server.server_logins import ServerLogins
+from spindle.frontends.app_server.threads import with_git
 from spindle.frontends.app_server.watching import Watches
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
@@ -60,6 +62,7 @@ class Server:
         """Searches for files that run, by the client's token; setting the event ends one."""
         self.watches = Watches()
         self.runtime = Runtime(self)
+        self.queues = Queues(self)
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._awake: dict[str, LoadedThread] = {}
         """Idle threads that hold descriptors, the one used last at the end."""
@@ -129,6 +132,8 @@ class Server:
         self.questions.forget(connection)
         for watched in connection.watches.values():
             self.watches.remove(watched)
+        for session in connection.file_sessions.values():
+            session.stop()
 
     # ---- threads -------------------------------------------------------------------------------
 
@@ -140,6 +145,7 @@ class Server:
 
     def add(self, thread: LoadedThread) -> None:
         thread.on_idle = lambda: self._settled(thread)
+        thread.on_end = lambda turn: self.queues.turn_ended(thread, turn)
         self._settled(thread)
 
     def _settled(self, thread: LoadedThread) -> None:
@@ -232,11 +238,13 @@ class Server:
         self.watches.close()
         await self.logins.give_up()
         await self.server_logins.give_up()
+        await self.queues.close()
         threads, self.threads = list(self.threads.values()), {}
         await asyncio.gather(*(thread.close() for thread in threads), *self._unloading, *self._resting)
 
     def describe(self, thread: LoadedThread, *, with_turns: bool = False) -> Thread:
-        return thread.describe(self.store.names.all().get(thread.id), with_turns=with_turns)
+        shown = thread.describe(self.store.names.all().get(thread.id), with_turns=with_turns)
+        return with_git(shown, self.store.git_notes.all().get(thread.id))
 
 
 def check_thread_id(thread_id: str) -> str:

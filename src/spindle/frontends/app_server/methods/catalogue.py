@@ -13,7 +13,7 @@ from spindle.frontends.app_server.objects import Wire
 from spindle.frontends.app_server.rpc import RpcError
 from spindle.frontends.app_server.threads import MAX_PAGE, page
 from spindle.model.catalog import Catalog, ModelInfo
-from spindle.workspace.skills import Skill, load_skills
+from spindle.workspace.skills import Skill, load_skills, with_admin
 
 _STAGES = {"experimental": "underDevelopment"}
 
@@ -188,7 +188,7 @@ async def skills_list(call: Call, params: SkillsListParams) -> Wire:
             config.home,
             root_markers=config.project_root_markers,
             disabled=config.disabled_skills,
-            extra_roots=call.server.runtime.skill_roots,
+            more_roots=with_admin(call.server.runtime.skill_roots),
             fresh=True,
         )
         call.server.runtime.watch_skills(os.path.abspath(cwd), config, found)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from spindle.config.permissions import profile_names
 from spindle.config.writing import merged, read_layers
@@ -17,11 +19,26 @@ from spindle.frontends.app_server.notifications import Note
 from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Wire
 from spindle.frontends.app_server.threads import MAX_PAGE, page
 from spindle.frontends.launch import config_from, overrides_from
-from spindle.protocol.ops import OverrideTurnContext
+from spindle.protocol.answers import TurnUpdated
+from spindle.protocol.ops import OverrideTurnContext, UpdateTurn
 
 
 class SettingsUpdateParams(SettingsChanges, frozen=True, kw_only=True):
     thread_id: str
+
+
+class TurnSettingsParams(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a turn that runs only these can be changed; others are refused, not ignored."""
+
+    thread_id: str
+    turn_id: str
+    model: str | None = None
+    effort: str | None = None
+    summary: Literal["auto", "concise", "detailed", "none"] | None = None
+
+
+class TurnSettingsResult(Wire, frozen=True, kw_only=True):
+    status: Literal["applied", "targetUnavailable"]
 
 
 class ThreadSettings(Wire, frozen=True, kw_only=True):
@@ -82,6 +99,18 @@ async def settings_update(call: Call, params: SettingsUpdateParams) -> After:
     return After(Nothing(), tell if changes else lambda: None)
 
 
+async def turn_settings_update(call: Call, params: TurnSettingsParams) -> Wire:
+    """Other settings for the turn that runs, from its next request on; later turns have those of the thread."""
+    thread = await call.server.awake(params.thread_id)
+    effort = msgspec.UNSET if params.effort is None else params.effort
+    thread.live.check(OverrideTurnContext(model=params.model, effort=effort, summary=params.summary))
+    answer = await thread.ask(
+        UpdateTurn(turn_id=params.turn_id, model=params.model, effort=effort, summary=params.summary)
+    )
+    is_applied = isinstance(answer, TurnUpdated) and answer.is_applied
+    return TurnSettingsResult(status="applied" if is_applied else "targetUnavailable")
+
+
 def _shown(thread: LoadedThread) -> ThreadSettings:
     present = thread.live.settings
     profile = present.sandbox.permissions
@@ -131,6 +160,13 @@ METHODS = (
         params=SettingsUpdateParams,
         result=Nothing,
         run=settings_update,
+        is_experimental=True,
+    ),
+    Method(
+        name="turn/settings/update",
+        params=TurnSettingsParams,
+        result=TurnSettingsResult,
+        run=turn_settings_update,
         is_experimental=True,
     ),
     Method(name="permissionProfile/list", params=ProfileListParams, result=ProfileListResult, run=profile_list),

@@ -79,7 +79,7 @@ async def turn_start(call: Call, params: TurnStartParams) -> Wire:
     thread = await call.server.awake(params.thread_id)
     if params.collaboration_mode is not None and not call.client.is_experimental:
         raise RpcError("turn/start.collaborationMode requires experimentalApi capability")
-    _check_input(params.input)
+    check_input(params.input)
     changes = changed_settings(params, thread, call)
     items = input_to_items(params.input, params.client_user_message_id)
     turn = thread.running_turn
@@ -128,7 +128,8 @@ def changed_settings(params: SettingsChanges, thread: LoadedThread, call: Call) 
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _check_input(parts: list[UserInput]) -> None:
+def check_input(parts: list[UserInput]) -> None:
+    """Refuse an input that is empty or too long."""
     if not parts:
         raise RpcError("input must not be empty", INVALID_PARAMS)
     length = sum(len(getattr(part, "text", "")) for part in parts)
@@ -140,7 +141,7 @@ def _check_input(parts: list[UserInput]) -> None:
 
 async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
     thread = await call.server.awake(params.thread_id)
-    _check_input(params.input)
+    check_input(params.input)
     active = thread.hearing.active_turn
     if active is None or thread.hearing.takes_no_input:
         raise RpcError("no active turn to steer")
