@@ -38,7 +38,10 @@ MAX_LOADED = 256
 """When more threads are loaded, the idle one used longest ago is put away."""
 
 COLLECT_EVERY = 64
-"""After this many threads were put away, their memory is given back."""
+"""After this many threads were put away, or turns have ended, their memory is given back."""
+
+COLLECT_IDLE_S = 1.0
+"""The same when nothing has happened in any thread for this long."""
 
 UNLOAD_AFTER_S = 30 * 60
 """A thread that nobody follows and in which nothing happens is put away after this long."""
@@ -67,7 +70,8 @@ class Server:
         self._awake: dict[str, LoadedThread] = {}
         """Idle threads that hold descriptors, the one used last at the end."""
         self._resting: set[asyncio.Task[None]] = set()
-        self._unloaded = 0
+        self._unloaded = self._ended = 0
+        self._collecting: asyncio.TimerHandle | None = None
         self._unloading: set[asyncio.Task[bool]] = set()
 
     @property
@@ -144,9 +148,26 @@ class Server:
         return thread
 
     def add(self, thread: LoadedThread) -> None:
-        thread.on_idle = lambda: self._settled(thread)
+        thread.on_idle = lambda: self._turn_ended(thread)
         thread.on_end = lambda turn: self.queues.turn_ended(thread, turn)
         self._settled(thread)
+
+    def _turn_ended(self, thread: LoadedThread) -> None:
+        self._settled(thread)
+        self._ended += 1
+        if self._ended % COLLECT_EVERY == 0:
+            gc.collect(1)  # what is young, so that nobody waits for it
+        self._collect_soon()
+
+    def _collect_soon(self) -> None:
+        """A session is a web of objects that name each other, and the collector was told at the start to rest."""
+        if self._collecting is not None:
+            self._collecting.cancel()
+        self._collecting = asyncio.get_running_loop().call_later(COLLECT_IDLE_S, self._collect)
+
+    def _collect(self) -> None:
+        if all(thread.hearing.active_turn is None for thread in self.threads.values()):
+            gc.collect()
 
     def _settled(self, thread: LoadedThread) -> None:
         """A thread was used. Of those in which nothing happens, the ones used longest ago let go of what they hold."""
@@ -227,8 +248,8 @@ class Server:
         self.tell_all(ThreadClosed(thread_id=thread_id))
         self._unloaded += 1
         if self._unloaded % COLLECT_EVERY == 0:
-            # A session is a web of objects that name each other, and the collector was told at the start to rest.
             gc.collect()
+        self._collect_soon()
         return True
 
     async def close(self) -> None:
@@ -236,6 +257,8 @@ class Server:
         for search in self.searches.values():
             search.set()
         self.watches.close()
+        if self._collecting is not None:
+            self._collecting.cancel()
         await self.logins.give_up()
         await self.server_logins.give_up()
         await self.queues.close()
