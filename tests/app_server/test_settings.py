@@ -324,3 +324,25 @@ def test_skills_of_extra_roots_are_told_to_the_model(client: Client, server: Fak
     client.result("skills/extraRoots/set", {"extraRoots": [str(tmp_path / "more")]})
     client.turn(client.start_thread(), "hi")
     assert "from elsewhere" in str(server.turns_asked[0].json["input"])
+
+
+def test_a_key_that_is_out_of_date_is_told_with_what_to_write_instead(start: Start, home: Path) -> None:
+    with (home / "config.toml").open("a") as file:
+        file.write("\n[features]\nweb_search_request = true\n")
+    client = start()
+    client.initialize()
+    notice = client.note("deprecationNotice")
+    assert notice == {"summary": "`features.web_search_request` is deprecated", "details": 'Use `web_search = "live"`.'}
+
+
+def test_settings_that_a_turn_changes_are_told_before_it_begins(client: Client, server: FakeServer) -> None:
+    thread_id = client.start_thread()
+    _, seen = client.turn(thread_id, "one", effort="high", serviceTier="flex")
+    told = [note["method"] for note in seen if note.get("method") in ("thread/settings/updated", "turn/started")]
+    assert told == ["thread/settings/updated", "turn/started"]
+    now = client.note("thread/settings/updated")["threadSettings"]
+    assert (now["effort"], now["serviceTier"]) == ("high", "flex")
+    _, seen = client.turn(thread_id, "two", effort="high")
+    assert not [note for note in seen if note.get("method") == "thread/settings/updated"], "nothing has changed"
+    client.turn(thread_id, "three", serviceTier="default")
+    assert [asked.json.get("service_tier") for asked in server.turns_asked] == ["flex", "flex", None]

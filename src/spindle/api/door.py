@@ -141,10 +141,10 @@ class OpenThread:
         """An id for an op that nobody else has."""
         return self._clock.uuid7()
 
-    def check(self, op: UserTurn | OverrideTurnContext) -> None:
-        """Raise SpindleError when a setting that the op names cannot be. The op would be answered with it, later."""
+    def check(self, op: UserTurn | OverrideTurnContext) -> ThreadSettings:
+        """The settings after the op. Raises the SpindleError that the op would be answered with when one cannot be."""
         session = self._session
-        apply_op(session.settings, op, session.limits.allowed, session.thread.provider_ids)
+        return apply_op(session.settings, op, session.limits.allowed, session.thread.provider_ids)
 
     def submit(self, op: Op, sub_id: str | None = None) -> str:
         """Hand in an op; gives the id that its events carry, for a turn also the turn's. Never waits."""

@@ -60,6 +60,7 @@ class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
     model_provider: str | None = None
     effort: str | UnsetType | None = UNSET
     summary: str | None = None
+    service_tier: str | None = None
     final_output_json_schema: dict[str, Any] | None = None
     collaboration_mode: Any = None
     personality: str | None = None
@@ -86,6 +87,7 @@ class OverrideTurnContext(Op, frozen=True, kw_only=True, tag="override_turn_cont
     model_provider: str | None = None
     effort: str | UnsetType | None = UNSET
     summary: str | None = None
+    service_tier: str | None = None
     collaboration_mode: Any = None
     personality: str | None = None
 

@@ -15,7 +15,13 @@ from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.logins import Logins
 from spindle.frontends.app_server.method import After, Call
-from spindle.frontends.app_server.notifications import ConfigWarning, Note, ThreadClosed, ThreadStatusChanged
+from spindle.frontends.app_server.notifications import (
+    ConfigWarning,
+    DeprecationNotice,
+    Note,
+    ThreadClosed,
+    ThreadStatusChanged,
+)
 from spindle.frontends.app_server.objects import NotLoaded, Thread, Wire
 from spindle.frontends.app_server.questions import Questions
 from spindle.frontends.app_server.queues import Queues
@@ -45,6 +51,10 @@ COLLECT_IDLE_S = 1.0
 
 UNLOAD_AFTER_S = 30 * 60
 """A thread that nobody follows and in which nothing happens is put away after this long."""
+
+
+OUT_OF_DATE = {"web_search_request": 'web_search = "live"', "web_search_cached": 'web_search = "cached"'}
+"""Feature flags that are understood for the sake of old files, and what to write instead."""
 
 
 class Server:
@@ -117,8 +127,12 @@ class Server:
     # ---- clients -------------------------------------------------------------------------------
 
     def greet(self, connection: Connection) -> None:
-        """Tell a client that has introduced itself what is wrong with the configuration."""
+        """Tell a client that has introduced itself what is wrong with the configuration, and what is out of date."""
         self.warn(connection, self.config.warnings)
+        for name, instead in OUT_OF_DATE.items():
+            if self.config.features.get(name):
+                summary = f"`features.{name}` is deprecated"
+                connection.notify(DeprecationNotice(summary=summary, details=f"Use `{instead}`."), self.now_ms)
 
     def warn(self, connection: Connection, warnings: list[str]) -> None:
         for text in connection.untold(warnings):
