@@ -36,6 +36,7 @@ LAYERS = [
     {"assembly", "lookback"},
     {"api"},
     {"types", "models", "testing"},
+    {"fleet"},
     {"frontends"},
     {"__main__", "spindle"},
 ]
@@ -525,6 +526,8 @@ def test_nothing_heavy_is_loaded_before_the_first_request(
     assert "spindle.core.turn" in ours
     assert sys.platform != "linux" or "platform" not in reported_imports(loaded[0]), "uuid asks it for one word only"
     assert "_ssl" not in reported_imports(loaded[0]), "the server is reached without TLS"
+    seldom = {"inspect", "linecache", "locale", "logging", "textwrap", "traceback", "asyncio.sslproto"}
+    assert not seldom & reported_imports(loaded[0]), "the libraries need them when something is out of the way"
     # What a module loads is indented below it. This one is loaded by none, but while the server works.
     assert re.search(r"\|  +spindle\.model\.wires\.responses\.decoder$", loaded[0], re.MULTILINE) is None
 

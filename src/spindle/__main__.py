@@ -51,9 +51,9 @@ def _command_line():
     # msgspec takes typing_extensions where another package brought it along; Python has all of it, several ms faster.
     sys.modules.setdefault("typing_extensions", None)  # pyright: ignore[reportArgumentType]
     _load_uuid()
-    from spindle.frontends import late_tls  # not to tell the version
+    from spindle.frontends import late_modules  # not to tell the version
 
-    late_tls.put_off()
+    late_modules.put_off()
     from spindle.frontends import cli  # after what is above
 
     if sys.modules["typing_extensions"] is None:

@@ -105,3 +105,47 @@ async def test_a_slow_profile_is_used_as_soon_as_it_is_known(
     assert await said(table, command("echo $SLOW")) == "1\n"
     assert await said(table, command("echo $SLOW")) == "1\n"
     assert (user_home / "reads").read_text() == "x\nx\n"  # one look, and the command that would not wait for it
+
+
+STATE = "shopt -p; set +o; umask -p; alias -p; declare -f; trap -p"
+
+
+def without_login(state: str) -> list[str]:
+    return [line for line in state.splitlines() if not line.endswith(" login_shell")]
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        "",
+        "export ONLY=this",
+        "shopt -s nullglob extglob; shopt -u sourcepath",
+        "set -u -o pipefail; set +o hashall",
+        "set -o posix",
+        "shopt -s expand_aliases; alias ll='ls -l'",
+        "export SHELLOPTS; set -u",
+        "export BASHOPTS; shopt -s nullglob",
+        "umask 077",
+        "export BASH_ENV=$HOME/again; echo 'shopt -s dotglob' > $HOME/again",
+        "trap '' USR1; set -u",
+        "said() { echo x; }; set -f",
+    ],
+)
+async def test_a_shell_is_set_up_as_its_profile_leaves_it(
+    profile: str, table: ProcessTable, command: Callable[..., Command], folder: Path, child_env: dict[str, str]
+) -> None:
+    Path(child_env["HOME"], ".profile").write_text(f"{profile}\n")
+    shell = await asyncio.create_subprocess_exec(
+        *("/bin/bash", "-lc", STATE), cwd=folder, env=child_env, stdout=asyncio.subprocess.PIPE
+    )
+    by_itself = (await shell.communicate())[0].decode()
+    # Whether it is one is the single thing that a shell cannot be told later.
+    assert without_login(await said(table, command(STATE))) == without_login(by_itself)
+
+
+async def test_a_profile_that_sets_only_variables_leaves_a_shell_nothing_to_read(
+    table: ProcessTable, command: Callable[..., Command], user_home: Path
+) -> None:
+    (user_home / ".profile").write_text("export FROM_PROFILE=yes\n")
+    names = "tr '\\0' '\\n' < /proc/$$/environ | grep -o '^FROM_PROFILE\\|^BASH_ENV'"
+    assert await said(table, command(names)) == "FROM_PROFILE\n"

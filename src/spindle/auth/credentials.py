@@ -326,13 +326,13 @@ def session_secrets(
     fixed = [*of_servers, *address_passwords(environ)]
 
     keys: list[tuple[str, str]] | None = None
-    named: list[tuple[str, str]] = []
+    named: tuple[tuple[str, str], ...] = ()
 
-    def own() -> list[tuple[str, str]]:
+    def own() -> tuple[tuple[str, str], ...]:
         # Every event and every line of the record asks, and keys are seldom renewed.
         nonlocal keys, named
         if (now := secured.keys()) != keys:
-            keys, named = now, [*now, *fixed, *secured.headers()]
+            keys, named = now, (*now, *fixed, *secured.headers())
         return named
 
     def stored() -> list[tuple[str, str]]:

@@ -94,6 +94,8 @@ class LiveThread:
         self.cache = CacheWatch(clock)
         self.asked: Request | None = None
         """The request whose answer is awaited, until it is booked."""
+        self._watched: dict[str, Any] | None = None
+        """What the provider's cache did for the answer that is not booked yet."""
         self._windows: dict[str, int] = {}
         """By model, the windows that servers have named."""
         self.use_model(model)
@@ -296,16 +298,14 @@ class LiveThread:
             self._counted, generation=self.history.generation, items=len(self.history.entries)
         )
 
-    def _watch_cache(
-        self, usage: TokenUsage, counts_cached: bool, emit: Callable[[Msg], None]
-    ) -> dict[str, Any] | None:
-        """Compare what the provider had in its cache with what it could have had."""
+    def _watch_cache(self, usage: TokenUsage, counts_cached: bool, emit: Callable[[Msg], None]) -> None:
+        """Compare, once, what the provider had in its cache with what it could have had."""
         if self.asked is None:
-            return None
+            return
         entry = self.cache.note(self.asked, usage, counts_cached=counts_cached)
         self.asked = None
         if entry is None:
-            return None
+            return
         if entry.lost_tokens and entry.cause is not None:
             emit(
                 CacheMissed(
@@ -316,17 +316,23 @@ class LiveThread:
                     is_declared=not entry.is_alarm,
                 )
             )
-        return msgspec.to_builtins(entry)
+        self._watched = msgspec.to_builtins(entry)
+
+    def note_answered(self, completed: Completed | None, emit: Callable[[Msg], None]) -> None:
+        """An answer has come to its end: what can be done while the commands in it run, and the next request waits."""
+        if completed is not None and completed.usage is not None:
+            self._watch_cache(completed.usage, completed.counts_cached, emit)
+        self.notes.keep_up()
 
     def note_completed(self, completed: Completed | None, emit: Callable[[Msg], None]) -> None:
         """Book what a response cost, remember its place, and tell the front ends."""
         if completed is None:
             return
-        watched = None
         if completed.usage is not None:
             self.last_usage = completed.usage
             self.total_usage = self.total_usage + completed.usage
-            watched = self._watch_cache(completed.usage, completed.counts_cached, emit)
+            self._watch_cache(completed.usage, completed.counts_cached, emit)
+        watched, self._watched = self._watched, None
         if completed.response_id:
             self.history.append_bookmark(completed.response_id, cache=watched)
         self.report_usage(emit)

@@ -104,6 +104,9 @@ async def ask(turn: RunningTurn, turn_state: TurnState) -> Sample:
         sample, calls = Sample(), CallRunner(turn)
         try:
             failure = await read_answer(turn, turn_state, sample, calls)
+            if sample.had_calls:
+                await asyncio.sleep(0)  # the calls start now, and what follows is done while they run
+                thread.note_answered(sample.completed, turn.emit)
             await calls.finish()
         except BaseException:
             # Interrupted, or a bug of ours: the record must be whole before the terminal event, every call answered.

@@ -65,7 +65,7 @@ class Endpoint:
         self._identity = identity
         self._environ = os.environ if environ is None else environ
         self._catalog_path = catalog_path
-        self._place: tuple[str, str] | None = None
+        self._place: tuple[object, str] | None = None
         """What the account was last told by, and the account."""
         tls = TlsFiles(ca_file=provider.ca_file, client_cert=provider.client_cert, client_key=provider.client_key)
         self.http = HttpClient(tls=tls, environ=environ, connect_timeout_s=connect_timeout_s)
@@ -136,21 +136,29 @@ class Endpoint:
     def _account(self, base_url: str) -> str:
         """Stands for the key or the account, and cannot be turned back into it."""
         try:
-            headers = {name.lower(): value for name, value in self.headers().items()}
+            authorization = self.credential.authorization()
         except SpindleError:
             return ""  # nobody is signed in; the request will say so
+        # Asked with every request and every item, and seldom another: nothing else decides about the headers below.
+        told_by = self.provider, self.wire.name, authorization, environment_headers(self.provider, self._environ)
+        if self._place is None or self._place[0] != told_by:
+            self._place = told_by, self._digest_of_account(base_url)
+        return self._place[1]
+
+    def _digest_of_account(self, base_url: str) -> str:
+        try:
+            headers = {name.lower(): value for name, value in self.headers().items()}
+        except SpindleError:
+            return ""
         names = ("chatgpt-account-id", "x-api-key", "api-key", "authorization")
         told = next((headers[name] for name in names if headers.get(name)), "")
         if not told and base_url != self.provider.base_url:
             told = self.provider.base_url  # a name and a password stand in the address
         if not told:
             return ""
-        told = f"{base_url}\n{told.removeprefix('Bearer ')}"
-        if self._place is None or self._place[0] != told:
-            from _blake2 import blake2b  # of the standard library; `hashlib` would load OpenSSL
+        from _blake2 import blake2b  # of the standard library; `hashlib` would load OpenSSL
 
-            self._place = told, blake2b(told.encode(), digest_size=8).hexdigest()
-        return self._place[1]
+        return blake2b(f"{base_url}\n{told.removeprefix('Bearer ')}".encode(), digest_size=8).hexdigest()
 
     async def prepare(self) -> None:
         """See to it that the key is good for another request."""

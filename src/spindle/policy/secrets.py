@@ -56,6 +56,8 @@ class Secrets:
         self._ask_later: Callable[[], Iterable[Named]] | None = later
         self._own: dict[str, str] = {}
         self._known: dict[str, str] = {}
+        self._asked: Iterable[Named] | None = None
+        """What the agent's own keys were when they were last looked at."""
         self._masked: set[str] = set()
         """What was masked in the output of tools, by name."""
         self._forms: Forms | None = None
@@ -176,9 +178,12 @@ class Secrets:
 
     def _values(self, own_only: bool) -> dict[str, str]:
         """Value → name. Longer values first: one may be a part of another."""
-        for name, value in self._ask_own():
-            if value not in self._own:
-                self.add(value, name, own=True)
+        if (asked := self._ask_own()) is not self._asked:
+            for name, value in asked:
+                if value not in self._own:
+                    self.add(value, name, own=True)
+            # The same list again has nothing new. Of anything else (a generator) that is not known.
+            self._asked = asked if isinstance(asked, tuple) else None
         if own_only or not self._known:
             return self._own
         if self._sorted is None:

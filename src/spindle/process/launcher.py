@@ -115,8 +115,9 @@ class Launcher:
         setup = -1
         if login is not None:
             argv[:2] = [self._shell.path, "-c"]
-            setup = login_env.setup_file(login, login.env)
-            env["BASH_ENV"] = f"/proc/self/fd/{setup}"
+            if login.setup:
+                setup = login_env.setup_file(login, login.env)
+                env["BASH_ENV"] = f"/proc/self/fd/{setup}"
         try:
             check_startable(argv, command.cwd, env)
             if command.is_let_out or not command.is_confined:

@@ -2,8 +2,9 @@
 
 `bash -lc TEXT` reads the profile each time, which may take a fifth of a second. After one look at what the profile
 leaves behind, `bash -c TEXT` with that environment, and with the functions, options and variables read from a file
-in memory, gives the same result. When the profile leaves something that cannot be carried over this way (a
-trap, another working directory), or the shell is not bash, commands keep their `-lc`.
+in memory, gives the same result. Where a profile sets no more than the environment, as most do, there is nothing to
+read. When the profile leaves something that cannot be carried over this way (a trap, another working directory), or the
+shell is not bash, commands keep their `-lc`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
+
+from spindle.process import proc_files
 
 PATIENCE_S = 1.0
 """How long a command waits for the capture before it reads the profile itself."""
@@ -32,6 +35,7 @@ for spindle_name in $(compgen -v); do
   case $spindle_name in {_SHELL_OWN}) continue ;; esac
   [[ ${{!spindle_name@a}} == *[xr]* ]] || declare -p "$spindle_name"
 done
+spindle_mark; BASH_ENV= "$BASH" -c 'shopt -p; set +o'
 unset -f spindle_mark; printf '\\0%s\\0' {_MARK}; declare -f; alias -p
 printf '\\0%s\\0' {_MARK}
 """
@@ -44,7 +48,7 @@ class LoginEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
     env: dict[str, str]
     setup: bytes
-    """Definitions to be read by the shell before the command."""
+    """Definitions to be read by the shell before the command. Empty when a shell without a profile has all of it."""
 
 
 def capture_argv(shell_path: str) -> list[str]:
@@ -64,9 +68,9 @@ def read_capture(output: bytes, cwd: str) -> LoginEnvironment | None:
     """What `capture_argv` printed; None when a plain shell could not stand in for the login shell."""
     # A profile may print things of its own before the first mark.
     sections = output.split(b"\0" + _MARK.encode() + b"\0")
-    if len(sections) != 6:
+    if len(sections) != 7:
         return None
-    _, variables, place, options, definitions, _ = sections
+    _, variables, place, options, plain, definitions, _ = sections
     folder, *traps = place.rstrip(b"\n").split(b"\n")
     # An ignored signal, often since before the profile (nohup, a job in the background), can be ignored again.
     if os.fsdecode(folder) != os.path.realpath(cwd) or not all(trap.startswith(b"trap -- '' ") for trap in traps):
@@ -77,8 +81,20 @@ def read_capture(output: bytes, cwd: str) -> LoginEnvironment | None:
         if equals and name not in _PER_PROCESS:
             env[name] = value
     unsettable = tuple(name.encode() for name in _UNSETTABLE)
-    settings = [line for line in [*options.split(b"\n"), *traps] if not line.endswith(unsettable)]
-    return LoginEnvironment(env=env, setup=definitions + b"\n" + b"\n".join(settings) + b"\n")
+    # What a shell has without a profile need not be said to it: reading all of it takes as long as half a start.
+    known = {b"", _own_umask(), *plain.split(b"\n")}
+    settings = [line for line in [*options.split(b"\n"), *traps] if line not in known and not line.endswith(unsettable)]
+    setup = (definitions.strip(b"\n"), *settings)
+    return LoginEnvironment(env=env, setup=b"".join(part + b"\n" for part in setup if part))
+
+
+def _own_umask() -> bytes:
+    """The line of `umask -p` in a program that we start; empty where the kernel does not tell."""
+    try:
+        facts = proc_files.read("/proc/self/status").split(b"\n")
+    except OSError:
+        return b""
+    return next((b"umask " + fact.split()[1] for fact in facts if fact.startswith(b"Umask:")), b"")
 
 
 def setup_file(login: LoginEnvironment, original: Mapping[str, str]) -> int:

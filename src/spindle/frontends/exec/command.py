@@ -133,6 +133,7 @@ class Signals:
         self._thread = thread
         self._printer = printer
         loop = asyncio.get_running_loop()
+        _forget_handler_of_asyncio()
         # What was ignored when we were started (nohup, a background job) stays ignored.
         numbers = [
             number
@@ -155,3 +156,11 @@ class Signals:
         self.caught = number
         self._printer.stopping()
         self._thread.submit(Interrupt(), "")
+
+
+def _forget_handler_of_asyncio() -> None:
+    """Another one takes its place. `signal` writes out what a handler holds, here the loop, to find no name for it."""
+    import _signal  # pyright: ignore[reportMissingImports]  # it does not
+
+    if _signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        _signal.signal(signal.SIGINT, signal.default_int_handler)
