@@ -9,10 +9,10 @@ import json
 import sys
 from typing import Any
 
-from openai_codex import CodexConfig
-from openai_codex.client import CodexClient
-from openai_codex.generated.notification_registry import NOTIFICATION_MODELS
-from openai_codex.models import Notification, UnknownNotification
+from openai_codex import CodexConfig  # pyright: ignore[reportMissingImports]
+from openai_codex.client import CodexClient  # pyright: ignore[reportMissingImports]
+from openai_codex.generated.notification_registry import NOTIFICATION_MODELS  # pyright: ignore[reportMissingImports]
+from openai_codex.models import Notification, UnknownNotification  # pyright: ignore[reportMissingImports]
 
 asked: list[str] = []
 misread: list[str] = []
