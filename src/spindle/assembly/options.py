@@ -81,7 +81,7 @@ def briefing_options(
 ) -> BriefingOptions:
     config = request.config
     return BriefingOptions(
-        home=config.home,
+        home=config.own_home,
         shell_name=shell_name,
         environment=environment,
         doc_max_bytes=config.project_doc_max_bytes,

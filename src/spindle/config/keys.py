@@ -105,7 +105,7 @@ _PROVIDER = Table(
         "ca_file": PATH,
         "client_cert": PATH,
         "client_key": PATH,
-        "supports_websockets": IDLE,
+        "supports_websockets": BOOL,
         "websocket_connect_timeout_ms": IDLE,
         "auth": IDLE,
         "aws": IDLE,
@@ -257,6 +257,15 @@ _SPINDLE = Table(
             {"enabled": BOOL, "max_bytes": SIZE, "max_age_days": NUMBER, "max_file_bytes": SIZE},
         ),
         "local": Table({"context": POSITIVE, "threads": POSITIVE}),
+        "fleet": Table(
+            {
+                "cache_dir": PATH,
+                "setup_network": BOOL,
+                "worker_memory": SIZE,
+                "orphan_ttl_s": NUMBER,
+                "network_beside_ray": BOOL,
+            }
+        ),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
         "login": Table({"issuer": STR}),
@@ -369,7 +378,7 @@ NOT_FOR_PROJECTS = _words("""
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
     spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
     spindle.local spindle.login spindle.models spindle.context.prices spindle.context.model_prices
-    spindle.checkpoints spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy
+    spindle.checkpoints spindle.fleet spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy
     features.codex_hooks features.hooks features.guardian_approval
     """)
 """What a project's own file can never set: where data goes, what runs by itself, what is protected, what is

@@ -324,6 +324,21 @@ CONTEXT = Command(
         ("spindle context 019a8c2e --html page.html", "as a page with plots"),
     ),
 )
+REPLAY = Command(
+    name="replay",
+    summary="build every request of a thread anew and compare: what changed between versions?",
+    run="replay:run",
+    words=(("THREAD", f"{_THREAD}, or its file"),),
+    about="""Nothing is run and nothing is sent. A request that differs is named by its number and by the place in it
+where the difference begins.""",
+    options=(Option(("--json",), FLAG, "print one JSON object"),),
+    exit_codes=(
+        ("0", "every request is the same, byte for byte"),
+        ("1", "one or more differ"),
+        ("2", "it cannot be told: no such thread, or nothing of its requests is recorded"),
+    ),
+    examples=(("spindle replay 019a8c2e", "by the beginning of its id"),),
+)
 ARCHIVE = Command(
     name="archive",
     summary="put a thread away; nothing is lost",
