@@ -252,6 +252,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Tell the model which skills there are."""
     disabled_skills: tuple[str, ...] = ()
     """Paths (of a SKILL.md or its folder) or names of skills that are switched off."""
+    extra_skill_roots: tuple[str, ...] = ()
+    """Folders with skills beside the usual ones; a client of the app-server names them."""
 
     web_search: WebSearch = "cached"
     """The server's own web search: off, from its cache, or live."""

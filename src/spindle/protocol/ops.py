@@ -60,6 +60,7 @@ class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
     model_provider: str | None = None
     effort: str | UnsetType | None = UNSET
     summary: str | None = None
+    service_tier: str | None = None
     final_output_json_schema: dict[str, Any] | None = None
     collaboration_mode: Any = None
     personality: str | None = None
@@ -86,8 +87,19 @@ class OverrideTurnContext(Op, frozen=True, kw_only=True, tag="override_turn_cont
     model_provider: str | None = None
     effort: str | UnsetType | None = UNSET
     summary: str | None = None
+    service_tier: str | None = None
     collaboration_mode: Any = None
     personality: str | None = None
+
+
+class UpdateTurn(Op, frozen=True, kw_only=True, tag="update_turn"):
+    """Change settings of the turn that runs, from its next request on, and not those of later turns. Answered by
+    `turn_updated`."""
+
+    turn_id: str
+    model: str | None = None
+    effort: str | UnsetType | None = UNSET
+    summary: str | None = None
 
 
 class Interrupt(Op, frozen=True, kw_only=True, tag="interrupt"):
@@ -282,6 +294,7 @@ OPS: dict[str, type[Op]] = {
         UserTurn,
         UserInput,
         OverrideTurnContext,
+        UpdateTurn,
         Interrupt,
         ExecApproval,
         PatchApproval,

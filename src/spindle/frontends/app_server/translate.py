@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from spindle.frontends.app_server import notifications as notes
+from spindle.frontends.app_server import server_requests as asks
 from spindle.frontends.app_server.asking import Put, tool_put, user_input_put
 from spindle.frontends.app_server.decisions import approval_op, decision_for_client
 from spindle.frontends.app_server.items import (
@@ -26,7 +27,7 @@ from spindle.frontends.app_server.items import (
     turn_error,
     web_action,
 )
-from spindle.frontends.app_server.notifications import Ask, Note
+from spindle.frontends.app_server.notifications import Note
 from spindle.frontends.app_server.objects import (
     Active,
     AgentMessageItem,
@@ -42,6 +43,7 @@ from spindle.frontends.app_server.objects import (
     TurnError,
     WebSearchItem,
 )
+from spindle.frontends.app_server.server_requests import Ask
 from spindle.frontends.app_server.usage import rate_limits, token_usage
 from spindle.protocol import events
 from spindle.protocol.events import Event, Msg
@@ -314,6 +316,8 @@ class Translator:
         match msg:
             case told.McpToolCallBegin():
                 return [self._start(tool_servers.call_item(msg), now_ms)]
+            case told.McpToolCallProgress(call_id=call_id, message=message):
+                return [notes.ToolCallProgress(item_id=call_id, message=message, **self._here)]
             case told.McpToolCallEnd():
                 return self._complete(tool_servers.call_item(msg), now_ms)
             case told.McpStartupUpdate():
@@ -347,7 +351,7 @@ class Translator:
             cwd=msg.cwd,
             command_actions=command_actions(msg.parsed_cmd),
         )
-        ask = notes.CommandApproval(
+        ask = asks.CommandApproval(
             item_id=msg.call_id,
             started_at_ms=now_ms,
             reason=msg.reason,
@@ -363,7 +367,7 @@ class Translator:
 
     def _ask_about_patch(self, msg: events.ApplyPatchApprovalRequest, now_ms: int) -> list[Said]:
         item = FileChangeItem(id=msg.call_id, changes=file_changes(msg.changes))
-        ask = notes.FileChangeApproval(
+        ask = asks.FileChangeApproval(
             item_id=msg.call_id,
             started_at_ms=now_ms,
             reason=msg.reason,
@@ -390,7 +394,7 @@ class Translator:
         if ask.flag in self._waiting:
             self._waiting.remove(ask.flag)
         said: list[Said] = []
-        if is_declined and isinstance(ask, notes.CommandApproval | notes.FileChangeApproval):
+        if is_declined and isinstance(ask, asks.CommandApproval | asks.FileChangeApproval):
             item = self._open.get(ask.item_id)
             if isinstance(item, CommandItem | FileChangeItem):
                 said += self._complete(msgspec.structs.replace(item, status="declined"), now_ms)

@@ -26,6 +26,7 @@ from spindle.frontends.app_server.threads import (
     thread_from_file,
     thread_from_summary,
     turns_of,
+    with_git,
 )
 from spindle.protocol.ops import ThreadRollback, Undo
 from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadSummary
@@ -156,7 +157,8 @@ async def thread_list(call: Call, params: ThreadListParams) -> Wire:
         cursor=params.cursor,
         limit=params.limit,
     )
-    threads = [listed(call, summary) for summary in found.threads]
+    notes = call.server.store.git_notes.all()
+    threads = [with_git(listed(call, summary), notes.get(summary.id)) for summary in found.threads]
     return ThreadListResult(data=threads, next_cursor=found.next_cursor, backwards_cursor=found.backwards_cursor)
 
 
@@ -177,7 +179,7 @@ async def loaded_list(call: Call, params: PageParams) -> Wire:
     return LoadedListResult(data=chosen, next_cursor=following)
 
 
-async def thread_read(call: Call, params: ThreadReadParams) -> Wire:
+async def thread_read(call: Call, params: ThreadReadParams) -> ThreadResult:
     loaded = call.server.threads.get(params.thread_id)
     if loaded is not None:
         return ThreadResult(thread=call.server.describe(loaded, with_turns=params.include_turns))
@@ -190,10 +192,12 @@ def _recorded(call: Call, ref: ThreadRef, with_turns: bool) -> Thread:
     store = call.server.store
     data = store.read(ref)
     turns = turns_of(data.records) if with_turns else ()
-    return thread_from_file(ref, data, store.names.all().get(ref.id), turns)
+    thread = thread_from_file(ref, data, store.names.all().get(ref.id), turns)
+    return with_git(thread, store.git_notes.all().get(ref.id))
 
 
-async def _turns(call: Call, thread_id: str) -> list[Turn]:
+async def turns_in(call: Call, thread_id: str) -> list[Turn]:
+    """The turns of a thread with all their items, whether it is loaded or not."""
     loaded = call.server.threads.get(thread_id)
     if loaded is not None:
         return loaded.turns()
@@ -202,7 +206,7 @@ async def _turns(call: Call, thread_id: str) -> list[Turn]:
 
 
 async def turns_list(call: Call, params: TurnsListParams) -> Wire:
-    turns = await _turns(call, params.thread_id)
+    turns = await turns_in(call, params.thread_id)
     chosen, following, back = page(
         turns,
         [turn.id for turn in turns],
@@ -217,7 +221,7 @@ async def turns_list(call: Call, params: TurnsListParams) -> Wire:
 async def items_list(call: Call, params: ItemsListParams) -> Wire:
     entries = [
         ItemEntry(turn_id=turn.id, item=item)
-        for turn in await _turns(call, params.thread_id)
+        for turn in await turns_in(call, params.thread_id)
         if params.turn_id in (None, turn.id)
         for item in turn.items
     ]
