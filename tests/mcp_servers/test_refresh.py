@@ -69,7 +69,7 @@ async def test_what_another_list_costs_is_said_before_anybody_takes_it_and_befor
     driver = await start(config=servers(tiny=stub({"tools": ["a"], "change_on": "a"})))
     usage = TokenUsage(input_tokens=90_000, total_tokens=90_005)
     await driver.turn("hello", says("one", usage=usage))
-    await driver.turn("go on", calls("mcp__tiny__a", {"text": ""}, "c1"), says("two", usage=usage))
+    await driver.turn("go on", calls("mcp__tiny__a", {"text": ""}, "c1", usage=usage), says("two", usage=usage))
     while len(warnings(driver)) < 2:  # a server's word may come after the turn
         await driver.until(Warning)
     changed, cost = warnings(driver)
