@@ -121,6 +121,10 @@ class Bench:
         """The answers that the server gives from now on."""
         self._order(do="load", turns=turns, wire=wire)
 
+    def arrived(self) -> int:
+        """How many requests came since `load`."""
+        return self._order(do="count")["requests"]
+
     def first_request(self, timeout_s: float) -> float:
         """When the first request since `load` arrived."""
         limit_s = time.monotonic() + timeout_s

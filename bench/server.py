@@ -7,7 +7,8 @@ It is driven by JSON lines on stdin and answers each with one JSON line on stdou
                                                   or {"items", "gap_s", "hang_s"}: a pause after each piece of text, and
                                                   one before the end. "wire": "chat" or "messages" for another dialect
     {"do": "watch", "pid": 123}                   note this process's CPU time at each request
-    {"do": "report"}                              what arrived since "load"
+    {"do": "count"}                               how many requests arrived since "load"
+    {"do": "report"}                              what arrived since then
 
 Times are CLOCK_MONOTONIC seconds, comparable with the harness on the same machine.
 """
@@ -127,6 +128,8 @@ class State:
             case "watch":
                 self.watched = order["pid"]
                 return {}
+            case "count":
+                return {"requests": len(self.requests)}
             case "report":
                 return {"requests": self.requests, "unused": len(self.answers)}
             case other:

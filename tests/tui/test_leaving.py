@@ -132,3 +132,35 @@ def test_messages_that_were_queued_when_a_signal_came_are_in_the_composer_again(
     t.type("half a thought").wait_for("half a thought", where="screen").process.terminate()
     assert t.wait_exit() == 143
     tui().wait_for("› for later half a thought", where="screen")
+
+
+def test_messages_that_were_under_way_survive_kill_9(tui: OpenTui, server: FakeServer, home: Path) -> None:
+    server.script(turn(message("never"), delay_s=60))
+    t = tui().ready().submit("go").wait_for("esc to interrupt", where="screen")
+    t.type("steered").wait_for("steered", where="screen").key("enter").wait_for("› steered", where="screen")
+    paste = "".join(f"pasted row {n}\n" for n in range(30))
+    t.paste(paste).wait_for("[Pasted #1: 30 lines]", where="screen").type(" first").key("tab")
+    t.wait_for("↳ [Pasted #1: 30 lines] first", where="screen")
+    t.type("second").key("tab").wait_for("↳ second", where="screen").type("half a thought")
+    drafts = home / "spindle" / "drafts"
+    t.until(lambda: any("half a thought" in file.read_text() for file in drafts.glob("*.json")), "the draft in a file")
+    t.process.kill()
+    t.process.wait()
+    server.script(turn(message("all of it came")))
+    again = tui().wait_for("› steered [Pasted #1: 30 lines] first second half a thought", where="screen")
+    again.key("enter").wait_for("all of it came")
+    sent = server.requests[-1].json["input"][-1]["content"][0]["text"]
+    assert sent == f"steered\n{paste} first\nsecond\nhalf a thought"
+    again.key("ctrl-d")
+    assert again.wait_exit() == 0 and not list(drafts.glob("*.json"))
+
+
+def test_what_the_thread_has_recorded_is_not_offered_again_after_a_kill(
+    tui: OpenTui, server: FakeServer, home: Path
+) -> None:
+    server.script(turn(message("the first answer"), delay_s=2), turn(message("the second answer")))
+    drafts = home / "spindle" / "drafts"
+    t = tui().ready().submit("go").type("for later").key("tab").wait_for("↳ for later", where="screen")
+    t.until(lambda: any("for later" in file.read_text() for file in drafts.glob("*.json")), "the message in a file")
+    t.wait_for("the second answer")
+    t.until(lambda: not list(drafts.glob("*.json")), "the end of the file")

@@ -72,3 +72,14 @@ def test_words_are_no_yes(tui: OpenTui, server: FakeServer, workspace: Path) -> 
     assert not (workspace / "made").exists()
     t.send("no\n").wait_for("interrupted")
     assert not (workspace / "made").exists()
+
+
+def test_the_prompt_comes_when_the_whole_answer_is_there(tui: OpenTui, server: FakeServer) -> None:
+    blocks = [f"block {n}\n\n```\ncode {n}\n```" for n in range(30)]
+    server.script(*(turn(message("\n\n".join(blocks))) for _ in range(3)))
+    t = tui("--plain").wait_for("> ")
+    for number in range(1, 4):
+        t.send(f"question {number}\n")
+        t.until(lambda n=number: t.flat.count("Turn: Worked") == n, "the end of the turn")
+    prompted = [line for line in t.scrollback.splitlines() if line.startswith(">")]
+    assert prompted[:3] == ["> question 1", "> question 2", "> question 3"]

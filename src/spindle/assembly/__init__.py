@@ -88,7 +88,7 @@ def _secrets(config: Config, secured: Secured) -> Secrets:
     return session_secrets(
         os.environ,
         secured,
-        home=config.home,
+        home=config.own_home,
         variables=config.secret_variables,
         given=config.environment.set,
         mask=config.spindle.mask_secrets,

@@ -61,6 +61,7 @@ def _agent_request(
         is_attended=root.is_attended,
         bypass=root.bypass,
         client=root.client,
+        gate=root.gate,
         clock=root.clock,
         order=order,
         tools=root.agent_tools.get(order.role.name, ()) if order.role is not None else (),

@@ -61,7 +61,7 @@ def _bounds(draft: Draft, model: str) -> ModelBounds:
 def _day(draft: Draft, ledger: BudgetLedger) -> Callable[[], Meter]:
     from spindle.core.day_budget import DayMeter  # only where a day has a budget
 
-    home, clock = draft.request.config.home, draft.request.clock
+    home, clock = draft.request.config.own_home, draft.request.clock
     limits = draft.request.config.spindle.budget_day
     return lambda: DayMeter(
         ledger, limits, home=home, clock=clock, past=lambda moment: used_since(home, moment, ledger.cost_of)

@@ -11,7 +11,7 @@ from spindle.model.provider import Provider
 
 
 def local_endpoint(draft: Draft, provider: Provider, identity: Identity) -> LocalEndpoint:
-    config, store = draft.request.config, ModelStore(draft.request.config.home)
+    config, store = draft.request.config, ModelStore(draft.request.config.own_home)
 
     def plan(name: str) -> Plan:
         # The window that the catalogue says is the one that the thread is kept within.

@@ -32,6 +32,10 @@ def model_access(draft: Draft) -> tuple[ModelAccess, Secured]:
     else:
         switchboard = Switchboard(draft)
         client, provider, secured = switchboard.remote, switchboard.remote.endpoint.provider, switchboard.secured
+    if request.gate is not None:
+        from spindle.core.gated_client import GatedClient  # only where many sessions share a limit
+
+        client = GatedClient(client, request.gate, provider.id)
     if order is not None:
         from spindle.features.agents.agent_tree import MeteredClient  # only for sub-agents
 

@@ -81,7 +81,7 @@ def briefing_options(
 ) -> BriefingOptions:
     config = request.config
     return BriefingOptions(
-        home=config.home,
+        home=config.own_home,
         shell_name=shell_name,
         environment=environment,
         doc_max_bytes=config.project_doc_max_bytes,
@@ -94,6 +94,7 @@ def briefing_options(
         include_environment=config.include_environment_context,
         include_skills=config.skills_include_instructions,
         disabled_skills=config.disabled_skills,
+        extra_skill_roots=config.extra_skill_roots,
         developer_instructions=config.developer_instructions,
         user_instructions=request.user_instructions,
         extras=config.spindle.environment_extras,

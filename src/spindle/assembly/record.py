@@ -70,7 +70,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, request: SessionRequest) -> Draft:
         """Raises a SpindleError when the thread cannot be opened."""
         config, order = request.config, request.order
-        memory = CapabilityMemory(f"{config.home}/spindle/{CAPABILITY_FILE}", request.clock.now())
+        memory = CapabilityMemory(f"{config.own_home}/spindle/{CAPABILITY_FILE}", request.clock.now())
         small = SmallModels(config.provider, memory)
         catalog = _catalog(config).taking_for_small(small)
         store = ThreadStore(config.home, request.clock)
@@ -120,7 +120,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 def _catalog(config: Config) -> Catalog:
     """The catalogue, with the models that the user has added."""
     catalog = Catalog.load(config.model_catalog_json, config.spindle.models)
-    if not os.path.isdir(f"{config.home}/spindle/models"):
+    if not os.path.isdir(f"{config.own_home}/spindle/models"):
         return catalog
     from spindle.local.catalogue import with_local_models  # only for those who have any
 

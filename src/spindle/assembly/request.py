@@ -18,6 +18,7 @@ from spindle.tools.tool import Tool
 if TYPE_CHECKING:
     from spindle.core.child_session import SessionOrder
     from spindle.core.feature import Feature
+    from spindle.core.gated_client import RequestGate
     from spindle.mcp.pool import ServerPool
     from spindle.protocol.hook_records import Hook
     from spindle.tools.services import EditorFiles
@@ -53,6 +54,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tell the front end what was said before, in session_configured."""
     client: ModelClient | None = None
     """Talk to this model instead of the configured provider (the demo, tests)."""
+    gate: RequestGate | None = None
+    """Asked before each request to the model, told after it; for sub-agents and reviews too."""
     clock: Clock = SystemClock()
     stream: EventStream | None = None
     order: SessionOrder | None = None
@@ -71,6 +74,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An editor that has files of the workspace open; patches go through it."""
     budget: BudgetLimits | None = None
     """What the thread may use as long as it is open, beside what is configured; None = nothing is said about it."""
+    pursues_goals: bool = False
+    """Turns that nobody asked for are welcome: a thread with an active goal goes on by itself."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None

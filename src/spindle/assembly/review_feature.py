@@ -53,6 +53,7 @@ def _reviewer_request(
         user_instructions=root.user_instructions,
         is_attended=False,
         client=root.client,
+        gate=root.gate,
         clock=root.clock,
         order=order,
         features=(ReadOnly(),),

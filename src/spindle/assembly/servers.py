@@ -47,7 +47,7 @@ def make_servers(request: SessionRequest, build: BuildTools, secrets: Secrets) -
             clean = partial(_without_secrets, secrets=secrets)
             return Connection(spec, lambda: _channel(spec, request, starter, log, secrets), log, on_changed, clean)
 
-        pool = ServerPool(config.mcp_servers, connect, blocked=blocked_servers(config.home, config.mcp_servers))
+        pool = ServerPool(config.mcp_servers, connect, blocked=blocked_servers(config.own_home, config.mcp_servers))
         starter.warn = pool.warn
         return pool
 
@@ -56,7 +56,7 @@ def make_servers(request: SessionRequest, build: BuildTools, secrets: Secrets) -
         start=start,
         build=build,
         read=lambda given: _wanted(request, given),
-        auth_status=lambda spec: _auth_status(config.home, spec),
+        auth_status=lambda spec: _auth_status(config.own_home, spec),
         close=companions.close,
     )
 
@@ -94,7 +94,7 @@ def _channel(spec: McpServer, request: SessionRequest, starter: _Starter, log: S
 
         starter.look_at_address(spec)
         keep_secret = partial(secrets.add, own=True)
-        return http_channel(spec, request.config.home, request.clock, keep_secret)
+        return http_channel(spec, request.config.own_home, request.clock, keep_secret)
     return StdioChannel(spec, start=partial(starter.start, spec), environ=os.environ, log=log)
 
 
@@ -112,7 +112,7 @@ class _Starter:
         """Say once where everybody on the way can read what a server is given to know us by."""
         from spindle.auth.mcp_http import sends_key_openly  # only for servers with an address
 
-        if spec.name not in self._started and sends_key_openly(spec, self._config.home):
+        if spec.name not in self._started and sends_key_openly(spec, self._config.own_home):
             self.warn(
                 spec.name,
                 "what it knows you by is sent without encryption, because its url begins with http://; whoever is on "
@@ -134,9 +134,9 @@ class _Starter:
             return self._companions.start(prepared.argv, given, cwd)
         # Once the agent is at work, it could exchange the files between our look at them and their use.
         contents = None if is_again else contents_of(config, spec)
-        if Consents(config.home).covers_contents(spec, contents):
+        if Consents(config.own_home).covers_contents(spec, contents):
             # Compiled modules beside the sources are not among the contents, so they must not be loaded.
-            apart = {LOADED_APART: f"{config.home}/spindle/pycache"}
+            apart = {LOADED_APART: f"{config.own_home}/spindle/pycache"}
             return self._companions.start(prepared.argv, given | apart, cwd)
         self.warn(spec.name, _why_confined(spec, found, contents, is_again=is_again))
         return await self._companions.start_confined(prepared.argv, given, cwd, boundary=boundary, home=config.home)
@@ -160,7 +160,7 @@ def _wanted(request: SessionRequest, given: dict[str, Any] | None) -> Wanted:
     """The servers of an op's `config`, else those that the files describe now."""
     if given is None:
         config = request.config if request.reload is None else request.reload()
-        return config.mcp_servers, blocked_servers(config.home, config.mcp_servers)
+        return config.mcp_servers, blocked_servers(config.own_home, config.mcp_servers)
     tables = given.get("mcp_servers", given)
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ConfigError("refresh_mcp_servers: `config` must hold a table of servers")

@@ -29,7 +29,7 @@ def build_fence(table: Mapping[str, Any]) -> Fence:
                 value = size_in_bytes("sandbox.memory_max", value)
             case _:
                 pass
-        if name in Fence.__struct_fields__:
+        if name in Fence.__struct_fields__ and name not in ("hidden", "shown"):
             fence = msgspec.structs.replace(fence, **{name: value})
     return fence
 

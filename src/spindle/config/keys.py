@@ -38,6 +38,7 @@ FEATURES: dict[str, tuple[str, bool]] = {
     "personality": ("stable", True),
     "steer": ("stable", True),
     "hooks": ("stable", True),
+    "goals": ("stable", True),
     "collab": ("experimental", False),
     "child_agents_md": ("experimental", False),
     "undo": ("experimental", False),
@@ -53,7 +54,7 @@ REFERENCE_FEATURES = _words("""
     current_time_reminder default_mode_request_user_input elevated_windows_sandbox
     enable_experimental_windows_sandbox enable_fanout enable_mcp_apps enable_request_compression
     exec_permission_approvals experimental_use_freeform_apply_patch experimental_use_unified_exec_tool
-    experimental_windows_sandbox external_migration fast_mode ghost_commit goals guardian_approval
+    experimental_windows_sandbox external_migration fast_mode ghost_commit guardian_approval
     image_detail_original image_generation imagegenext in_app_browser include_apply_patch_tool js_repl
     js_repl_tools_only memories memory_tool multi_agent network_proxy parallel plugins powershell_utf8
     prevent_idle_sleep realtime_conversation remote_control remote_models remote_plugin request_permissions
@@ -105,7 +106,7 @@ _PROVIDER = Table(
         "ca_file": PATH,
         "client_cert": PATH,
         "client_key": PATH,
-        "supports_websockets": IDLE,
+        "supports_websockets": BOOL,
         "websocket_connect_timeout_ms": IDLE,
         "auth": IDLE,
         "aws": IDLE,
@@ -257,6 +258,14 @@ _SPINDLE = Table(
             {"enabled": BOOL, "max_bytes": SIZE, "max_age_days": NUMBER, "max_file_bytes": SIZE},
         ),
         "local": Table({"context": POSITIVE, "threads": POSITIVE}),
+        "fleet": Table(
+            {
+                "cache_dir": PATH,
+                "setup_network": BOOL,
+                "worker_memory": SIZE,
+                "network_beside_ray": BOOL,
+            }
+        ),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),
         "log": Table({"level": STR, "file": PATH}),
         "login": Table({"issuer": STR}),
@@ -369,7 +378,7 @@ NOT_FOR_PROJECTS = _words("""
     shell_environment_policy.inherit shell_environment_policy.ignore_default_excludes
     spindle.sandbox spindle.secrets spindle.log spindle.agents spindle.limits spindle.budget spindle.prices
     spindle.local spindle.login spindle.models spindle.context.prices spindle.context.model_prices
-    spindle.checkpoints spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy
+    spindle.checkpoints spindle.fleet spindle.tui tui history agents.max_threads agents.max_depth features.exec_policy
     features.codex_hooks features.hooks features.guardian_approval
     """)
 """What a project's own file can never set: where data goes, what runs by itself, what is protected, what is

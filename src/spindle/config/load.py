@@ -97,6 +97,25 @@ def load_config(
     return _build(merged, project, policies, limits, provider, providers, reader)
 
 
+def read_values(
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    overrides: Sequence[str] = (),
+    flags: Mapping[str, Any] | None = None,
+    profile: str | None = None,
+    system_dir: str = "/etc/codex",
+) -> dict[str, Any]:
+    """What the user's own files, profile and options come to, as tables of keys; without hooks, and without a project.
+
+    For a program that hands them on as data: laid over the files of another machine, they make the same `Config`.
+    """
+    home, reader = resolve_home(env), LayerReader(strict=False)
+    own = _own_values(reader, system_dir, home)
+    above = [overrides_layer(overrides, {}, cwd), Layer(label="command line", folder=cwd, values=dict(flags or {}))]
+    return _merged(own, _checked_above(above, own, profile, home, reader), {})
+
+
 def _own_values(reader: LayerReader, system_dir: str, home: str | None) -> dict[str, Any]:
     """The administrator's file and the user's, merged."""
     own: dict[str, Any] = {}

@@ -121,6 +121,14 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The window of models that Spindle runs itself, in tokens; None = 16384, or less where memory is short."""
     local_threads: int | None = None
     """On how many threads they run; None = one fewer than there are cores."""
+    fleet_cache_dir: str | None = None
+    """Where `spindle fleet` keeps mirrors and workspaces; None = `$XDG_CACHE_HOME/spindle`, or ~/.cache/spindle."""
+    fleet_setup_network: bool = False
+    """Whether `setup` of a task may use the network."""
+    fleet_worker_memory: int = 2147483648
+    """A worker that uses more memory takes no new task, and is replaced when its last one has ended."""
+    fleet_network_beside_ray: bool = False
+    """Whether commands of tasks may have the network where they can reach the ports of Ray."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0
@@ -162,6 +170,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of the user's files (`CODEX_HOME`); it need not exist if the variable is not set."""
     cwd: str
     """The working folder the configuration was loaded for; absolute."""
+    operator_home: str | None = None
+    """Where the login, AGENTS.md, skills and models of the user are if `home` is only for the records of one run."""
     provider: Provider
     """The model provider in use."""
     providers: dict[str, Provider] = {}
@@ -242,6 +252,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Tell the model which skills there are."""
     disabled_skills: tuple[str, ...] = ()
     """Paths (of a SKILL.md or its folder) or names of skills that are switched off."""
+    extra_skill_roots: tuple[str, ...] = ()
+    """Folders with skills beside the usual ones; a client of the app-server names them."""
 
     web_search: WebSearch = "cached"
     """The server's own web search: off, from its cache, or live."""
@@ -299,10 +311,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of our own."""
 
     @property
+    def own_home(self) -> str:
+        """The folder of what the user has, as apart from what is recorded."""
+        return self.operator_home or self.home
+
+    @property
     def login(self) -> LoginSettings:
         """How to sign in, and where that is kept."""
         return LoginSettings(
-            home=self.home,
+            home=self.own_home,
             store=self.cli_auth_credentials_store,
             issuer=self.spindle.login_issuer,
             forced_method=self.forced_login_method,

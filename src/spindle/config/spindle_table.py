@@ -47,6 +47,16 @@ def _checkpoints(given: Mapping[str, Any]) -> dict[str, Any]:
     return {f"checkpoints_{name}": value for name, value in {**given, **sizes}.items() if name in known}
 
 
+def _fleet(given: Mapping[str, Any]) -> dict[str, Any]:
+    if not given:
+        return {}
+    from spindle.config.fence import size_in_bytes  # only for those who have such a table
+
+    sizes = {name: size_in_bytes(f"fleet.{name}", given[name]) for name in given if name == "worker_memory"}
+    known = ("cache_dir", "setup_network", "worker_memory", "network_beside_ray")
+    return {f"fleet_{name}": value for name, value in {**given, **sizes}.items() if name in known}
+
+
 def _models(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Each table as fields of a row of the catalogue."""
     from spindle.model.catalog import changed_row  # only for those who have such a table
@@ -100,6 +110,7 @@ def build_spindle(table: Mapping[str, Any]) -> SpindleConfig:
         "budget_day": _budget(budget.get("day", {})),
         "prices": _all_prices("prices", table.get("prices", {})),
         **_checkpoints(table.get("checkpoints", {})),
+        **_fleet(table.get("fleet", {})),
         "models": _models(table["models"]) if "models" in table else None,
         "local_context": table.get("local", {}).get("context"),
         "local_threads": table.get("local", {}).get("threads"),

@@ -38,7 +38,7 @@ _NEXT_DOCUMENT = "--- project-doc ---"
 OVERFLOW = "context_window_exceeded"
 """The `info` of a ModelError when the items did not fit."""
 _ABORTED = "<turn_aborted>"
-_OF_ONE_TURN = (_ABORTED, "<user_shell_command>", "<skill", "<user_action>")
+_OF_ONE_TURN = (_ABORTED, "<user_shell_command>", "<skill", "<user_action>", "<codex_internal_context")
 """Context that tells what happened, not how things are; it is not rebuilt after a compaction."""
 _LARGEST_OUTPUT_SHARE = 4
 
@@ -90,18 +90,15 @@ async def compress_by_model(
     to leave out or something else went wrong; `items` is never changed.
     """
     request = summary_request(prompt, keep_rules)
-    shown = list(items)
-    if max_input_tokens is not None:
-        shown = fit(shown, max_input_tokens - estimate_tokens(request))
     attempts = 1
     while True:
+        shown = shown_for_summary(items, request, max_input_tokens, attempts)
         try:
             summary = await client.answer([*shown, request])
             break
         except ModelError as error:
             if error.info != OVERFLOW or not shown:
                 raise
-        shown = drop_oldest(shown, 1 << (attempts - 1))
         attempts += 1
     said, added = with_standing_rules(summary, keep_rules)
     new = replacement(
@@ -175,6 +172,18 @@ def with_standing_rules(summary: str, rules: Sequence[str]) -> tuple[str, tuple[
         return summary, ()
     listed = "\n".join(f"- {rule}" for rule in missing)
     return f"{summary}\n\n## {STANDING_RULES}\n{listed}", missing
+
+
+def shown_for_summary(
+    items: Sequence[Item], request: Item, max_input_tokens: int | None = None, attempt: int = 1
+) -> list[Item]:
+    """What the model is shown before `request`, which asks for the summary: less with each attempt."""
+    shown = list(items)
+    if max_input_tokens is not None:
+        shown = fit(shown, max_input_tokens - estimate_tokens(request))
+    for former in range(1, attempt):
+        shown = drop_oldest(shown, 1 << (former - 1))
+    return shown
 
 
 def fit(items: Sequence[Item], max_tokens: int) -> list[Item]:

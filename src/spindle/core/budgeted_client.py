@@ -6,24 +6,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Protocol, runtime_checkable
 
-from spindle.context.tokens import tokens_of_bytes
 from spindle.core.budget import BudgetLedger, Reservation
+from spindle.core.heard import Heard, input_tokens
 from spindle.errors import ModelError, StreamDropped, kind_of
-from spindle.model.client import (
-    Completed,
-    Created,
-    ItemAdded,
-    ItemDone,
-    ModelClient,
-    ModelEvent,
-    RawReasoningDelta,
-    SummaryDelta,
-    SummaryPartAdded,
-    TextDelta,
-    TurnState,
-    cost_of_compaction,
-)
-from spindle.protocol.items import Item, encode_json
+from spindle.model.client import Completed, ModelClient, ModelEvent, TurnState, cost_of_compaction
+from spindle.protocol.items import Item
 from spindle.protocol.request import Request, TokenUsage
 
 
@@ -41,13 +28,15 @@ class BudgetedClient:
         self._client = client
         self._ledger = ledger
         self._running: Reservation | None = None
-        inner = getattr(client, "inner", client)
+        inner = client
+        while (below := getattr(inner, "inner", None)) is not None:
+            inner = below
         if isinstance(inner, Retrying):
             inner.before_retry = self._before_retry
 
     async def stream(self, request: Request, turn_state: TurnState | None = None) -> AsyncGenerator[ModelEvent, None]:
         reservation: Reservation | None = await self._reserve(request)
-        has_reached, heard = True, _Heard(reservation.tokens)
+        has_reached, heard = True, Heard(reservation.tokens)
         try:
             async with aclosing(self._client.stream(request, turn_state)) as events:
                 async for event in events:
@@ -83,41 +72,9 @@ class BudgetedClient:
         await self._client.aclose()
 
     async def _reserve(self, request: Request) -> Reservation:
-        size = len(request.instructions) + len(request.tools) + sum(map(len, request.input))
-        self._running = await self._ledger.reserve(request.model, tokens_of_bytes(size), request.service_tier)
+        self._running = await self._ledger.reserve(request.model, input_tokens(request), request.service_tier)
         return self._running
 
     def _before_retry(self) -> None:
         if self._running is not None:
             self._ledger.count_retry(self._running)
-
-
-_OF_ANSWERS = (Created, ItemAdded, TextDelta, SummaryPartAdded, SummaryDelta, RawReasoningDelta, ItemDone, Completed)
-"""What only a model that answers can have said."""
-
-
-class _Heard:
-    """What came of an answer, to estimate what it cost where the server does not say, or did not get that far."""
-
-    def __init__(self, input_tokens: int) -> None:
-        self._input_tokens = input_tokens
-        self._has_begun = False
-        self._streamed = 0
-        self._whole: list[Item] = []
-
-    def note(self, event: ModelEvent) -> None:
-        self._has_begun = self._has_begun or isinstance(event, _OF_ANSWERS)
-        if isinstance(event, TextDelta | SummaryDelta | RawReasoningDelta):
-            self._streamed += len(event.delta)
-        elif isinstance(event, ItemDone):
-            self._whole.append(event.item)
-
-    def usage(self) -> TokenUsage | None:
-        """None when the server has not begun to answer: then it charges nothing."""
-        if not self._has_begun:
-            return None
-        size = max(self._streamed, sum(len(encode_json(item)) for item in self._whole))
-        output = tokens_of_bytes(size)
-        return TokenUsage(
-            input_tokens=self._input_tokens, output_tokens=output, total_tokens=self._input_tokens + output
-        )

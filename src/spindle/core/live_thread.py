@@ -13,9 +13,11 @@ from spindle.context.visible import Audience, VisibleFold
 from spindle.core.access import BaseText, ModelAccess, ModelOverrides
 from spindle.core.cache_watch import CacheWatch
 from spindle.core.notes import Notes
+from spindle.core.request_log import Made, RecordedClient, RequestLog
 from spindle.model.catalog import ModelInfo
 from spindle.model.client import Completed, ItemDone
 from spindle.policy.secrets import Secrets
+from spindle.prompt.audience import audience_for
 from spindle.prompt.build import ModelTraits, build_request
 from spindle.prompt.instructions import bundled_instructions
 from spindle.protocol.clock import Clock
@@ -68,8 +70,14 @@ class LiveThread:
         self.thread_id = thread_id
         self.history = history
         self.notes = Notes(history)
+        self.requests = RequestLog(history, thread_id)
+        """What the record is told of each request."""
         self.client = access.client
         self.remote = access.remote
+        if self.remote is None:
+            self.client = RecordedClient(access.client, self.requests, access.provider)
+        else:
+            self.remote.watch = self.requests
         self.provider = access.provider
         self.provider_ids = access.provider_ids
         self._switch = access.switch
@@ -161,15 +169,8 @@ class LiveThread:
             self.remote.endpoint.capabilities(self.traits.slug, self.traits.facts)
             # Of all its models: what one of them wrote, another one of the same server reads.
             origin = self.remote.endpoint.origin("")
-        return Audience(
-            accepts_images=self.traits.accepts_images,
-            keeps_raw_reasoning=self.traits.keeps_raw_reasoning,
-            keeps_all_ids=self.provider.is_azure,
-            wire=self.wire,
-            origin=origin,
-            refuses_opaque=origin is not None
-            and any(refused.is_same_place(origin) for refused in self.history.refused_origins),
-        )
+        refused, keeps_all_ids = self.history.refused_origins, self.provider.is_azure
+        return audience_for(self.traits, self.wire, origin, refused, keeps_all_ids=keeps_all_ids)
 
     def note_refused(self, origin: ModelOrigin) -> None:
         """A server cannot read what it is said to have written: it is not shown that again."""
@@ -220,7 +221,10 @@ class LiveThread:
 
     def build_request(self, settings: ThreadSettings, output_schema: dict[str, object] | None) -> Request:
         """The request that continues the thread."""
-        self._fold.address(self._audience())
+        audience = self._audience()
+        self._fold.address(audience)
+        fixed = self.instructions, self.tools.specs_bytes
+        self.requests.made = Made(settings, self.traits, self.provider, audience, *fixed, output_schema)
         return build_request(
             items=self._fold.update(self.history.entries, self.history.generation),
             instructions=self.instructions,

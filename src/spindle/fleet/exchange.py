@@ -7,7 +7,7 @@ and tells what it came to (`Asking`, `Spent`).
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -23,6 +23,7 @@ Status = Literal[
     "quarantined",
     "cancelled",
 ]
+STATUSES: tuple[str, ...] = get_args(Status)
 Ended = Literal[Status, "stopped", "lost"]
 """How an attempt ended: with a status, stopped before its end (unrecorded), or lost with its worker."""
 
@@ -91,7 +92,7 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
         return Used(**{name: getattr(self, name) + getattr(other, name) for name in Used.__struct_fields__})
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, tag="attempt"):
     """One try at a task."""
 
     task: Task
@@ -188,3 +189,20 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """Of a refusal: what the server answered."""
     retry_after_s: float | None = None
     """How long the server wants to be left alone."""
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):
+    """Leave for a few requests to the provider that was asked for."""
+
+    number: int
+    """Of the question it answers; names the lease when its requests are settled."""
+    granted: int
+    valid_s: float
+    """What was not begun by then is given back."""
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag="refusal"):
+    """No request is admitted any more: the budget of the run is used up."""
+
+    number: int
+    reason: str

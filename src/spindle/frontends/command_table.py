@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spindle.frontends.commands import COMMON, HELP, VERSION, Command
+from spindle.frontends.fleet_commands import FLEET
 from spindle.frontends.setup_commands import (
     ACP,
     APP_SERVER,
@@ -32,6 +33,7 @@ from spindle.frontends.work_commands import (
     FORK,
     INTERFACE_EXIT_CODES,
     INTERFACE_OPTIONS,
+    REPLAY,
     RESUME,
     REVIEW_COMMAND,
     THREADS,
@@ -47,8 +49,8 @@ HELP_COMMAND = Command(
 )
 
 GROUPS = (
-    ("Work", (EXEC, RESUME, FORK, REVIEW_COMMAND, UNDO, DEMO)),
-    ("Threads", (THREADS, CONTEXT, ARCHIVE, UNARCHIVE, DELETE)),
+    ("Work", (EXEC, RESUME, FORK, REVIEW_COMMAND, FLEET, UNDO, DEMO)),
+    ("Threads", (THREADS, CONTEXT, REPLAY, ARCHIVE, UNARCHIVE, DELETE)),
     ("Set-up", (LOGIN, LOGOUT, MODELS, LOCAL, DOCTOR, FEATURES, MCP, GRANTS, HOOKS, COMPLETION)),
     ("Servers", (APP_SERVER, ACP, MCP_SERVER, PROTO)),
     ("Trying things out", (SANDBOX, EXECPOLICY, APPLY_PATCH, DEBUG, HELP_COMMAND)),

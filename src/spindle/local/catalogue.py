@@ -15,7 +15,8 @@ def local_rows(config: Config) -> list[ModelInfo]:
     """A row for each: the window it is run with, and the profile of small models."""
     context, free_bytes = config.spindle.local_context or config.model_context_window, free_memory()
     plans = [
-        plan_for(model, context=context, threads=None, free_bytes=free_bytes) for model in ModelStore(config.home).all()
+        plan_for(model, context=context, threads=None, free_bytes=free_bytes)
+        for model in ModelStore(config.own_home).all()
     ]
     return [_row(plan, config.spindle.models.get(plan.model.name, {})) for plan in plans]
 
@@ -41,7 +42,7 @@ def with_local_models(catalog: Catalog, config: Config) -> Catalog:
 
 def local_model(config: Config, recorded: str | None) -> str:
     """The name of the model that is meant: the configured one, that of the thread, or the only one there is."""
-    store = ModelStore(config.home)
+    store = ModelStore(config.own_home)
     names = [model.name for model in store.all()]
     if config.model is not None and (config.model in names or _is_meant(config)):
         return store.find(config.model).name

@@ -5,13 +5,40 @@ A long thread's body has megabytes; putting it together anew for every tool call
 
 from __future__ import annotations
 
-from spindle.protocol.request import Request
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from spindle.protocol.request import Request
+
+
+class Growth(msgspec.Struct, frozen=True, gc=False):
+    """How a body came about, and what it shares with the one that the same wire made before."""
+
+    head: bytes
+    rest: bytes
+    """What stands behind the pieces. `head` and `rest` together are a body without any."""
+    kept: int
+    """How many of the first pieces (items, messages, blocks) are those of the body before."""
+    pieces: Callable[[int], list[bytes]]
+    """The pieces from this one on."""
+    same_bytes: int
+    """How many of the first bytes are those of the body before."""
+    settled_bytes: int
+    """How many of the first bytes the next body will share, if it continues this one."""
+
+
+NOTHING = Growth(b"", b"", 0, lambda start: [], 0, 0)
+"""Of a wire that has encoded nothing yet."""
 
 
 class GrowingBody:
     """Encodes requests into one buffer. What `encode` returns is valid until it is called again."""
 
     def __init__(self) -> None:
+        self.growth = NOTHING
         self._buffer = bytearray()
         self._head = b""
         self._items: list[bytes] = []
@@ -24,14 +51,17 @@ class GrowingBody:
 
     def join(self, head: bytes, items: list[bytes], rest: bytes) -> bytearray:
         """`head`, the items with commas between them, and `rest`."""
-        known = self._items
-        if known and head == self._head and items[: len(known)] == known:
-            self._extend(items[len(known) :])
+        known, same_bytes = self._items, self._items_end
+        kept = len(known)
+        if known and head == self._head and items[:kept] == known:
+            self._extend(items[kept:])
         else:
+            kept = same_bytes = 0
             # A fresh buffer, too, where a transport may still hold on to the old one.
             self._buffer = bytearray(head)
             self._buffer += b",".join(items)
         self._head, self._items, self._items_end = head, items, len(self._buffer)
+        self.growth = Growth(head, rest, kept, lambda start: items[start:], same_bytes, self._items_end)
         self._buffer += rest
         return self._buffer
 

@@ -10,8 +10,9 @@ import msgspec
 from spindle.errors import ModelError
 from spindle.model.call_ids import CallIds
 from spindle.model.capabilities import default_capabilities
-from spindle.model.client import Completed, ItemDone, ModelEvent, Notice, OpaqueRefused
+from spindle.model.client import Completed, Created, ItemDone, ModelEvent, Notice, OpaqueRefused
 from spindle.model.endpoint import Endpoint
+from spindle.model.sending import RequestWatch, Sending
 from spindle.model.wires.wire import Asking, Decoder, Terms
 from spindle.protocol.clock import Clock
 from spindle.protocol.provenance import ModelOrigin
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 class Question:
     """A request for one server."""
 
-    def __init__(self, endpoint: Endpoint, request: Request, clock: Clock) -> None:
+    def __init__(self, endpoint: Endpoint, request: Request, clock: Clock, watch: RequestWatch | None = None) -> None:
         self.endpoint = endpoint
+        self.watch = watch
+        """Who is told of what is sent."""
         self.request = request
         """As the thread asks it; what is sent may be simpler."""
         self._clock = clock
@@ -37,19 +40,39 @@ class Question:
         self._lessons: dict[str, bool | int] = {}
         self._is_told = False
         self._has_dropped = False
+        self.remark = ""
+        """What else a person should know of the way it was put."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._clock.now()
 
     # ---- asking ------------------------------------------------------------------------------------
 
-    def encode(self) -> bytes | bytearray:
-        """The body, on the terms that are known by now."""
+    def put(self) -> Request:
+        """The request as it is sent, on the terms that are known by now."""
         endpoint = self.endpoint
+        if self.watch is not None:
+            self.watch.before_body()
         self._terms = terms = endpoint.terms(self.request)
         sent = endpoint.without_opaque(self.request) if endpoint.drops_opaque else self.request
         if terms.capabilities != default_capabilities(endpoint.wire.name):
             sent = endpoint.lowered(sent, terms.capabilities)
         self._sent = sent
-        body = endpoint.wire.encode(sent, terms)
+        return sent
+
+    @property
+    def sent(self) -> Request:
+        """What was last `put`."""
+        return self._sent
+
+    def encode(self) -> bytes | bytearray:
+        """The body of what was last `put`."""
+        assert self._terms is not None
+        body = self.endpoint.wire.encode(self._sent, self._terms)
         self._sent_bytes = len(body)
+        if self.watch is not None:
+            self.watch.sent(Sending.to(self.endpoint, self._terms, self.request, body))
         return body
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
@@ -77,7 +100,13 @@ class Question:
     def completed(self, event: ModelEvent) -> ModelEvent:
         """The event with what only the asking side knows: where an item comes from, and a count that is missing."""
         match event:
+            case Created(response_id=response_id):
+                if self.watch is not None:
+                    self.watch.answered(response_id)
+                return event
             case ItemDone():
+                if self.watch is not None:
+                    self.watch.answered()  # not every server says that it begins
                 if self._origin is None:
                     self._origin = self.endpoint.origin(self.request.model)
                 if self.endpoint.wire.name != "responses":
@@ -141,6 +170,9 @@ class Question:
             from spindle.model.lessons import notice  # only after a refusal
 
             yield Notice(notice(self.endpoint.provider, self._lessons))
+        if self.remark:
+            yield Notice(self.remark)
+            self.remark = ""
 
 
 def _size(done: ItemDone) -> int:

@@ -46,6 +46,12 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     """Globs of what may not even be read. Relative ones hold below the working directory and every writable root."""
     unix_sockets: tuple[str, ...] = ()
     """Sockets of programs outside that a command may connect to all the same."""
+    hidden: tuple[str, ...] = ()
+    """Folders that commands see nothing of but the writable roots inside; real paths. Not a key: the program's own way
+    to keep apart what it runs side by side. Unlike with `deny_read`, no other names of what is in there are looked for:
+    they must be folders that no command can have made a hard link out of."""
+    shown: tuple[str, ...] = ()
+    """What can be read inside of those all the same; real paths."""
     pids_max: int = 0
     memory_max: int = 0
     """Most processes, and most bytes of memory, of one command; 0 = no limit."""
@@ -86,16 +92,24 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
         """The same for a path that is resolved."""
         if self.is_full_access:
             return True
-        own = (*self.homes, *self.programs)
+        own = (*self.homes, *self.programs, *self.fence.shown)
         if not any(is_below(real, root) for root in self.roots) or any(is_below(real, path) for path in own):
             return False
         if self.rules is not None and self.rules.access(real) != "write":
             return False
-        return self.may_read(real) and not any(self._is_protected(real, root) for root in self.roots)
+        return (
+            not self.is_hidden(real)
+            and self.may_read(real)
+            and not any(self._is_protected(real, root) for root in self.roots)
+        )
 
     def may_read(self, path: str) -> bool:
         """May a tool read `path`? Another name of a denied file is denied like the first."""
-        if self.is_full_access or (self.rules is None and not self.denied):
+        if self.is_full_access:
+            return True
+        if self.fence.hidden and self.is_hidden(os.path.realpath(absolute(path, self.cwd))):
+            return False
+        if self.rules is None and not self.denied:
             return True
         from spindle.policy import deny  # only for those who deny something
 
@@ -111,6 +125,15 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
         if status.st_nlink < 2 or os.path.isdir(real) or not self.denied:
             return True
         return (status.st_dev, status.st_ino) not in deny.with_several_names(deny.find_denied(self.denied))
+
+    def is_hidden(self, real: str) -> bool:
+        """Is the path inside of a hidden folder, and of nothing that can be seen there? It must be resolved."""
+        for folder in self.fence.hidden:
+            if is_below(real, folder) and not any(
+                is_below(real, inner) and is_inside(inner, (folder,)) for inner in (*self.roots, *self.fence.shown)
+            ):
+                return True
+        return False
 
     def protected(self) -> tuple[str, ...]:
         """What stays read-only below the roots, existing or not, as it is now. Outside of them everything does."""

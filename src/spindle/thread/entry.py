@@ -6,7 +6,7 @@ item; a line that replaces the list holds that of each item in it that a model m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -50,6 +50,11 @@ class Entry:
             del item[FOREIGN_METADATA]
             raw = encode_json(item)
         return cls(item, raw, made)
+
+    def masked(self, mask: Callable[..., bytes], *, own_only: bool = False) -> Entry:
+        """Without what must not be recorded: then it is not sent either."""
+        raw = mask(self.raw, own_only=own_only)
+        return self if raw == self.raw else Entry.from_bytes(raw, self.made) or self
 
     def __repr__(self) -> str:
         return f"Entry({self.raw[:80]!r})"

@@ -88,8 +88,10 @@ class History:
         self.compacted_tokens = 0
         """How long the thread was right after the last of them: as the server counted the next request, if it has."""
         self._awaits_count = False
+        self.has_had_goal = False  # a line tells of a goal; which one there is now, `goals` knows
         self.refused_origins: list[ModelOrigin] = []
         """Servers that could not read the opaque parts which are said to be theirs: those are not sent again."""
+        self.request_lines: list[Record] = []  # those of earlier requests, for `core/request_log.py`
 
     @classmethod
     def replay(cls, data: RolloutData, writer: RolloutWriter | None = None) -> History:
@@ -218,9 +220,7 @@ class History:
     def _write_item(self, item: Item, made: Provenance | None = None) -> tuple[Entry, Record]:
         entry = Entry.of(item, made)
         if self.mask is not None:
-            raw = self.mask(entry.raw, own_only=is_user_input(item))
-            if raw is not entry.raw:
-                entry = Entry.from_bytes(raw, made) or entry
+            entry = entry.masked(self.mask, own_only=is_user_input(item))
             if (
                 made is not None
                 and made.opaque
@@ -256,6 +256,8 @@ class History:
         """
         known = {id(entry.item): entry.made for entry in self.entries} | dict(made)
         entries = [Entry.of(item, known.get(id(item))) for item in replacement_history]
+        if self.mask is not None:  # what stands in the list is what stands in the record
+            entries = [entry.masked(self.mask) for entry in entries]
         payload = compacted_payload(message, entries, "spindle_cause", cause)
         self._record("compacted", payload, beside=encode_made_in(entries))
         self._replace(entries, message)
@@ -285,6 +287,10 @@ class History:
     def append_extra(self, kind: str, payload: dict[str, Any]) -> None:
         """A line of our own (`spindle_…`) that the fold ignores."""
         self._record(kind, encode_payload(payload))
+
+    def append_unmasked(self, kind: str, raw: bytes) -> None:
+        """The same for JSON without words of others: no mask may change it."""
+        self.records.append(self._write(kind, raw))
 
     def cut_to_bookmark(self, response_id: str) -> int:
         """Go back to the state after a response; gives the number of turns that were dropped.
@@ -344,6 +350,8 @@ class History:
                     self._fold_bookmark(decode_bookmark(record.raw).response_id)
                 except msgspec.DecodeError:
                     pass
+            case "spindle_request" | "spindle_terms":
+                self.request_lines.append(record)
             case "spindle_opaque_refused":
                 try:
                     self.refused_origins.append(decode_refused(record.raw).origin)
@@ -386,6 +394,8 @@ class History:
                 self._restore(mark)
             elif isinstance(event.num_turns, int):
                 self._roll_back(event.num_turns)
+        elif event.type == "thread_goal_updated":
+            self.has_had_goal = True
         elif event.type == "undo_started" and isinstance(event.response_id, str):
             self._fold_bookmark(event.response_id)
         elif (

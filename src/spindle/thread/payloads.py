@@ -9,6 +9,11 @@ import msgspec
 from spindle.protocol.items import json_reader
 from spindle.protocol.provenance import ModelOrigin
 
+REQUEST = "spindle_request"
+"""The kind of the line that tells of a request."""
+TERMS = "spindle_terms"
+"""The kind of the line that tells what requests are made from, beside the thread."""
+
 
 class EventHead(msgspec.Struct):
     """The fields of an event that the fold looks at."""

@@ -20,6 +20,7 @@ def test_commands_print_ask_and_page(tui: OpenTui, server: FakeServer, workspace
         t.submit("/status").wait_for(re.compile(r"session: +[0-9a-f]{8}-[0-9a-f]{4}-7"))
         assert "sandbox in force:" in t.scrollback and "AGENTS.md:" in t.scrollback
         t.submit("/context").wait_for("instructions").wait_for("% left")
+        assert len(re.findall(r"\S\n\n(?:Spindle 0|Context$)", t.scrollback, re.MULTILINE)) == 2, "set apart by one row"
         t.submit("/modle").wait_for("unknown command /modle; did you mean /model?")
         assert "/modle" in t.screen
         t.key("ctrl-u")

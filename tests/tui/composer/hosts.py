@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from spindle.frontends.tui.composer.draft import Draft
+
 
 class Host:
     """Runs what it is given, and notes what it was told."""
@@ -14,6 +16,7 @@ class Host:
         self.warnings: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
         self.redrawn = asyncio.Event()
+        self.under_way: list[Draft] = []
 
     def redraw(self) -> None:
         self.redrawn.set()

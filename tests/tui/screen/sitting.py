@@ -56,8 +56,7 @@ class Sitting:
         for got in self.decoder.feed(os.read(0, 65536), now):
             match got:
                 case Reply():
-                    self.terminal.take_reply(got)
-                    self.painter.take_reply(got)
+                    self.painter.take_reply(self.terminal.take_reply(got))
                 case Key(name="q"):
                     self.end(0)
                 case Key(name="ctrl-z"):

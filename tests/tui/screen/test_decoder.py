@@ -72,7 +72,7 @@ WRITTEN = {
 NOTHING = [
     *(b"\x1b[97;1:3u", b"\x1b[13;2:3u", b"\x1b[1;5:3D"),  # keys that are let go
     *(b"\x1b[57441u", b"\x1b[57358u", b"\x1b[99;9u"),  # Shift itself, Caps Lock, a key of the window manager
-    *(b"\x1b[201~", b"\x1b[0n", b"\x1b[<0;3;4M", b"\x1b[99~", b"\x1b[?1;2$z", b"\x1b[1;2;3y", b"\x1b[999999999999u"),
+    *(b"\x1b[201~", b"\x1b[3n", b"\x1b[<0;3;4M", b"\x1b[99~", b"\x1b[?1;2$z", b"\x1b[1;2;3y", b"\x1b[999999999999u"),
     *(
         b"\x1bP>|XTerm(367)\x1b\\",
         b"\x1b]52;c;aGk=\x07",
@@ -87,6 +87,7 @@ ANSWERS: dict[bytes, Input] = {
     b"\x1b[12;40R": Reply("cursor", (12, 40)),
     b"\x1b[1;5R": Reply("cursor", (1, 5)),
     b"\x1b[8;24;80t": Reply("size", (24, 80)),
+    b"\x1b[0n": Reply("status"),
     b"\x1b[?5u": Reply("kitty", (5,)),
     b"\x1b[?62;22c": Reply("attributes", (62, 22)),
     b"\x1b[>41;367;0c": Reply("terminal", (41, 367, 0)),

@@ -267,6 +267,7 @@ class Compactor(Feature):
         is_too_long = thread.window_tokens is not None and thread.tokens_in_context >= thread.window_tokens
         # The base text, and the tools where they are kept, take room too; in a window that small any guess will do.
         room_for_items = max(window - summariser.fixed_tokens, window // 4)
+        summariser.max_input_tokens = room_for_items if is_too_long else None
         new, report = await compress_by_model(
             summariser.items,
             summariser,
@@ -277,7 +278,7 @@ class Compactor(Feature):
             ledger_tokens=room,
             kept_tokens=min(KEPT_MESSAGE_TOKENS, window // 4),
             tail_tokens=self._options.tail_tokens,
-            max_input_tokens=room_for_items if is_too_long else None,
+            max_input_tokens=summariser.max_input_tokens,
             is_summary=lambda item: thread.history.is_summary(item) or is_summary(item),
         )
         return report.message, new, {}

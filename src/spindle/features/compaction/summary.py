@@ -9,17 +9,17 @@ import msgspec
 
 from spindle.context.tokens import tokens_of_bytes
 from spindle.core.live_thread import Cause
+from spindle.core.request_log import SummaryOrder
 from spindle.core.running_turn import RunningTurn
 from spindle.core.turn import forget_opaque, wait_before_retry
 from spindle.errors import StreamDropped
 from spindle.model.client import Completed, ItemDone, Notice, OpaqueRefused, TurnState
+from spindle.prompt.summary_request import for_summary, showing
 from spindle.protocol.events import ContextCompacted, ItemCompleted, ItemStarted, Warning
 from spindle.protocol.items import Item, item_text
 from spindle.protocol.provenance import Provenance
-from spindle.protocol.request import Request, VisibleItem
+from spindle.protocol.request import Request
 from spindle.protocol.settings import ThreadSettings
-
-_NO_TOOLS = b"[]"
 
 
 class Replacement:
@@ -53,21 +53,26 @@ class Summariser:
     def __init__(self, turn: RunningTurn, settings: ThreadSettings, keeps_tools: bool) -> None:
         self._turn = turn
         self._thread = turn.thread
-        request = self._thread.build_request(settings, None)
-        self._request = msgspec.structs.replace(
-            request,
-            parallel_tool_calls=False,
-            tool_choice="none" if keeps_tools else request.tool_choice,
-            tools=request.tools if keeps_tools else _NO_TOOLS,
-        )
-        self.fixed_tokens = tokens_of_bytes(len(request.instructions) + len(self._request.tools))
-        self.items: list[Item] = [visible.item for visible in request.items]
-        # What was sent before is sent as it was, for the sake of the provider's cache.
-        self._sent = {id(visible.item): visible for visible in request.items}
+        self._keeps_tools = keeps_tools
+        self._request = for_summary(self._thread.build_request(settings, None), keeps_tools=keeps_tools)
+        self._made = self._thread.requests.made
+        self.fixed_tokens = tokens_of_bytes(len(self._request.instructions) + len(self._request.tools))
+        self.items: list[Item] = [visible.item for visible in self._request.items]
+        self.max_input_tokens: int | None = None
+        """How much of the thread fits into what is asked, as far as it was cut for that."""
+        self._asked = 0
 
     async def answer(self, items: list[Item]) -> str:
-        sent = [self._sent.get(id(item)) or VisibleItem.of(item) for item in items]
-        request = msgspec.structs.replace(self._request, items=sent)
+        request = showing(self._request, items)
+        self._asked += 1
+        if self._made is not None:
+            order = SummaryOrder(
+                message=items[-1],
+                keeps_tools=self._keeps_tools,
+                max_input_tokens=self.max_input_tokens,
+                attempt=self._asked,
+            )
+            self._thread.requests.made = msgspec.structs.replace(self._made, summary=order)
         attempt = 0
         while True:
             try:

@@ -114,12 +114,12 @@ class App(Interface):
         self.spawn(self._list_skills())
 
     def _take_up_draft(self) -> None:
-        """The draft of an interface that was killed in this folder is in the composer again."""
+        """What was written and not recorded when an interface was killed in this folder is in the composer again."""
         if not self.composer.is_empty:
             return
         for saved in left_behind(self.config.home, self.config.cwd)[:1]:
             self.composer.restore(saved)
-            self.say("The draft of a session that was cut short is in the composer again; Ctrl-C clears it.")
+            self.say("What you had written when a session was cut short is in the composer again; Ctrl-C clears it.")
 
     async def _list_skills(self) -> None:
         from spindle.frontends.tui.skills import skills_here  # with the thread, not before
@@ -136,9 +136,20 @@ class App(Interface):
 
     # ---- the draft -----------------------------------------------------------------------------
 
+    @property
+    def under_way(self) -> list[Draft]:
+        return self.turns.under_way
+
+    def messages_changed(self) -> None:
+        self.composer.save_soon()
+
     def set_draft(self, text: str) -> None:
         self.composer.discard()  # Up brings back what stood there
         self.composer.set_text(text)
+        self.redraw()
+
+    def begin_draft(self, text: str) -> None:
+        self.composer.put_in_front(text)
         self.redraw()
 
     def suggest(self, text: str) -> None:
@@ -191,5 +202,4 @@ class App(Interface):
 
     def terminal_said(self, reply: Reply) -> None:
         """An answer to a question of ours. What waits for it is painted after the keys that came with it."""
-        self.terminal.take_reply(reply)
-        self.painter.take_reply(reply)
+        self.painter.take_reply(self.terminal.take_reply(reply))

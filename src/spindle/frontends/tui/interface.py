@@ -55,7 +55,7 @@ class Interface:
         """The question that is shown."""
         self.attention = Attention(self.config.tui, notify)
         self.modes = Modes(self.config)
-        self.turns = Turns(self.give_back, self.enter)
+        self.turns = Turns(self.give_back, self.enter, self.messages_changed)
         self.asking = Asking(self)
         self.opening = Opening(self, launch)
         self.conversation: Conversation = self.opening.new_conversation()
@@ -158,8 +158,14 @@ class Interface:
         """Put messages that did not get into the thread where the person can send them again."""
         raise NotImplementedError
 
+    def messages_changed(self) -> None:
+        """Other messages than before are on their way into the thread."""
+
     def set_draft(self, text: str) -> None:
         raise NotImplementedError
+
+    def begin_draft(self, text: str) -> None:
+        self.set_draft(text)
 
     def suggest(self, text: str) -> None:
         """Put text into the composer, unless something was typed already."""
@@ -224,7 +230,7 @@ class Interface:
     # ---- doing things --------------------------------------------------------------------------
 
     def send(self, text: str) -> None:
-        self.turns.send(Draft(text=text, shown=text, raw=text))
+        self.turns.send(Draft(text=text, shown=text))
         self.redraw()
 
     def submit(self, op: Op) -> None:
@@ -252,7 +258,7 @@ class Interface:
             return
         if not draft.images and (command := running.read(draft.text)) is not None:
             if self.thread is None and command.name not in running.AT_ANY_TIME:
-                self.turns.early.append(draft)
+                self.turns.enter_later(draft)
             elif (problem := running.problem_with(draft.text, is_working=self.is_working)) is not None:
                 self.fail(problem)
                 self.give_back([draft])

@@ -33,7 +33,7 @@ class Focus(NamedTuple):
 class Reply(NamedTuple):
     """What the terminal answers to a query of ours: `cursor` (row, column), `kitty` (flags), `background` and
     `foreground` (red, green, blue; 0 to 255), `attributes`, `terminal` (kind, version), `mode` (number, state), `size`
-    (rows, columns)."""
+    (rows, columns), `status` (it is there)."""
 
     kind: str
     values: tuple[int, ...] = ()

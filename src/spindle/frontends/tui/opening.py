@@ -69,9 +69,7 @@ class Opening:
         if launch.draft:
             app.suggest(launch.draft)
         if launch.prompt or launch.images:
-            app.enter_first(
-                Draft(text=launch.prompt, shown=launch.prompt, raw=launch.prompt, images=tuple(launch.images))
-            )
+            app.enter_first(Draft(text=launch.prompt, shown=launch.prompt, images=tuple(launch.images)))
         app.redraw()
         app.ready()
 

@@ -105,7 +105,7 @@ class PlainApp(Interface):
         elif (problem := running.problem_with(text, is_working=self.is_working)) is not None:
             self.fail(problem)
         else:
-            self.enter(Draft(text=text, shown=text, raw=text))
+            self.enter(Draft(text=text, shown=text))
         self.redraw()
 
     def _interrupted(self) -> None:
@@ -188,7 +188,7 @@ class PlainApp(Interface):
     def _due(self) -> None:
         self._printing = None
         self._print_finished()
-        is_free = self.view is not None or (self.thread is not None and not self.is_working)
+        is_free = self.view is not None or (self.thread is not None and self.turns.is_over)
         if is_free and not self._is_prompted and not self._end.done():
             self._set_echo(self.view is None or not self.view.is_secret)
             self._write(PROMPT)

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from spindle.frontends.tui.screen.pager import Pager
 
 FLASH_S = 2.0
-CALM_S, LONGEST_STORM_S = 0.12, 1.5
-"""A window that changes is painted when it has not changed for a while, or when that lasts too long."""
+CALM_S, CALM_AGAIN_S, LONGEST_STORM_S = 0.12, 0.35, 4.0
+"""A window that changes is painted when it has not changed for a while, or when that lasts too long. The while is
+longer after a second change, since a third may have been made already: tmux tells of it a quarter of a second late."""
+OUT_OF_REACH_S = 1.0
+"""And so long it may stay too low for the live area, whose top is then in the scrollback and only comes back with a
+higher window."""
 WARY_S = 0.6
 """And for so long after that, the terminal is asked before each frame: tmux tells of a change a quarter of a second
 after it was made."""
@@ -69,16 +73,20 @@ class Showing:
         if size != self._painted_size:
             self._painted_size, self._asked_at = size, None
             self._app.painter.window_changes()
+            calm = CALM_S if self._storm_since is None else CALM_AGAIN_S
             self._storm_since = now if self._storm_since is None else self._storm_since
             if self._calm is not None:
                 self._calm.cancel()
-            at = min(now + CALM_S, max(now, self._storm_since + LONGEST_STORM_S))
-            self._calm = self._loop.call_at(at, self._calmed)
+            at = min(now + calm, max(now, self._storm_since + LONGEST_STORM_S))
+            self._calm = self._loop.call_at(at, self._calmed, now + OUT_OF_REACH_S)
         if self._calm is not None:
             self._app.painter.seek(size)
         return self._calm is not None
 
-    def _calmed(self) -> None:
+    def _calmed(self, patient_until: float) -> None:
+        if self._app.painter.is_out_of_reach and self._loop.time() < patient_until:
+            self._calm = self._loop.call_at(patient_until, self._calmed, patient_until)
+            return
         self._calm = self._storm_since = None
         self._wary_until = self._loop.time() + WARY_S
         self._app.frames.now()

@@ -26,9 +26,17 @@ class Sent(NamedTuple):
 class Turns:
     """What is on its way. `give_back` puts drafts into the composer, `enter` enters one as a person would."""
 
-    def __init__(self, give_back: Callable[[list[Draft]], None], enter: Callable[[Draft], None]) -> None:
+    def __init__(
+        self,
+        give_back: Callable[[list[Draft]], None],
+        enter: Callable[[Draft], None],
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._give_back = give_back
         self._enter = enter
+        self._changed = changed
+        """Told when other messages are under way than before."""
+        self._told: list[Draft] = []
         self._thread: OpenThread | None = None
         self._hearing: Hearing | None = None
         self.early: list[Draft] = []
@@ -46,9 +54,24 @@ class Turns:
         return bool(self.early) or (self._hearing is not None and self._hearing.active_turn is not None)
 
     @property
+    def is_over(self) -> bool:
+        """No turn runs, and all that the last one told has been heard."""
+        return not self.is_working and self._turn is None and not self.sent
+
+    @property
     def waiting(self) -> list[Draft]:
         """Messages that are not in the thread yet, apart from the queued ones."""
         return [*self.early, *(sent.draft for sent in self.sent)]
+
+    @property
+    def under_way(self) -> list[Draft]:
+        """All messages that are ours: the thread has not recorded them."""
+        return [*self.waiting, *self.queued]
+
+    def _tell(self) -> None:
+        if (now := self.under_way) != self._told:
+            self._told = now
+            self._changed()
 
     def opened(self, thread: OpenThread, hearing: Hearing) -> None:
         """The thread takes messages from now on."""
@@ -57,23 +80,31 @@ class Turns:
         early, self.early = self.early, []
         for draft in early:
             self._enter(draft)
+        self._tell()
 
     def closed(self) -> None:
         """The thread is being left; what was entered for it and never got there goes back."""
         self._thread = self._hearing = None
         self._return([*(sent.draft for sent in self.sent), *self.queued])
         self.sent, self.queued = [], []
+        self._tell()
 
     # ---- what a person does --------------------------------------------------------------------
 
     def send(self, draft: Draft) -> None:
         """Start a turn with a message, or let the running one take it in before its next request."""
         if self._thread is None:
-            self.early.append(draft)
+            self.enter_later(draft)
             return
         # A turn that ends meanwhile is no harm: the session then starts a new one with it.
         sub_id = self.start(UserInput(items=items_of(draft), mode="steer"))
         self.sent.append(Sent(sub_id, draft))
+        self._tell()
+
+    def enter_later(self, draft: Draft) -> None:
+        """Enter it when the thread is open."""
+        self.early.append(draft)
+        self._tell()
 
     def start(self, op: Op, *, takes_no_input: bool = False) -> str:
         """Hand in an op that starts a turn, if none runs."""
@@ -86,24 +117,28 @@ class Turns:
     def run_command(self, draft: Draft, command: str) -> None:
         """Run a command of the person's own; one at a time, and not beside a turn."""
         if self._thread is None:
-            self.early.append(draft)
+            self.enter_later(draft)
         elif self.is_working:
-            self.queued.append(draft)
+            self.queue(draft)
         else:
             self.start(RunUserShellCommand(command=command), takes_no_input=True)
 
     def queue(self, draft: Draft) -> None:
         self.queued.append(draft)
+        self._tell()
 
     def take_back(self) -> Draft | None:
         """The message that was queued last."""
-        return self.queued.pop() if self.queued else None
+        taken = self.queued.pop() if self.queued else None
+        self._tell()
+        return taken
 
     def interrupt(self) -> bool:
         """Stop the turn; false when there is none."""
         if self._thread is None:
             early, self.early = self.early, []
             self._return(early)
+            self._tell()
             return bool(early)
         if not self.is_working:
             return False
@@ -115,6 +150,11 @@ class Turns:
 
     def hear(self, event: Event) -> bool:
         """Keep track of an event; false when it is not to be shown: it only says that a message comes back to us."""
+        is_shown = self._follow(event)
+        self._tell()
+        return is_shown
+
+    def _follow(self, event: Event) -> bool:
         msg = event.msg
         if isinstance(msg, TaskStarted):
             self._turn = msg.turn_id
@@ -139,7 +179,11 @@ class Turns:
         is_whole = is_whole and self._failed_turn != sub_id
         self._failed_turn = None
         if self._thread is not None and self._thread.is_running:
-            return  # what was steered too late has started a turn of its own
+            # What was steered too late has started a turn of its own, or the thread goes on by itself: then what was
+            # queued need not wait until it has nothing more to do.
+            if is_whole and not self.sent and self.queued:
+                self._enter(self.queued.pop(0))
+            return
         never_recorded = [sent.draft for sent in self.sent]
         self.sent = []
         if not is_whole:
@@ -153,6 +197,7 @@ class Turns:
         """Enter the next of the queued messages, unless something runs that it has to wait for."""
         if self.queued and self._thread is not None and not self.is_working:
             self._enter(self.queued.pop(0))
+            self._tell()
 
     def _find(self, sub_id: str) -> Sent | None:
         return next((sent for sent in self.sent if sub_id and sent.id == sub_id), None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spindle.model.wires.wire import Wire
 
-_CLASSES = {"responses": "ResponsesWire", "chat": "ChatWire", "messages": "MessagesWire"}
+_CLASSES = {"responses": "ResponsesWire", "chat": "ChatWire", "messages": "MessagesWire", "forced": "ForcedWire"}
 """By the name of the wire. Of each there is a package here, with the modules `wire` and `decoder`."""
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from spindle.errors import ModelError
+from spindle.model.body import Growth
 from spindle.model.call_ids import CallIds
 from spindle.model.capabilities import Capabilities
 from spindle.model.client import ModelEvent
@@ -48,6 +49,11 @@ class Decoder(Protocol):
     """Why an answer that was read to its end is none: raised by the client once the events of the frame are passed
     on, so that what must be kept of the answer (`ItemDone` of a text that was cut off) is kept."""
 
+    @property
+    def has_stopped(self) -> bool:
+        """The model has stopped, and `finish` will do; only counts may follow, and some servers never hang up."""
+        ...
+
     def feed(self, frame: bytes) -> list[ModelEvent]:
         """What one frame means; frames are cut as the server cut its events, `[DONE]` included.
 
@@ -66,8 +72,15 @@ class Wire(Protocol):
 
     name: str
     """As `wire_api` spells it."""
+    dialect: str
+    """The name by which `make_wire` makes another one like it."""
     path: str
     """Behind `base_url`."""
+
+    @property
+    def growth(self) -> Growth:
+        """How the last body came about. Its pieces are valid until the next call of `encode`."""
+        ...
 
     def encode(self, request: Request, terms: Terms) -> bytes | bytearray:
         """The body. Valid until the next call.

@@ -179,7 +179,7 @@ def _refuse_the_impossible(boundary: Boundary) -> None:
             f"the permission profile {reason}, which the Landlock back end cannot enforce, so nothing was run; use "
             "another profile, or bubblewrap"
         )
-    asked = {"deny_read": boundary.denied, "pids_max": fence.pids_max, "memory_max": fence.memory_max}
+    asked = {"deny_read": boundary.denied or fence.hidden, "pids_max": fence.pids_max, "memory_max": fence.memory_max}
     for key, value in asked.items():
         if value:
             raise SandboxUnavailable(

@@ -56,7 +56,9 @@ class Mounts:
         self.roots = roots = [path for path in boundary.roots if _can_be_root(path, boundary)]
         _require_entrance(roots)
         _require_view(boundary)
-        protected = _protected(boundary, roots, launcher)
+        hidden = [path for path in boundary.fence.hidden if os.path.isdir(path)]
+        shown = [path for path in boundary.fence.shown if is_inside(path, hidden) and os.path.exists(path)]
+        protected = [path for path in _protected(boundary, roots, launcher) if not boundary.is_hidden(path)]
         denied, absent = _denied(boundary, roots)
         self._again = _opened_again(boundary, [*protected, *denied])
         # A placeholder goes where the first missing folder would be made.
@@ -72,8 +74,13 @@ class Mounts:
         for path in _shown(boundary):
             self.plan += ("--ro-bind", path, path)
         # A root inside another would be covered by it if it came first.
-        for path in sorted({*roots, *closed, *_on_the_way(roots, [*protected, *denied])} - {"/"}, key=_components):
-            self.plan += ("--ro-bind" if path in closed else "--bind", path, path)
+        on_the_way = {*closed, *_on_the_way(roots, [*protected, *denied, *hidden])}
+        seen = {*roots, *shown, *(path for path in on_the_way if not boundary.is_hidden(path))} - {"/"}
+        for path in sorted({*seen, *hidden}, key=_components):
+            if path in seen:
+                self.plan += ("--ro-bind" if path in closed or path in shown else "--bind", path, path)
+            else:
+                self.plan += (*_PASSABLE_FOLDER, path) if has_tmpfs_options else ("--tmpfs", path)
         self._close(sorted({*protected, *wanted, *denied, *self._again}, key=_components), denied)
         if not _shows_everything(boundary):
             # Else the folders on the way to what is shown could be filled, with what nobody ever sees again.

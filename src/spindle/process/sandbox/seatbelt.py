@@ -15,7 +15,7 @@ import msgspec
 
 from spindle.errors import SandboxUnavailable
 from spindle.policy.deny import is_denied, only_path, translate
-from spindle.policy.sandbox import Boundary, is_below
+from spindle.policy.sandbox import Boundary, is_below, is_inside
 from spindle.process.sandbox.launch import Launch, Wanted
 
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -124,6 +124,11 @@ def profile(boundary: Boundary) -> Profile:
         patterns = dict.fromkeys(glob_regex(canonical(pattern)) for pattern in boundary.denied)
         names = " ".join(f"(regex {given('HIDE', pattern)})" for pattern in patterns)
         parts.append(f"\n; What may not even be read.\n(deny file-read* file-write* {names})\n")
+    for folder in boundary.fence.hidden:
+        seen = [path for path in (*boundary.roots, *boundary.fence.shown) if is_inside(path, (folder,))]
+        others = "".join(f"\n    (require-not (subpath {given('SHOW', canonical(path))}))" for path in seen)
+        name = f"(subpath {given('HIDE', canonical(folder))})"
+        parts.append(f"(deny file-read* file-write*\n  (require-all\n    {name}{others}))\n")
     return Profile("".join(parts), parameters)
 
 

@@ -15,6 +15,7 @@ done are kept as data and made into lines only when they are shown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,7 +27,7 @@ from spindle.frontends.tui.cells.commands import script_of
 from spindle.frontends.tui.cells.notes import Printed
 from spindle.frontends.tui.cells.reducer import Options, Reducer
 from spindle.frontends.tui.cells.transcript import Transcript
-from spindle.frontends.tui.shown import Line
+from spindle.frontends.tui.shown import BLANK, Line
 from spindle.frontends.tui.text.clean import name
 from spindle.protocol import events as v1
 from spindle.protocol.clock import FixedClock
@@ -109,7 +110,8 @@ class Conversation(Reducer):
 
     def say(self, lines: Iterable[Line]) -> None:
         """Lines of another part of the interface, in order with everything else."""
-        self.show(Printed(list(lines)))
+        # Cells are set apart already.
+        self.show(Printed(list(dropwhile(lambda each: each == BLANK, lines))))
 
     def fail(self, sentence: str) -> None:
         self.show(notes.error(sentence))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spindle.frontends.tui.composer.draft import DRAFT_CHARACTERS, MARKS, Draft, Folds, is_long, unix_lines
+from spindle.frontends.tui.composer.draft import DRAFT_CHARACTERS, MARKS, Draft, Folds, is_long, joined, unix_lines
 from spindle.frontends.tui.composer.keymap import EDITOR_ACTIONS, Keymap
 from spindle.frontends.tui.composer.picture import Picture
 from spindle.frontends.tui.keys import Key
@@ -29,6 +29,11 @@ _WRITING = frozenset(EDITOR_ACTIONS) - {"move_up", "move_down"}
 
 class Host(Protocol):
     """What the composer needs of the interface; `Desk` has it."""
+
+    @property
+    def under_way(self) -> Sequence[Draft]:
+        """Messages that were taken and are not recorded yet: they are kept with the draft."""
+        ...
 
     def redraw(self) -> None: ...
     def warn(self, sentence: str) -> None: ...
@@ -77,7 +82,7 @@ class Composer:
         self._host, self._cwd, self._past, self._draft_file = host, cwd, past, draft_file
         self._commands, self._skills, self._make_files = commands, skills, files
         if self._raw:
-            self._text_changed()
+            self.save_soon()
 
     def load(self) -> Editor:
         """The editor; its library is loaded with the first key, or beforehand when there is time."""
@@ -89,7 +94,7 @@ class Composer:
 
             self._recall = Recall(lambda: self._past, self._fitted)
             self._popup = Popup(lambda: self._commands(), lambda: self._skills(), self._files)
-            self._editor = Editor(is_vi=self._is_vi, changed=self._text_changed)
+            self._editor = Editor(is_vi=self._is_vi, changed=self.save_soon)
         return self._editor
 
     # ---- what there is -------------------------------------------------------------------------
@@ -395,6 +400,11 @@ class Composer:
             self.load().set(self._fitted(text))
             self._follow()
 
+    def put_in_front(self, text: str) -> None:
+        """Put a text into the composer, and go on behind what was typed meanwhile."""
+        self.load().set(self._fitted(text) + self._raw)
+        self._close_list()
+
     def set_edited(self, text: str) -> None:
         """Put in what an external editor made of `text`; images that are still named in it stay images."""
         text = unix_lines(text)
@@ -432,7 +442,7 @@ class Composer:
     def _start_over(self) -> None:
         if self._editor is not None:
             self._editor.clear()
-            self._text_changed()
+            self.save_soon()
         self._folds.start_over()
         self._picture.scroll_up()
         self._wanted_column = None
@@ -450,9 +460,15 @@ class Composer:
         if self._draft_file is not None:
             self._draft_file.close()
 
-    def _text_changed(self) -> None:
+    def save_soon(self) -> None:
+        """The draft, or what is kept with it, has changed."""
         if self._draft_file is not None:
-            self._draft_file.changed(lambda: self._folds.parts(self._raw))
+            self._draft_file.changed(self._unrecorded)
+
+    def _unrecorded(self) -> list[dict[str, str]]:
+        """What a kill must not cost, as it would stand in the composer."""
+        messages = [self._folds.parts_of(draft) for draft in (self._host.under_way if self._host is not None else ())]
+        return joined([*messages, self._folds.parts(self._raw)])
 
     def _redraw(self) -> None:
         if self._host is not None:

@@ -31,7 +31,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[str, ...] = ()
     """Image files, in the order of their numbers."""
     raw: str = ""
-    """The text of the editor, for `Composer.put_back`."""
+    """The text of the editor, for `Composer.put_back`; empty if it does not come from there."""
 
     @property
     def is_blank(self) -> bool:
@@ -150,6 +150,12 @@ class Folds:
         parts.append({"text": text[place:]})
         return [part for part in parts if any(part.values())]
 
+    def parts_of(self, draft: Draft) -> list[dict[str, str]]:
+        """A draft that was taken, in pieces."""
+        if draft.raw:
+            return self.parts(draft.raw)
+        return [*({"image": path} for path in draft.images), {"text": draft.text}]
+
     def put_images_back(self, text: str, before: str) -> str:
         """Text that was edited elsewhere: what are labels of images in it are those images again."""
         text = self.fit(text)
@@ -171,6 +177,14 @@ class Folds:
 
         exact = MARKS.sub(replace, text)
         return Draft(text=exact, shown=self.labelled(text), images=tuple(images), raw=text)
+
+
+def joined(drafts: list[list[dict[str, str]]]) -> list[dict[str, str]]:
+    """Drafts in pieces, one below the other."""
+    made: list[dict[str, str]] = []
+    for parts in drafts:
+        made += [*([{"text": "\n"}] if made and parts else []), *parts]
+    return made
 
 
 def unix_lines(text: str) -> str:

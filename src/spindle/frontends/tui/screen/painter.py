@@ -45,7 +45,8 @@ class _Frame(NamedTuple):
         """Whether it is as it should be, although it was drawn in this window."""
         if self.is_fresh or not isinstance(self.before, Standing):
             return self.is_fresh
-        return self.before.rows_above(drawn_in[0]) == self.before.row and self.sheet.widest <= drawn_in[0]
+        fits = len(self.before.rows) <= drawn_in[1] and self.sheet.widest <= drawn_in[0]
+        return fits and self.before.is_unbroken(drawn_in[0])
 
     def is_whole(self, drawn_in: Size) -> bool:
         """Whether what it printed is there and whole, if not in the right place."""
@@ -245,7 +246,8 @@ class Painter:
         is_first, self._is_lost = not self._is_lost, True
         # Too many rows have pushed the first ones out.
         row = max(self._row, len(self._rows) - told[1])
-        drawn = Standing(self._rows, row, self._column, told[0], self._pending_in(frame, told[0]))
+        was_broken = not frame.is_fresh and not frame.before.is_unbroken(told[0])
+        drawn = Standing(self._rows, row, self._column, told[0], self._pending_in(frame, told[0]), was_broken)
         if is_first and frame.is_sound(told):
             self._place = drawn
             return
@@ -283,6 +285,12 @@ class Painter:
     def is_waiting(self) -> bool:
         """An answer of the terminal has changed what is to be done next."""
         return self._is_lost or self._where.is_awaited
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """The top of the live area has left the window, as far as we were told."""
+        at = self._where.found
+        return at is not None and not self._is_away and self._place.rows_above(self._width_of_rows(self._size)) > at
 
     def window_changes(self) -> None:
         """What the terminal has told about its window is no longer true."""

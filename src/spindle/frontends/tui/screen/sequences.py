@@ -162,6 +162,8 @@ def csi(given: str, final: str, *, alt: bool = False) -> Input | None:
         return Reply("cursor", (first, _number(parts[1][0], 1)))
     if final == "t" and first == 8 and len(parts) == 3:
         return Reply("size", (_number(parts[1][0], 0), _number(parts[2][0], 0)))
+    if final == "n" and first == 0:
+        return Reply("status")
     if final == "u":
         return _kitty(parts, held)
     if final == "~":

@@ -25,6 +25,8 @@ class Standing(NamedTuple):
     """Of the window in which it was drawn: what is wider was cut."""
     pending: Sequence[Line] = ()
     """The lines at its top that will be finished later, if they are seen from their beginning."""
+    was_broken: bool = False
+    """It was drawn over rows that the terminal had broken, and puts together again in a wider window."""
 
     @property
     def is_top(self) -> bool:
@@ -34,7 +36,7 @@ class Standing(NamedTuple):
     def rows_above(self, width: int) -> int:
         """How many rows of the terminal stand between its top and the cursor: the cursor stays with its character."""
         if width >= self.width:
-            return self.row
+            return 0 if width > self.width and self.was_broken else self.row
         above = sum(self.heights(width)[: self.row])
         row = self._cut(self.row)
         is_behind = self.column >= row_width(row)
@@ -43,6 +45,10 @@ class Standing(NamedTuple):
 
     def heights(self, width: int) -> list[int]:
         return [height(self._cut(number), width) for number in range(len(self.rows))]
+
+    def is_unbroken(self, width: int) -> bool:
+        """Whether no row is too wide. One that was broken is one line to the terminal, whatever is written over it."""
+        return width >= self.width or max(self.heights(width)) == 1
 
     def _cut(self, number: int) -> Row:
         row = self.rows[number]
@@ -94,6 +100,9 @@ class Adrift(NamedTuple):
     @property
     def is_top(self) -> bool:
         return not self.below
+
+    def is_unbroken(self, width: int) -> bool:
+        return self.base.is_unbroken(width)
 
     def rows_above(self, width: int) -> int:
         if width == self.width or (width > self.width and self.below < 0):

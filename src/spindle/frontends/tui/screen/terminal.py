@@ -93,8 +93,8 @@ class Terminal:
         """Which colours has the window? `foreground` and `background` are the answers, if any."""
         self._write_text("\x1b]10;?\x1b\\\x1b]11;?\x1b\\\x1b[c")
 
-    def take_reply(self, reply: Reply) -> None:
-        """What the terminal has answered."""
+    def take_reply(self, reply: Reply) -> Reply:
+        """What the terminal has answered. Gives what that means to the painter."""
         match reply.kind:
             case "kitty" if self.is_ours and not self._is_kitty_on:
                 self._has_kitty = self._is_kitty_on = True
@@ -103,8 +103,12 @@ class Terminal:
                 self._take_size(reply.values[1], reply.values[0])
             case "attributes":
                 self._unanswered = max(0, self._unanswered - 1)
+            case "status":  # it does not tell its size, but has just told the system
+                columns, rows = self.measure()
+                return Reply("size", (rows, columns))
             case _:
                 pass
+        return reply
 
     def _take_size(self, columns: int, rows: int) -> None:
         """What the terminal itself says of its window is newer than what the system says: tmux tells it late."""

@@ -4,7 +4,8 @@ We write relative to the cursor, so as long as the window stays as it is, it doe
 that becomes smaller moves rows, each terminal in its own way; and what we wrote may be drawn before or after that,
 since the news of it comes late (up to a quarter of a second, from tmux). So after a change the terminal is asked before
 anything is painted; and it is always asked in which window it has drawn a frame that moved rows. Answers come in the
-order of the questions.
+order of the questions. One that does not tell its size, like GNU screen, is asked whether it is there: when it says so,
+`Terminal` looks up the size, which such a terminal tells the system as soon as it changes.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ Size = tuple[int, int]
 T = TypeVar("T")
 
 _HOW_LARGE = "\x1b[18t"
+_ARE_YOU_THERE = "\x1b[5n"
 _WHERE = "\x1b[6n"
-_CUTS = (41, 83)
-"""What xterm and screen call themselves: a narrower window cuts their rows. Most others break them anew."""
-_CUTS_TOO = ((0, 136, 0), (1, 10, 0))
-"""PuTTY and mosh."""
+_CUTS = ((0, 136, 0), (1, 10, 0))
+"""What PuTTY and mosh call themselves: a narrower window cuts their rows. Most others break them anew."""
+_XTERM = 41
+"""And xterm, whatever its version."""
 _MOST_OPEN = 50
 """Questions without an answer that are remembered: this terminal does not answer."""
 
@@ -60,6 +62,7 @@ class Whereabouts(Generic[T]):
         self._sizes: list[_Drawn[T] | Size] = []
         """Questions for the size: with a question for the cursor, the size that we take it to be."""
         self._tells_size = self._tells_cursor = False
+        self._how_large = _HOW_LARGE
         self._is_swapped: bool | None = None
         """Some versions of tmux tell columns and rows the wrong way round. None: not known yet."""
         self._has_asked = False
@@ -83,7 +86,7 @@ class Whereabouts(Generic[T]):
         """What the terminal has told. Gives a frame and the window in which it was drawn, if it was about that."""
         values = reply.values
         if reply.kind == "terminal" and values:
-            self.reflows = values[0] not in _CUTS and values not in _CUTS_TOO
+            self.reflows = values[0] != _XTERM and values not in _CUTS
         elif reply.kind == "size" and len(values) == 2 and self._sizes:
             self._tells_size = True
             asked = self._sizes.pop(0)
@@ -93,6 +96,10 @@ class Whereabouts(Generic[T]):
                 self._is_swapped = asked == values
             self.told = self._turned(values)
         elif reply.kind == "cursor" and values and self._questions:
+            if not self._tells_size and self._how_large == _HOW_LARGE:
+                # The question for the size came before this one, and was not answered.
+                self._how_large = _ARE_YOU_THERE
+                self._sizes.clear()
             self._tells_cursor = True
             self._locate(self._questions.pop(0), values[0] - 1)
         return None
@@ -114,12 +121,12 @@ class Whereabouts(Generic[T]):
         self._questions = [*self._questions[-_MOST_OPEN:], _Question(row)]
         self._sizes = [*self._sizes[-_MOST_OPEN:], size]
         self.told = self.found = None
-        return _HOW_LARGE + _WHERE
+        return self._how_large + _WHERE
 
     def confirm(self, frame: T) -> str:
         """In which window is this frame drawn?"""
         self._sizes = [*self._sizes[-_MOST_OPEN:], _Drawn(frame)]
-        return _HOW_LARGE
+        return self._how_large
 
     def outdate(self) -> None:
         """Answers that are still to come will tell where the cursor was before."""

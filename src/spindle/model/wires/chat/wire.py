@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spindle.model.body import GrowingBody
+from spindle.model.body import GrowingBody, Growth
 from spindle.model.provider import Provider
 from spindle.model.url import parse_url
 from spindle.model.wires.chat.conversation import Conversation
@@ -24,6 +24,7 @@ class ChatWire:
     """The Chat Completions dialect, for the requests of one thread."""
 
     name = "chat"
+    dialect = "chat"
     path = "/chat/completions"
 
     def __init__(self) -> None:
@@ -43,6 +44,10 @@ class ChatWire:
             messages.insert(0, encode_payload({"role": "system", "content": system}))
         head = b'{"model":%s,"messages":[' % encode_payload(request.model)
         return self._body.join(head, messages, b"]" + self._settings(request, terms) + b"}")
+
+    @property
+    def growth(self) -> Growth:
+        return self._body.growth
 
     def decoder(self, asking: Asking) -> Decoder:
         from spindle.model.wires.chat.decoder import ChatDecoder  # nothing of it is needed to ask

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from spindle.model.body import Growth
 from spindle.model.wires.chat.wire import ChatWire
 from spindle.model.wires.forced.steps import step_schema
 from spindle.model.wires.forced.words import StepsInWords
@@ -18,6 +19,7 @@ class ForcedWire:
     """For the requests of one thread. `measured` is told how long each answer took, and may have something to say."""
 
     name = "chat"
+    dialect = "forced"
     path = "/chat/completions"
 
     def __init__(self, measured: Callable[[dict[str, Any]], str | None] = lambda timings: None) -> None:
@@ -37,6 +39,10 @@ class ForcedWire:
             {"format": {"name": "step", "strict": True, "schema": schema}} if terms.capabilities.json_schema else None
         )
         return self._chat.encode(msgspec.structs.replace(worded, text=text), terms)
+
+    @property
+    def growth(self) -> Growth:
+        return self._chat.growth
 
     def decoder(self, asking: Asking) -> Decoder:
         from spindle.model.wires.forced.decoder import ForcedDecoder  # nothing of it is needed to ask

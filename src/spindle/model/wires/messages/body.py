@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spindle.model.body import NOTHING, Growth
 from spindle.model.wires.messages.blocks import Block, marked
 
 _BEGIN = {True: b'{"role":"user","content":[', False: b'{"role":"assistant","content":['}
@@ -22,6 +23,7 @@ class GrowingBody:
     """
 
     def __init__(self) -> None:
+        self.growth = NOTHING
         self._buffer = bytearray()
         self._head = b""
         self._kept = 0
@@ -38,7 +40,8 @@ class GrowingBody:
             self._buffer += head
         else:
             self._cut()
-        self._write(blocks, self._kept, stable)
+        kept, same_bytes = self._kept, self._kept_bytes
+        self._write(blocks, kept, stable)
         self._kept, self._kept_bytes = stable, len(self._buffer)
         new = [*blocks[stable:], *tail]
         for place, block in enumerate(new, stable):
@@ -47,6 +50,11 @@ class GrowingBody:
             self._buffer += marked(block.data) if place in marks else block.data
         self._buffer += b"]}"
         self._buffer += rest
+
+        def pieces(start: int) -> list[bytes]:
+            return [block.data for block in (*blocks[start:], *tail[max(0, start - len(blocks)) :])]
+
+        self.growth = Growth(head, rest, kept, pieces, same_bytes, self._kept_bytes)
         return self._buffer
 
     def restart(self) -> None:

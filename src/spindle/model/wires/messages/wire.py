@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spindle.model.body import Growth
 from spindle.model.url import parse_url
 from spindle.model.wires.messages.blocks import marked, text_block
 from spindle.model.wires.messages.body import GrowingBody
@@ -21,6 +22,7 @@ class MessagesWire:
     """The requests of one thread. Remembers how it encoded the last one."""
 
     name = "messages"
+    dialect = "messages"
     path = "/messages"
 
     def __init__(self) -> None:
@@ -54,6 +56,10 @@ class MessagesWire:
             rest["output_config"] = config
         rest["stream"] = True
         return self._body.encode(head, conversation.blocks, conversation.tail(), b"]," + encode_json(rest)[1:])
+
+    @property
+    def growth(self) -> Growth:
+        return self._body.growth
 
     def decoder(self, asking: Asking) -> Decoder:
         from spindle.model.wires.messages.decoder import MessagesDecoder  # nothing of it is needed to ask
