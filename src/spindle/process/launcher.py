@@ -22,12 +22,8 @@ from spindle.process.watchdog import Watchdog
 _PROFILE_MARK = kill.Mark(2)
 """Keeps a profile, and an agent it may start, apart from commands that are killed with the thread."""
 
-
 _LINGER_S = 0.125
-"""Commands often come in quick succession, and placeholders cost more than a millisecond to make and take away. What a
-command needed stays this long after its end, and at most as long again."""
-_REAPING_S = 0.02
-"""After a command, the next request is on its way by then."""
+"""Commands come in quick succession, and placeholders cost a millisecond. They stay this long, at most twice."""
 
 
 class Launcher:
@@ -53,11 +49,10 @@ class Launcher:
         self._lingering: list[Callable[[], None]] = []
         self._lingering_longer: list[Callable[[], None]] = []
         """The same for what ended a moment ago, and for what ended before the timer last went off."""
-        self._letting_go: asyncio.TimerHandle | None = None
+        self._tidying: asyncio.TimerHandle | None = None
         self._captures: dict[Boundary | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
         self._slow: set[Boundary | None] = set()
         """Where the profile takes so long that commands no longer wait for the capture."""
-        self._reaping: asyncio.TimerHandle | None = None
         self._count = 0
         self._watchdog: Watchdog | None = None
         """There once a command was started that does not die with us by itself."""
@@ -91,20 +86,13 @@ class Launcher:
 
     def let_go(self) -> None:
         """Take away at once what the sandboxes of finished commands needed."""
-        if self._letting_go is not None:
-            self._letting_go.cancel()
-            self._letting_go = None
-        over = [*self._lingering_longer, *self._lingering]
-        self._lingering, self._lingering_longer = [], []
-        for release in over:
+        for release in (*self._lingering_longer, *self._lingering):
             release()
+        self._lingering, self._lingering_longer = [], []
 
     def _tidy(self) -> None:
         self.let_go()
-        if self._reaping is not None:
-            self._reaping.cancel()
-            self._reaping = None
-            kill.reap_orphans()
+        kill.reap_orphans()
         bubblewrap.placeholders_of(self._home).close()
         if self._watchdog is not None:
             self._watchdog.close()
@@ -172,41 +160,23 @@ class Launcher:
 
         def over(_: asyncio.Future[int]) -> None:
             # `kill_all` may have released it already; twice would give back a placeholder that another command holds.
-            if self._running.pop(running, None) is None:
-                pass
-            elif running.is_confined:
-                self._let_go_soon(release)
-            else:
-                release()
-            self._reap_soon()
+            if self._running.pop(running, None) is not None:
+                self._lingering.append(release)
+            if self._tidying is None:
+                self._tidying = asyncio.get_running_loop().call_later(_LINGER_S, self._tidy_up)
 
         running.finished.add_done_callback(over)
         return running
 
-    def _let_go_soon(self, release: Callable[[], None]) -> None:
-        """Take away what a sandbox needed, unless the next command needs the same in a moment."""
-        self._lingering.append(release)
-        if self._letting_go is None:
-            self._letting_go = asyncio.get_running_loop().call_later(_LINGER_S, self._let_go_of_older)
-
-    def _let_go_of_older(self) -> None:
-        """One timer for all, not one for each: where commands come in quick succession, each would wake us later."""
+    def _tidy_up(self) -> None:
+        """Some time after commands ended, by one timer for all, so that none has to wait for this."""
         over, self._lingering_longer, self._lingering = self._lingering_longer, self._lingering, []
-        is_needed = bool(self._lingering_longer)
-        loop = asyncio.get_running_loop()
-        self._letting_go = loop.call_later(_LINGER_S, self._let_go_of_older) if is_needed else None
+        self._tidying = None
+        if self._lingering_longer:
+            self._tidying = asyncio.get_running_loop().call_later(_LINGER_S, self._tidy_up)
         for release in over:
             release()
-
-    def _reap_soon(self) -> None:
-        """Take the exit status of dead daemons in a moment: whoever waits for the command need not wait for that."""
-
-        def reap() -> None:
-            self._reaping = None
-            kill.reap_orphans()
-
-        if self._reaping is None:
-            self._reaping = asyncio.get_running_loop().call_later(_REAPING_S, reap)
+        kill.reap_orphans()
 
     # ---- the login shell ---------------------------------------------------------------------------
 

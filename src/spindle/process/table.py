@@ -70,14 +70,9 @@ class LiveProcess:
 
     async def wait(self, seconds: float) -> int | None:
         """Wait this long at most; the exit code if the command is over by then."""
-        await _wait(self.running, seconds)
+        if not self.running.finished.done():  # else the event loop would make a turn for nothing
+            await asyncio.wait((self.running.finished,), timeout=seconds)
         return self.exit_code
-
-
-async def _wait(running: Running, seconds: float | None) -> None:
-    """Wait for the end of what runs, this long at most. Where it is over, the event loop makes no turn for it."""
-    if not running.finished.done():
-        await asyncio.wait((running.finished,), timeout=seconds)
 
 
 def sandbox_failure(output: OutputRing) -> SandboxUnavailable:
@@ -153,7 +148,7 @@ class ProcessTable:
         running = await self._launch(command, collect, ring)
         timed_out = False
         try:
-            await _wait(running, timeout_s)
+            await asyncio.wait((running.finished,), timeout=timeout_s)
             timed_out = not running.finished.done()
         finally:
             if not running.finished.done():
@@ -285,7 +280,7 @@ class ProcessTable:
         for _ in range(_TRIES - 1):
             if command.is_confined:
                 try:
-                    await _wait(running, _SET_UP_S)
+                    await asyncio.wait((running.finished,), timeout=_SET_UP_S)
                 except asyncio.CancelledError:
                     await running.stop()
                     raise
