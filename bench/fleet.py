@@ -1,6 +1,6 @@
 """Measure a fleet: many tasks in few processes, beside the same tasks as one `exec` process each.
 
-    python bench/fleet.py [--quick] [--spindle PATH] [--ray] [--only SCENARIO]... [--write]
+    python bench/fleet.py [--quick] [--spindle PATH] [--ray] [--only SCENARIO]... [--scratch DIR] [--write]
 
 The model server is a process of its own and is not counted. CPU is that of the driver and of everything it started and
 waited for: workers, git, sandboxes. Memory is that of all processes, shared pages counted once. `--ray` adds a cluster
@@ -339,13 +339,14 @@ def main() -> int:
     parser.add_argument("--spindle", default=str(REPOSITORY / ".venv/bin/spindle"), help="the command to measure")
     parser.add_argument("--ray", action="store_true", help="also a cluster of two nodes, one of which is killed")
     parser.add_argument("--only", action="append", default=[], metavar="SCENARIO", help="a function of this file")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spindle-bench"
+    parser.add_argument("--scratch", type=Path, default=cache, help="work below this folder: its file system counts")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     arguments = parser.parse_args()
     spindle = tuple(arguments.spindle.split())
     program = Program("spindle", spindle, "gpt-5.2-codex", version_of(spindle), is_spindle=True)
     counts = Counts(tasks=30, waiting=100, recorded=10_000, execs=6) if arguments.quick else Counts()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    bench = Bench(cache / "spindle-bench" / str(os.getpid()))
+    bench = Bench(arguments.scratch / str(os.getpid()))
     found: Figures = {}
     beside: Figures = {}
     failed = False
