@@ -256,6 +256,10 @@ class Driver:
     def _on_lost(self, event: Lost) -> None:
         worker = self._workers.pop(event.worker, None)
         held, used_up = self._schedule.lost(event.worker)
+        if held and self._stopped_because is None:
+            self._watch.warning(
+                f"worker {event.worker} is lost: {event.reason}; {len(held)} attempt{'s' * (len(held) != 1)} with it"
+            )
         for task, attempt in held:
             assert worker is not None
             self._recorder.ended(task, attempt, worker, "lost", event.reason)

@@ -43,7 +43,9 @@ async def run_attempt(attempt: Attempt, terms: Terms, gate: Gate, workshop: Work
         place = workshop.new_place(attempt)
     except OSError as error:
         unusable = _unusable(error, terms)
-        return Outcome(ended="setup_failed", may_retry=True, error=unusable, started_at=started_at, ended_at=clock.now())
+        return Outcome(
+            ended="setup_failed", may_retry=True, error=unusable, started_at=started_at, ended_at=clock.now()
+        )
     run = _Run(attempt, terms, workshop, toll, place)
     try:
         await run.go()
