@@ -86,7 +86,7 @@ class ItemTranslator:
     def _of_others(self, msg: Msg) -> list[Step]:
         """Sub-agents and MCP servers, whose events are loaded with them."""
         tag = str(msg.__struct_config__.tag)
-        if tag.startswith("mcp_tool_call_"):
+        if tag in ("mcp_tool_call_begin", "mcp_tool_call_end"):
             from spindle.api.tool_items import server_call_step  # with the first call to a server
 
             return [server_call_step(msg, self._id)]
