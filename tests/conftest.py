@@ -29,10 +29,10 @@ for number in (signal.SIGQUIT, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 
 
-MANY_PROGRAMS = ("app_server", "e2e", "escape", "frontends", "mcp_servers", "process", "threats")
+MANY_PROGRAMS = ("app_server", "e2e", "escape", "fleet", "frontends", "mcp_servers", "process", "threats")
 """Folders whose tests start many programs. `./test quick` leaves them out, and every test that is marked as slow."""
-KEPT = ("e2e/test_exec.py",)
-"""But not these: the whole way through, once."""
+KEPT = ("e2e/test_exec.py", "fleet/test_governor.py", "fleet/test_leases.py", "fleet/test_schedule.py")
+"""But not these: the whole way through, once, and what starts none."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -531,6 +531,7 @@ def test_nothing_heavy_is_loaded_before_the_first_request(
     assert "spindle.core.turn" in ours
     assert sys.platform != "linux" or "platform" not in reported_imports(loaded[0]), "uuid asks it for one word only"
     assert "_ssl" not in reported_imports(loaded[0]), "the server is reached without TLS"
+    assert not [name for name in ours if name.startswith("spindle.model.websocket")], "no provider offers them"
     seldom = {"inspect", "linecache", "locale", "logging", "textwrap", "traceback", "asyncio.sslproto"}
     assert not seldom & reported_imports(loaded[0]), "the libraries need them when something is out of the way"
     # What a module loads is indented below it. This one is loaded by none, but while the server works.

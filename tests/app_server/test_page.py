@@ -11,8 +11,9 @@ import msgspec
 
 from app_server.conftest import Start
 from fake_server import FakeServer, message, turn
-from spindle.frontends.app_server.notifications import Ask, kinds_of
+from spindle.frontends.app_server.notifications import kinds_of
 from spindle.frontends.app_server.registry import METHODS
+from spindle.frontends.app_server.server_requests import Ask
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "app-server.md").read_text()
 

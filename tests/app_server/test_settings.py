@@ -160,7 +160,6 @@ def test_a_command_of_the_client_runs_in_the_sandbox(client: Client, workspace: 
     assert slow["exitCode"] == 124
     assert client.error("command/exec", {"command": []})["message"] == "command must not be empty"
     assert "no-such-program cannot be run" in client.error("command/exec", {"command": ["no-such-program"]})["message"]
-    assert "not supported" in client.error("command/exec", {"command": ["true"], "tty": True})["message"]
 
 
 def test_a_command_of_the_client_ends_with_it(client: Client, workspace: Path) -> None:
@@ -292,3 +291,58 @@ def test_permission_profiles_are_listed(start: Start, home: Path) -> None:
     listed = client.result("permissionProfile/list")["data"]
     assert [profile["id"] for profile in listed] == [":read-only", ":workspace", ":danger-full-access", "docs"]
     assert all(profile["allowed"] for profile in listed)
+
+
+def test_features_set_by_a_client_hold_until_the_server_ends_and_the_users_file_wins(
+    client: Client, home: Path
+) -> None:
+    with (home / "config.toml").open("a") as file:
+        file.write("\n[features]\nundo = false\n")
+    wanted = {"undo": True, "collab": True, "nothing_of_ours": True, "web_search_request": True}
+    done = client.result("experimentalFeature/enablement/set", {"enablement": wanted})
+    assert done == {"enablement": {"undo": True, "collab": True}}
+    enabled = {flag["name"]: flag["enabled"] for flag in client.result("experimentalFeature/list")["data"]}
+    assert (enabled["undo"], enabled["collab"]) == (False, True)
+
+
+def test_a_feature_set_by_a_client_reaches_new_threads(client: Client, server: FakeServer) -> None:
+    client.turn(client.start_thread(), "before")
+    client.result("experimentalFeature/enablement/set", {"enablement": {"collab": True}})
+    client.turn(client.start_thread(), "after")
+    before, after = ({tool.get("name") for tool in asked.json["tools"]} for asked in server.turns_asked)
+    assert "spawn_agent" in after - before
+
+
+def test_what_the_provider_can_do_is_told(client: Client, home: Path) -> None:
+    assert client.result("modelProvider/capabilities/read") == {"imageGeneration": False, "webSearch": True}
+
+
+def test_skills_of_extra_roots_are_told_to_the_model(client: Client, server: FakeServer, tmp_path: Path) -> None:
+    skill = tmp_path / "more" / "beta" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: beta\ndescription: from elsewhere\n---\nUse it.\n")
+    client.result("skills/extraRoots/set", {"extraRoots": [str(tmp_path / "more")]})
+    client.turn(client.start_thread(), "hi")
+    assert "from elsewhere" in str(server.turns_asked[0].json["input"])
+
+
+def test_a_key_that_is_out_of_date_is_told_with_what_to_write_instead(start: Start, home: Path) -> None:
+    with (home / "config.toml").open("a") as file:
+        file.write("\n[features]\nweb_search_request = true\n")
+    client = start()
+    client.initialize()
+    notice = client.note("deprecationNotice")
+    assert notice == {"summary": "`features.web_search_request` is deprecated", "details": 'Use `web_search = "live"`.'}
+
+
+def test_settings_that_a_turn_changes_are_told_before_it_begins(client: Client, server: FakeServer) -> None:
+    thread_id = client.start_thread()
+    _, seen = client.turn(thread_id, "one", effort="high", serviceTier="flex")
+    told = [note["method"] for note in seen if note.get("method") in ("thread/settings/updated", "turn/started")]
+    assert told == ["thread/settings/updated", "turn/started"]
+    now = client.note("thread/settings/updated")["threadSettings"]
+    assert (now["effort"], now["serviceTier"]) == ("high", "flex")
+    _, seen = client.turn(thread_id, "two", effort="high")
+    assert not [note for note in seen if note.get("method") == "thread/settings/updated"], "nothing has changed"
+    client.turn(thread_id, "three", serviceTier="default")
+    assert [asked.json.get("service_tier") for asked in server.turns_asked] == ["flex", "flex", None]

@@ -9,6 +9,7 @@ import pytest
 
 from app_server.client import Client
 from app_server.conftest import Start
+from fake_server import FakeServer, call, message, turn
 from mcp_servers.auth_stub import AuthStub
 from mcp_servers.http_stub import HttpStub
 from mcp_servers.kit import stub
@@ -163,3 +164,16 @@ def test_a_sign_in_that_nobody_ends_ends_with_the_server(start: Start, home: Pat
         client.initialize()
         client.result("mcpServer/oauth/login", {"name": "web"})
         assert client.close() == 0
+
+
+def test_what_a_server_says_while_it_works_is_told(client: Client, server: FakeServer) -> None:
+    told = [{"progress": 1, "total": 4}, {"progress": 2, "message": "half \x1b[31mway"}, {"progress": 3}]
+    thread_id = client.start_thread(config=config(progress={"look": told}))
+    server.script(turn(call("mcp__tiny__look", {"text": "x"}, "c1")), turn(message("done")))
+    done, seen = client.turn(thread_id, "look")
+    assert done["status"] == "completed"
+    notes = [note["params"] for note in seen if note.get("method") == "item/mcpToolCall/progress"]
+    assert [(note["itemId"], note["turnId"], note["message"]) for note in notes] == [
+        ("c1", done["id"], words) for words in ("1/4", notes[1]["message"], "3")
+    ]
+    assert notes[1]["message"].startswith("half ") and "\x1b" not in notes[1]["message"]

@@ -17,8 +17,9 @@ from spindle.frontends.app_server.items import (
     sandbox_to_wire,
     shown_item,
 )
-from spindle.frontends.app_server.notifications import ApprovalReply, Note
+from spindle.frontends.app_server.notifications import Note
 from spindle.frontends.app_server.objects import SandboxPolicy, UserInput
+from spindle.frontends.app_server.server_requests import ApprovalReply
 from spindle.frontends.app_server.threads import page, turns_of
 from spindle.frontends.app_server.translate import Put, Translator
 from spindle.protocol import events, settings

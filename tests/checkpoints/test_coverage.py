@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from checkpoint_bench import Bench, look, shell
-from spindle.features.checkpoints import folder_watch
 from spindle.features.checkpoints.recorder import Options
 from spindle.features.checkpoints.rules import tracked_paths
 from spindle.protocol.ops import Undo
+from spindle.workspace import folder_watch
 
 
 @pytest.fixture

@@ -335,10 +335,10 @@ def test_a_single_tool_of_a_server_has_its_own_approval_mode(setup: Setup) -> No
 def test_known_keys_without_effect_are_kept_apart_and_named_with_strict(setup: Setup) -> None:
     setup.user(
         "[analytics]\nenabled = false\n[features]\njs_repl = true\n"
-        '[model_providers.x]\nname = "x"\nbase_url = "http://x"\nsupports_websockets = true\n'
+        '[model_providers.x]\nname = "x"\nbase_url = "http://x"\nwebsocket_connect_timeout_ms = 5\n'
         '[mcp_servers.a]\ncommand = "x"\nnovel = 1\n'
     )
-    idle = ("analytics", "features.js_repl", "model_providers.x.supports_websockets", "mcp_servers.a.novel")
+    idle = ("analytics", "features.js_repl", "model_providers.x.websocket_connect_timeout_ms", "mcp_servers.a.novel")
     plain, strict = setup.load(), setup.load(strict=True)
     assert (plain.idle_keys, plain.warnings) == (idle, [])
     assert strict.warnings == [f"these keys have no effect in Spindle: {', '.join(idle)}"]

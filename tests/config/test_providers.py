@@ -89,6 +89,7 @@ ca_file = "ca.pem"
         stream_max_retries=0,
         stream_idle_timeout_ms=120000,
         requires_openai_auth=True,
+        supports_websockets=True,
         image_tool_output="message",
         ca_file=setup.path("home/ca.pem"),
     )

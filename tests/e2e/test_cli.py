@@ -239,9 +239,9 @@ def test_features_are_listed_and_switched_with_comments_kept(spindle: OnTerminal
 
 
 def test_a_feature_of_codex_is_kept_for_codex_and_said_to_be_unused(spindle: OnTerminal, home: Path) -> None:
-    assert "goals" not in states(spindle)
-    assert "in Spindle it has no effect" in spindle("features", "enable", "goals").out
-    assert states(spindle)["goals"] == ("unused", "true")
+    assert "memories" not in states(spindle)
+    assert "in Spindle it has no effect" in spindle("features", "enable", "memories").out
+    assert states(spindle)["memories"] == ("unused", "true")
 
 
 def test_an_unknown_feature_changes_nothing(spindle: OnTerminal, home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from app_server.client import Client
 from fake_server import FakeServer, call, custom_call, message, reasoning, turn
 from installed import Spindle
+from websocket_server import WebSocketServer, answers
 from wire_rules import chat_prefix, messages_prefix, responses_problems
 
 WIRES = ("responses", "chat", "messages")
@@ -98,3 +100,40 @@ def test_a_thread_can_change_its_provider_at_every_turn(
         told = [prefix(body) for of, body in asked if of == path]
         for before, after in pairwise(told):
             assert after[: len(before)] == before, path
+
+
+async def test_a_thread_over_a_websocket_is_the_one_it_would_be_over_http(
+    spindle: Spindle, server: FakeServer, workspace: Path
+) -> None:
+    steps = []
+    for number, step in enumerate(TASK):
+        plain = [{key: value for key, value in item.items() if not key.startswith("_")} for item in step.items]
+        kinds = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}
+        named = [{**item, "id": f"{kinds[item['type']]}_{number}_{at}"} for at, item in enumerate(plain)]
+        steps.append(answers(*named, response_id=f"resp_{number}", usage={"input_tokens": 100, "output_tokens": 10}))
+    sockets = WebSocketServer(tuple(steps))
+    await sockets.start()
+    spindle.configure(
+        provider("responses", server)
+        + f'[model_providers.sockets]\nname = "sockets"\nbase_url = "{sockets.base_url}"\nenv_key = "FAKE_API_KEY"\n'
+        "supports_websockets = true\nrequest_max_retries = 0\nstream_max_retries = 0\n"
+    )
+    server.script(*TASK)
+    told = []
+    try:
+        for name in ("responses", "sockets"):
+            command = ("exec", "--json", "--yolo", "-c", f"model_provider={name}", "make it")
+            run = await asyncio.to_thread(spindle, *command)
+            assert run.code == 0, run.out + run.err
+            told.append(shown(run.events))
+            for made in ("made.txt", "new.txt"):
+                (workspace / made).unlink()
+    finally:
+        await sockets.stop()
+    assert told[1] == told[0]
+    assert (len(sockets.handshakes), sockets.goodbyes) == (1, [1000])
+    assert [sent.get("previous_response_id") for sent in sockets.sent] == [None, "resp_0", "resp_1", "resp_2"]
+    assert [len(asked["input"]) for asked in sockets.asked] == [len(r.json["input"]) for r in server.turns_asked]
+    for before, after in pairwise(sockets.asked):
+        assert after["input"][: len(before["input"])] == before["input"]
+        assert {**after, "input": 0} == {**before, "input": 0}

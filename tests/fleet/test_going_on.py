@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
@@ -116,14 +117,17 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_changed(runs: Runs)
 
 def test_a_second_driver_is_refused_and_the_first_goes_on(runs: Runs) -> None:
     runs.tasks(count=3)
-    held = runs.answers["t001"] = Held(turn(message("late"), delay_s=2))
+    held = runs.answers["t001"] = Held()
     first = runs.start("--jobs", 3)
     assert held.is_asked.wait(30)
     done = runs.run("--resume")
     assert done.code == 2 and "another driver works in" in done.err
-    assert runs.status()["alive"] and finish(first).code == 0
+    assert runs.status()["alive"] and first.poll() is None
+    first.send_signal(signal.SIGINT)
+    assert finish(first).code == 3 and not runs.status()["alive"] and max(runs.asked().values()) == 1
+    runs.answers.clear()
+    assert runs.run("--resume").code == 0
     runs.exactly_once()
-    assert not runs.status()["alive"] and max(runs.asked().values()) == 1
 
 
 def test_a_budget_counts_what_earlier_parts_spent(runs: Runs) -> None:

@@ -142,6 +142,13 @@ def test_the_time_to_wake_is_when_the_next_request_may_go() -> None:
     assert office.granted() == [3]
 
 
+def test_time_without_requests_is_not_saved_up() -> None:
+    office = Office(rpm=120.0)
+    assert office.asks()
+    office.clock.advance(600.0)
+    assert [office.asks() for _ in range(4)] == [True, True, False, False]
+
+
 def test_a_request_may_be_larger_than_a_second_of_tokens_and_the_next_waits_for_it() -> None:
     office = Office(tpm=6000.0)
     assert office.asks(tokens=1000)

@@ -3,10 +3,11 @@
 tools: names or whole tools · pages: split the list into pages of so many · answers: tool → result · start: what it
 does before it reads ("exit", "hang", "flood", "garbage", "big_line") · die_on: a tool whose call ends it · wait_on: a
 tool that is never answered · elicit_on: a tool that asks a person (form) · ping_on, log_on, change_on: tools that
-cause that · change: how it behaves after that · wrong_id: answers calls under another id · long: answers with so many
-characters · version, capabilities: of the handshake · resources, templates · stubborn: does not end when it is told to
-· describe_once: a file; where it exists already, tools are described otherwise · log: a file that gets every message ·
-env: a file that gets the environment · prints: what it writes to stderr, piece by piece.
+cause that · change: how it behaves after that · progress: tool → what it tells before it answers · wrong_id: answers
+calls under another id · long: answers with so many characters · version, capabilities: of the handshake · resources,
+templates · stubborn: does not end when it is told to · describe_once: a file; where it exists already, tools are
+described otherwise · log: a file that gets every message · env: a file that gets the environment · prints: what it
+writes to stderr, piece by piece.
 """
 
 import json
@@ -60,6 +61,9 @@ def called(number: Any, params: dict[str, Any]) -> None:
         send(id="p1", method="ping")
     if name == how.get("log_on"):
         send(method="notifications/message", params={"level": "info", "data": "said over the protocol"})
+    for told in how.get("progress", {}).get(name, ()):
+        token = params.get("_meta", {}).get("progressToken")
+        send(method="notifications/progress", params={"progressToken": token, **told})
     if name == how.get("elicit_on"):
         schema = how.get("form", {"type": "object", "properties": {"colour": {"type": "string"}}})
         pending["e1"] = number

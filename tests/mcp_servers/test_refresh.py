@@ -9,8 +9,12 @@ from mcp_servers.test_servers import warnings
 from sessions import Start, outputs
 from spindle.model.scripted import calls, says
 from spindle.protocol.events import AgentMessage, Warning
-from spindle.protocol.ops import RefreshMcpServers
+from spindle.protocol.ops import GoalSet, RefreshMcpServers
 from spindle.protocol.request import TokenUsage
+
+
+def names(tools: list[dict[str, Any]]) -> list[str]:
+    return [tool["name"] for tool in tools if "name" in tool]
 
 
 async def test_a_changed_list_is_told_and_recorded_and_taken_over_only_by_a_refresh(start: Start) -> None:
@@ -65,7 +69,7 @@ async def test_what_another_list_costs_is_said_before_anybody_takes_it_and_befor
     driver = await start(config=servers(tiny=stub({"tools": ["a"], "change_on": "a"})))
     usage = TokenUsage(input_tokens=90_000, total_tokens=90_005)
     await driver.turn("hello", says("one", usage=usage))
-    await driver.turn("go on", calls("mcp__tiny__a", {"text": ""}, "c1"), says("two", usage=usage))
+    await driver.turn("go on", calls("mcp__tiny__a", {"text": ""}, "c1", usage=usage), says("two", usage=usage))
     while len(warnings(driver)) < 2:  # a server's word may come after the turn
         await driver.until(Warning)
     changed, cost = warnings(driver)
@@ -100,3 +104,16 @@ async def test_a_server_that_comes_back_with_other_descriptions_is_told_of_and_n
     assert len({request.raw.tools for request in driver.model.requests}) == 1
     [tool] = [t for t in driver.model.requests[-1].tools if t.get("name") == "mcp__tiny__b"]
     assert tool["description"] == "does b"
+
+
+async def test_the_tools_of_a_goal_stay_behind_those_of_servers_that_are_started_anew(start: Start) -> None:
+    driver = await start(says("one"), config=servers(tiny=stub({"tools": ["a"]})))
+    driver.submit(GoalSet(objective="x", status="paused"))
+    await driver.turn("hello")
+    assert names(driver.model.requests[-1].tools)[-4:] == ["mcp__tiny__a", "get_goal", "create_goal", "update_goal"]
+    driver.submit(RefreshMcpServers(config={"tiny": stub({"tools": ["a"]})}))
+    await driver.turn("the same tools", says("two"))
+    assert len({request.raw.tools for request in driver.model.requests}) == 1
+    driver.submit(RefreshMcpServers(config={"tiny": stub({"tools": ["b"]})}))
+    await driver.turn("other tools", says("three"))
+    assert names(driver.model.requests[-1].tools)[-4:] == ["mcp__tiny__b", "get_goal", "create_goal", "update_goal"]

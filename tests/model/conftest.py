@@ -28,6 +28,9 @@ QUESTION = Request(
 )
 
 
+OF_CLIENT = ("sse_event_max_bytes", "end_patience_s")
+
+
 class Received:
     """One request as it arrived."""
 
@@ -202,9 +205,9 @@ async def client_for() -> AsyncIterator[Callable[..., RemoteModel]]:
             credential or StaticCredential("sk-live-0123456789"),
             identity or Identity(thread_id="T", version="1.2.3"),
             environ={} if environ is None else environ,
-            **{name: value for name, value in given.items() if name != "sse_event_max_bytes"},
+            **{name: value for name, value in given.items() if name not in OF_CLIENT},
         )
-        of_client = {name: value for name, value in given.items() if name == "sse_event_max_bytes"}
+        of_client = {name: value for name, value in given.items() if name in OF_CLIENT}
         client = RemoteModel(endpoint, FixedClock(), **of_client)
         clients.append(client)
         return client

@@ -163,6 +163,12 @@ HABITS: dict[str, list[dict[str, Any]]] = {
         calls(piece("run", '{"a":1}', index=0, id="c1")),
         calls(piece("look", '{"b":"}"}', index=0, id="c2")),
     ],
+    "one index for all, and the arguments later": [
+        calls(piece("run", "", index=0, id="c1")),
+        calls(piece(None, '{"a":1}', index=0)),
+        calls(piece("look", "", index=0, id="c2")),
+        calls(piece(None, '{"b":"}"}', index=0)),
+    ],
     "another id with each piece": [
         calls(piece("run", '{"a"', index=0, id="c1")),
         calls(piece(None, ":1}", index=0, id="c8")),
@@ -196,6 +202,16 @@ def test_calls_are_joined_whatever_the_habits_of_the_server(habit: str) -> None:
     events = read(*HABITS[habit], STOP, DONE)
     assert called(events) == TWO
     assert len({item["call_id"] for item in items(events)}) == 2
+
+
+def test_calls_without_arguments_that_share_an_index_are_still_two() -> None:
+    events = read(calls(piece("run", "", index=0, id="c1")), calls(piece("look", None, index=0, id="c2")), STOP, DONE)
+    assert [name for name, _ in called(events)] == ["run", "look"]
+
+
+def test_one_call_that_is_no_list_is_a_call() -> None:
+    events = read(delta(tool_calls=piece("run", '{"a":1}', id="c1")), STOP, DONE)
+    assert called(events) == [("run", '{"a":1}')]
 
 
 def test_an_escaped_quote_does_not_end_an_argument() -> None:
@@ -314,3 +330,22 @@ def test_other_names_and_missing_counts() -> None:
     assert not silent.counts_cached
     nothing = read(STOP, DONE)[-1]
     assert isinstance(nothing, Completed) and nothing.usage is None
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"choices": [{"delta": {}, "finish_reason": "stop", "usage": {"prompt_tokens": 5, "completion_tokens": 2}}]},
+        {"choices": [], "x_groq": {"id": "q", "usage": {"prompt_tokens": 5, "completion_tokens": 2}}},
+    ],
+)
+def test_counts_in_odd_places_are_found(last: dict[str, Any]) -> None:
+    completed = read(delta(content="x"), STOP, last, DONE)[-1]
+    assert isinstance(completed, Completed)
+    assert completed.usage == TokenUsage(input_tokens=5, output_tokens=2, total_tokens=7)
+
+
+def test_a_count_in_an_odd_place_does_not_outweigh_the_usual_one() -> None:
+    odd = {"choices": [{"delta": {}, "usage": {"prompt_tokens": 1}}], "usage": {"prompt_tokens": 9}}
+    completed = read(odd, STOP, DONE)[-1]
+    assert isinstance(completed, Completed) and completed.usage is not None and completed.usage.input_tokens == 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -97,3 +98,43 @@ async def test_a_text_that_was_cut_off_is_kept_and_the_reason_told(serve: Serve,
         async for event in client.stream(QUESTION):
             events.append(event)
     assert texts(events) == ["half a sen"]
+
+
+async def test_a_server_that_never_hangs_up_after_the_end_is_not_waited_for_long(
+    serve: Serve, client_for: Client, ask: Ask
+) -> None:
+    async def answer(peer: Peer) -> None:
+        await peer.begin_sse()
+        await peer.event(chunk("all of it", "stop"))
+        await asyncio.Event().wait()
+
+    client = client_for(await serve(answer), wire_api="chat", options={"end_patience_s": 0.05})
+    events = await asyncio.wait_for(ask(client), 20)  # the server may be silent for five minutes otherwise
+    assert texts(events) == ["all of it"]
+    assert isinstance(events[-1], Completed)
+
+
+async def test_a_server_that_goes_on_saying_nothing_after_the_end_is_not_waited_for_either(
+    serve: Serve, client_for: Client, ask: Ask
+) -> None:
+    async def answer(peer: Peer) -> None:
+        await peer.begin_sse()
+        await peer.event(chunk("all of it", "stop"))
+        while True:
+            await peer.chunk(b': ping\n\ndata: {"choices":[]}\n\n')
+            await asyncio.sleep(0.01)
+
+    client = client_for(await serve(answer), wire_api="chat", options={"end_patience_s": 0.2})
+    assert texts(await asyncio.wait_for(ask(client), 10)) == ["all of it"]
+
+
+async def test_counts_that_come_a_little_after_the_end_still_count(serve: Serve, client_for: Client, ask: Ask) -> None:
+    async def answer(peer: Peer) -> None:
+        await peer.begin_sse()
+        await peer.event(chunk("all of it", "stop"))
+        await peer.event({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}})
+        await asyncio.Event().wait()
+
+    client = client_for(await serve(answer), wire_api="chat", options={"end_patience_s": 0.3})
+    events = await asyncio.wait_for(ask(client), 20)
+    assert isinstance(events[-1], Completed) and events[-1].usage is not None and events[-1].usage.total_tokens == 9

@@ -185,6 +185,11 @@ async def test_too_many_requests_waits_as_the_server_says(serve, client_for, ask
     assert error.delay_s == 7.0
 
 
+async def test_a_wait_in_milliseconds_is_kept_to(serve, client_for, ask) -> None:
+    error, _ = await failure(serve, client_for, ask, refuse(429, b"", {"retry-after-ms": "700", "retry-after": "1"}))
+    assert error.delay_s == 0.7
+
+
 @pytest.fixture
 def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Winter time there is an hour ahead of UTC; no zone files are needed for this spelling."""

@@ -101,6 +101,14 @@ def test_a_later_count_of_the_input_replaces_the_first():
     assert (completed.usage.input_tokens, completed.usage.output_tokens, completed.counts_cached) == (50, 7, False)
 
 
+def test_a_count_that_falls_back_to_nothing_is_no_count():
+    first = {"type": "message_start", "message": {"usage": {"input_tokens": 50, "cache_read_input_tokens": 8}}}
+    last = {**ENDED[0], "usage": {"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 7}}
+    completed = read(decoder(MessagesWire()), stream(first, last, ENDED[1]))[-1]
+    assert isinstance(completed, Completed) and completed.usage is not None
+    assert (completed.usage.input_tokens, completed.usage.cached_input_tokens) == (58, 8)
+
+
 def test_a_server_that_counts_nothing_has_counted_nothing():
     completed = read(decoder(MessagesWire()), stream(*ENDED))[-1]
     assert isinstance(completed, Completed) and completed.usage is None

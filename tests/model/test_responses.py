@@ -25,6 +25,7 @@ from spindle.model.client import (
     cost_of_compaction,
 )
 from spindle.model.credential import EnvCredential, StaticCredential, credential_for
+from spindle.model.failures import ResponseFailed
 from spindle.model.headers import Identity
 from spindle.model.provider import Provider
 from spindle.model.wires.responses.decoder import ResponsesDecoder
@@ -509,3 +510,33 @@ async def test_a_json_answer_that_is_none_is_an_error(serve, client_for, status:
 
     with pytest.raises(ModelError, match=text):
         await client_for(await serve(handler)).post_json("/responses/compact", b"{}")
+
+
+def test_items_that_only_the_end_of_a_response_names_are_its_items() -> None:
+    call = {"type": "function_call", "name": "run", "arguments": "{}", "call_id": "c1"}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}
+    end = {
+        "type": "response.completed",
+        "response": {"id": "r", "output": [said, call, {"type": "message", "role": "user"}, 7]},
+    }
+    decoder = ResponsesDecoder(lambda: "new")
+    *done, completed = decoder.feed(json.dumps(end).encode())
+    assert [event.item for event in done if isinstance(event, ItemDone)] == [said, call]
+    assert isinstance(completed, Completed)
+
+
+def test_items_that_were_finished_before_are_not_finished_again_by_the_end() -> None:
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}
+    decoder = ResponsesDecoder(lambda: "new")
+    decoder.feed(json.dumps({"type": "response.output_item.done", "item": said}).encode())
+    end = {"type": "response.completed", "response": {"id": "r", "output": [said]}}
+    assert [type(event) for event in decoder.feed(json.dumps(end).encode())] == [Completed]
+
+
+def test_an_error_without_a_type_is_the_servers_word() -> None:
+    decoder = ResponsesDecoder(lambda: "new")
+    assert decoder.feed(b'{"error":{"code":"context_length_exceeded","message":"too long"}}') == []
+    with pytest.raises(ResponseFailed) as failed:
+        decoder.finish()
+    assert failed.value.error == {"code": "context_length_exceeded", "message": "too long"}
+    assert ResponsesDecoder(lambda: "new").feed(b"{}") == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spindle.model.retry import backoff_s, parse_retry_after, parse_try_again
+from spindle.model.retry import asked_wait, backoff_s, parse_retry_after, parse_try_again
 from spindle.protocol.clock import FixedClock
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00:00 UTC
@@ -49,6 +49,20 @@ def test_a_date_is_judged_by_the_clock_of_the_server(date: str | None, wait: flo
 
 
 @pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, 2.0),
+        ({"retry-after-ms": "nan"}, None),
+        ({}, None),
+    ],
+)
+def test_milliseconds_count_more_than_seconds(headers: dict[str, str], wait: float | None) -> None:
+    assert asked_wait(headers, NOW) == wait
+
+
+@pytest.mark.parametrize(
     ("message", "wait"),
     [
         ("Rate limit. Please try again in 1.5s.", 1.5),
@@ -57,7 +71,13 @@ def test_a_date_is_judged_by_the_clock_of_the_server(date: str | None, wait: flo
         ("try again in 1 second", 1.0),
         ("try again in 1e9s", None),
         ("try again later", None),
-        ("try again in 5 minutes", None),
+        ("try again in 5 minutes", 60.0),
+        ("Please try again in 1m2.5s. Visit", 60.0),
+        ("Please try again in 0m12.5s.", 12.5),
+        ("Please try again in 7m", 60.0),
+        ("try again in 2h", 60.0),
+        ("Please retry after 26 seconds.", 26.0),
+        ("try again in 5 moons", None),
     ],
 )
 def test_a_wait_is_read_from_the_servers_sentence(message: str, wait: float | None) -> None:

@@ -1095,6 +1095,15 @@ def test_45_what_is_kept_is_the_owners_alone_whatever_the_umask(spindle: Spindle
     assert open_to_others == {}
 
 
+def test_45_a_folder_that_all_users_share_stays_theirs_even_as_a_home(spindle: Spindle, server: FakeServer) -> None:
+    spindle.home.chmod(0o1777)
+    spindle.configure("[spindle.budget.day]\nmax_requests = 9")
+    server.script(turn(call("exec_command", {"cmd": "true"}, "c1")), turn(message("over")))
+    assert spindle("exec", *WRITE, "hi").code == 0
+    assert oct(spindle.home.stat().st_mode & 0o7777) == oct(0o1777)
+    assert oct((spindle.home / "spindle").stat().st_mode & 0o7777) == oct(0o700)
+
+
 def test_45_what_runs_by_itself_and_was_not_there_before_is_named_once(spindle: Spindle, server: FakeServer) -> None:
     table = {"SessionStart": [{"hooks": [{"type": "command", "command": "true added-by-malware"}]}]}
     (spindle.home / "hooks.json").write_text(json.dumps({"hooks": table}))

@@ -177,6 +177,9 @@ class FakeDesk:
     def set_draft(self, text: str) -> None:
         self.draft = text
 
+    def begin_draft(self, text: str) -> None:
+        self.draft = text + self.draft
+
     async def switch(self, change: Callable[[SessionRequest], SessionRequest]) -> None:
         self.request = change(self.request)
         await self.reopen()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -437,6 +438,20 @@ async def test_seconds_of_a_day_are_those_of_all_turns(start: Start) -> None:
     assert error is not None and error.budget == {"scope": "day", "limit": "max_seconds", "max": 10, "used": 12.0}
 
 
+async def test_every_second_of_a_turn_with_several_requests_counts_for_the_day(start: Start) -> None:
+    clock = FixedClock()
+    driver = await start(config=budget(day={"max_seconds": 10}), clock=clock)
+    for number in range(2):
+        sub_id = driver.begin("go")
+        driver.model.script(
+            lambda request: (clock.advance(3), run(f"c{number}"))[1],  # noqa: B023  asked before the next one
+            lambda request: (clock.advance(3), says("one"))[1],
+        )
+        assert failure(await driver.end_of(sub_id)) is None, number
+    error = failure(await driver.turn("go", says("never")))
+    assert error is not None and error.budget == {"scope": "day", "limit": "max_seconds", "max": 10, "used": 12.0}
+
+
 # ---- the ledger ------------------------------------------------------------------------------------
 
 
@@ -511,6 +526,64 @@ async def test_processes_that_race_on_a_day_pass_its_limit_by_one_request_at_mos
     clock = FixedClock()
     ledgers = [day_of(tmp_path, clock, max_tokens=5_500) for _ in range(20)]
     assert await many(ledgers, 1000) == 6
+
+
+def started(racers: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
+    """All of them, with the word to go."""
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    return racers
+
+
+RACER = """
+import asyncio, sys
+from spindle.core.budget import BudgetLedger, Use
+from spindle.core.day_budget import DayMeter
+from spindle.errors import BudgetReached
+from spindle.protocol.clock import SystemClock
+from spindle.protocol.settings import BudgetLimits
+
+async def race():
+    clock, granted = SystemClock(), 0
+    ledger = BudgetLedger(clock=clock, find_prices=lambda model, tier: None, thread_id="t")
+    limits = BudgetLimits(max_requests=60)
+    meter = DayMeter(ledger, limits, home=sys.argv[1], clock=clock, past=lambda moment: (Use(), 0.0))
+    meter.poll_s = 0.01
+    ledger.thread.append(meter)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        while True:
+            taken = await ledger.reserve("m", 1)
+            await asyncio.sleep(0.005)  # as long as the shortest request takes
+            ledger.commit(taken, None)
+            granted += 1
+    except BudgetReached:
+        print(granted)
+
+asyncio.run(race())
+"""
+
+
+def test_no_request_of_another_process_is_forgotten(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", RACER, str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    racers = [subprocess.Popen(command, **pipes) for _ in range(4)]
+    for racer in racers:
+        assert racer.stdout is not None and racer.stdout.readline() == "ready\n"
+    granted = [int(out) for out in (racer.communicate(timeout=50)[0] for racer in started(racers))]
+    assert sum(granted) == 60
+    assert sum(1 for count in granted if count) > 1, "they took turns"
+
+
+async def test_what_was_set_aside_an_hour_ago_is_free_again_though_its_process_lives(tmp_path: Path) -> None:
+    clock = FixedClock()
+    await day_of(tmp_path, clock, max_requests=1).reserve("m", 1)
+    late = day_of(tmp_path, clock, max_requests=1)
+    clock.advance(3601)
+    late.commit(await asyncio.wait_for(late.reserve("m", 1), 10), None)
 
 
 async def test_what_a_dead_process_had_set_aside_is_free_again(tmp_path: Path) -> None:

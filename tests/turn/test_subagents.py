@@ -33,8 +33,10 @@ from spindle.protocol.events import (
     TokenCount,
     TurnAborted,
 )
+from spindle.protocol.goal import ThreadGoalUpdated
 from spindle.protocol.ops import (
     ExecApproval,
+    GoalSet,
     Interrupt,
     OverrideTurnContext,
     PatchApproval,
@@ -130,6 +132,24 @@ def all_messages(driver: Driver) -> list[Any]:
 
 def wrapped(driver: Driver, tag: str) -> list[CollabAgentEvent]:
     return [msg for msg in of(all_messages(driver), CollabAgentEvent) if msg.msg["type"] == tag]
+
+
+async def test_a_sub_agent_has_no_goal_and_what_it_uses_counts_for_its_parents(play: Any) -> None:
+    cast = Cast(
+        spawn("a"),
+        wait_for_all(),
+        calls("update_goal", {"status": "complete"}, "g"),
+        says("done"),
+        a=[says("found it", usage=COST)],
+    )
+    driver = await play(cast, pursues_goals=True)
+    driver.submit(GoalSet(objective="Find it."))
+    await driver.until(TaskComplete)
+    (child,) = cast.requests["a"]
+    assert "update_goal" in {tool.get("name") for tool in cast.requests["parent"][0].tools}
+    assert "update_goal" not in {tool.get("name") for tool in child.tools}
+    goal = of(all_messages(driver), ThreadGoalUpdated)[-1].goal
+    assert goal is not None and (goal["status"], goal["tokensUsed"]) == ("complete", 4 * 110 + 1000)
 
 
 # ---- the four tools ----------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def load(folders: Path, cwd: str = "repo/sub", **options: Any) -> SkillSet:
         str(folders / cwd),
         str(folders / "home"),
         user_home=str(folders / "person"),
-        admin_root=str(folders / "admin"),
+        more_roots=[(str(folders / "admin"), "admin")],
         **options,
     )
 

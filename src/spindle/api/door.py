@@ -28,6 +28,7 @@ from spindle.protocol.request import TokenUsage
 from spindle.protocol.settings import ThreadSettings
 
 if TYPE_CHECKING:
+    from spindle.process.table import LiveProcess
     from spindle.thread.rollout import Record
 
 __all__ = ["OpenThread", "SessionRequest", "open_thread"]
@@ -100,6 +101,11 @@ class OpenThread:
         return self._session.thread.rate_limits
 
     @property
+    def commands(self) -> list[LiveProcess]:
+        """Its commands that run: a call waits for them, or they go on after it. The one used last is at the end."""
+        return self._session.workbench.processes.all_live
+
+    @property
     def is_running(self) -> bool:
         """A turn runs. One that was only handed in does not count yet."""
         return self._session.is_running
@@ -135,10 +141,10 @@ class OpenThread:
         """An id for an op that nobody else has."""
         return self._clock.uuid7()
 
-    def check(self, op: UserTurn | OverrideTurnContext) -> None:
-        """Raise SpindleError when a setting that the op names cannot be. The op would be answered with it, later."""
+    def check(self, op: UserTurn | OverrideTurnContext) -> ThreadSettings:
+        """The settings after the op. Raises the SpindleError that the op would be answered with when one cannot be."""
         session = self._session
-        apply_op(session.settings, op, session.limits.allowed, session.thread.provider_ids)
+        return apply_op(session.settings, op, session.limits.allowed, session.thread.provider_ids)
 
     def submit(self, op: Op, sub_id: str | None = None) -> str:
         """Hand in an op; gives the id that its events carry, for a turn also the turn's. Never waits."""

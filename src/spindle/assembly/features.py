@@ -12,10 +12,13 @@ from spindle.assembly.record import Draft
 from spindle.config.schema import Config
 from spindle.core.feature import Feature, Late
 from spindle.core.running_turn import CONTEXT_FULL, RunningTurn
+from spindle.errors import SpindleError
 from spindle.policy.secrets import Secrets
 from spindle.protocol.ops import (
     CallMcpTool,
     Compact,
+    GoalClear,
+    GoalSet,
     ListMcpTools,
     ReadMcpResource,
     RefreshMcpServers,
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from spindle.mcp.pool import ServerPool
     from spindle.process.command import Command
     from spindle.process.spawn import Running
-    from spindle.tools.tool import ToolCall, ToolResult
+    from spindle.tools.tool import Tool, ToolCall, ToolResult
 
 _MOST_VERDICTS = 1_000
 
@@ -44,9 +47,14 @@ def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., Too
 
     Checkpoints see what every other feature does to files. What a model is told of repeated calls stands behind all
     else. A turn has its budget before a request can be made for it. Room is made before hooks hear of a turn.
-    Sub-agents end before the servers they use.
+    Sub-agents end before the servers they use. The tools of a goal stand behind those of servers.
     """
-    config, servers = draft.request.config, _ServersOf(draft, secrets, build_tools)
+    late_tools: list[Tool] = []
+
+    def build(*more: Any) -> ToolSet:
+        return build_tools(*more).joined_by(late_tools)
+
+    config, servers = draft.request.config, _ServersOf(draft, secrets, build)
     checkpoints = _CheckpointGate(draft)
     features: list[Feature] = [checkpoints, _repeat_guard(), _budget(draft), _compaction(config)]
     if config.hooks or config.notify or draft.request.hooks:
@@ -66,6 +74,7 @@ def make_features(draft: Draft, secrets: Secrets, build_tools: Callable[..., Too
     features.append(servers.feature())
     features.append(Late(_schema_answer, is_needed=lambda turn: turn.output_schema is not None))
     features.append(Late(partial(_reviews, draft, servers.pool, checkpoints), (Review,)))
+    features.append(_goals(draft, late_tools))
     features.append(Late(_plan, is_needed=lambda turn: turn.settings.collaboration_mode.mode == "plan"))
     if config.notify:
         from spindle.features.notify import Notify  # only for those who have such a program
@@ -220,6 +229,20 @@ def _reviews(draft: Draft, pool: Callable[[], ServerPool | None], checkpoints: A
     from spindle.assembly.review_feature import make_reviews  # with the first review
 
     return make_reviews(draft, pool, checkpoints)
+
+
+def _goals(draft: Draft, late_tools: list[Tool]) -> Feature:
+    """A thread has it with its first goal, and from then on: the tools of goals stay in its list."""
+    is_on = draft.request.config.features.get("goals", True)
+
+    def make() -> Feature:
+        if not is_on:
+            raise SpindleError("goals are switched off; `spindle features enable goals` switches them on")
+        from spindle.features.goal.goals import Goals  # few threads have a goal
+
+        return Goals(pursues=draft.request.pursues_goals, late_tools=late_tools)
+
+    return make() if is_on and draft.history.has_had_goal else Late(make, (GoalSet, GoalClear))
 
 
 def _plan() -> Feature:

@@ -94,6 +94,7 @@ def briefing_options(
         include_environment=config.include_environment_context,
         include_skills=config.skills_include_instructions,
         disabled_skills=config.disabled_skills,
+        extra_skill_roots=config.extra_skill_roots,
         developer_instructions=config.developer_instructions,
         user_instructions=request.user_instructions,
         extras=config.spindle.environment_extras,

@@ -74,6 +74,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An editor that has files of the workspace open; patches go through it."""
     budget: BudgetLimits | None = None
     """What the thread may use as long as it is open, beside what is configured; None = nothing is said about it."""
+    pursues_goals: bool = False
+    """Turns that nobody asked for are welcome: a thread with an active goal goes on by itself."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None

@@ -38,6 +38,7 @@ FEATURES: dict[str, tuple[str, bool]] = {
     "personality": ("stable", True),
     "steer": ("stable", True),
     "hooks": ("stable", True),
+    "goals": ("stable", True),
     "collab": ("experimental", False),
     "child_agents_md": ("experimental", False),
     "undo": ("experimental", False),
@@ -53,7 +54,7 @@ REFERENCE_FEATURES = _words("""
     current_time_reminder default_mode_request_user_input elevated_windows_sandbox
     enable_experimental_windows_sandbox enable_fanout enable_mcp_apps enable_request_compression
     exec_permission_approvals experimental_use_freeform_apply_patch experimental_use_unified_exec_tool
-    experimental_windows_sandbox external_migration fast_mode ghost_commit goals guardian_approval
+    experimental_windows_sandbox external_migration fast_mode ghost_commit guardian_approval
     image_detail_original image_generation imagegenext in_app_browser include_apply_patch_tool js_repl
     js_repl_tools_only memories memory_tool multi_agent network_proxy parallel plugins powershell_utf8
     prevent_idle_sleep realtime_conversation remote_control remote_models remote_plugin request_permissions
@@ -105,7 +106,7 @@ _PROVIDER = Table(
         "ca_file": PATH,
         "client_cert": PATH,
         "client_key": PATH,
-        "supports_websockets": IDLE,
+        "supports_websockets": BOOL,
         "websocket_connect_timeout_ms": IDLE,
         "auth": IDLE,
         "aws": IDLE,
@@ -262,7 +263,6 @@ _SPINDLE = Table(
                 "cache_dir": PATH,
                 "setup_network": BOOL,
                 "worker_memory": SIZE,
-                "orphan_ttl_s": NUMBER,
                 "network_beside_ray": BOOL,
             }
         ),

@@ -118,6 +118,7 @@ def _provider(id: str, table: Mapping[str, Any], origins: Mapping[str, str], ima
         stream_max_retries=min(table.get("stream_max_retries", 5), RETRY_CAP),
         stream_idle_timeout_ms=table.get("stream_idle_timeout_ms", 300_000),
         requires_openai_auth=table.get("requires_openai_auth", False),
+        supports_websockets=table.get("supports_websockets", False),
         image_tool_output=table.get("image_tool_output", images),
         ca_file=table.get("ca_file"),
         client_cert=table.get("client_cert"),

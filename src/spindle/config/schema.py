@@ -122,13 +122,11 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     local_threads: int | None = None
     """On how many threads they run; None = one fewer than there are cores."""
     fleet_cache_dir: str | None = None
-    """Where `spindle fleet` keeps mirrors and makes workspaces; None = `$XDG_CACHE_HOME/spindle`, ~/.cache/spindle."""
+    """Where `spindle fleet` keeps mirrors and workspaces; None = `$XDG_CACHE_HOME/spindle`, or ~/.cache/spindle."""
     fleet_setup_network: bool = False
     """Whether `setup` of a task may use the network."""
     fleet_worker_memory: int = 2147483648
     """A worker that uses more memory takes no new task, and is replaced when its last one has ended."""
-    fleet_orphan_ttl_s: float = 600.0
-    """How long workers on other machines wait for a driver that is gone."""
     fleet_network_beside_ray: bool = False
     """Whether commands of tasks may have the network where they can reach the ports of Ray."""
     max_steps: int = 0
@@ -254,6 +252,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Tell the model which skills there are."""
     disabled_skills: tuple[str, ...] = ()
     """Paths (of a SKILL.md or its folder) or names of skills that are switched off."""
+    extra_skill_roots: tuple[str, ...] = ()
+    """Folders with skills beside the usual ones; a client of the app-server names them."""
 
     web_search: WebSearch = "cached"
     """The server's own web search: off, from its cache, or live."""

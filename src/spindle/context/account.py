@@ -53,6 +53,7 @@ _BY_START: tuple[tuple[str, Source], ...] = (
     ("<user_shell_command>", "outputs"),
     ("<turn_aborted>", "other"),
     ("<user_action>", "other"),
+    ("<codex_internal_context", "other"),
     ("<project_notes>", "other"),
     (LEDGER_OPEN, "summary"),
 )

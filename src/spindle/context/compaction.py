@@ -38,7 +38,7 @@ _NEXT_DOCUMENT = "--- project-doc ---"
 OVERFLOW = "context_window_exceeded"
 """The `info` of a ModelError when the items did not fit."""
 _ABORTED = "<turn_aborted>"
-_OF_ONE_TURN = (_ABORTED, "<user_shell_command>", "<skill", "<user_action>")
+_OF_ONE_TURN = (_ABORTED, "<user_shell_command>", "<skill", "<user_action>", "<codex_internal_context")
 """Context that tells what happened, not how things are; it is not rebuilt after a compaction."""
 _LARGEST_OUTPUT_SHARE = 4
 

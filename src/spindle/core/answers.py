@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from spindle.core.settings import apply_op
 from spindle.core.usage import context_usage
 from spindle.errors import SpindleError
-from spindle.protocol.answers import ConversationPath, ListGrantsResponse, ListModelsResponse, ListSkillsResponse
+from spindle.protocol.answers import (
+    ConversationPath,
+    ListGrantsResponse,
+    ListModelsResponse,
+    ListSkillsResponse,
+    TurnUpdated,
+)
 from spindle.protocol.events import GrantRevoked, Msg, PinsUpdated, ThreadNameUpdated
 from spindle.protocol.ops import (
     GetContext,
@@ -16,10 +23,12 @@ from spindle.protocol.ops import (
     ListGrants,
     ListModels,
     ListSkills,
+    OverrideTurnContext,
     Pin,
     RevokeGrant,
     SetThreadName,
     Unpin,
+    UpdateTurn,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +44,8 @@ def answer(session: Session, op: object) -> Msg:
                 for cwd in cwds or [session.settings.cwd]
             ]
             return ListSkillsResponse(skills=found)
+        case UpdateTurn():
+            return TurnUpdated(is_applied=update_turn(session, op))
         case GetContext():
             return context_usage(thread)
         case ListGrants():
@@ -64,3 +75,16 @@ def answer(session: Session, op: object) -> Msg:
             return PinsUpdated(pins=thread.notes.pins)
         case _:
             raise SpindleError(f"a session does not take the op {type(op).__name__}")
+
+
+def update_turn(session: Session, op: UpdateTurn) -> bool:
+    """Give the running turn other settings from its next request on; False when it is not that turn that runs."""
+    turn = session.turns.running
+    if turn is None or turn.turn_id != op.turn_id or turn.is_stopping:
+        return False
+    changes = OverrideTurnContext(model=op.model, effort=op.effort, summary=op.summary)
+    settings = apply_op(turn.settings, changes, session.limits.allowed, session.thread.provider_ids)
+    if settings.model != turn.settings.model:
+        session.thread.use_model(settings.model)
+    turn.settings = session.limits.cap(settings)
+    return True

@@ -44,7 +44,7 @@ from spindle.tools.images import input_parts
 from spindle.workspace.agents_md import load_nested_docs, load_project_docs
 from spindle.workspace.files import ProjectFiles
 from spindle.workspace.git import find_root
-from spindle.workspace.skills import SkillSet, load_skills, project_files, select_skills, skill_text
+from spindle.workspace.skills import SkillSet, load_skills, project_files, select_skills, skill_text, with_admin
 
 Emit = Callable[[Msg], None]
 
@@ -65,6 +65,7 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_environment: bool = True
     include_skills: bool = True
     disabled_skills: tuple[str, ...] = ()
+    extra_skill_roots: tuple[str, ...] = ()
     developer_instructions: str | None = None
     user_instructions: str | None = None
     """Given by the client instead of AGENTS.md."""
@@ -219,6 +220,7 @@ class Briefing:
                 root_markers=options.root_markers,
                 disabled=options.disabled_skills,
                 files=self._files(settings, cwd),
+                more_roots=with_admin(options.extra_skill_roots),
                 fresh=reload,
             )
         return self._skills[cwd]

@@ -126,7 +126,11 @@ class Feature:
         """The turn completed: it was not stopped, and did not fail. Its terminal event comes after this."""
 
     async def leave_turn(self, turn: RunningTurn) -> None:
-        """The turn is over, however it ended: completed, stopped or failed. Its terminal event comes after this."""
+        """The turn is over, however it ended: completed, stopped (`turn.is_stopping`) or failed (`turn.error`). Its
+        terminal event comes after this."""
+
+    def after_turn(self, turn: RunningTurn) -> None:
+        """The terminal event is out and no input waits, so nothing runs now. To start a turn, hand in an op."""
 
 
 async def leave_turn(turn: RunningTurn) -> None:

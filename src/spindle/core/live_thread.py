@@ -223,15 +223,8 @@ class LiveThread:
         """The request that continues the thread."""
         audience = self._audience()
         self._fold.address(audience)
-        self.requests.made = Made(
-            settings=settings,
-            traits=self.traits,
-            provider=self.provider,
-            audience=audience,
-            instructions=self.instructions,
-            tools=self.tools.specs_bytes,
-            schema=output_schema,
-        )
+        fixed = self.instructions, self.tools.specs_bytes
+        self.requests.made = Made(settings, self.traits, self.provider, audience, *fixed, output_schema)
         return build_request(
             items=self._fold.update(self.history.entries, self.history.generation),
             instructions=self.instructions,

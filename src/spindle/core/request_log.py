@@ -40,7 +40,7 @@ class SummaryOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Each attempt shows less of the thread."""
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class Made(msgspec.Struct, frozen=True):
     """What a request was made from, beside the thread."""
 
     settings: ThreadSettings
@@ -210,9 +210,11 @@ class RecordedClient:
 
 
 def sha256(data: bytes | bytearray = b"") -> Any:
-    """A running digest: OpenSSL's where TLS has loaded it, else the interpreter's own."""
-    if (openssl := sys.modules.get("_hashlib")) is not None:
-        return openssl.openssl_sha256(data, usedforsecurity=False)
+    """A running digest: where TLS is loaded, that of OpenSSL, which is several times as fast."""
+    if "_ssl" in sys.modules:
+        from _hashlib import openssl_sha256  # next to nothing: most of it is there
+
+        return openssl_sha256(data, usedforsecurity=False)
     if sys.version_info >= (3, 12):
         from _sha2 import sha256 as own  # of the standard library; `hashlib` would load OpenSSL
     else:

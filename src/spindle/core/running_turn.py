@@ -16,9 +16,9 @@ from spindle.core.access import about_new_model
 from spindle.core.feature import RunCall
 from spindle.core.permission.approvals import CallSite
 from spindle.errors import ModelError, SpindleError, WindowFull
-from spindle.protocol.events import Event, ItemStarted, Msg, TaskStarted, Warning
+from spindle.protocol.events import Error, Event, ItemStarted, Msg, TaskStarted, Warning
 from spindle.protocol.items import Item
-from spindle.protocol.ops import Submission, UserInput, UserTurn
+from spindle.protocol.ops import InjectItems, Submission, UserInput, UserTurn
 from spindle.protocol.settings import ThreadSettings
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
 
@@ -72,6 +72,8 @@ class RunningTurn:
         self.is_stopping = False
         self.reason = "interrupted"
         """What its terminal event says should somebody stop it."""
+        self.error: Error | None = None
+        """Why it failed, once it has."""
 
     def emit(self, msg: Msg) -> None:
         """Tell people what the turn does."""
@@ -137,7 +139,8 @@ class RunningTurn:
     async def _take_input(self, submission: Submission) -> bool:
         """Append an input and what features add to it; false when one of them does not let it in."""
         added: list[Item] = []
-        for feature in self.session.features:
+        # What a feature began the turn with is no person's input, which others could refuse.
+        for feature in self.session.features if not isinstance(submission.op, InjectItems) else ():
             admission = await feature.admit_input(self, _text_of(submission))
             if admission is None:
                 continue
@@ -150,6 +153,9 @@ class RunningTurn:
         return True
 
     def _append_input(self, submission: Submission) -> None:
+        if isinstance(submission.op, InjectItems):
+            self.thread.append_items(submission.op.items)
+            return
         items = _input_op(submission).items
         said = self.session.briefing.append_input(self.thread, items, self.settings, self.turn_id, self.emit)
         self.inputs.append(said)

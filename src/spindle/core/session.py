@@ -102,6 +102,8 @@ class Session:
         """Its first events; the very first is the answer to the op that opened it."""
         self._ops: asyncio.Queue[Submission] = asyncio.Queue()
         self._handlers = {kind: handler for feature in features for kind, handler in feature.ops().items()}
+        self.is_closing = False
+        """What is stopped now is stopped because the session ends, not because a person wants it."""
         self.turns = Turns(self)
         self.turns.approvals.is_attended = limits.is_attended
 
@@ -169,6 +171,7 @@ class Session:
 
     async def aclose(self) -> None:
         """Stop the turn, kill what it left running, and let go of the record. Safe to call twice."""
+        self.is_closing = True
         await self.turns.stop("interrupted")
         for feature in self.features:
             try:

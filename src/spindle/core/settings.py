@@ -49,6 +49,8 @@ def apply_op(
         changes["effort"] = op.effort
     if op.summary is not None:
         changes["summary"] = one_of("reasoning summary", op.summary, SUMMARIES)
+    if op.service_tier is not None:
+        changes["service_tier"] = None if op.service_tier == "default" else op.service_tier
     if op.personality is not None:
         changes["personality"] = one_of("personality", op.personality, PERSONALITIES)
     if op.collaboration_mode is not None:

@@ -121,6 +121,7 @@ class Turns:
             text = f"internal error: {type(error).__name__}: {error}"
             failure = Error(message=text, codex_error_info="other")
         warming.cancel()
+        turn.error = failure
         await leave_turn(turn)
         if failure is not None:
             turn.emit(failure)
@@ -140,6 +141,9 @@ class Turns:
         if turn.steered:
             first, *others = turn.steered
             self.start(first, turn.settings).steered = others
+            return
+        for feature in self._session.features:
+            feature.after_turn(turn)
 
     async def _warm_up(self, settings: ThreadSettings) -> None:
         """Load what runs tools, and try the sandbox, while the model thinks. A profile must not run without need."""

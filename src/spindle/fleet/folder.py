@@ -16,7 +16,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -139,12 +139,12 @@ class RunFolder:
     # Lines are looked up one by one, and to open a file each time would take longer than to read the line.
 
     @cached_property
-    def _open_tasks(self) -> BinaryIO:
-        return open(self.file(TASKS), "rb")
+    def _open_tasks(self) -> _Lines:
+        return _Lines(self.file(TASKS))
 
     @cached_property
-    def _open_results(self) -> BinaryIO:
-        return open(self.file(RESULTS), "rb")
+    def _open_results(self) -> _Lines:
+        return _Lines(self.file(RESULTS))
 
     # ---- tasks, in the order of the list ---------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class RunFolder:
 
     def task_line(self, task_id: str) -> bytes:
         """The line of a task as it is written, without its end."""
-        return _line_at(self._open_tasks, self._tasks[task_id])
+        return self._open_tasks.at(self._tasks[task_id])
 
     # ---- records: the last line of an id counts ----------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class RunFolder:
         found = self._results.get(task_id)
         if found is None:
             return None
-        return _decode(_line_at(self._open_results, found[0]), Record, self.file(RESULTS), 0)
+        return _decode(self._open_results.at(found[0]), Record, self.file(RESULTS), 0)
 
     def records(self) -> Iterator[Record]:
         """The record of each task that has one, in the order of the list."""
@@ -263,9 +263,24 @@ def _lines(path: str, kind: type[Line]) -> Iterator[tuple[int, Line]]:
             raise _unreadable(path, number, error) from error
 
 
-def _line_at(file: BinaryIO, offset: int) -> bytes:
-    file.seek(offset)
-    return file.readline().rstrip(b"\n")
+class _Lines:
+    """A file whose lines are read by where they begin."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+    def at(self, offset: int) -> bytes:
+        """The line without its end."""
+        size = 4096
+        while True:
+            data = os.pread(self._fd, size, offset)
+            line, end, _ = data.partition(b"\n")
+            if end or len(data) < size:
+                return line
+            size *= 4
 
 
 def _decode(line: bytes, kind: type[Line], path: str, number: int) -> Line:

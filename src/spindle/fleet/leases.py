@@ -6,6 +6,7 @@ How a worker reaches the governor is the engine's business (`GovernorLine`): a p
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Protocol
 
 import msgspec
@@ -15,6 +16,7 @@ from spindle.fleet.gate import Leave, RunBudgetReached
 
 Kind = tuple[str, str]
 """Provider and model."""
+_AGAIN_S = 0.01
 
 
 class GovernorLine(Protocol):
@@ -47,6 +49,7 @@ class LeasedGate:
         self._line = line
         self._open: dict[Kind, _Open] = {}
         self._asking: dict[Kind, asyncio.Task[None]] = {}
+        self._waiting: Counter[Kind] = Counter()
         self._ended: str | None = None
         self.in_flight = 0
 
@@ -64,7 +67,11 @@ class LeasedGate:
             # One question at a time; whoever is stopped while it is open leaves the answer to the others.
             if kind not in self._asking:
                 self._asking[kind] = asyncio.create_task(self._ask(kind, asking))
-            await asyncio.shield(self._asking[kind])
+            self._waiting[kind] += 1
+            try:
+                await asyncio.shield(self._asking[kind])
+            finally:
+                self._waiting[kind] -= 1
 
     def settle(self, leave: Leave, spent: Spent) -> None:
         self.in_flight -= 1
@@ -73,7 +80,7 @@ class LeasedGate:
     def revoke(self, provider: str) -> None:
         """The server wants to be left alone: what is not begun is asked for again."""
         for kind in [kind for kind in self._open if kind[0] == provider]:
-            self._expire(kind, self._open[kind].number)
+            self._close(kind)
 
     async def _ask(self, kind: Kind, asking: Asking) -> None:
         try:
@@ -88,6 +95,14 @@ class LeasedGate:
 
     def _expire(self, kind: Kind, number: int) -> None:
         lease = self._open.get(kind)
-        if lease is not None and lease.number == number:
-            del self._open[kind]
-            self._line.give_back(number, lease.left)
+        if lease is None or lease.number != number:
+            return
+        if self._waiting[kind]:
+            # Where there is much to do, those it was asked for have not even woken up: they would ask for ever.
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._expire, kind, number)
+        else:
+            self._close(kind)
+
+    def _close(self, kind: Kind) -> None:
+        lease = self._open.pop(kind)
+        self._line.give_back(lease.number, lease.left)

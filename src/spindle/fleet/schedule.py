@@ -216,7 +216,7 @@ class Schedule:
         if outcome.ended in ("ok", "verify_failed", "invalid_output", "agent_failed"):
             self._note_duration(now - since)
         tried = self.tried.get(task)
-        if tried is None or tried.is_done:
+        if tried is None:
             return False  # another attempt was faster
         if outcome.may_retry and (tried.running or tried.failures < self.rules.retries):
             tried.failures += 1
@@ -235,7 +235,7 @@ class Schedule:
         for task, attempt in held:
             self._forget(task, attempt)
             tried = self.tried.get(task)
-            if tried is None or tried.is_done:
+            if tried is None:
                 continue
             if len(held) == 1:
                 tried.failures += 1

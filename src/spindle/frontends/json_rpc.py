@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -93,16 +94,25 @@ def frame(value: Any) -> bytes:
 
 
 def read_params(raw: Any, kind: type[Params]) -> Params:
-    """The params of a request as its method wants them. Members with null count as not given."""
+    """The params of a request as its method wants them. Members with null count as not given, unless the method tells
+    the two apart (then UNSET stands for what is not given)."""
     given = raw if raw is not None else {}
     if not isinstance(given, dict):
         raise RpcError("Invalid request: params must be an object")
     if (field := field_with_nul(given)) is not None:
         raise RpcError(f"Invalid request: `{field}` holds a NUL character", INVALID_PARAMS)
     try:
-        return msgspec.convert({name: value for name, value in given.items() if value is not None}, kind)
+        kept = _nullable(kind)
+        return msgspec.convert(
+            {name: value for name, value in given.items() if value is not None or name in kept}, kind
+        )
     except msgspec.ValidationError as error:
         raise RpcError(f"Invalid request: {_rephrase(str(error))}") from error
+
+
+@cache
+def _nullable(kind: Any) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(kind) if field.default is msgspec.UNSET)
 
 
 def _rephrase(reason: str) -> str:

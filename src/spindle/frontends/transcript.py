@@ -72,6 +72,8 @@ class Transcript:
         """The commands that run, by call."""
         self.just_began: str | None = None
         """The call whose command was shown last, with nothing after it."""
+        self._goal: str | None = None
+        """The status of the thread's goal; while it is active, another turn follows."""
         self._kind: str | None = None
         """What the last block was: another kind of block gets an empty line before it."""
 
@@ -114,15 +116,17 @@ class Transcript:
                 stopped = self._paint("31", f"{self.signs['failed']} turn interrupted")
                 return self._line("error", stopped) + self.ending()
             case TaskComplete():
-                return self.ending()
+                return "" if self._goal == "active" else self.ending()
             case HookCompleted(run=run):
                 return self._hook(run)
             case _:
                 return self._of_others(msg)
 
     def _of_others(self, msg: Msg) -> str:
-        """Sub-agents and MCP servers, whose events are loaded with them."""
+        """Goals, sub-agents and MCP servers, whose events are loaded with them."""
         tag = str(msg.__struct_config__.tag)
+        if tag == "thread_goal_updated":
+            return self._goal_line(msg)
         if tag.startswith("mcp_tool_call_"):
             from spindle.frontends.tool_servers import tool_call_text  # with the first call to a server
 
@@ -132,6 +136,15 @@ class Transcript:
         from spindle.frontends.agent_lines import agent_text  # with the first sub-agent
 
         return self._line("agent", agent_text(msg))
+
+    def _goal_line(self, msg: Msg) -> str:
+        from spindle.frontends.goal_words import goal_of, goal_text  # with the first goal
+
+        goal = goal_of(msg)
+        before, self._goal = self._goal, None if goal is None else goal.status
+        if self._goal == before and (goal is None or before in ("active", None)):
+            return ""
+        return self._line("goal", self._paint("35", "goal") + " " + _under(goal_text(goal)))
 
     def set_usage(self, total: dict[str, int]) -> None:
         """Tokens that cost full price: input that was not cached, and output."""

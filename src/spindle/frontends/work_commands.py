@@ -25,6 +25,11 @@ _EXEC_EXIT_CODES = (
     ("129, 143", "ended by SIGHUP or SIGTERM; the thread can be resumed"),
     ("130", "a second Ctrl-C: ended without waiting"),
 )
+_GOAL_EXIT_CODES = (
+    ("0", "the turn completed; of a thread with an active goal: the goal is complete"),
+    ("1", "it failed, was interrupted by Ctrl-C, or could not be set up, or its goal is not complete; stderr says why"),
+    *_EXEC_EXIT_CODES[2:],
+)
 _RUN_EXEC = "exec.command:run"
 _PRIORITIES = ("P0", "P1", "P2", "P3")
 
@@ -36,6 +41,7 @@ _REVIEW_OPTIONS = (
     Option(("--fail-on",), VALUE, "exit with 3 if a finding has this priority or a worse one", "PRIORITY", _PRIORITIES),
     Option(("--sarif",), VALUE, "also write the findings to this file, as SARIF 2.1.0", "FILE"),
 )
+_GOAL = Option(("--goal",), VALUE, "work until this is reached, over as many turns as it takes", "TEXT")
 _RUN_OPTIONS = (
     Option(("--json", "--experimental-json"), FLAG, "print events as JSON lines on stdout"),
     Option(("-o", "--output-last-message"), VALUE, "write the last message of the agent to this file", "FILE"),
@@ -87,15 +93,17 @@ EXEC = Command(
     run=_RUN_EXEC,
     words=(("[PROMPT]", "what to do; without one, or with `-`, it is read from stdin"),),
     about="""Nobody is asked: what the sandbox does not allow is refused, and the model is told so. Progress goes to
-stderr and the final message to stdout. A prompt and piped input are joined: the piped text follows the prompt.""",
-    options=_RUN_OPTIONS,
+stderr and the final message to stdout. A prompt and piped input are joined: the piped text follows the prompt. With
+--goal, or in a thread with an active goal, turn follows turn until the goal is complete, blocked, or out of budget.""",
+    options=(_GOAL, *_RUN_OPTIONS),
     common=PROMPT,
-    exit_codes=_EXEC_EXIT_CODES,
+    exit_codes=_GOAL_EXIT_CODES,
     examples=(
         ('spindle exec "Why does test_parser fail?"', "look, and change nothing"),
         ('spindle exec -s workspace-write "Fix test_parser."', "let it edit the files of this folder"),
         ('git diff | spindle exec "Review this change."', "with piped input"),
         ('spindle exec -i screen.png "What is wrong here?"', "with a picture"),
+        ('spindle exec -s workspace-write --goal "All tests pass."', "turn after turn, until it is so"),
     ),
     commands=(
         Command(
@@ -104,11 +112,12 @@ stderr and the final message to stdout. A prompt and piped input are joined: the
             run=_RUN_EXEC,
             words=(("[THREAD]", f"{_THREAD}; left out with --last"), ("[PROMPT]", _NEXT_PROMPT)),
             usage=("[OPTIONS] THREAD [PROMPT]", "[OPTIONS] --last [PROMPT]"),
-            about="Without a prompt it is read from stdin. With --last and no thread to go on with, a new one begins.",
+            about="""Without a prompt it is read from stdin; a thread with an active goal needs none. With --last and no
+thread to go on with, a new one begins.""",
             options=(_LAST, _ALL),
             extends=True,
             common=PROMPT,
-            exit_codes=_EXEC_EXIT_CODES,
+            exit_codes=_GOAL_EXIT_CODES,
             examples=(('spindle exec -s workspace-write resume --last "Good. Fix it."', ""),),
         ),
         Command(
@@ -121,7 +130,7 @@ stderr and the final message to stdout. A prompt and piped input are joined: the
             options=(_LAST, _ALL, _AT),
             extends=True,
             common=PROMPT,
-            exit_codes=_EXEC_EXIT_CODES,
+            exit_codes=_GOAL_EXIT_CODES,
             examples=(('spindle exec fork 019a8c2e --at 2 "Try it without the cache."', "keep its first two turns"),),
         ),
         EXEC_REVIEW,

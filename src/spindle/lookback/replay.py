@@ -177,7 +177,9 @@ class _Replay:
             shown = shown_for_summary([visible.item for visible in request.items], message, **_cut(line))
             request = showing(for_summary(request, keeps_tools=terms["summary"]["keeps_tools"]), [*shown, message])
         endpoint = self._endpoint(terms)
-        body = Question(endpoint, request, FixedClock()).encode()
+        question = Question(endpoint, request, FixedClock())
+        question.put()
+        body = question.encode()
         return body, endpoint.wire.growth
 
     def _request(self, terms: dict[str, Any], history: History) -> Request:

@@ -24,6 +24,10 @@ Answerer = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any] | None]]
 """Method and parameters of the server's request → result; None when there is no such method here."""
 
 
+OnProgress = Callable[[str], None]
+"""Is told what a server says about how far it is."""
+
+
 class McpRefusal(McpError):
     """The server answered, with an error."""
 
@@ -42,6 +46,8 @@ class Client:
         """Is told every notification."""
         self._count = 0
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._progress: dict[int, OnProgress] = {}
+        """Who hears how far a request is."""
         self._answering: dict[asyncio.Task[None], Any] = {}
         """The server's own requests that are being answered, with their ids."""
         self._asking = 0
@@ -51,7 +57,14 @@ class Client:
     async def open(self) -> None:
         await self._channel.open(self._receive, self._on_lost)
 
-    async def request(self, method: str, params: dict[str, Any] | None = None, *, timeout_s: float) -> dict[str, Any]:
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        timeout_s: float,
+        on_progress: OnProgress | None = None,
+    ) -> dict[str, Any]:
         """The result. McpRefusal for an error answer, McpError if none comes; the server is told of a cancellation."""
         if self.lost is not None:
             raise McpError(self.lost)
@@ -62,6 +75,8 @@ class Client:
             params["_meta"] = {**params.get("_meta", {}), "progressToken": number}
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
+        if on_progress is not None:
+            self._progress[number] = on_progress
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         sending = asyncio.ensure_future(self._channel.send(message))
         sending.add_done_callback(_looked_at)
@@ -76,6 +91,7 @@ class Client:
         finally:
             sending.cancel()
             self._waiting.pop(number, None)
+            self._progress.pop(number, None)
         return future.result()
 
     def agreed(self, version: str) -> None:
@@ -180,6 +196,11 @@ class Client:
                 if request_id is not None and request_id == params.get("requestId"):
                     task.cancel()
             return
+        if method == "notifications/progress":
+            token = params.get("progressToken")
+            if (tell := self._progress.get(token) if type(token) is int else None) is not None:
+                tell(_how_far(params))
+            return
         self._hear(method, params)
 
     async def _respond(self, request_id: Any, method: str, params: dict[str, Any]) -> None:
@@ -206,3 +227,13 @@ def _looked_at(task: asyncio.Task[None]) -> None:
     """A failure that somebody else tells of is not reported as forgotten."""
     if not task.cancelled():
         task.exception()
+
+
+def _how_far(params: dict[str, Any]) -> str:
+    """The server's own words, else its numbers."""
+    if isinstance(words := params.get("message"), str) and words:
+        return readable(words)[:_REASON_CHARS]
+    done, total = params.get("progress"), params.get("total")
+    if not isinstance(done, int | float):
+        return ""
+    return f"{done:g}/{total:g}" if isinstance(total, int | float) else f"{done:g}"

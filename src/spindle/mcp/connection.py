@@ -9,7 +9,7 @@ from typing import Any
 from spindle import __version__
 from spindle.errors import McpError
 from spindle.mcp.channel import Channel
-from spindle.mcp.client import KNOWN_VERSIONS, VERSION, Client
+from spindle.mcp.client import KNOWN_VERSIONS, VERSION, Client, OnProgress
 from spindle.mcp.log import ServerLog
 from spindle.mcp.naming import definition_of
 from spindle.mcp.spec import McpServer
@@ -69,7 +69,12 @@ class Connection:
         return definition_of(self.spec, next((tool for tool in self._now if _is_called(tool, name)), None))
 
     async def call_tool(
-        self, name: str, arguments: dict[str, Any], elicit: Elicit, definition: str | None = None
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        elicit: Elicit,
+        definition: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
         """What the server answers, errors of the tool included. Raises McpError when there is no answer.
 
@@ -85,7 +90,8 @@ class Connection:
         self._asked_by.append(elicit)
         try:
             params = {"name": name, "arguments": arguments}
-            return await client.request("tools/call", params, timeout_s=self.spec.tool_timeout_s)
+            limit = self.spec.tool_timeout_s
+            return await client.request("tools/call", params, timeout_s=limit, on_progress=on_progress)
         finally:
             self._asked_by.remove(elicit)
             for question in [task for task, asked_by in self._questions.items() if asked_by == elicit]:

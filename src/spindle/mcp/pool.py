@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from spindle.errors import McpError
+from spindle.mcp.client import OnProgress
 from spindle.mcp.connection import Connection, Elicit
 from spindle.mcp.naming import RemoteTool, in_order, offered_tools
 from spindle.mcp.spec import McpServer
@@ -186,10 +187,16 @@ class ServerPool:
         return "" if found is None else found.definition(tool.name)
 
     async def call(
-        self, tool: RemoteTool, arguments: dict[str, Any], elicit: Elicit, definition: str | None = None
+        self,
+        tool: RemoteTool,
+        arguments: dict[str, Any],
+        elicit: Elicit,
+        definition: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> dict[str, Any]:
         """`definition`: the permission is for this one, and no other is called."""
-        return await self.connection(tool.server).call_tool(tool.name, arguments, elicit, definition)
+        connection = self.connection(tool.server)
+        return await connection.call_tool(tool.name, arguments, elicit, definition, on_progress)
 
     # ---- the end -------------------------------------------------------------------------------
 

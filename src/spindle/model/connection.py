@@ -62,6 +62,8 @@ class Connection(asyncio.Protocol):
         self.lost = self._loop.create_future()
         self.may_be_stale = False
         """It stood idle, so the server may have closed it without our knowing."""
+        self.leftover: bytearray | None = None
+        """Once the server has agreed to speak another protocol: what it said in that one already."""
         self._is_busy = False
         self._begin()
 
@@ -71,7 +73,9 @@ class Connection(asyncio.Protocol):
         """Names in lower case; repeated headers joined by commas."""
         self.has_answer_bytes = False
         self._parser = httptools.HttpResponseParser(self)
+        self._may_upgrade = False
         self._is_interim = False
+        self._is_switching = False
         self._has_head = False
         self._has_body = False
         self._ends_at_eof = False
@@ -98,10 +102,12 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None, "not connected"
         return self._transport
 
-    async def exchange(self, head: bytes, body: bytes | bytearray, timeout_s: float) -> None:
-        """Send a request; return when the answer's head is there."""
+    async def exchange(
+        self, head: bytes, body: bytes | bytearray, timeout_s: float, *, may_upgrade: bool = False
+    ) -> None:
+        """Send a request; return when the answer's head is there. `may_upgrade`: it asks for another protocol."""
         self._begin()
-        self._is_busy = True
+        self._is_busy, self._may_upgrade = True, may_upgrade
         self.settled = self._loop.create_future()
         if self.is_closed:
             raise PeerClosed("the server closed the connection")
@@ -173,11 +179,15 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         self.has_answer_bytes = True
+        if self.leftover is not None:
+            self.leftover += data
+            return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(BadResponse(f"the server's answer is not valid HTTP ({error})"))
-            return
+            if not self._has_upgraded(error, data):
+                self._fail(BadResponse(f"the server's answer is not valid HTTP ({error})"))
+                return
         if not self._has_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_MAX_BYTES:
@@ -223,6 +233,7 @@ class Connection(asyncio.Protocol):
         if self._has_body:
             return
         status = self._parser.get_status_code()
+        self._is_switching = status == 101
         if 100 <= status < 200:
             self._is_interim = True
             return
@@ -242,11 +253,20 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._is_interim:
             self._is_interim = False
-            self.headers = {}
+            if not self._is_switching:
+                self.headers = {}
             return
         self._has_body = True
 
     # ---- inside --------------------------------------------------------------------------------------
+
+    def _has_upgraded(self, error: Exception, data: bytes) -> bool:
+        """Whether the parser stopped because HTTP is over on this connection, as was asked for."""
+        if not (isinstance(error, httptools.HttpParserUpgrade) and self._may_upgrade and self._is_switching):
+            return False
+        self.status, self._has_head = 101, True
+        self.leftover = bytearray(data[error.args[0] :])
+        return True
 
     def _finish(self) -> None:
         """The exchange is over: keep the connection if both sides allow it."""

@@ -22,6 +22,7 @@ from spindle.model.headers import (
 )
 from spindle.model.http import CONNECT_TIMEOUT_S, HttpClient
 from spindle.model.provider import Provider
+from spindle.model.proxy import proxy_for
 from spindle.model.tls import TlsFiles
 from spindle.model.url import Url, join_url, parse_url
 from spindle.model.wires import make_wire
@@ -32,6 +33,8 @@ from spindle.protocol.request import ModelFacts, Request
 if TYPE_CHECKING:
     from spindle.model.lowering import Lowering
     from spindle.model.text_calls.protocol import ToolsInWords
+    from spindle.model.websocket.line import Line
+    from spindle.protocol.clock import Clock
 
 MODEL_LIST_MAX_BYTES = 1024 * 1024
 MODEL_LIST_TIMEOUT_S = 3.0
@@ -62,6 +65,7 @@ class Endpoint:
         """It could not read the opaque parts of this thread that should be its own."""
         self._lowering: Lowering | None = None
         self._words: ToolsInWords | None = None
+        self._line: Line | None = None
         self._identity = identity
         self._environ = os.environ if environ is None else environ
         self._catalog_path = catalog_path
@@ -86,7 +90,22 @@ class Endpoint:
         """Open the connection ahead of the first request."""
         await self.http.warm(parse_url(self.provider.base_url, "base_url"))
 
+    def line(self, clock: Clock, message_max_bytes: int) -> Line | None:
+        """The way to it by a WebSocket, where it offers one that is still in use."""
+        if not self.provider.supports_websockets or self.wire.name != "responses":
+            return None
+        if self._line is None:
+            from spindle.model.websocket.line import Line  # only for providers that offer it
+
+            url = self.url(self.wire.path)
+            if url.scheme == "http" and proxy_for(url, self._environ) is not None:
+                return None  # such a proxy passes on requests, not connections
+            self._line = Line(self, clock, message_max_bytes=message_max_bytes)
+        return None if self._line.is_over and not self._line.has_reason else self._line
+
     async def aclose(self) -> None:
+        if self._line is not None:
+            await self._line.aclose()
         await self.http.aclose()
 
     # ---- what it can do ----------------------------------------------------------------------------
@@ -180,6 +199,10 @@ class Endpoint:
             fixed["x-codex-turn-state"] = turn_state.value
         of_thread = session_headers(self._identity) if self.wire.name == "responses" else {}
         return merged(fixed, of_thread, self.headers())
+
+    def socket_headers(self) -> dict[str, str]:
+        """The headers of a WebSocket, which holds for many questions."""
+        return merged(session_headers(self._identity), self.headers())
 
     # ---- plain questions ---------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ What one connection does is in `connection`; what a status means is not decided 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from spindle.errors import ConfigError, SpindleError
@@ -26,6 +26,11 @@ INFLATE_STEP_BYTES = 1024 * 1024
 
 class Response:
     """An answer: its head, and its body to be read. End with `release` or `close`; `close` is always safe."""
+
+    is_framed = False
+    """Each chunk is one event; else the body is a stream of bytes."""
+    starts_over = False
+    """The server only wants to be told everything once more."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -49,6 +54,10 @@ class Response:
                 self._inflater.feed(data)
         return b""
 
+    def waiting(self) -> Iterator[bytes]:
+        """Events that have arrived behind the last chunk, where each chunk is one."""
+        return iter(())
+
     async def read(self, max_bytes: int, timeout_s: float) -> bytes:
         """The whole body, or its first `max_bytes`. `timeout_s` is for all of it."""
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -64,6 +73,11 @@ class Response:
         if not self._is_over:
             self._is_over = True
             self._connection.release()
+
+    def take_over(self) -> Connection:
+        """The connection itself, after the server has agreed (101) to speak another protocol on it."""
+        self._is_over = True
+        return self._connection
 
     def close(self) -> None:
         """Close the connection at once, unless the body was read to its end or released."""
@@ -93,20 +107,30 @@ class HttpClient:
         self._live: set[Connection] = set()
 
     async def request(
-        self, method: str, url: Url, headers: Mapping[str, str], body: bytes | bytearray = b"", *, timeout_s: float
+        self,
+        method: str,
+        url: Url,
+        headers: Mapping[str, str],
+        body: bytes | bytearray = b"",
+        *,
+        timeout_s: float,
+        may_upgrade: bool = False,
     ) -> Response:
-        """Send, and wait up to `timeout_s` for the head of the answer. Raises `TransportError`."""
+        """Send, and wait up to `timeout_s` for the head of the answer. Raises `TransportError`.
+
+        `may_upgrade`: the headers ask for another protocol; status 101 is an answer then (`Response.take_over`).
+        """
         head = self._head(method, url, headers, len(body))
         connection = await self._acquire(url)
         try:
             try:
-                await connection.exchange(head, body, timeout_s)
+                await connection.exchange(head, body, timeout_s, may_upgrade=may_upgrade)
             except PeerClosed:
                 if not connection.may_be_stale or connection.has_answer_bytes:
                     raise
                 # The server closed a kept connection just as we took it: that says nothing about this request.
                 connection = await self._connect(url)
-                await connection.exchange(head, body, timeout_s)
+                await connection.exchange(head, body, timeout_s, may_upgrade=may_upgrade)
             self._last[url.origin] = connection
             return Response(connection)
         except BaseException:

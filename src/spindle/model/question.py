@@ -41,11 +41,17 @@ class Question:
         self._lessons: dict[str, bool | int] = {}
         self._is_told = False
         self._has_dropped = False
+        self.remark = ""
+        """What else a person should know of the way it was put."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._clock.now()
 
     # ---- asking ------------------------------------------------------------------------------------
 
-    def encode(self) -> bytes | bytearray:
-        """The body, on the terms that are known by now."""
+    def put(self) -> Request:
+        """The request as it is sent, on the terms that are known by now."""
         endpoint = self.endpoint
         if self.watch is not None:
             self.watch.before_body()
@@ -54,10 +60,20 @@ class Question:
         if terms.capabilities != default_capabilities(endpoint.wire.name):
             sent = endpoint.lowered(sent, terms.capabilities)
         self._sent = sent
-        body = endpoint.wire.encode(sent, terms)
+        return sent
+
+    @property
+    def sent(self) -> Request:
+        """What was last `put`."""
+        return self._sent
+
+    def encode(self) -> bytes | bytearray:
+        """The body of what was last `put`."""
+        assert self._terms is not None
+        body = self.endpoint.wire.encode(self._sent, self._terms)
         self._sent_bytes = len(body)
         if self.watch is not None:
-            self.watch.sent(Sending.to(endpoint, terms, self.request, body))
+            self.watch.sent(Sending.to(self.endpoint, self._terms, self.request, body))
         return body
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
@@ -155,6 +171,9 @@ class Question:
             from spindle.model.lessons import notice  # only after a refusal
 
             yield Notice(notice(self.endpoint.provider, self._lessons))
+        if self.remark:
+            yield Notice(self.remark)
+            self.remark = ""
 
 
 def _size(done: ItemDone) -> int:

@@ -18,7 +18,7 @@ from spindle.errors import ErrorInfo, ImageRejected, ModelError, StreamDropped, 
 from spindle.model import advice
 from spindle.model.advice import Asked
 from spindle.model.failures import DISCONNECTED, disconnected
-from spindle.model.retry import parse_retry_after, parse_try_again
+from spindle.model.retry import asked_wait, parse_try_again
 from spindle.model.server_words import ServerWords, one_line
 from spindle.model.window_words import is_overflow, named_window
 
@@ -115,7 +115,7 @@ def from_status(
 ) -> ModelError | StreamDropped:
     """The error that an answer with a status other than 2xx means."""
     answer = _Answer(status, words, asked, _request_id(headers))
-    wait_s = parse_retry_after(headers.get("retry-after"), now, headers.get("date"))
+    wait_s = asked_wait(headers, now)
     if wait_s is None and status == 429:
         wait_s = parse_try_again(words.text)
     if (known := _by_meaning(status, words, asked, answer.details, now, wait_s)) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 
 from spindle.protocol.clock import Clock
 
@@ -38,15 +39,32 @@ def parse_retry_after(value: str | None, now: float, date: str | None = None) ->
     return _capped(seconds)
 
 
+def asked_wait(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds to wait by the headers of an answer; some servers also tell them in milliseconds."""
+    try:
+        exact = _capped(float(headers.get("retry-after-ms", "")) / 1000)
+    except ValueError:
+        exact = None
+    return parse_retry_after(headers.get("retry-after"), now, headers.get("date")) if exact is None else exact
+
+
 def parse_try_again(message: str) -> float | None:
-    """Seconds to wait by a sentence like "Please try again in 1.5s" (also "retry in", ms, seconds)."""
-    found = re.search(
-        r"\b(?:try again|retry) in\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|seconds?|s)\b", message, re.IGNORECASE
-    )
+    """Seconds to wait by a sentence like "Please try again in 1.5s" (also "retry after", ms, 1m30s, minutes)."""
+    found = _TRY_AGAIN.search(message)
     if found is None:
         return None
-    number, unit = float(found[1]), found[2].lower()
-    return _capped(number / 1000 if unit.startswith("m") else number)
+    return _capped(sum(float(number) * _seconds_in(unit.lower()) for number, unit in _AMOUNT.findall(found[1])))
+
+
+def _seconds_in(unit: str) -> float:
+    if unit.startswith(("ms", "mil")):
+        return 0.001
+    return {"m": 60.0, "h": 3600.0}.get(unit[0], 1.0)
+
+
+_UNIT = r"(?:ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|h)"
+_AMOUNT = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.IGNORECASE)
+_TRY_AGAIN = re.compile(rf"\b(?:try again|retry) (?:in|after)\s*((?:\d+(?:\.\d+)?\s*{_UNIT})+)(?![a-z])", re.IGNORECASE)
 
 
 def _capped(seconds: float) -> float | None:

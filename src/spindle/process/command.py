@@ -45,6 +45,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """What it may reach; made from the turn's settings, whatever `cwd` the model asked for. None: outside of any
     sandbox, because a person or a rule said so."""
     tty: bool = False
+    size: tuple[int, int] | None = None
+    """Rows and columns of the terminal, if not the usual ones."""
     input_file: int | None = None
     """A descriptor that is its standard input; without one there is nothing to read. Not with a terminal."""
     error_file: int | None = None

@@ -131,6 +131,7 @@ class Launcher:
                 cwd=command.cwd,
                 mark=mark or kill.Mark(self._mark, self._count),
                 tty=command.tty,
+                size=command.size,
                 pass_fds=() if setup < 0 else (setup,),
                 output_file=output_file,
                 input_file=command.input_file,

@@ -1,4 +1,6 @@
-"""A private terminal for a program that wants one: 24 lines of 80 columns, and really its controlling terminal."""
+"""A private terminal for a program that wants one: 24 lines of 80 columns, unless somebody wants another size, and
+really its controlling terminal.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,25 @@ class Terminal:
         self.path = path
 
 
-def open_terminal() -> Terminal:
-    import sys  # already loaded; only to know which ioctl number this system uses
-
+def open_terminal(size: tuple[int, int] | None = None) -> Terminal:
+    """`size` is in rows and columns."""
     outer, inner = os.openpty()
     try:
-        request = _TIOCSWINSZ if sys.platform == "linux" else _TIOCSWINSZ_BSD
-        fcntl.ioctl(inner, request, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        resize(inner, *(size or (ROWS, COLUMNS)))
         os.set_blocking(outer, False)
         return Terminal(outer, inner, os.ttyname(inner))
     except BaseException:
         os.close(outer)
         os.close(inner)
         raise
+
+
+def resize(fd: int, rows: int, columns: int) -> None:
+    """Give the terminal another size; the program in it is told by the system."""
+    import sys  # already loaded; only to know which ioctl number this system uses
+
+    request = _TIOCSWINSZ if sys.platform == "linux" else _TIOCSWINSZ_BSD
+    fcntl.ioctl(fd, request, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 def with_controlling_terminal(argv: Sequence[str], path: str, *, has_launcher: bool) -> list[str]:

@@ -37,6 +37,8 @@ class SpawnSpec(msgspec.Struct, frozen=True, kw_only=True):
     mark: kill.Mark
     """Carried by whatever the command leaves behind, so that it can be found."""
     tty: bool = False
+    size: tuple[int, int] | None = None
+    """Rows and columns of the terminal."""
     pass_fds: tuple[int, ...] = ()
     output_file: int | None = None
     """A descriptor that takes standard output, for a program nobody listens to; its errors go nowhere."""
@@ -183,6 +185,11 @@ class Running:
                 return False
         return True
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Give its terminal another size."""
+        if self.tty and self._fd >= 0:
+            pty.resize(self._fd, rows, columns)
+
     @property
     def is_confined(self) -> bool:
         return self._spec.launch.is_confined
@@ -259,7 +266,7 @@ def start(spec: SpawnSpec, on_output: Callable[[bytes], None]) -> Running:
 
 
 def _start_on_terminal(spec: SpawnSpec, env: dict[str, str], on_output: Callable[[bytes], None]) -> Running:
-    terminal = pty.open_terminal()
+    terminal = pty.open_terminal(spec.size)
     try:
         argv = pty.with_controlling_terminal(spec.launch.argv, terminal.path, has_launcher=spec.launch.has_launcher)
         popen = _popen(spec, argv, env, terminal.inner, terminal.inner, terminal.inner)

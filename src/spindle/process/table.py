@@ -226,6 +226,11 @@ class ProcessTable:
             self._launcher.let_go()
 
     @property
+    def all_live(self) -> list[LiveProcess]:
+        """Those that have not ended."""
+        return [live for live in self._live.values() if live.exit_code is None]
+
+    @property
     def live_count(self) -> int:
         return len(self._live)
 

@@ -30,6 +30,13 @@ class BackgroundStopped(Msg, frozen=True, kw_only=True, tag="background_terminal
     process_ids: list[str]
 
 
+class TurnUpdated(Msg, frozen=True, kw_only=True, tag="turn_updated"):
+    """Answers `update_turn`: whether that turn still runs, and so has the new settings."""
+
+    outside = NOTHING
+    is_applied: bool
+
+
 class ConversationPath(Msg, frozen=True, kw_only=True, tag="conversation_path"):
     outside = Outside(words=("path",))
     conversation_id: str

@@ -132,6 +132,7 @@ CONTEXT_PREFIXES = (
     "<work_ledger>",
     "<hook_prompt",
     "<project_notes>",
+    "<codex_internal_context",
 )
 """How user-role messages begin that no person typed (compared in lower case)."""
 

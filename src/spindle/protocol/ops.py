@@ -60,6 +60,7 @@ class UserTurn(Op, frozen=True, kw_only=True, tag="user_turn"):
     model_provider: str | None = None
     effort: str | UnsetType | None = UNSET
     summary: str | None = None
+    service_tier: str | None = None
     final_output_json_schema: dict[str, Any] | None = None
     collaboration_mode: Any = None
     personality: str | None = None
@@ -86,8 +87,19 @@ class OverrideTurnContext(Op, frozen=True, kw_only=True, tag="override_turn_cont
     model_provider: str | None = None
     effort: str | UnsetType | None = UNSET
     summary: str | None = None
+    service_tier: str | None = None
     collaboration_mode: Any = None
     personality: str | None = None
+
+
+class UpdateTurn(Op, frozen=True, kw_only=True, tag="update_turn"):
+    """Change settings of the turn that runs, from its next request on, and not those of later turns. Answered by
+    `turn_updated`."""
+
+    turn_id: str
+    model: str | None = None
+    effort: str | UnsetType | None = UNSET
+    summary: str | None = None
 
 
 class Interrupt(Op, frozen=True, kw_only=True, tag="interrupt"):
@@ -243,12 +255,26 @@ class Review(Op, frozen=True, kw_only=True, tag="review"):
     review_request: dict[str, Any]
 
 
+class GoalSet(Op, frozen=True, kw_only=True, tag="goal_set"):
+    """Give the thread a goal, or change the one it has: what is left out stays. An active goal on an idle thread
+    starts work. Answered by `thread_goal_updated`."""
+
+    objective: str | None = None
+    token_budget: int | UnsetType | None = UNSET
+    status: str | None = None
+
+
+class GoalClear(Op, frozen=True, kw_only=True, tag="goal_clear"):
+    """The thread has no goal any more; a turn that runs goes on to its end. Answered by `thread_goal_updated`."""
+
+
 class SetThreadName(Op, frozen=True, kw_only=True, tag="set_thread_name"):
     name: str
 
 
 class InjectItems(Op, frozen=True, kw_only=True, tag="inject_items"):
-    """Append items that the model is shown with the next request. Not on the wire: front ends check what they take."""
+    """Append items that the model is shown with the next request; as the op of a turn, what a feature begins it with.
+    Not on the wire: front ends check what they take."""
 
     items: list[dict[str, Any]]
 
@@ -268,6 +294,7 @@ OPS: dict[str, type[Op]] = {
         UserTurn,
         UserInput,
         OverrideTurnContext,
+        UpdateTurn,
         Interrupt,
         ExecApproval,
         PatchApproval,
@@ -292,6 +319,8 @@ OPS: dict[str, type[Op]] = {
         ThreadRollback,
         Undo,
         Review,
+        GoalSet,
+        GoalClear,
         SetThreadName,
         GetPath,
         Shutdown,

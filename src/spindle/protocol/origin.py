@@ -23,6 +23,7 @@ BLOCKS: dict[str, Origin] = {
     "model_switch": "program",
     "turn_aborted": "program",
     "user_action": "program",
+    "codex_internal_context": "program",
     "instructions": "repository",
     "user_instructions": "repository",
     "skills_instructions": "repository",

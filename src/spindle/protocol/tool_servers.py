@@ -35,6 +35,14 @@ class McpToolCallBegin(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_begin"
     invocation: dict[str, Any]
 
 
+class McpToolCallProgress(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_progress"):
+    """What the server says while it works on a call."""
+
+    outside = Outside(tools=("call_id", "message"))
+    call_id: str
+    message: str
+
+
 class McpToolCallEnd(Msg, frozen=True, kw_only=True, tag="mcp_tool_call_end"):
     """The server has answered, also with an error of its own; `Err` where there was no answer."""
 

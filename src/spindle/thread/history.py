@@ -88,10 +88,10 @@ class History:
         self.compacted_tokens = 0
         """How long the thread was right after the last of them: as the server counted the next request, if it has."""
         self._awaits_count = False
+        self.has_had_goal = False  # a line tells of a goal; which one there is now, `goals` knows
         self.refused_origins: list[ModelOrigin] = []
         """Servers that could not read the opaque parts which are said to be theirs: those are not sent again."""
-        self.request_lines: list[Record] = []
-        """Those of earlier requests; what they say is in `core/request_log.py`."""
+        self.request_lines: list[Record] = []  # those of earlier requests, for `core/request_log.py`
 
     @classmethod
     def replay(cls, data: RolloutData, writer: RolloutWriter | None = None) -> History:
@@ -394,6 +394,8 @@ class History:
                 self._restore(mark)
             elif isinstance(event.num_turns, int):
                 self._roll_back(event.num_turns)
+        elif event.type == "thread_goal_updated":
+            self.has_had_goal = True
         elif event.type == "undo_started" and isinstance(event.response_id, str):
             self._fold_bookmark(event.response_id)
         elif (

@@ -151,8 +151,10 @@ def _is_same(status: os.stat_result, path: str) -> bool:
 
 
 def _close_folder(path: str, mode: int) -> None:
+    """Repair the mode of a folder of ours. One that all users share, such as /tmp, is not ours, even as a home."""
     try:
-        if os.stat(path).st_mode & 0o777 != mode:
+        present = os.stat(path).st_mode
+        if present & 0o777 != mode and not present & stat.S_ISVTX:
             os.chmod(path, mode)
     except OSError:
         pass

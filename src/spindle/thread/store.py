@@ -29,6 +29,7 @@ from spindle.thread.rollout import (
 from spindle.thread.seal import Sealer
 
 if TYPE_CHECKING:
+    from spindle.thread.git_notes import GitNotes
     from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadPage
 
 HEAD_CHUNK = 1 << 16
@@ -61,6 +62,13 @@ class ThreadStore:
         self._clock = clock
         self._sessions = f"{home}/sessions"
         self._archive = f"{home}/archived_sessions"
+
+    @property
+    def git_notes(self) -> GitNotes:
+        """What clients have said about the repositories of threads."""
+        from spindle.thread.git_notes import GitNotes  # few clients say anything
+
+        return GitNotes(self.home, self._clock)
 
     # ---- one thread ----
 
@@ -223,6 +231,7 @@ class ThreadStore:
         for copy in layout.kept_originals(ref.path):
             private_files.unlink_if_possible(copy)
         self.names.forget(ref.id)
+        self.git_notes.forget(ref.id)
         forget_outputs(self.home, ref.id)
 
     def find_response_id(self, response_id: str) -> ThreadRef | None:

@@ -40,7 +40,7 @@ _PASSED_ON = frozenset(
 )
 
 
-_ENTERED_REVIEW, _HEAD = b'"entered_review_mode"', 60
+_ENTERED_REVIEW, _GOAL, _HEAD = b'"entered_review_mode"', b'"thread_goal_updated"', 60
 
 
 class TurnView(msgspec.Struct, kw_only=True):
@@ -83,14 +83,17 @@ def moments(records: Iterable[Record]) -> list[tuple[list[Event], dict[str, Any]
 
 
 def preview(records: Iterable[Record]) -> str | None:
-    """The first message a person wrote, or the first review they asked for; None when there is neither."""
+    """The first message a person wrote, or the first review or goal they asked for; None when there is none."""
     return next((text for record in records if (text := asked_text(record)) is not None), None)
 
 
 def asked_text(record: Record) -> str | None:
-    """What a person wanted, if this record is about that: their own words, or a review."""
+    """What a person wanted, if this record is about that: their own words, a review, or a goal."""
     if record.kind == "event_msg" and _ENTERED_REVIEW in record.raw[:_HEAD]:
         return f"Review: {record.payload.get('user_facing_hint') or ''}".rstrip(": ")
+    if record.kind == "event_msg" and _GOAL in record.raw[:_HEAD]:
+        goal = record.payload.get("goal")
+        return f"Goal: {goal.get('objective') or ''}".rstrip(": ") if isinstance(goal, dict) else None
     return user_text(record)
 
 

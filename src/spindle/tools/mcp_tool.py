@@ -12,7 +12,7 @@ from spindle.mcp.naming import RemoteTool, definition_of
 from spindle.mcp.pool import ServerPool
 from spindle.protocol.events import Duration
 from spindle.protocol.items import decode_foreign, encode_payload
-from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd
+from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd, McpToolCallProgress
 from spindle.tools.mcp_output import model_output, shown_result
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
 
@@ -53,8 +53,12 @@ class McpTool:
         await ctx.permission.tool(tool, arguments, self._approval_mode, definition)
         is_free = self._approval_mode == "approve" or (ctx.boundary.is_full_access and self._approval_mode != "prompt")
         pinned = None if is_free else definition
+
+        def tell(words: str) -> None:
+            ctx.emit(McpToolCallProgress(call_id=ctx.call_id, message=words))
+
         result, seconds = await observed(
-            ctx, invocation, lambda: self._pool.call(tool, arguments, ctx.person.elicit, pinned)
+            ctx, invocation, lambda: self._pool.call(tool, arguments, ctx.person.elicit, pinned, tell)
         )
         return ToolResult(output=model_output(result, seconds, accepts_images=ctx.output.accepts_images))
 

@@ -42,6 +42,13 @@ class ToolSet:
         """Decides the text flavour of the one-shot shell tools."""
         return any(spec["type"] == "custom" and spec["name"] == PATCH for spec in self.specs)
 
+    def joined_by(self, tools: Sequence[Tool]) -> ToolSet:
+        """The same tools with others behind them."""
+        return ToolSet(
+            [*self.specs, *(tool.spec() for tool in tools)],
+            {**self._handlers, **{tool.name: tool for tool in tools}},
+        )
+
     def __contains__(self, name: str) -> bool:
         return name in self._handlers
 

@@ -22,6 +22,7 @@ MAX_DEPTH = 6
 MAX_FOLDERS = 2000
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
+ADMIN_ROOT = "/etc/codex/skills"
 MAX_SKILL_BYTES = 1 << 20
 _FRONT_MATTER_BYTES = 1 << 16
 _SCOPE_ORDER = ("repo", "user", "system", "admin")
@@ -87,11 +88,11 @@ def load_skills(
     root_markers: Sequence[str] = (".git",),
     disabled: Collection[str] = (),
     user_home: str | None = None,
-    admin_root: str = "/etc/codex/skills",
+    more_roots: Sequence[tuple[str, Scope]] = ((ADMIN_ROOT, "admin"),),
     files: ProjectFiles | None = None,
     fresh: bool = False,
 ) -> SkillSet:
-    """Scan every root. `disabled` holds paths of a SKILL.md or its folder, or plain skill names.
+    """Scan every root, `more_roots` last. `disabled` holds paths of a SKILL.md or its folder, or plain skill names.
 
     `files` says what of the project may be read; without it, only what is the project's own. A file that is the same
     as at the last time is not read again, unless everything shall be `fresh`.
@@ -102,7 +103,7 @@ def load_skills(
     cache: SkillCache | None = None
     own = ProjectFiles()
     of_project = files or project_files(cwd, home, root_markers=root_markers, is_trusted=False)
-    for root, scope in _roots(cwd, home, root_markers, user_home, admin_root):
+    for root, scope in (*_roots(cwd, home, root_markers, user_home), *more_roots):
         for path in _scan(root, follow_links=scope != "system"):
             real = os.path.realpath(path)
             if real in skills or real in errors:
@@ -126,6 +127,16 @@ def load_skills(
         cache.save()
     ordered = sorted(skills.values(), key=lambda skill: (_SCOPE_ORDER.index(skill.scope), skill.name, skill.path))
     return SkillSet(skills=ordered, errors=[errors[path] for path in sorted(errors)])
+
+
+def with_admin(roots: Sequence[str]) -> list[tuple[str, Scope]]:
+    """Roots that the person names, after the administrator's; for `load_skills`."""
+    return [(ADMIN_ROOT, "admin"), *((root, "user") for root in roots)]
+
+
+def skill_roots(cwd: str, home: str, root_markers: Sequence[str]) -> list[str]:
+    """The folders that may hold skills, whether they are there or not."""
+    return [*(root for root, _ in _roots(cwd, home, root_markers, None)), ADMIN_ROOT]
 
 
 def project_files(
@@ -177,7 +188,6 @@ def _roots(
     home: str,
     root_markers: Sequence[str],
     user_home: str | None,
-    admin_root: str,
 ) -> Iterator[tuple[str, Scope]]:
     here = os.path.realpath(cwd)
     folders = folders_between(find_root(here, root_markers) or here, here)
@@ -187,7 +197,6 @@ def _roots(
             yield f"{folder}/.codex/skills", "repo"
     yield f"{home}/skills", "user"
     yield f"{home}/skills/.system", "system"
-    yield admin_root, "admin"
     person = user_home or os.path.expanduser("~")
     for folder in folders:
         if folder != person:

@@ -78,13 +78,6 @@ async def test_an_error_of_a_command_is_told_and_the_session_lives(desk: FakeDes
     assert desk.failed == ["unknown personality 'rude'; use one of friendly, pragmatic, none"]
 
 
-@pytest.mark.parametrize("name", ["goal"])
-async def test_what_is_not_built_yet_says_so_in_one_sentence(desk: FakeDesk, name: str) -> None:
-    await running.run(desk, f"/{name}")
-    assert len(desk.warned) == 1 and desk.warned[0].startswith(f"/{name} is not built yet")
-    assert desk.sent == [] and desk.submitted == []
-
-
 def test_the_table_is_light() -> None:
     source = (Path(table.__file__)).read_text()
     assert re.findall(r"^from (\S+) import", source, re.M) == ["__future__", "typing"]

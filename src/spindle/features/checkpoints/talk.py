@@ -15,6 +15,7 @@ from spindle.thread.rollout import Record, RolloutData
 
 _STARTS = ("task_started", "turn_started")
 _SHELL = "<user_shell_command>"
+_GOAL = '<codex_internal_context source="goal">'
 
 
 class TalkTurn(msgspec.Struct):
@@ -30,7 +31,7 @@ class TalkTurn(msgspec.Struct):
     context: dict[str, Any] | None
     """The settings that the model had last been told then."""
     prompt: str = ""
-    """What was said first in it, or the command that a person ran."""
+    """What was said first in it, or the command that a person ran, or the goal that it was for."""
     has_input: bool = False
     """A person said something to the model in it."""
     first: Entry | None = None
@@ -85,6 +86,8 @@ def _note_item(turns: list[TalkTurn], now: History) -> None:
         turn.prompt, turn.has_input = text, True
     elif text.startswith(_SHELL) and not turn.prompt:
         turn.prompt = "!" + text.partition("<command>")[2].partition("</command>")[0].strip()
+    elif text.startswith(_GOAL) and not turn.prompt:
+        turn.prompt = "Goal: " + text.partition("<objective>")[2].partition("</objective>")[0].strip()
 
 
 def _note_going_back(turns: list[TalkTurn], record: Record, now: History, marks: dict[str, set[int]]) -> None:

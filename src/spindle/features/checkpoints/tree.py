@@ -16,7 +16,6 @@ from itertools import groupby
 import msgspec
 
 from spindle.features.checkpoints.coverage import Coverage
-from spindle.features.checkpoints.folder_watch import FolderWatch, LostTrack, make_watch
 from spindle.features.checkpoints.images import Change
 from spindle.features.checkpoints.listing import (
     UNREADABLE,
@@ -32,6 +31,7 @@ from spindle.features.checkpoints.listing import (
 )
 from spindle.features.checkpoints.reading import GONE, ignore_file, link_target, read_entry
 from spindle.features.checkpoints.store import Store
+from spindle.workspace.folder_watch import FolderWatch, LostTrack, make_watch
 
 MOST_FILES = 300_000
 _YOUNG_NS = 60_000_000

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from spindle.frontends.app_server import notifications as notes
-from spindle.frontends.app_server.notifications import Ask
+from spindle.frontends.app_server import server_requests as asks
 from spindle.frontends.app_server.objects import Wire
+from spindle.frontends.app_server.server_requests import Ask
 from spindle.protocol.ops import DynamicToolResponse, Op, UserInputAnswer
 from spindle.protocol.questions import DynamicToolCallRequest, RequestUserInput
 
@@ -27,11 +27,11 @@ def user_input_put(msg: RequestUserInput, thread_id: str) -> Put:
     """The model asks a person. Without an answer it hears that there is none, and goes on."""
 
     def read(reply: Reply) -> tuple[Op, bool]:
-        answers = reply.answers if isinstance(reply, notes.UserInputReply) else {}
+        answers = reply.answers if isinstance(reply, asks.UserInputReply) else {}
         said = {question: {"answers": answer.answers} for question, answer in answers.items()}
         return UserInputAnswer(id=msg.call_id, response={"answers": said}), False
 
-    ask = notes.RequestUserInput(thread_id=thread_id, turn_id=msg.turn_id, item_id=msg.call_id, questions=msg.questions)
+    ask = asks.RequestUserInput(thread_id=thread_id, turn_id=msg.turn_id, item_id=msg.call_id, questions=msg.questions)
     return Put(ask, read)
 
 
@@ -39,10 +39,10 @@ def tool_put(msg: DynamicToolCallRequest, thread_id: str) -> Put:
     """The model calls a tool that the client brought along."""
 
     def read(reply: Reply) -> tuple[Op, bool]:
-        answer = msgspec.to_builtins(reply) if isinstance(reply, notes.DynamicToolReply) else {"success": False}
+        answer = msgspec.to_builtins(reply) if isinstance(reply, asks.DynamicToolReply) else {"success": False}
         return DynamicToolResponse(id=msg.call_id, response=answer), False
 
-    ask = notes.DynamicToolCall(
+    ask = asks.DynamicToolCall(
         thread_id=thread_id,
         turn_id=msg.turn_id,
         call_id=msg.call_id,

@@ -24,7 +24,10 @@ from spindle.frontends.stdio import Complaints
 from spindle.model.headers import Identity, user_agent
 
 if TYPE_CHECKING:
+    from spindle.frontends.app_server.client_commands import ClientCommand
+    from spindle.frontends.app_server.methods.file_sessions import FileSession
     from spindle.frontends.app_server.server import Server
+    from spindle.frontends.app_server.watching import Watched
 
 MAX_REQUESTS = 128
 """Requests of one client that are being answered at a time; more are refused."""
@@ -65,7 +68,17 @@ class Connection:
         self._opted_out: frozenset[str] = frozenset()
         self._told_warnings: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
+        self.commands: dict[str, ClientCommand] = {}
+        """Commands of its own that run, by the ids that it gave them."""
+        self.watches: dict[str, Watched] = {}
+        """Paths that it watches, by its own ids."""
+        self.file_sessions: dict[str, FileSession] = {}
+        """Searches for files whose query may change, by its own ids."""
         self._complaints = Complaints("app-server")
+
+    @property
+    def requests_in_flight(self) -> int:
+        return len(self._running)
 
     @property
     def originator(self) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spindle.frontends.app_server.notifications import ApprovalReply
 from spindle.frontends.app_server.objects import Wire
+from spindle.frontends.app_server.server_requests import ApprovalReply
 from spindle.protocol.ops import ExecApproval, Op, PatchApproval
 
 _DECISIONS = {

@@ -49,6 +49,8 @@ class LoadedThread:
         """Which turns failed here, and how; a record does not say."""
         self.on_idle: Callable[[], None] = lambda: None
         """Called when a turn has ended."""
+        self.on_end: Callable[[Turn], None] = lambda turn: None
+        """Called when everybody has been told how a turn ended."""
         thread.begin()
         self._teller = asyncio.ensure_future(self._tell_everything())
 
@@ -112,6 +114,8 @@ class LoadedThread:
                     self._failures[one.turn.id] = one.turn.error
                 for connection in self.followers:
                     connection.notify(one, self.now_ms)
+                if isinstance(one, TurnCompleted):
+                    self.on_end(one.turn)
             else:
                 self._questions.put(self.id, one.ask, self.followers, lambda reply, put=one: self._answered(put, reply))
 

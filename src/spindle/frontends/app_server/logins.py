@@ -11,13 +11,9 @@ import msgspec
 
 from spindle.auth.store import StoredLogin
 from spindle.errors import ModelError, SpindleError
-from spindle.frontends.app_server.notifications import (
-    AccountLoginCompleted,
-    AccountUpdated,
-    TokensRefresh,
-    TokensRefreshReply,
-)
+from spindle.frontends.app_server.notifications import AccountLoginCompleted, AccountUpdated
 from spindle.frontends.app_server.objects import Wire
+from spindle.frontends.app_server.server_requests import TokensRefresh, TokensRefreshReply
 from spindle.model.provider import LoginSettings
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What the server says without being asked, and what it asks the client: one struct per method."""
+"""What the server says without being asked: one struct per method."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from spindle.frontends.app_server.objects import (
     TurnError,
     Wire,
 )
+from spindle.protocol.goal import Goal
 
 
 class Note(Wire, frozen=True, kw_only=True):
@@ -65,6 +66,21 @@ class ThreadNameUpdated(Note, frozen=True, kw_only=True):
     method = "thread/name/updated"
     thread_id: str
     thread_name: str
+
+
+class ThreadGoalUpdated(Note, frozen=True, kw_only=True):
+    """Also for a thread with a goal that was resumed."""
+
+    method = "thread/goal/updated"
+    thread_id: str
+    turn_id: str | None
+    """The turn that changed it; null where a client did."""
+    goal: Goal
+
+
+class ThreadGoalCleared(Note, frozen=True, kw_only=True):
+    method = "thread/goal/cleared"
+    thread_id: str
 
 
 class ThreadCompacted(Note, frozen=True, kw_only=True):
@@ -244,6 +260,77 @@ class TerminalInteraction(Note, frozen=True, kw_only=True):
     stdin: str
 
 
+class CommandExecOutput(Note, frozen=True, kw_only=True):
+    """What a command of the client's own has printed; told to that client alone."""
+
+    method = "command/exec/outputDelta"
+    process_id: str
+    stream: Literal["stdout", "stderr"]
+    delta_base64: str
+    cap_reached: bool
+    """This was the last piece, because more is not wanted."""
+
+
+class FsChanged(Note, frozen=True, kw_only=True):
+    """Something happened at a path that the client watches; told to that client alone."""
+
+    method = "fs/changed"
+    watch_id: str
+    changed_paths: list[str]
+
+
+class SkillsChanged(Note, frozen=True, kw_only=True):
+    """`skills/list` may answer something else now."""
+
+    method = "skills/changed"
+
+
+class QueueChanged(Note, frozen=True, kw_only=True):
+    """`thread/queue/list` answers something else now."""
+
+    method = "thread/queue/changed"
+    thread_id: str
+
+
+class FoundFile(Wire, frozen=True, kw_only=True, rename=None):
+    root: str
+    path: str
+    match_type: Literal["file"] = "file"
+    file_name: str
+    score: int
+    indices: list[int] | None
+
+
+class FileSearchUpdated(Note, frozen=True, kw_only=True):
+    method = "fuzzyFileSearch/sessionUpdated"
+    session_id: str
+    query: str
+    files: list[FoundFile]
+
+
+class FileSearchCompleted(Note, frozen=True, kw_only=True):
+    method = "fuzzyFileSearch/sessionCompleted"
+    session_id: str
+
+
+class ToolCallProgress(Note, frozen=True, kw_only=True):
+    """What a tool server says while it works on a call."""
+
+    method = "item/mcpToolCall/progress"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    message: str
+
+
+class DeprecationNotice(Note, frozen=True, kw_only=True):
+    """Something in the configuration will not be understood for ever."""
+
+    method = "deprecationNotice"
+    summary: str
+    details: str | None
+
+
 class ErrorNote(Note, frozen=True, kw_only=True):
     method = "error"
     error: TurnError
@@ -306,129 +393,6 @@ class ServerLoginCompleted(Note, frozen=True, kw_only=True):
 class RateLimitsUpdated(Note, frozen=True, kw_only=True):
     method = "account/rateLimits/updated"
     rate_limits: dict[str, Any]
-
-
-# ---- requests of the server ------------------------------------------------------------------------
-
-
-class Ask(Wire, frozen=True, kw_only=True):
-    """The params of a request that the client must answer; `reply` is the shape of its answer."""
-
-    method: ClassVar[str]
-    reply: ClassVar[type[Wire]]
-    flag: ClassVar[Literal["waitingOnApproval", "waitingOnUserInput"] | None] = "waitingOnApproval"
-    """What the thread's status says meanwhile."""
-
-
-class ApprovalReply(Wire, frozen=True, kw_only=True):
-    """`accept`, `acceptForSession`, `decline`, `cancel`, or an object with `acceptWithExecpolicyAmendment`."""
-
-    decision: str | dict[str, Any]
-
-
-class CommandApproval(Ask, frozen=True, kw_only=True):
-    method = "item/commandExecution/requestApproval"
-    reply = ApprovalReply
-    kind: str = "command"
-    thread_id: str
-    turn_id: str
-    item_id: str
-    started_at_ms: int
-    environment_id: str = "local"
-    reason: str | None
-    command: str
-    cwd: str
-    command_actions: list[dict[str, Any]]
-    proposed_execpolicy_amendment: list[str] | None
-    available_decisions: list[Any]
-
-
-class FileChangeApproval(Ask, frozen=True, kw_only=True):
-    method = "item/fileChange/requestApproval"
-    reply = ApprovalReply
-    thread_id: str
-    turn_id: str
-    item_id: str
-    started_at_ms: int
-    reason: str | None
-    grant_root: str | None
-
-
-class Answers(Wire, frozen=True, kw_only=True):
-    answers: list[str] = []
-
-
-class UserInputReply(Wire, frozen=True, kw_only=True):
-    answers: dict[str, Answers]
-
-
-class RequestUserInput(Ask, frozen=True, kw_only=True):
-    method = "item/tool/requestUserInput"
-    reply = UserInputReply
-    flag = "waitingOnUserInput"
-    thread_id: str
-    turn_id: str
-    item_id: str
-    questions: list[dict[str, Any]]
-    is_blocking: bool = True
-    auto_resolution_ms: int | None = None
-
-
-class DynamicToolReply(Wire, frozen=True, kw_only=True):
-    content_items: list[dict[str, Any]] = []
-    """`{"type":"inputText","text"}` or `{"type":"inputImage","imageUrl"}`."""
-    success: bool
-
-
-class DynamicToolCall(Ask, frozen=True, kw_only=True):
-    """The model calls a tool that the client brought along."""
-
-    method = "item/tool/call"
-    reply = DynamicToolReply
-    flag = None
-    thread_id: str
-    turn_id: str
-    call_id: str
-    namespace: str | None
-    tool: str
-    arguments: Any
-
-
-class ElicitationReply(Wire, frozen=True, kw_only=True):
-    action: Literal["accept", "decline", "cancel"]
-    content: dict[str, Any] | None = None
-    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
-    """For a tool: `{"persist": "session"}` allows it until the thread is closed."""
-
-
-class TokensRefreshReply(Wire, frozen=True, kw_only=True):
-    access_token: str
-    chatgpt_account_id: str
-    chatgpt_plan_type: str | None = None
-
-
-class TokensRefresh(Ask, frozen=True, kw_only=True):
-    """The tokens that a client signed in with are no longer taken. About no thread."""
-
-    method = "account/chatgptAuthTokens/refresh"
-    reply = TokensRefreshReply
-    flag = None
-    reason: Literal["unauthorized"]
-    previous_account_id: str | None
-
-
-class Elicitation(Ask, frozen=True, kw_only=True):
-    """A tool server wants something filled in, or the model wants to use a tool of one."""
-
-    method = "mcpServer/elicitation/request"
-    reply = ElicitationReply
-    thread_id: str
-    turn_id: str | None
-    server_name: str
-    mode: Literal["form"] = "form"
-    message: str
-    requested_schema: dict[str, Any]
-    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
 def kinds_of(base: type[msgspec.Struct]) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from spindle.frontends.app_server.connection import Connection
-from spindle.frontends.app_server.notifications import Ask, ServerRequestResolved
+from spindle.frontends.app_server.notifications import ServerRequestResolved
 from spindle.frontends.app_server.objects import Wire
 from spindle.frontends.app_server.rpc import RequestId
+from spindle.frontends.app_server.server_requests import Ask
 from spindle.protocol.clock import Clock
 
 OnReply = Callable[[Wire | None], None]

@@ -8,17 +8,25 @@ from spindle.frontends.app_server.methods import (
     catalogue,
     commands,
     disk,
+    file_sessions,
     files,
+    goals,
     hook_list,
+    metadata,
+    occurrences,
     opening,
+    own_state,
+    queue,
     records,
     review,
     searching,
     settings,
+    terminals,
     thread_settings,
     tool_servers,
     turns,
     undo,
+    watches,
 )
 
 TOPICS = (
@@ -37,6 +45,14 @@ TOPICS = (
     tool_servers,
     undo,
     review,
+    goals,
+    watches,
+    file_sessions,
+    metadata,
+    occurrences,
+    own_state,
+    queue,
+    terminals,
 )
 METHODS: dict[str, Method] = {method.name: method for topic in TOPICS for method in topic.METHODS}
 

@@ -10,8 +10,9 @@ import msgspec
 
 from spindle.errors import SpindleError
 from spindle.frontends.app_server.connection import InitializeParams, InitializeResult
-from spindle.frontends.app_server.notifications import Ask, Note, kinds_of
+from spindle.frontends.app_server.notifications import Note, kinds_of
 from spindle.frontends.app_server.registry import METHODS
+from spindle.frontends.app_server.server_requests import Ask
 
 Schema = dict[str, Any]
 _REF = "#/$defs/{name}"

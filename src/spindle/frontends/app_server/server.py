@@ -15,12 +15,22 @@ from spindle.frontends.app_server.connection import Connection
 from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.logins import Logins
 from spindle.frontends.app_server.method import After, Call
-from spindle.frontends.app_server.notifications import ConfigWarning, Note, ThreadClosed, ThreadStatusChanged
+from spindle.frontends.app_server.notifications import (
+    ConfigWarning,
+    DeprecationNotice,
+    Note,
+    ThreadClosed,
+    ThreadStatusChanged,
+)
 from spindle.frontends.app_server.objects import NotLoaded, Thread, Wire
 from spindle.frontends.app_server.questions import Questions
+from spindle.frontends.app_server.queues import Queues
 from spindle.frontends.app_server.registry import METHODS, unknown_method
 from spindle.frontends.app_server.rpc import RpcError, read_params
+from spindle.frontends.app_server.runtime import Runtime
 from spindle.frontends.app_server.server_logins import ServerLogins
+from spindle.frontends.app_server.threads import with_git
+from spindle.frontends.app_server.watching import Watches
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import Clock, SystemClock
@@ -34,10 +44,17 @@ MAX_LOADED = 256
 """When more threads are loaded, the idle one used longest ago is put away."""
 
 COLLECT_EVERY = 64
-"""After this many threads were put away, their memory is given back."""
+"""After this many threads were put away, or turns have ended, their memory is given back."""
+
+COLLECT_IDLE_S = 1.0
+"""The same when nothing has happened in any thread for this long."""
 
 UNLOAD_AFTER_S = 30 * 60
 """A thread that nobody follows and in which nothing happens is put away after this long."""
+
+
+OUT_OF_DATE = {"web_search_request": 'web_search = "live"', "web_search_cached": 'web_search = "cached"'}
+"""Feature flags that are understood for the sake of old files, and what to write instead."""
 
 
 class Server:
@@ -56,11 +73,15 @@ class Server:
         self.server_logins = ServerLogins(self)
         self.searches: dict[str, threading.Event] = {}
         """Searches for files that run, by the client's token; setting the event ends one."""
+        self.watches = Watches()
+        self.runtime = Runtime(self)
+        self.queues = Queues(self)
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._awake: dict[str, LoadedThread] = {}
         """Idle threads that hold descriptors, the one used last at the end."""
         self._resting: set[asyncio.Task[None]] = set()
-        self._unloaded = 0
+        self._unloaded = self._ended = 0
+        self._collecting: asyncio.TimerHandle | None = None
         self._unloading: set[asyncio.Task[bool]] = set()
 
     @property
@@ -106,8 +127,12 @@ class Server:
     # ---- clients -------------------------------------------------------------------------------
 
     def greet(self, connection: Connection) -> None:
-        """Tell a client that has introduced itself what is wrong with the configuration."""
+        """Tell a client that has introduced itself what is wrong with the configuration, and what is out of date."""
         self.warn(connection, self.config.warnings)
+        for name, instead in OUT_OF_DATE.items():
+            if self.config.features.get(name):
+                summary = f"`features.{name}` is deprecated"
+                connection.notify(DeprecationNotice(summary=summary, details=f"Use `{instead}`."), self.now_ms)
 
     def warn(self, connection: Connection, warnings: list[str]) -> None:
         for text in connection.untold(warnings):
@@ -123,6 +148,10 @@ class Server:
         for thread in self.threads.values():
             self.unfollow(thread, connection)
         self.questions.forget(connection)
+        for watched in connection.watches.values():
+            self.watches.remove(watched)
+        for session in connection.file_sessions.values():
+            session.stop()
 
     # ---- threads -------------------------------------------------------------------------------
 
@@ -133,8 +162,26 @@ class Server:
         return thread
 
     def add(self, thread: LoadedThread) -> None:
-        thread.on_idle = lambda: self._settled(thread)
+        thread.on_idle = lambda: self._turn_ended(thread)
+        thread.on_end = lambda turn: self.queues.turn_ended(thread, turn)
         self._settled(thread)
+
+    def _turn_ended(self, thread: LoadedThread) -> None:
+        self._settled(thread)
+        self._ended += 1
+        if self._ended % COLLECT_EVERY == 0:
+            gc.collect(1)  # what is young, so that nobody waits for it
+        self._collect_soon()
+
+    def _collect_soon(self) -> None:
+        """A session is a web of objects that name each other, and the collector was told at the start to rest."""
+        if self._collecting is not None:
+            self._collecting.cancel()
+        self._collecting = asyncio.get_running_loop().call_later(COLLECT_IDLE_S, self._collect)
+
+    def _collect(self) -> None:
+        if all(thread.hearing.active_turn is None for thread in self.threads.values()):
+            gc.collect()
 
     def _settled(self, thread: LoadedThread) -> None:
         """A thread was used. Of those in which nothing happens, the ones used longest ago let go of what they hold."""
@@ -215,21 +262,26 @@ class Server:
         self.tell_all(ThreadClosed(thread_id=thread_id))
         self._unloaded += 1
         if self._unloaded % COLLECT_EVERY == 0:
-            # A session is a web of objects that name each other, and the collector was told at the start to rest.
             gc.collect()
+        self._collect_soon()
         return True
 
     async def close(self) -> None:
         """End every thread. What they have to say goes out before."""
         for search in self.searches.values():
             search.set()
+        self.watches.close()
+        if self._collecting is not None:
+            self._collecting.cancel()
         await self.logins.give_up()
         await self.server_logins.give_up()
+        await self.queues.close()
         threads, self.threads = list(self.threads.values()), {}
         await asyncio.gather(*(thread.close() for thread in threads), *self._unloading, *self._resting)
 
     def describe(self, thread: LoadedThread, *, with_turns: bool = False) -> Thread:
-        return thread.describe(self.store.names.all().get(thread.id), with_turns=with_turns)
+        shown = thread.describe(self.store.names.all().get(thread.id), with_turns=with_turns)
+        return with_git(shown, self.store.git_notes.all().get(thread.id))
 
 
 def check_thread_id(thread_id: str) -> str:

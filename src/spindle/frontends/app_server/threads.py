@@ -59,9 +59,14 @@ def _parent_of(source: Any) -> str | None:
 
 
 def _git_info(git: Any) -> GitInfo | None:
-    if not isinstance(git, dict):
+    if not isinstance(git, Mapping):
         return None
     return GitInfo(sha=git.get("commit_hash"), branch=git.get("branch"), origin_url=git.get("repository_url"))
+
+
+def with_git(thread: Thread, git: Mapping[str, Any] | None) -> Thread:
+    """The thread with what a client has noted about its repository, if it has."""
+    return thread if git is None else msgspec.structs.replace(thread, git_info=_git_info(git))
 
 
 class ThreadFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spindle.frontends.app_server import notifications as notes
+from spindle.frontends.app_server import server_requests as asks
 from spindle.frontends.app_server.asking import Put
 from spindle.frontends.app_server.objects import McpToolCallItem
 from spindle.protocol.ops import Op, ResolveElicitation
@@ -51,7 +52,7 @@ def elicitation_put(msg: ElicitationRequest, thread_id: str) -> Put:
             "if_approved": msg.if_approved,
             "invocation": msg.invocation,
         }
-    ask = notes.Elicitation(
+    ask = asks.Elicitation(
         thread_id=thread_id,
         turn_id=msg.turn_id,
         server_name=msg.server_name,
@@ -59,10 +60,10 @@ def elicitation_put(msg: ElicitationRequest, thread_id: str) -> Put:
         requested_schema=msg.requested_schema or _NO_FIELDS,
         meta=meta,
     )
-    return Put(ask, lambda reply: answer_to(msg, reply if isinstance(reply, notes.ElicitationReply) else None))
+    return Put(ask, lambda reply: answer_to(msg, reply if isinstance(reply, asks.ElicitationReply) else None))
 
 
-def answer_to(msg: ElicitationRequest, reply: notes.ElicitationReply | None) -> tuple[Op, bool]:
+def answer_to(msg: ElicitationRequest, reply: asks.ElicitationReply | None) -> tuple[Op, bool]:
     """What a session is told; and whether that is a no. To cancel ends the turn only where a tool was asked about."""
     decision = reply.action if reply is not None else "decline"
     is_about_tool = msg.kind == "tool_approval"

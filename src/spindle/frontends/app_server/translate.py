@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from spindle.frontends.app_server import notifications as notes
+from spindle.frontends.app_server import server_requests as asks
 from spindle.frontends.app_server.asking import Put, tool_put, user_input_put
 from spindle.frontends.app_server.decisions import approval_op, decision_for_client
 from spindle.frontends.app_server.items import (
@@ -26,7 +27,7 @@ from spindle.frontends.app_server.items import (
     turn_error,
     web_action,
 )
-from spindle.frontends.app_server.notifications import Ask, Note
+from spindle.frontends.app_server.notifications import Note
 from spindle.frontends.app_server.objects import (
     Active,
     AgentMessageItem,
@@ -42,9 +43,11 @@ from spindle.frontends.app_server.objects import (
     TurnError,
     WebSearchItem,
 )
+from spindle.frontends.app_server.server_requests import Ask
 from spindle.frontends.app_server.usage import rate_limits, token_usage
 from spindle.protocol import events
 from spindle.protocol.events import Event, Msg
+from spindle.protocol.goal import Goal, ThreadGoalUpdated
 from spindle.protocol.ops import ExecApproval, PatchApproval
 from spindle.protocol.questions import (
     DynamicToolCallRequest,
@@ -99,6 +102,8 @@ class Translator:
                 return [notes.WarningNote(thread_id=self._thread_id, message=message)]
             case events.ThreadNameUpdated(thread_id=thread_id, thread_name=name):
                 return [notes.ThreadNameUpdated(thread_id=thread_id, thread_name=name)]
+            case ThreadGoalUpdated():
+                return self._goal(msg)
             case events.HookStarted(turn_id=turn_id, run=run):
                 return [notes.HookStarted(thread_id=self._thread_id, turn_id=turn_id, run=_hook_run(run))]
             case events.HookCompleted(turn_id=turn_id, run=run):
@@ -183,6 +188,11 @@ class Translator:
         if msg.rate_limits is not None:
             said.append(notes.RateLimitsUpdated(rate_limits=rate_limits(msg.rate_limits)))
         return said
+
+    def _goal(self, msg: ThreadGoalUpdated) -> list[Said]:
+        if msg.goal is None:
+            return [notes.ThreadGoalCleared(thread_id=msg.thread_id)]
+        return [notes.ThreadGoalUpdated(thread_id=msg.thread_id, turn_id=msg.turn_id, goal=Goal.from_wire(msg.goal))]
 
     # ---- items ---------------------------------------------------------------------------------
 
@@ -306,6 +316,8 @@ class Translator:
         match msg:
             case told.McpToolCallBegin():
                 return [self._start(tool_servers.call_item(msg), now_ms)]
+            case told.McpToolCallProgress(call_id=call_id, message=message):
+                return [notes.ToolCallProgress(item_id=call_id, message=message, **self._here)]
             case told.McpToolCallEnd():
                 return self._complete(tool_servers.call_item(msg), now_ms)
             case told.McpStartupUpdate():
@@ -339,7 +351,7 @@ class Translator:
             cwd=msg.cwd,
             command_actions=command_actions(msg.parsed_cmd),
         )
-        ask = notes.CommandApproval(
+        ask = asks.CommandApproval(
             item_id=msg.call_id,
             started_at_ms=now_ms,
             reason=msg.reason,
@@ -355,7 +367,7 @@ class Translator:
 
     def _ask_about_patch(self, msg: events.ApplyPatchApprovalRequest, now_ms: int) -> list[Said]:
         item = FileChangeItem(id=msg.call_id, changes=file_changes(msg.changes))
-        ask = notes.FileChangeApproval(
+        ask = asks.FileChangeApproval(
             item_id=msg.call_id,
             started_at_ms=now_ms,
             reason=msg.reason,
@@ -382,7 +394,7 @@ class Translator:
         if ask.flag in self._waiting:
             self._waiting.remove(ask.flag)
         said: list[Said] = []
-        if is_declined and isinstance(ask, notes.CommandApproval | notes.FileChangeApproval):
+        if is_declined and isinstance(ask, asks.CommandApproval | asks.FileChangeApproval):
             item = self._open.get(ask.item_id)
             if isinstance(item, CommandItem | FileChangeItem):
                 said += self._complete(msgspec.structs.replace(item, status="declined"), now_ms)

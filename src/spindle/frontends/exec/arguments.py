@@ -11,9 +11,11 @@ import msgspec
 from spindle.errors import ConfigError, SpindleError, UsageError
 from spindle.frontends.launch import is_inside_repository
 from spindle.frontends.options import Parsed
+from spindle.protocol.ops import GoalClear, GoalSet, Op
 
 if TYPE_CHECKING:
     from spindle.config.schema import Config
+    from spindle.protocol.settings import BudgetLimits
     from spindle.workspace.output_file import OutputFile
 
 MAX_PROMPT_BYTES = 1 << 20
@@ -80,7 +82,49 @@ def named_output(parsed: Parsed, config: Config) -> OutputFile | None:
     return open_output(path, widest_reach(config))
 
 
-# ---- the prompt --------------------------------------------------------------------------------------
+def run_budget(parsed: Parsed, config: Config) -> BudgetLimits | None:
+    """What the line allows for a turn holds for the whole run, however many turns a goal takes."""
+    is_said = any(parsed.value(name) is not None for name in ("max_requests", "max_tokens", "max_cost"))
+    return config.spindle.budget if is_said else None
+
+
+# ---- the goal and the prompt -------------------------------------------------------------------------
+
+
+def read_goal(parsed: Parsed) -> str | None:
+    """The objective of `--goal`. Raises UsageError."""
+    if (given := parsed.value("goal")) is None:
+        return None
+    from spindle.protocol.goal import check_objective  # few runs have a goal
+
+    if parsed.value("output_schema") is not None:
+        raise UsageError("--output-schema does not go with --goal: it is about the answer of one turn")
+    try:
+        return check_objective(given)
+    except SpindleError as error:
+        raise UsageError(f"--goal: {error}") from error
+
+
+def goal_ops(args: ExecArgs, goal: str | None) -> list[Op]:
+    """What sets the goal, in the place of one that a recorded thread may have."""
+    if goal is None:
+        return []
+    return [GoalSet(objective=goal)] if args.action == "run" else [GoalClear(), GoalSet(objective=goal)]
+
+
+def read_first_words(args: ExecArgs, parsed: Parsed, *, has_goal: bool) -> str | None:
+    """The prompt; None where a goal alone is enough to begin."""
+    if args.prompt is None and has_goal:
+        return None
+    try:
+        return read_prompt(args)
+    except SpindleError:
+        if args.prompt is None and args.action == "resume" and not parsed.many("image"):
+            from spindle.frontends.exec.goal_at_rest import has_active_goal  # only where nothing is said
+
+            if has_active_goal(args, parsed):
+                return None
+        raise
 
 
 def read_prompt(args: ExecArgs) -> str:

@@ -1,7 +1,7 @@
-"""`spindle exec`: one turn of one thread, shown to a program or to a person, and an exit code.
+"""`spindle exec`: one turn of one thread, or many for a goal, shown to a program or to a person, and an exit code.
 
-Exit codes: 0 the turn completed · 1 it failed, was interrupted, or could not be set up · 2 bad arguments ·
-130 a second Ctrl-C · 143 SIGTERM · 129 SIGHUP.
+Exit codes: 0 the turn, or the goal, is complete · 1 it failed, was interrupted, or could not be set up ·
+2 bad arguments · 130 a second Ctrl-C · 143 SIGTERM · 129 SIGHUP.
 """
 
 from __future__ import annotations
@@ -9,26 +9,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from spindle.api.door import OpenThread, SessionRequest, open_thread
 from spindle.frontends import standard_streams
-from spindle.frontends.exec.arguments import check_files, check_folder, fork_point, named_output, read_args, read_prompt
+from spindle.frontends.exec import arguments
+from spindle.frontends.exec.ending import Ending
 from spindle.frontends.exec.printer import Judge, Printer
 from spindle.frontends.launch import config_from, image_items, use_local_server, warn_of_bypass
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
-from spindle.protocol.events import (
-    AgentMessageContentDelta,
-    Error,
-    ExecCommandOutputDelta,
-    Msg,
-    ReasoningContentDelta,
-    TaskComplete,
-    TurnAborted,
-)
+from spindle.protocol.events import AgentMessageContentDelta, ExecCommandOutputDelta, Msg, ReasoningContentDelta
 from spindle.protocol.ops import Interrupt, Op, UserTurn
 from spindle.thread.layout import is_thread_id
 from spindle.thread.store import ThreadStore
@@ -41,12 +35,13 @@ UNSHOWN: tuple[type[Msg], ...] = (AgentMessageContentDelta, ReasoningContentDelt
 
 def run(parsed: Parsed, words: list[str]) -> int:
     """Run one prompt and give the exit code."""
-    args = read_args(parsed, words)
-    schema = check_files(parsed)
-    prompt = read_prompt(args)
+    args = arguments.read_args(parsed, words)
+    goal = arguments.read_goal(parsed)
+    schema = arguments.check_files(parsed)
+    prompt = arguments.read_first_words(args, parsed, has_goal=goal is not None)
     config = config_from(parsed, headless=True)
-    output = named_output(parsed, config)
-    check_folder(parsed, config)
+    output = arguments.named_output(parsed, config)
+    arguments.check_folder(parsed, config)
     warn_of_bypass(parsed)
     request = SessionRequest(
         config=config,
@@ -58,11 +53,16 @@ def run(parsed: Parsed, words: list[str]) -> int:
         newest=args.last,
         any_folder=parsed.flag("all"),
         fork=args.action == "fork",
-        fork_at=fork_point(parsed.value("at")),
+        fork_at=arguments.fork_point(parsed.value("at")),
         bypass=parsed.flag("dangerously_bypass_approvals_and_sandbox"),
+        pursues_goals=True,
+        budget=arguments.run_budget(parsed, config),
     )
-    items = [*image_items(parsed.many("image")), {"type": "text", "text": prompt}]
-    return asyncio.run(drive(request, UserTurn(items=items, final_output_json_schema=schema), parsed, output))
+    ops = arguments.goal_ops(args, goal)
+    if prompt is not None:
+        items = [*image_items(parsed.many("image")), {"type": "text", "text": prompt}]
+        ops.append(UserTurn(items=items, final_output_json_schema=schema))
+    return asyncio.run(drive(request, ops, parsed, output))
 
 
 def _thread_id(given: str | None, home: str) -> str | None:
@@ -73,36 +73,35 @@ def _thread_id(given: str | None, home: str) -> str | None:
 
 
 async def drive(
-    request: SessionRequest, turn: Op, options: Parsed, output: OutputFile | None = None, judge: Judge | None = None
+    request: SessionRequest,
+    ops: Sequence[Op],
+    options: Parsed,
+    output: OutputFile | None = None,
+    judge: Judge | None = None,
 ) -> int:
-    """Open the thread, run the turn, show what happens, and leave nothing running."""
+    """Open the thread, run the turn or turns that the ops lead to, show what happens, and leave nothing running."""
     config = await use_local_server(request.config, options)
     thread = await open_thread(msgspec.structs.replace(request, config=config))
     printer = make_printer(thread, request, options)
     events = thread.subscribe(skip=() if printer.wants_deltas else UNSHOWN)
     thread.begin()
     signals = Signals(thread, printer)
-    thread.submit(turn)
-    failed, last_message = False, None
+    ids = [thread.submit(op) for op in ops]
+    ending = Ending(ids[-1] if ids else None)
     try:
         async for event in events:
             if signals.caught is None or not printer.is_json:
                 printer.show(event.msg)
             if judge is not None:
                 judge.hear(event.msg)
-            if isinstance(event.msg, Error):
-                failed = True
-            if isinstance(event.msg, TaskComplete):
-                last_message = event.msg.last_agent_message
-                break
-            if isinstance(event.msg, TurnAborted):
-                failed = True
+            if ending.hear(event, is_planning=thread.settings.collaboration_mode.mode == "plan"):
                 break
         else:
-            failed = True  # the thread ended before its turn did; closing it raises why
+            ending.cut_short()  # closing it raises why
     finally:
         printer.close()
-    code = signals.exit_code if signals.caught is not None else int(failed)
+    code = signals.exit_code if signals.caught is not None else int(ending.failed)
+    last_message = ending.last_message
     if output is not None:
         from spindle.frontends.exec.files import write_last_message  # few lines name a file
 

@@ -29,6 +29,8 @@ class JsonlTranslator:
         self._items = ItemTranslator(hide_reasoning=hide_reasoning)
         self._usage = dict.fromkeys(USAGE_KEYS, 0)
         self._failure: dict[str, Any] | None = None
+        self._shown_goal: tuple[str, str] | None = None
+        """Objective and status."""
 
     def translate(self, msg: Msg) -> list[Line]:
         """The lines for one event; most events have none."""
@@ -46,6 +48,8 @@ class JsonlTranslator:
             case TokenCount(info=info) if info is not None:
                 self.set_usage(info["total_token_usage"])
                 return []
+            case _ if msg.__struct_config__.tag == "thread_goal_updated":
+                return self._goal(msg)
             case _:
                 lines = [{"type": event, "item": item} for event, item in self._items.steps(msg)]
                 return [*lines, self._end()] if isinstance(msg, TaskComplete) else lines
@@ -54,9 +58,22 @@ class JsonlTranslator:
         """The thread's total so far; a resumed thread starts with what it cost before."""
         self._usage = {key: total.get(key, 0) for key in USAGE_KEYS}
 
+    def _goal(self, msg: Msg) -> list[Line]:
+        """A line when the goal or its status is another one; what it has used so far is in the last."""
+        from spindle.protocol.goal import ThreadGoalUpdated  # with the event
+
+        assert isinstance(msg, ThreadGoalUpdated)
+        goal = msg.goal
+        shown = None if goal is None else (goal["objective"], goal["status"])
+        if shown == self._shown_goal and (goal is None or goal["status"] == "active"):
+            return []
+        self._shown_goal = shown
+        return [{"type": "goal.updated", "goal": goal}]
+
     def _end(self) -> Line:
         if self._failure is not None:
-            return {"type": "turn.failed", "error": self._failure}
+            failure, self._failure = self._failure, None
+            return {"type": "turn.failed", "error": failure}
         return {"type": "turn.completed", "usage": self._usage}
 
 

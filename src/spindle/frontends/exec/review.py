@@ -35,6 +35,8 @@ def run(parsed: Parsed, words: list[str]) -> int:
         raise UsageError(
             "--output-schema does not go with a review: its result has a form of its own (--json shows it)"
         )
+    if parsed.value("goal") is not None:
+        raise UsageError("--goal does not go with a review: that is one turn")
     if parsed.many("image"):
         raise UsageError("a review takes no pictures (-i)")
     target = read_target(parsed, words)
@@ -53,7 +55,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         ephemeral=parsed.flag("ephemeral"),
     )
     wanted = {"target": msgspec.to_builtins(target), "user_facing_hint": hint_of(target)}
-    return asyncio.run(drive(request, Review(review_request=wanted), parsed, output, gate))
+    return asyncio.run(drive(request, [Review(review_request=wanted)], parsed, output, gate))
 
 
 def read_target(parsed: Parsed, words: list[str]) -> Target:

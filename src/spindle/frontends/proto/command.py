@@ -47,6 +47,7 @@ def make_engine(load: Callable[[], Config], parsed: Parsed) -> Engine:
                 base_instructions=op.base_instructions,
                 user_instructions=op.user_instructions,
                 replay=True,
+                pursues_goals=True,
                 legacy_interrupt_error=parsed.flag("legacy_interrupt_error"),
                 stream=stream,
                 reload=lambda: config_for_op(config_from(parsed), op, parsed),

@@ -148,6 +148,10 @@ class App(Interface):
         self.composer.set_text(text)
         self.redraw()
 
+    def begin_draft(self, text: str) -> None:
+        self.composer.put_in_front(text)
+        self.redraw()
+
     def suggest(self, text: str) -> None:
         if self.composer.is_empty:
             self.set_draft(text)

@@ -164,6 +164,10 @@ class Desk(Protocol):
         """Put text into the composer."""
         ...
 
+    def begin_draft(self, text: str) -> None:
+        """Put text into the composer, before what was typed while the person waited for it."""
+        ...
+
     async def switch(self, change: Callable[[SessionRequest], SessionRequest]) -> None:
         """Open another thread in the place of this one (`/new`, `/resume`, `/fork`); what was said there is printed."""
         ...

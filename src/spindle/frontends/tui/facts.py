@@ -73,6 +73,7 @@ class Facts:
             warnings=len(seen.warnings),
             agents=seen.agents_running,
             plan=seen.plan_progress,
+            goal=seen.goal_status,
             is_raw=config.tui.raw_output_mode,
             rate_limits=spent.rate_limits,
             home=self._home,

@@ -164,6 +164,9 @@ class Interface:
     def set_draft(self, text: str) -> None:
         raise NotImplementedError
 
+    def begin_draft(self, text: str) -> None:
+        self.set_draft(text)
+
     def suggest(self, text: str) -> None:
         """Put text into the composer, unless something was typed already."""
         self.set_draft(text)

@@ -73,6 +73,7 @@ class Launch:
             "fork_at": fork_point(self.parsed.value("at")),
             "bypass": self.bypass,
             "client": self.client,
+            "pursues_goals": True,
         }
 
 

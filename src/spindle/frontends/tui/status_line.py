@@ -22,6 +22,14 @@ State = Literal["starting", "idle", "working", "waiting"]
 STATE_WORDS: dict[State, str] = {"starting": "Starting", "idle": "Ready", "working": "Working", "waiting": "Waiting"}
 STATE_MARKS: dict[State, str] = {"starting": "", "idle": "", "working": "●", "waiting": "▲"}
 MODE_WORDS = {"plan": "Plan mode", "auto-edit": "Auto-edit"}
+GOAL_WORDS = {
+    "active": "Goal",
+    "paused": "Goal paused",
+    "blocked": "Goal blocked",
+    "usageLimited": "Goal stopped",
+    "budgetLimited": "Goal stopped",
+}
+"""Nothing is said of one that is reached."""
 SEPARATOR = " · "
 
 
@@ -64,6 +72,8 @@ class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
     rate_limits: dict[str, Any] | None = None
     plan: tuple[int, int] = (0, 0)
     """Steps of the checklist: those that are done, and all."""
+    goal: str = ""
+    """The status of the thread's goal."""
     is_raw: bool = False
     home: str = ""
     """The person's home folder, shown as `~`."""
@@ -168,6 +178,7 @@ ITEMS: dict[str, Callable[[StatusFacts], str]] = {
     "raw-output": lambda facts: "raw" if facts.is_raw else "",
     # our own
     "mode": lambda facts: MODE_WORDS.get(facts.mode, ""),
+    "goal": lambda facts: GOAL_WORDS.get(facts.goal, ""),
     "cached": _cached,
     "queue": lambda facts: f"{facts.queued} queued" if facts.queued else "",
     "background": lambda facts: f"{facts.background} in background" if facts.background else "",
@@ -208,6 +219,7 @@ ITEM_WORDS: dict[str, str] = {
     "task-progress": "steps of the plan that are done",
     "raw-output": "whether answers are shown as they were written",
     "mode": "plan mode or auto-edit",
+    "goal": "whether a goal is worked on",
     "cached": "share of the input that came from the provider's cache",
     "queue": "messages that wait for the end of the turn",
     "background": "commands that run in the background",
@@ -222,8 +234,8 @@ ITEM_WORDS: dict[str, str] = {
 """What a person is told about an item when they choose; the others are older names for the same."""
 
 DEFAULT_ITEMS = (
-    *("model-with-reasoning", "current-dir", "mode", "sandbox-warning", "context-remaining", "queue", "background"),
-    *("agents", "warnings", "git-branch", "sandbox", "network", "cached", "spent"),
+    *("model-with-reasoning", "current-dir", "mode", "goal", "sandbox-warning", "context-remaining", "queue"),
+    *("background", "agents", "warnings", "git-branch", "sandbox", "network", "cached", "spent"),
 )
 ALWAYS = ("mode", "sandbox-warning")
 """A person must not miss these, so they stand at the end of a row whose items were chosen without them."""

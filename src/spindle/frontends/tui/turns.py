@@ -179,7 +179,11 @@ class Turns:
         is_whole = is_whole and self._failed_turn != sub_id
         self._failed_turn = None
         if self._thread is not None and self._thread.is_running:
-            return  # what was steered too late has started a turn of its own
+            # What was steered too late has started a turn of its own, or the thread goes on by itself: then what was
+            # queued need not wait until it has nothing more to do.
+            if is_whole and not self.sent and self.queued:
+                self._enter(self.queued.pop(0))
+            return
         never_recorded = [sent.draft for sent in self.sent]
         self.sent = []
         if not is_whole:

@@ -166,6 +166,10 @@ class ForgivingDecoder:
         self.is_over = False
         self.failure: ModelError | None = None
 
+    @property
+    def has_stopped(self) -> bool:
+        return self._decoder.has_stopped
+
     def feed(self, frame: bytes) -> list[ModelEvent]:
         return self._passed(self._decoder.feed(frame))
 

@@ -49,6 +49,11 @@ class Decoder(Protocol):
     """Why an answer that was read to its end is none: raised by the client once the events of the frame are passed
     on, so that what must be kept of the answer (`ItemDone` of a text that was cut off) is kept."""
 
+    @property
+    def has_stopped(self) -> bool:
+        """The model has stopped, and `finish` will do; only counts may follow, and some servers never hang up."""
+        ...
+
     def feed(self, frame: bytes) -> list[ModelEvent]:
         """What one frame means; frames are cut as the server cut its events, `[DONE]` included.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Any, Literal
 
@@ -9,9 +10,10 @@ from spindle.config.keys import FEATURES
 from spindle.frontends.app_server.items import camel
 from spindle.frontends.app_server.method import Call, Method, Nothing
 from spindle.frontends.app_server.objects import Wire
+from spindle.frontends.app_server.rpc import RpcError
 from spindle.frontends.app_server.threads import MAX_PAGE, page
 from spindle.model.catalog import Catalog, ModelInfo
-from spindle.workspace.skills import Skill, load_skills
+from spindle.workspace.skills import Skill, load_skills, with_admin
 
 _STAGES = {"experimental": "underDevelopment"}
 
@@ -112,6 +114,19 @@ class FeatureListResult(Wire, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class FeatureEnablement(Wire, frozen=True, kw_only=True):
+    enablement: dict[str, bool]
+
+
+class ExtraRootsParams(Wire, frozen=True, kw_only=True):
+    extra_roots: list[str]
+
+
+class CapabilitiesResult(Wire, frozen=True, kw_only=True):
+    image_generation: bool = False
+    web_search: bool
+
+
 class Mode(Wire, frozen=True, kw_only=True, rename=None):
     name: str
     mode: Literal["plan", "default"]
@@ -173,8 +188,10 @@ async def skills_list(call: Call, params: SkillsListParams) -> Wire:
             config.home,
             root_markers=config.project_root_markers,
             disabled=config.disabled_skills,
+            more_roots=with_admin(call.server.runtime.skill_roots),
             fresh=True,
         )
+        call.server.runtime.watch_skills(os.path.abspath(cwd), config, found)
         problems = [SkillProblem(path=error.path, message=error.message) for error in found.errors]
         entries.append(SkillsEntry(cwd=cwd, skills=[_skill(skill) for skill in found.skills], errors=problems))
     return SkillsListResult(data=entries)
@@ -196,7 +213,7 @@ def _skill(skill: Skill) -> SkillInfo:
 async def feature_list(call: Call, params: FeatureListParams) -> Wire:
     names = list(FEATURES)
     chosen, following, _ = page(names, names, cursor=params.cursor, limit=params.limit, descending=False)
-    enabled = call.server.config.features
+    enabled = await asyncio.to_thread(lambda: call.server.runtime.config_for(None).features)
     features = [
         Feature(
             name=name,
@@ -209,6 +226,31 @@ async def feature_list(call: Call, params: FeatureListParams) -> Wire:
     return FeatureListResult(data=features, next_cursor=following)
 
 
+async def feature_set(call: Call, params: FeatureEnablement) -> Wire:
+    """Flags for threads that are opened from now on. Those that Spindle does not have are left out of the answer."""
+    known = {
+        name: value
+        for name, value in params.enablement.items()
+        if name in FEATURES and FEATURES[name][0] in ("stable", "beta", "experimental")
+    }
+    call.server.runtime.features.update(known)
+    return FeatureEnablement(enablement=known)
+
+
+async def extra_roots_set(call: Call, params: ExtraRootsParams) -> Wire:
+    for root in params.extra_roots:
+        if not os.path.isabs(root) or "\0" in root:
+            raise RpcError(f"Invalid request: a root of skills must be an absolute path, not {root!r}")
+    call.server.runtime.set_skill_roots(params.extra_roots)
+    return Nothing()
+
+
+async def capabilities_read(call: Call, params: Nothing) -> Wire:
+    """What the configured provider does itself. Images are made by no provider here."""
+    config = call.server.config
+    return CapabilitiesResult(web_search=config.provider.wire_api == "responses" and config.web_search != "disabled")
+
+
 async def mode_list(call: Call, params: Nothing) -> Wire:
     """How a turn can be run: `collaborationMode` of turn/start."""
     return ModeListResult(data=[Mode(name="Plan", mode="plan"), Mode(name="Default", mode="default")])
@@ -218,5 +260,10 @@ METHODS = (
     Method(name="model/list", params=ModelListParams, result=ModelListResult, run=model_list),
     Method(name="skills/list", params=SkillsListParams, result=SkillsListResult, run=skills_list),
     Method(name="experimentalFeature/list", params=FeatureListParams, result=FeatureListResult, run=feature_list),
+    Method(
+        name="experimentalFeature/enablement/set", params=FeatureEnablement, result=FeatureEnablement, run=feature_set
+    ),
+    Method(name="skills/extraRoots/set", params=ExtraRootsParams, result=Nothing, run=extra_roots_set),
+    Method(name="modelProvider/capabilities/read", params=Nothing, result=CapabilitiesResult, run=capabilities_read),
     Method(name="collaborationMode/list", params=Nothing, result=ModeListResult, run=mode_list, is_experimental=True),
 )

@@ -6,9 +6,9 @@ import asyncio
 import os
 import threading
 import time
-from typing import Literal
 
 from spindle.frontends.app_server.method import Call, Method
+from spindle.frontends.app_server.notifications import FoundFile
 from spindle.frontends.app_server.objects import Wire
 from spindle.frontends.app_server.rpc import RpcError
 
@@ -23,15 +23,6 @@ class FuzzyFileSearchParams(Wire, frozen=True, kw_only=True):
     roots: list[str]
     cancellation_token: str | None = None
     """A later search with the same token ends this one."""
-
-
-class FoundFile(Wire, frozen=True, kw_only=True, rename=None):
-    root: str
-    path: str
-    match_type: Literal["file"] = "file"
-    file_name: str
-    score: int
-    indices: list[int] | None
 
 
 class FuzzyFileSearchResult(Wire, frozen=True, kw_only=True):

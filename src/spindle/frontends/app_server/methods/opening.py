@@ -23,7 +23,6 @@ from spindle.frontends.app_server.objects import (
 )
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
 from spindle.frontends.app_server.threads import turns_of
-from spindle.frontends.launch import config_from
 from spindle.protocol.ops import OverrideTurnContext
 from spindle.thread.rollout import RolloutData
 from spindle.workspace.agents_md import load_project_docs
@@ -166,7 +165,7 @@ def _config(call: Call, params: Overrides, cwd: str | None) -> Config:
         "personality": params.personality,
     }
     given = {**params.config, **{key: value for key, value in said.items() if value is not None}}
-    return config_from(call.server.parsed, cwd=cwd or call.server.config.cwd, config=given)
+    return call.server.runtime.config_for(cwd, given)
 
 
 def _recorded_config(call: Call, params: Overrides, data: RolloutData) -> Config:
@@ -203,6 +202,7 @@ def request_for(call: Call, params: Overrides, config: Config, **more: Any) -> S
         base_instructions=params.base_instructions,
         bypass=call.server.parsed.flag("dangerously_bypass_approvals_and_sandbox"),
         clock=call.server.clock,
+        pursues_goals=True,
         reload=lambda: _config(call, params, config.cwd),
         **more,
     )

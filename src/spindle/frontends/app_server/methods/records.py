@@ -6,6 +6,7 @@ import asyncio
 from typing import Literal
 
 from spindle.errors import ThreadNotFound
+from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call, Method, Nothing
 from spindle.frontends.app_server.methods.turns import ThreadParams
 from spindle.frontends.app_server.notifications import (
@@ -25,8 +26,9 @@ from spindle.frontends.app_server.threads import (
     thread_from_file,
     thread_from_summary,
     turns_of,
+    with_git,
 )
-from spindle.protocol.ops import ThreadRollback
+from spindle.protocol.ops import ThreadRollback, Undo
 from spindle.thread.listing import ThreadFilter, ThreadOrder, ThreadSummary
 from spindle.thread.store import ThreadRef
 
@@ -155,7 +157,8 @@ async def thread_list(call: Call, params: ThreadListParams) -> Wire:
         cursor=params.cursor,
         limit=params.limit,
     )
-    threads = [listed(call, summary) for summary in found.threads]
+    notes = call.server.store.git_notes.all()
+    threads = [with_git(listed(call, summary), notes.get(summary.id)) for summary in found.threads]
     return ThreadListResult(data=threads, next_cursor=found.next_cursor, backwards_cursor=found.backwards_cursor)
 
 
@@ -176,7 +179,7 @@ async def loaded_list(call: Call, params: PageParams) -> Wire:
     return LoadedListResult(data=chosen, next_cursor=following)
 
 
-async def thread_read(call: Call, params: ThreadReadParams) -> Wire:
+async def thread_read(call: Call, params: ThreadReadParams) -> ThreadResult:
     loaded = call.server.threads.get(params.thread_id)
     if loaded is not None:
         return ThreadResult(thread=call.server.describe(loaded, with_turns=params.include_turns))
@@ -189,10 +192,12 @@ def _recorded(call: Call, ref: ThreadRef, with_turns: bool) -> Thread:
     store = call.server.store
     data = store.read(ref)
     turns = turns_of(data.records) if with_turns else ()
-    return thread_from_file(ref, data, store.names.all().get(ref.id), turns)
+    thread = thread_from_file(ref, data, store.names.all().get(ref.id), turns)
+    return with_git(thread, store.git_notes.all().get(ref.id))
 
 
-async def _turns(call: Call, thread_id: str) -> list[Turn]:
+async def turns_in(call: Call, thread_id: str) -> list[Turn]:
+    """The turns of a thread with all their items, whether it is loaded or not."""
     loaded = call.server.threads.get(thread_id)
     if loaded is not None:
         return loaded.turns()
@@ -201,7 +206,7 @@ async def _turns(call: Call, thread_id: str) -> list[Turn]:
 
 
 async def turns_list(call: Call, params: TurnsListParams) -> Wire:
-    turns = await _turns(call, params.thread_id)
+    turns = await turns_in(call, params.thread_id)
     chosen, following, back = page(
         turns,
         [turn.id for turn in turns],
@@ -216,7 +221,7 @@ async def turns_list(call: Call, params: TurnsListParams) -> Wire:
 async def items_list(call: Call, params: ItemsListParams) -> Wire:
     entries = [
         ItemEntry(turn_id=turn.id, item=item)
-        for turn in await _turns(call, params.thread_id)
+        for turn in await turns_in(call, params.thread_id)
         if params.turn_id in (None, turn.id)
         for item in turn.items
     ]
@@ -288,10 +293,11 @@ async def thread_revert(call: Call, params: RevertParams) -> After:
     place = next((number for number, turn in enumerate(turns) if turn.id == params.before_turn_id), None)
     if place is None:
         raise RpcError(f"thread {thread.id} has no turn {params.before_turn_id}")
-    inputs = sum(isinstance(item, UserMessageItem) for turn in turns[place:] for item in turn.items)
-    if not inputs:
-        raise RpcError(f"nothing was said in turn {params.before_turn_id} or after it, so there is nothing to revert")
-    await thread.ask(ThreadRollback(num_turns=inputs))
+    inputs = [sum(isinstance(item, UserMessageItem) for item in turn.items) for turn in turns[place:]]
+    if inputs[0]:
+        await thread.ask(ThreadRollback(num_turns=sum(inputs)))
+    else:
+        await _forget_from(thread, params.before_turn_id)
     left = call.server.describe(thread, with_turns=True)
     items = [item for turn in left.turns for item in turn.items]
     result = RevertResult(
@@ -300,6 +306,15 @@ async def thread_revert(call: Call, params: RevertParams) -> After:
         items_backwards_cursor=f"={items[-1].id}" if items else None,
     )
     return After(result, lambda: call.server.tell_all(ThreadReverted(thread_id=thread.id)))
+
+
+async def _forget_from(thread: LoadedThread, turn_id: str) -> None:
+    """The same for a turn in which no person said anything: of a goal, for instance."""
+    from spindle.protocol.undo import UndoCompleted  # seldom
+
+    answer = await thread.ask(Undo(to=turn_id, files=False))
+    if not isinstance(answer, UndoCompleted) or answer.report["status"] != "undone":
+        raise RpcError(f"turn {turn_id} cannot be reverted: there is nothing of it that the model is shown")
 
 
 async def thread_unsubscribe(call: Call, params: ThreadParams) -> Wire:

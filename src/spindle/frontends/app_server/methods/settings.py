@@ -230,6 +230,7 @@ async def skills_config_write(call: Call, params: SkillsConfigWriteParams) -> Wi
     entries = others if params.enabled else [*others, {**skill, "enabled": False}]
     write_user_config(call.server.home, [Edit(key="skills.config", value=entries or None)])
     call.server.reload()
+    call.server.runtime.tell_of_skills()
     return SkillsConfigWriteResult(effective_enabled=params.enabled)
 
 

@@ -3,49 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Literal
+
+import msgspec
 
 from spindle.config.permissions import profile_names
 from spindle.config.writing import merged, read_layers
 from spindle.errors import ConfigError
-from spindle.frontends.app_server.items import sandbox_of
-from spindle.frontends.app_server.loaded import LoadedThread
 from spindle.frontends.app_server.method import After, Call, Method, Nothing
-from spindle.frontends.app_server.methods.opening import ActivePermissionProfile
 from spindle.frontends.app_server.methods.turns import SettingsChanges, changed_settings
-from spindle.frontends.app_server.notifications import Note
-from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Wire
+from spindle.frontends.app_server.objects import Wire
+from spindle.frontends.app_server.settings_told import tell_settings
 from spindle.frontends.app_server.threads import MAX_PAGE, page
 from spindle.frontends.launch import config_from, overrides_from
-from spindle.protocol.ops import OverrideTurnContext
+from spindle.protocol.answers import TurnUpdated
+from spindle.protocol.ops import OverrideTurnContext, UpdateTurn
 
 
 class SettingsUpdateParams(SettingsChanges, frozen=True, kw_only=True):
     thread_id: str
 
 
-class ThreadSettings(Wire, frozen=True, kw_only=True):
-    """What the next turn of a thread will run with."""
+class TurnSettingsParams(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a turn that runs only these can be changed; others are refused, not ignored."""
 
-    cwd: str
-    approval_policy: AskForApproval
-    approvals_reviewer: str = "user"
-    sandbox_policy: SandboxPolicy
-    active_permission_profile: ActivePermissionProfile | None
-    model: str
-    model_provider: str
-    service_tier: str | None
-    effort: str | None
-    summary: str | None
-    personality: str | None
-    collaboration_mode: dict[str, Any]
-    disabled_plugin_ids: list[str] = []
-
-
-class ThreadSettingsUpdated(Note, frozen=True, kw_only=True):
-    method = "thread/settings/updated"
     thread_id: str
-    thread_settings: ThreadSettings
+    turn_id: str
+    model: str | None = None
+    effort: str | None = None
+    summary: Literal["auto", "concise", "detailed", "none"] | None = None
+
+
+class TurnSettingsResult(Wire, frozen=True, kw_only=True):
+    status: Literal["applied", "targetUnavailable"]
 
 
 class ProfileListParams(Wire, frozen=True, kw_only=True):
@@ -73,34 +63,19 @@ async def settings_update(call: Call, params: SettingsUpdateParams) -> After:
         thread.live.check(op)  # so that a bad value is the answer to this request
         thread.submit(op)
         await thread.live.settle()
-    note = ThreadSettingsUpdated(thread_id=thread.id, thread_settings=_shown(thread))
-
-    def tell() -> None:
-        for connection in thread.followers:
-            connection.notify(note, call.server.now_ms)
-
-    return After(Nothing(), tell if changes else lambda: None)
+    return After(Nothing(), lambda: tell_settings(thread, thread.live.settings) if changes else None)
 
 
-def _shown(thread: LoadedThread) -> ThreadSettings:
-    present = thread.live.settings
-    profile = present.sandbox.permissions
-    return ThreadSettings(
-        cwd=present.cwd,
-        approval_policy=present.approval_policy,
-        sandbox_policy=sandbox_of(present.sandbox),
-        active_permission_profile=None if profile is None else ActivePermissionProfile(id=profile.name),
-        model=present.model,
-        model_provider=present.model_provider,
-        service_tier=present.service_tier,
-        effort=present.effort,
-        summary=present.summary,
-        personality=present.personality,
-        collaboration_mode={
-            "mode": present.collaboration_mode.mode,
-            "settings": {"model": present.model, "reasoning_effort": present.effort, "developer_instructions": None},
-        },
+async def turn_settings_update(call: Call, params: TurnSettingsParams) -> Wire:
+    """Other settings for the turn that runs, from its next request on; later turns have those of the thread."""
+    thread = await call.server.awake(params.thread_id)
+    effort = msgspec.UNSET if params.effort is None else params.effort
+    thread.live.check(OverrideTurnContext(model=params.model, effort=effort, summary=params.summary))
+    answer = await thread.ask(
+        UpdateTurn(turn_id=params.turn_id, model=params.model, effort=effort, summary=params.summary)
     )
+    is_applied = isinstance(answer, TurnUpdated) and answer.is_applied
+    return TurnSettingsResult(status="applied" if is_applied else "targetUnavailable")
 
 
 async def profile_list(call: Call, params: ProfileListParams) -> Wire:
@@ -131,6 +106,13 @@ METHODS = (
         params=SettingsUpdateParams,
         result=Nothing,
         run=settings_update,
+        is_experimental=True,
+    ),
+    Method(
+        name="turn/settings/update",
+        params=TurnSettingsParams,
+        result=TurnSettingsResult,
+        run=turn_settings_update,
         is_experimental=True,
     ),
     Method(name="permissionProfile/list", params=ProfileListParams, result=ProfileListResult, run=profile_list),

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from spindle.frontends.app_server.items import approval_name, input_to_items, sandbox_to_wire
 from spindle.frontends.app_server.loaded import LoadedThread
-from spindle.frontends.app_server.method import Call, Method, Nothing
+from spindle.frontends.app_server.method import After, Call, Method, Nothing
 from spindle.frontends.app_server.objects import AskForApproval, SandboxPolicy, Turn, UserInput, Wire
 from spindle.frontends.app_server.rpc import INVALID_PARAMS, RpcError
+from spindle.frontends.app_server.settings_told import tell_settings
 from spindle.frontends.launch import config_from
 from spindle.model.wellformed import is_well_formed
 from spindle.protocol.items import SENT_TYPES
@@ -28,6 +29,8 @@ class SettingsChanges(Wire, frozen=True, kw_only=True):
     """The name of a permission profile for this turn and later ones, instead of `sandbox_policy`."""
     model: str | None = None
     model_provider: str | None = None
+    service_tier: str | None = None
+    """`default` is the usual one."""
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
     personality: Literal["friendly", "pragmatic", "none"] | None = None
@@ -75,28 +78,36 @@ class InjectItemsParams(Wire, frozen=True, kw_only=True):
     items: list[dict[str, Any]]
 
 
-async def turn_start(call: Call, params: TurnStartParams) -> Wire:
+async def turn_start(call: Call, params: TurnStartParams) -> Wire | After:
     thread = await call.server.awake(params.thread_id)
     if params.collaboration_mode is not None and not call.client.is_experimental:
         raise RpcError("turn/start.collaborationMode requires experimentalApi capability")
-    _check_input(params.input)
+    check_input(params.input)
     changes = changed_settings(params, thread, call)
     items = input_to_items(params.input, params.client_user_message_id)
     turn = thread.running_turn
     if turn is None:
         op = UserTurn(items=items, final_output_json_schema=params.output_schema, **changes)
-        thread.live.check(op)  # so that a bad value is the answer to this request
-        turn_id = thread.start_turn(op)
-        return TurnStartResult(turn=Turn(id=turn_id, root_turn_id=turn_id))
+        return _started(thread, op)
     if changes:
         later = OverrideTurnContext(**changes)
-        thread.live.check(later)
+        after, before = thread.live.check(later), thread.live.settings
         thread.submit(later)
+        if after != before:
+            tell_settings(thread, after)
     sub_id = thread.submit(SteerInput(items=items, mode="steer"))
     if thread.hearing.takes_no_input:
         # It waits, and becomes a turn of its own.
         turn = Turn(id=sub_id, root_turn_id=sub_id)
     return TurnStartResult(turn=turn)
+
+
+def _started(thread: LoadedThread, op: UserTurn) -> After:
+    # Checked here, so that a bad value is the answer to this request.
+    before, after = thread.live.settings, thread.live.check(op)
+    turn_id = thread.start_turn(op)
+    result = TurnStartResult(turn=Turn(id=turn_id, root_turn_id=turn_id))
+    return After(result, lambda: tell_settings(thread, after) if after != before else None)
 
 
 def changed_settings(params: SettingsChanges, thread: LoadedThread, call: Call) -> dict[str, Any]:
@@ -120,6 +131,7 @@ def changed_settings(params: SettingsChanges, thread: LoadedThread, call: Call) 
         "sandbox_policy": sandbox,
         "model": params.model,
         "model_provider": params.model_provider,
+        "service_tier": params.service_tier,
         "effort": params.effort,
         "summary": params.summary,
         "personality": params.personality,
@@ -128,7 +140,8 @@ def changed_settings(params: SettingsChanges, thread: LoadedThread, call: Call) 
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _check_input(parts: list[UserInput]) -> None:
+def check_input(parts: list[UserInput]) -> None:
+    """Refuse an input that is empty or too long."""
     if not parts:
         raise RpcError("input must not be empty", INVALID_PARAMS)
     length = sum(len(getattr(part, "text", "")) for part in parts)
@@ -140,7 +153,7 @@ def _check_input(parts: list[UserInput]) -> None:
 
 async def turn_steer(call: Call, params: TurnSteerParams) -> Wire:
     thread = await call.server.awake(params.thread_id)
-    _check_input(params.input)
+    check_input(params.input)
     active = thread.hearing.active_turn
     if active is None or thread.hearing.takes_no_input:
         raise RpcError("no active turn to steer")

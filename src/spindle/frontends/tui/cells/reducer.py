@@ -66,6 +66,8 @@ class Reducer:
         self._agents: Agents | None = None
         self.servers: dict[str, str] = {}
         """MCP servers by name: "starting", "ready", "cancelled", or "failed: REASON"."""
+        self.goal_status = ""
+        """How the thread's goal stands; empty without one."""
         self.warnings: list[str] = []
         """All that were shown."""
         self._is_persons_turn = False
@@ -168,6 +170,10 @@ class Reducer:
             from spindle.frontends.tui.cells.servers import take_server_event  # with the first MCP server
 
             take_server_event(self, msg)
+        elif tag == "thread_goal_updated":
+            from spindle.frontends.tui.cells.goals import take_goal_event  # with the first goal
+
+            take_goal_event(self, msg)
         elif tag in ("entered_review_mode", "exited_review_mode"):
             self.show(notes.review(msg))
         elif tag in ("plan_delta", "request_user_input"):

@@ -43,7 +43,7 @@ async def rewind(desk: Desk, argument: str) -> None:
         if await carry_out(desk, Undo(to=turn.id, conversation=what == _BOTH)) is None:
             return
     if what != _FILES:
-        desk.set_draft(chosen.text)
+        desk.begin_draft(chosen.text)
         desk.say("Back before that message: what came after it is left out of the thread.")
 
 

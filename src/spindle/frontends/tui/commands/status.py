@@ -40,6 +40,7 @@ async def show(desk: Desk, argument: str) -> None:
         ("sandbox in force", sandbox),
         *(("AGENTS.md", path) for path in docs or ["none"]),
         ("mode", MODE_WORDS.get(desk.facts.mode, "default")),
+        ("goal", _goal(desk)),
         *_thread(desk),
         *_tokens(desk.thread.usage),
         *(_window(usage) if isinstance(usage, ContextUsage) else ()),
@@ -47,6 +48,15 @@ async def show(desk: Desk, argument: str) -> None:
         *(("MCP server", f"{name}: {state}") for name, state in desk.seen.servers.items()),
     ]
     desk.say(*block(f"Spindle {__version__}", fields(pairs)))
+
+
+def _goal(desk: Desk) -> str:
+    if not desk.facts.goal:
+        return ""
+    from spindle.frontends.goal_words import goal_text  # only for those who have one
+    from spindle.frontends.tui.commands.goal import present_goal  # likewise
+
+    return goal_text(present_goal(desk))
 
 
 def _who(desk: Desk, settings: ThreadSettings) -> _Pairs:

@@ -61,7 +61,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("export", "write the thread to a file", "export:export", argument="[FILE.md|.json|.html]"),
     SlashCommand("pin", "keep a fact through every compaction", "thread_ops:pin", R, "TEXT"),
     SlashCommand("demo", "try the interface with a practice model", "accounts:demo"),
-    SlashCommand("goal", "work towards a goal over several turns", "later:goal", R, "[text]"),
+    SlashCommand("goal", "work on something until it is reached", "goal:goal", R, "[TEXT|pause|resume|clear]"),
     SlashCommand("config", "settings in force and where they come from", "settings:config", argument="[KEY [VALUE]]"),
     SlashCommand("statusline", "what the status line shows", "looks:status_line", R, "[ITEMS]"),
     SlashCommand("title", "what the title of the terminal shows", "looks:title", R, "[ITEMS]"),

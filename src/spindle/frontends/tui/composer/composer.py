@@ -400,6 +400,11 @@ class Composer:
             self.load().set(self._fitted(text))
             self._follow()
 
+    def put_in_front(self, text: str) -> None:
+        """Put a text into the composer, and go on behind what was typed meanwhile."""
+        self.load().set(self._fitted(text) + self._raw)
+        self._close_list()
+
     def set_edited(self, text: str) -> None:
         """Put in what an external editor made of `text`; images that are still named in it stay images."""
         text = unix_lines(text)

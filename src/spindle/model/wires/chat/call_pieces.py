@@ -68,6 +68,7 @@ class CallPieces:
 
     def take(self, pieces: Any) -> None:
         """The `tool_calls` of a delta."""
+        pieces = [pieces] if isinstance(pieces, dict) else pieces
         pieces = [piece for piece in pieces if isinstance(piece, dict)] if isinstance(pieces, list) else []
         for place, piece in enumerate(pieces):
             call = self._call_of(piece, place if len(pieces) > 1 else -1)
@@ -83,7 +84,7 @@ class CallPieces:
             call = self._by_index.get(index)
             # Some servers give every call the same index, and each its own id.
             is_other = call is not None and name and given_id and call.given_id not in ("", given_id)
-            if call is None or (is_other and not call.is_open):
+            if call is None or (is_other and (not call.is_open or name != call.name)):
                 call = self._begin()
             self._by_index[index] = call
             return call

@@ -73,15 +73,19 @@ class ChatDecoder:
         if not isinstance(chunk, dict):
             return []
         _raise_error(chunk)
-        if isinstance(chunk.get("usage"), dict):
-            self._usage = chunk["usage"]  # running totals: the last one counts
         choices = chunk.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
+        if (usage := _usage(chunk, choice)) is not None:
+            self._usage = usage  # running totals: the last one counts
         events = self._created(chunk)
         if isinstance(choice, dict):
             _raise_error(choice)
             events += self._read(choice)
         return events
+
+    @property
+    def has_stopped(self) -> bool:
+        return bool(self._finish_reason)
 
     def finish(self) -> list[ModelEvent]:
         if not self._finish_reason:
@@ -226,6 +230,15 @@ def _raise_error(holder: dict[str, Any]) -> None:
         error = holder
     if error:
         raise ResponseFailed(error if isinstance(error, dict) else {"message": str(error)})
+
+
+def _usage(chunk: dict[str, Any], choice: Any) -> dict[str, Any] | None:
+    """The counts of a chunk; a few servers put them with the choice (Kimi) or among extras (Groq)."""
+    extras = chunk.get("x_groq")
+    for holder in (chunk, choice, extras):
+        if isinstance(holder, dict) and isinstance(usage := holder.get("usage"), dict):
+            return usage
+    return None
 
 
 def _pieces(content: Any) -> tuple[str, str]:

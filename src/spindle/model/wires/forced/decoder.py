@@ -33,6 +33,10 @@ class ForcedDecoder:
         self.is_over = False
         self.failure: ModelError | None = None
 
+    @property
+    def has_stopped(self) -> bool:
+        return self._chat.has_stopped
+
     def feed(self, frame: bytes) -> list[ModelEvent]:
         events = self._read(self._chat.feed(frame))
         if b'"timings"' in frame and (message := self._note(frame)):

@@ -89,6 +89,8 @@ class _Block:
 class MessagesDecoder:
     """Reads one answer."""
 
+    has_stopped = False
+
     def __init__(self, asking: Asking) -> None:
         self._asking = asking
         self._blocks: list[_Block] = []
@@ -261,9 +263,10 @@ class MessagesDecoder:
     # ---- the end ---------------------------------------------------------------------------------------
 
     def _count(self, usage: Any) -> None:
-        """Counts are running totals: what comes later replaces what came before."""
+        """Counts are running totals: what comes later replaces what came before, unless it is nothing at all."""
         if isinstance(usage, dict):
-            self._usage.update({name: value for name, value in usage.items() if value is not None})
+            told = {name: value for name, value in usage.items() if value or name not in self._usage}
+            self._usage.update({name: value for name, value in told.items() if value is not None})
 
     def _completed(self, end_turn: bool | None = None) -> Completed:
         return Completed(

@@ -18,12 +18,14 @@ from spindle.model.client import (
     ItemAdded,
     ItemDone,
     ModelEvent,
+    RateLimits,
     RawReasoningDelta,
     SummaryDelta,
     SummaryPartAdded,
     TextDelta,
 )
 from spindle.model.failures import ResponseFailed, closed_early, incomplete
+from spindle.model.headers import rate_limits
 from spindle.model.wellformed import is_of_model, is_well_formed
 from spindle.model.wires.counts import count
 from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
@@ -55,6 +57,13 @@ class _ErrorEvent(msgspec.Struct):
     error: dict[str, Any] | None = None
 
 
+class _LimitsEvent(msgspec.Struct):
+    """What the headers of an answer say over HTTP."""
+
+    rate_limits: dict[str, Any] | None = None
+    credits: dict[str, Any] | None = None
+
+
 _PEEK_BYTES = 80
 
 
@@ -62,6 +71,7 @@ class ResponsesDecoder:
     """Reads one response. `feed` it the data of each event; `is_over` after `Completed`."""
 
     failure: ModelError | None = None
+    has_stopped = False
 
     def __init__(
         self, new_id: Callable[[], str], call_ids: CallIds | None = None, *, reasoning_included: bool = False
@@ -73,6 +83,7 @@ class ResponsesDecoder:
         """Items that began and are not done: their id for deltas, and their type."""
         self._active: dict[str, str] = {}
         """The newest open item of each type."""
+        self._has_items = False
         self._made_up: set[str] = set()
         """Ids that are ours, because the server gave none."""
         self.is_over = False
@@ -91,11 +102,13 @@ class ResponsesDecoder:
             b"response.failed": (_response, self._failed),
             b"response.incomplete": (_response, self._incomplete),
             b"error": (_error, self._complaint),
+            b"": (_error, self._complaint),  # as some servers of others send it
+            b"codex.rate_limits": (_limits, self._rate_limits),
         }
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
         """The events that one frame means. Raises what `response.failed` and its like mean; skips garbage."""
-        reader = self._readers.get(_peek_type(frame))
+        reader = self._readers.get(event_type(frame))
         if reader is None:
             return []
         shape, read = reader
@@ -148,6 +161,7 @@ class ResponsesDecoder:
         if item_id is None:
             active = self._active.get(kind)
             item_id = active if active and (not given or active in self._made_up) else given or self._new_id()
+        self._has_items = True
         self._open.pop(item_id, None)
         if self._active.get(kind) == item_id:
             del self._active[kind]
@@ -158,14 +172,21 @@ class ResponsesDecoder:
         end_turn = response.get("end_turn")
         self.is_over = True
         return [
+            *self._only_named_now(response.get("output")),
             Completed(
                 response_id=_text_of(response, "id"),
                 usage=read_usage(response.get("usage")),
                 end_turn=end_turn if isinstance(end_turn, bool) else None,
                 reasoning_included=self._reasoning_included,
                 counts_cached=_counts_cached(response.get("usage")),
-            )
+            ),
         ]
+
+    def _only_named_now(self, output: Any) -> list[ModelEvent]:
+        """The items of a response that finished none before its end; the usual ones repeat there what they finished."""
+        if self._has_items or not isinstance(output, list):
+            return []
+        return [done for item in output if isinstance(item, dict) for done in self._done(_ItemEvent(item))]
 
     def _failed(self, event: _ResponseEvent) -> list[ModelEvent]:
         error = (event.response or {}).get("error")
@@ -178,8 +199,12 @@ class ResponsesDecoder:
 
     def _complaint(self, event: _ErrorEvent) -> list[ModelEvent]:
         said = {"message": event.message, "code": event.code}
-        self.last_error = event.error or {name: value for name, value in said.items() if value} or None
+        self.last_error = event.error or {name: value for name, value in said.items() if value} or self.last_error
         return []
+
+    def _rate_limits(self, event: _LimitsEvent) -> list[ModelEvent]:
+        snapshot = rate_limits(_as_headers(event))
+        return [] if snapshot is None else [RateLimits(snapshot)]
 
     def _begin(self, given: str | None, kind: str) -> str:
         item_id = given or self._new_id()
@@ -208,9 +233,10 @@ _delta = msgspec.json.Decoder(_Delta).decode  # there are many of them, and none
 _item = json_reader(_ItemEvent, MAX_FOREIGN_DEPTH)
 _response = json_reader(_ResponseEvent, MAX_FOREIGN_DEPTH)
 _error = json_reader(_ErrorEvent, MAX_FOREIGN_DEPTH)
+_limits = json_reader(_LimitsEvent, MAX_FOREIGN_DEPTH)
 
 
-def _peek_type(frame: bytes) -> bytes:
+def event_type(frame: bytes) -> bytes:
     """The event's type without decoding it, where it stands first, as it does with every server known."""
     parts = frame[:_PEEK_BYTES].split(b'"', 4)
     if len(parts) == 5 and parts[1] == b"type" and parts[0] == b"{" and b"\\" not in parts[3]:
@@ -235,6 +261,14 @@ def read_usage(value: Any) -> TokenUsage | None:
         reasoning_output_tokens=count(output_details, "reasoning_tokens"),
         total_tokens=count(value, "total_tokens") if value.get("total_tokens") is not None else inputs + outputs,
     )
+
+
+def _as_headers(event: _LimitsEvent) -> dict[str, str]:
+    """The account's allowance as the headers of an answer tell it."""
+    told: list[tuple[str, Any]] = [(f"credits-{name}", value) for name, value in (event.credits or {}).items()]
+    for window, counts in (event.rate_limits or {}).items():
+        told += [(f"{window}-{name}", value) for name, value in counts.items()] if isinstance(counts, dict) else []
+    return {f"x-codex-{name.replace('_', '-')}": str(value) for name, value in told if value is not None}
 
 
 def _counts_cached(usage: Any) -> bool:

@@ -53,6 +53,10 @@ class FolderWatch:
         self._folders: dict[int, str] = {}
         self._watches: dict[str, int] = {}
 
+    def fileno(self) -> int:
+        """Readable when there is something to hear."""
+        return self._fd
+
     def add(self, path: str, folder: int) -> None:
         """Watch a folder that is open as `folder`. Raises LostTrack when that cannot be."""
         if len(self._watches) >= MOST_FOLDERS:

@@ -1,0 +1,1 @@
+"""The Responses API over a WebSocket, for providers that offer it."""
