@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import re
+import signal
 import time
 
 import pytest
