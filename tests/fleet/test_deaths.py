@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 
@@ -22,6 +23,7 @@ def test_what_ran_in_a_worker_that_died_is_run_again(runs: Runs) -> None:
     kill(runs.attempts("t000", "started")[0]["pid"])
     done = finish(driver)
     assert done.code == 0, done.err
+    assert re.search(r"worker w\d+ is lost: its process was killed.*; \d attempts? with it", done.err), done.err
     runs.exactly_once()
     lost = [line for line in runs.attempts(event="ended") if line["outcome"] == "lost"]
     assert "t000" in {line["id"] for line in lost} and "was killed" in lost[0]["reason"]

@@ -246,7 +246,7 @@ class Driver:
         except EngineFailed as error:
             self._in_vain += 1
             if self._in_vain >= STARTS_IN_VAIN and not self._over.is_set():
-                self._fail(error)
+                self._fail(SpindleError(str(error)))  # the run has begun: it stops, and can be resumed
             return
         finally:
             self._starting[alone] -= 1

@@ -41,16 +41,17 @@ def check_engine(options: RunOptions, *, allows_network: bool) -> None:
 @contextmanager
 def chosen_engine(options: RunOptions, terms: Terms, *, is_needed: bool) -> Iterator[Chosen]:
     """Open what the engine needs, and close it in the end. Raises UsageError or EngineFailed."""
-    if options.engine == "local" or not is_needed:
-        from spindle.fleet.local_engine import LocalEngine  # one engine or the other
-
-        yield Chosen(LocalEngine)
-        return
-    from spindle.fleet.ray_engine import RayCluster, RayEngine  # an extra
-    from spindle.fleet.ray_folders import DriverFolder  # likewise
+    from spindle.fleet.driver_folder import DriverFolder  # only to run something
 
     folder = DriverFolder(terms.cache)
     try:
+        if options.engine == "local" or not is_needed:
+            from spindle.fleet.local_engine import LocalEngine  # one engine or the other
+
+            yield Chosen(partial(LocalEngine, folder))
+            return
+        from spindle.fleet.ray_engine import RayCluster, RayEngine  # an extra
+
         if options.address is not None:
             cluster = RayCluster.join(options.address, os.environ, insecure=options.insecure_cluster)
         else:

@@ -156,6 +156,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     verify: Verified | None = None
     folder: str | None = None
     """With those of `FILES` that there are, as plain files of ours, each at most `FILE_BYTES`."""
+    files: list[str] = []
+    """Their names, as the worker saw them."""
 
 
 FILES = (

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 
 from spindle import __version__
 from spindle.fleet.attempt.places import sweep
-from spindle.fleet.book import copy_files
+from spindle.fleet.driver_folder import Arrived, DriverFolder
 from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Worker
 from spindle.fleet.voice import Voice
 from spindle.fleet.worker import Over
@@ -42,7 +42,8 @@ _LAST_WORDS = 2000
 class LocalEngine:
     """The processes, and what they say."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, folder: DriverFolder, answers: Answers) -> None:
+        self._folder = folder
         self._answers = answers
         self._processes: dict[str, _Process] = {}
         self._events: asyncio.Queue[Event] = asyncio.Queue()
@@ -63,7 +64,7 @@ class LocalEngine:
 
     def _new(self) -> _Process:
         self._count += 1
-        process = _Process(f"w{self._count}", os.uname().nodename, self._events, self._answers)
+        process = _Process(f"w{self._count}", self._folder, self._events, self._answers)
         self._processes[process.name] = process
         return process
 
@@ -89,9 +90,10 @@ class LocalEngine:
 class _Process:
     """One worker process."""
 
-    def __init__(self, name: str, node: str, events: asyncio.Queue[Event], answers: Answers) -> None:
+    def __init__(self, name: str, folder: DriverFolder, events: asyncio.Queue[Event], answers: Answers) -> None:
         self.name = name
-        self._node = node
+        self._folder = folder
+        self._node = os.uname().nodename
         self._events = events
         self._answers = answers
         self.ready: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
@@ -159,16 +161,24 @@ class _Process:
                 self._voice.hear(message)
 
     def _on_over(self, over: Over) -> None:
-        self._events.put_nowait(
-            Ended(
-                worker=self.name,
-                task=over.task,
-                attempt=over.attempt,
-                outcome=over.outcome,
-                files=_LocalFiles(over.outcome.folder, self),
-                memory=over.memory,
-            )
+        """An attempt counts as ended when its files are ours; else it is lost, with the worker that made them."""
+        theirs, ours = over.outcome.folder, None
+        if theirs is not None:
+            ours = self._folder.claim(theirs, over.outcome.files)
+            if ours is None:
+                if self._process is not None and self._process.returncode is None:
+                    self._process.kill()
+                return
+            self.say(Release(folder=theirs))
+        ended = Ended(
+            worker=self.name,
+            task=over.task,
+            attempt=over.attempt,
+            outcome=over.outcome,
+            files=Arrived(ours),
+            memory=over.memory,
         )
+        self._events.put_nowait(ended)
 
     def _refuse(self, reason: str) -> None:
         if not self.ready.done():
@@ -233,21 +243,6 @@ class _Process:
                 self._last_words += f"\nnothing for {silence:.0f} s".encode()
                 self._process.kill()
                 return
-
-
-class _LocalFiles:
-    """Files that a worker of this machine left."""
-
-    def __init__(self, folder: str | None, process: _Process) -> None:
-        self._folder = folder
-        self._process = process
-
-    async def take(self, into: str) -> list[str]:
-        return [] if self._folder is None else await asyncio.to_thread(copy_files, self._folder, into)
-
-    async def drop(self) -> None:
-        if self._folder is not None:
-            self._process.say(Release(folder=self._folder))
 
 
 def _now() -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,10 +21,9 @@ import msgspec
 
 from spindle import __version__
 from spindle.errors import UsageError
-from spindle.fleet.book import copy_files
+from spindle.fleet.driver_folder import Arrived, DriverFolder
 from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Worker
 from spindle.fleet.exchange import FILE_BYTES, FILES
-from spindle.fleet.ray_folders import DriverFolder
 from spindle.fleet.ray_worker import RayWorker
 from spindle.fleet.voice import Voice
 from spindle.fleet.worker import Over
@@ -367,7 +365,7 @@ class _Actor:
             task=over.task,
             attempt=over.attempt,
             outcome=over.outcome,
-            files=_Arrived(ours),
+            files=Arrived(ours),
             memory=over.memory,
         )
         self._events.put_nowait(ended)
@@ -381,20 +379,6 @@ class _Actor:
             await asyncio.to_thread(_append, f"{into}/{name}", data)
             if not left:
                 return
-
-
-class _Arrived:
-    """The files of an attempt, on the driver's machine."""
-
-    def __init__(self, folder: str | None) -> None:
-        self._folder = folder
-
-    async def take(self, into: str) -> list[str]:
-        return [] if self._folder is None else await asyncio.to_thread(copy_files, self._folder, into)
-
-    async def drop(self) -> None:
-        if self._folder is not None:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
 def _append(path: str, data: bytes) -> None:

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from spindle.fleet.engine import Interrupt, Order, Release, Revoke
-from spindle.fleet.exchange import Attempt, Failure, Outcome, Terms
+from spindle.fleet.exchange import FILES, Attempt, Failure, Outcome, Terms
 from spindle.fleet.gate import Gate
 from spindle.fleet.leases import GovernorLine, LeasedGate
 
@@ -114,6 +114,8 @@ class Worker:
             del self._running[name, number]
         if outcome.folder is not None:
             self._kept.add(outcome.folder)
+            there = [name for name in FILES if os.path.lexists(f"{outcome.folder}/{name}")]
+            outcome = msgspec.structs.replace(outcome, files=there)
         self._tell(Over(task=name, attempt=number, outcome=outcome, memory=memory_in_use()))
 
 

@@ -18,6 +18,7 @@ import stat
 import msgspec
 
 _KEPT = "kept"
+_GONE = ".gone"
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -82,7 +83,7 @@ def discard(place: Place) -> None:
     if os.path.exists(f"{place.root}/{_KEPT}"):
         remove(place.files)
     else:
-        remove(place.root)
+        _retire(place.root)
     os.close(place.lock)
 
 
@@ -94,6 +95,9 @@ def sweep(cache: str) -> None:
     except OSError:
         return  # there is none, or none that can be used
     for root in (f"{folder}/{name}" for name in found):
+        if root.endswith(_GONE):
+            remove(root)
+            continue
         if os.path.exists(f"{root}/{_KEPT}"):
             continue
         try:
@@ -102,11 +106,21 @@ def sweep(cache: str) -> None:
             continue  # it is being made, or removed
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(root)
+            _retire(root)
         except BlockingIOError:
             pass  # somebody works there
         finally:
             os.close(lock)
+
+
+def _retire(root: str) -> None:
+    """Remove the folder of an attempt. Renamed first: whoever is killed meanwhile leaves what anybody may remove."""
+    gone = root + _GONE
+    try:
+        os.rename(root, gone)
+    except OSError:
+        return  # somebody else was faster
+    remove(gone)
 
 
 def remove(path: str) -> None:

@@ -1,4 +1,4 @@
-"""The folders of a driver that works with Ray; those of drivers that were killed are removed by the next one.
+"""What a driver needs on its own machine while it runs; what a killed one left is removed by the next one.
 
 CACHE/drivers/NAME/lock      held by the driver as long as it lives
                   /token     of a cluster of its own; commands see nothing of the cache
@@ -8,18 +8,35 @@ CACHE/drivers/NAME/lock      held by the driver as long as it lives
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from spindle.fleet.book import copy_files
 
 _LONGEST_NAME = 40
 """Of Ray's folder: what Ray puts behind it and what the kernel takes for the name of a socket leave so much."""
 
 
+class Arrived:
+    """The files of an attempt that has ended, in the driver's hands."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+
+    async def take(self, into: str) -> list[str]:
+        return [] if self._folder is None else await asyncio.to_thread(copy_files, self._folder, into)
+
+    async def drop(self) -> None:
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+
 class DriverFolder:
-    """What a driver needs on its own machine."""
+    """The folder of one driver."""
 
     def __init__(self, cache: str) -> None:
         above = f"{cache}/drivers"
@@ -31,6 +48,18 @@ class DriverFolder:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self.arrivals = f"{self._path}/arrived"
         os.mkdir(self.arrivals)
+
+    def claim(self, folder: str, files: Sequence[str]) -> str | None:
+        """Take over the files that a worker of this machine left; None when they are not all there.
+
+        A worker may be dead by now, and another one sweep up after it: what is moved here is out of reach.
+        """
+        place = f"{tempfile.mkdtemp(prefix='a', dir=self.arrivals)}/files"
+        try:
+            os.rename(folder, place)
+        except OSError:
+            return None
+        return place if all(os.path.lexists(f"{place}/{name}") for name in files) else None
 
     def make_token(self) -> str:
         """A secret for a cluster of ours; gives the path of its file."""
