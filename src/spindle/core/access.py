@@ -10,9 +10,12 @@ import msgspec
 from spindle.model.catalog import Catalog, unknown_model
 from spindle.model.client import ModelClient
 from spindle.model.provider import Provider
+from spindle.protocol.events import Warning
+from spindle.protocol.quote import visible
 
 if TYPE_CHECKING:
     from spindle.core.live_thread import LiveThread
+    from spindle.core.running_turn import RunningTurn
     from spindle.model.remote import RemoteModel
 
 
@@ -61,3 +64,19 @@ def about_new_model(thread: LiveThread, former: str, slug: str) -> Iterator[str]
         yield str(forecast)
     if not thread.catalog.find(slug).known:
         yield unknown_model(slug)
+
+
+def tell_other_model(turn: RunningTurn, asked: str, answering: str) -> None:
+    """The server lets another model answer than was asked for: people are told once in a turn."""
+    if turn.has_other_model or answering.lower() == asked.lower():
+        return
+    from spindle.protocol.model_side import ModelReroute  # seldom
+
+    turn.has_other_model = True
+    turn.emit(ModelReroute(from_model=asked, to_model=answering))
+    turn.emit(
+        Warning(
+            message=f"the model server lets {visible(answering)} answer instead of {asked}; "
+            "it may do that with accounts or requests that it holds for risky"
+        )
+    )

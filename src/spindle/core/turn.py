@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from spindle.core.access import tell_other_model
 from spindle.core.calls import CallRunner
 from spindle.core.running_turn import RunningTurn, TurnOutcome
 from spindle.core.secrecy import StreamedText
@@ -188,8 +189,9 @@ async def read_answer(
                     case Completed():
                         sample.completed = event
                         thread.note_counted(event)
-                    case Created():
-                        pass
+                    case Created(model=model):
+                        if model is not None:
+                            tell_other_model(turn, request.model, model)
         except (StreamDropped, ModelError) as failure:
             return failure
     return None

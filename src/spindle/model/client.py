@@ -20,6 +20,8 @@ class Created(msgspec.Struct, frozen=True):
     """The server took the request up. First event of a response, where the server sends it."""
 
     response_id: str | None = None
+    model: str | None = None
+    """The model that answers, where the server tells of it because it may be another than was asked for."""
 
 
 class ItemAdded(msgspec.Struct, frozen=True):

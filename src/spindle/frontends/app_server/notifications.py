@@ -110,6 +110,17 @@ class TurnCompleted(Note, frozen=True, kw_only=True):
     turn: Turn
 
 
+class ModelRerouted(Note, frozen=True, kw_only=True):
+    """The server lets another model answer than was asked for."""
+
+    method = "model/rerouted"
+    thread_id: str
+    turn_id: str
+    from_model: str
+    to_model: str
+    reason: Literal["highRiskCyberActivity"]
+
+
 class TurnDiffUpdated(Note, frozen=True, kw_only=True):
     method = "turn/diff/updated"
     thread_id: str

@@ -281,6 +281,8 @@ class Translator:
                 return self._of_agents(msg, now_ms)
             case "mcp" | "elicitation":
                 return self._of_servers(msg, now_ms)
+            case "model":
+                return self._of_model(msg)
             case "entered" | "exited":
                 item = review_item(msgspec.to_builtins(msg), self._new_id())
                 return self._complete(item, now_ms) if item is not None else []
@@ -326,6 +328,17 @@ class Translator:
                 return self._wait(tool_servers.elicitation_put(msg, self._thread_id), None, now_ms)
             case _:
                 return []
+
+    def _of_model(self, msg: Msg) -> list[Said]:
+        from spindle.protocol.model_side import ModelReroute  # seldom
+
+        if not isinstance(msg, ModelReroute):
+            return []
+        return [
+            notes.ModelRerouted(
+                from_model=msg.from_model, to_model=msg.to_model, reason="highRiskCyberActivity", **self._here
+            )
+        ]
 
     def _of_agents(self, msg: Msg, now_ms: int) -> list[Said]:
         from spindle.frontends.app_server.agent_items import agent_item  # with the first sub-agent

@@ -25,7 +25,7 @@ from spindle.model.client import (
     TextDelta,
 )
 from spindle.model.failures import ResponseFailed, closed_early, incomplete
-from spindle.model.headers import rate_limits
+from spindle.model.headers import answering_model, rate_limits
 from spindle.model.wellformed import is_of_model, is_well_formed
 from spindle.model.wires.counts import count
 from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
@@ -74,11 +74,17 @@ class ResponsesDecoder:
     has_stopped = False
 
     def __init__(
-        self, new_id: Callable[[], str], call_ids: CallIds | None = None, *, reasoning_included: bool = False
+        self,
+        new_id: Callable[[], str],
+        call_ids: CallIds | None = None,
+        *,
+        reasoning_included: bool = False,
+        model: str | None = None,
     ) -> None:
         self._new_id = new_id
         self._call_ids = call_ids or CallIds((), new_id)
         self._reasoning_included = reasoning_included
+        self._model = model
         self._open: dict[str, str] = {}
         """Items that began and are not done: their id for deltas, and their type."""
         self._active: dict[str, str] = {}
@@ -125,7 +131,10 @@ class ResponsesDecoder:
         raise closed_early()
 
     def _created(self, event: _ResponseEvent) -> list[ModelEvent]:
-        return [Created(_text_of(event.response, "id"))]
+        # Not its `model`: that is often only a longer name of the one that was asked for.
+        headers = (event.response or {}).get("headers")
+        given = {name.lower(): value for name, value in headers.items()} if isinstance(headers, dict) else {}
+        return [Created(_text_of(event.response, "id"), answering_model(given) or self._model)]
 
     def _added(self, event: _ItemEvent) -> list[ModelEvent]:
         if not is_well_formed(event.item) or not is_of_model(event.item):

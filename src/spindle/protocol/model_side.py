@@ -1,0 +1,16 @@
+"""What a turn tells of the model's side that is no part of the conversation: most turns have none of it."""
+
+from __future__ import annotations
+
+from spindle.protocol.events import Msg
+from spindle.protocol.outside import Outside
+
+
+class ModelReroute(Msg, frozen=True, kw_only=True, tag="model_reroute"):
+    """The server lets another model answer than was asked for. Once in a turn; a `warning` says it to people."""
+
+    outside = Outside(words=("from_model", "to_model"))
+    from_model: str
+    to_model: str
+    reason: str = "high_risk_cyber_activity"
+    """The one reason that clients know; servers do not tell theirs."""
