@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from spindle.frontends.app_server.objects import (
+    FileUpdateChange,
     Thread,
     ThreadItem,
     ThreadStatus,
@@ -119,6 +120,16 @@ class ModelRerouted(Note, frozen=True, kw_only=True):
     from_model: str
     to_model: str
     reason: Literal["highRiskCyberActivity"]
+
+
+class PatchUpdated(Note, frozen=True, kw_only=True):
+    """The changes of a `fileChange` item that began are others now."""
+
+    method = "item/fileChange/patchUpdated"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    changes: list[FileUpdateChange]
 
 
 class TurnDiffUpdated(Note, frozen=True, kw_only=True):
