@@ -66,9 +66,9 @@ def about_new_model(thread: LiveThread, former: str, slug: str) -> Iterator[str]
         yield unknown_model(slug)
 
 
-def tell_other_model(turn: RunningTurn, asked: str, answering: str) -> None:
+def tell_other_model(turn: RunningTurn, asked: str, answering: str | None) -> None:
     """The server lets another model answer than was asked for: people are told once in a turn."""
-    if turn.has_other_model or answering.lower() == asked.lower():
+    if answering is None or turn.has_other_model or answering.lower() == asked.lower():
         return
     from spindle.protocol.model_side import ModelReroute  # seldom
 

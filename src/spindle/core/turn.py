@@ -25,6 +25,7 @@ from spindle.errors import ImageRejected, ModelError, StreamDropped
 from spindle.model.client import (
     Completed,
     Created,
+    InputDelta,
     ItemAdded,
     ItemDone,
     Notice,
@@ -189,9 +190,10 @@ async def read_answer(
                     case Completed():
                         sample.completed = event
                         thread.note_counted(event)
+                    case InputDelta():
+                        streamed.show_input(event)
                     case Created(model=model):
-                        if model is not None:
-                            tell_other_model(turn, request.model, model)
+                        tell_other_model(turn, request.model, model)
         except (StreamDropped, ModelError) as failure:
             return failure
     return None

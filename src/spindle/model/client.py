@@ -61,6 +61,15 @@ class RawReasoningDelta(msgspec.Struct, frozen=True, gc=False):
     content_index: int = 0
 
 
+class InputDelta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of what the model writes for a free-form tool."""
+
+    item_id: str
+    delta: str
+    call_id: str
+    name: str
+
+
 class ItemDone(msgspec.Struct, frozen=True):
     """An item is final: what it says replaces what streamed. Comes once per item, in order."""
 
@@ -111,6 +120,7 @@ ModelEvent = (
     | SummaryPartAdded
     | SummaryDelta
     | RawReasoningDelta
+    | InputDelta
     | ItemDone
     | Notice
     | OpaqueRefused

@@ -292,7 +292,7 @@ class Translator:
                 return self._of_agents(msg, now_ms)
             case "mcp" | "elicitation":
                 return self._of_servers(msg, now_ms)
-            case "model":
+            case "model" | "patch":
                 return self._of_model(msg)
             case "entered" | "exited":
                 item = review_item(msgspec.to_builtins(msg), self._new_id())
@@ -341,15 +341,16 @@ class Translator:
                 return []
 
     def _of_model(self, msg: Msg) -> list[Said]:
-        from spindle.protocol.model_side import ModelReroute  # seldom
+        from spindle.protocol.model_side import ModelReroute, PatchApplyUpdated  # not in every turn
 
-        if not isinstance(msg, ModelReroute):
-            return []
-        return [
-            notes.ModelRerouted(
-                from_model=msg.from_model, to_model=msg.to_model, reason="highRiskCyberActivity", **self._here
-            )
-        ]
+        match msg:
+            case ModelReroute(from_model=asked, to_model=answering):
+                reason = "highRiskCyberActivity"
+                return [notes.ModelRerouted(from_model=asked, to_model=answering, reason=reason, **self._here)]
+            case PatchApplyUpdated(call_id=call_id, changes=changes):
+                return [notes.PatchUpdated(item_id=call_id, changes=file_changes(changes), **self._here)]
+            case _:
+                return []
 
     def _of_agents(self, msg: Msg, now_ms: int) -> list[Said]:
         from spindle.frontends.app_server.agent_items import agent_item  # with the first sub-agent
