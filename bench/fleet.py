@@ -1,6 +1,6 @@
 """Measure a fleet: many tasks in few processes, beside the same tasks as one `exec` process each.
 
-    python bench/fleet.py [--quick] [--spindle PATH] [--ray] [--only SCENARIO]... [--write]
+    python bench/fleet.py [--quick] [--spindle PATH] [--ray] [--only SCENARIO]... [--scratch DIR] [--write]
 
 The model server is a process of its own and is not counted. CPU is that of the driver and of everything it started and
 waited for: workers, git, sandboxes. Memory is that of all processes, shared pages counted once. `--ray` adds a cluster
@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from harness import Bench, BenchError, Program, environment, version_of, wait
@@ -32,6 +33,7 @@ from scenarios import Judged, Sizes, says
 
 BEGIN, END = "<!-- fleet: begin -->", "<!-- fleet: end -->"
 AT_ONCE = 16
+ROUNDS = 3
 ROWS = (
     Judged("fleet_wall", "{tasks} tasks of one request", "s", "absolute", 60),
     Judged("fleet_memory", "memory of it, all processes", "MB", "absolute", 400),
@@ -134,24 +136,35 @@ Figures = dict[str, float]
 
 def tasks(fleet: Fleet, counts: Counts, found: Figures, beside: Figures) -> None:
     """Tasks of one request: as a fleet, as bare sessions, and as processes of their own."""
+    walls, cpus, bares = list[float](), list[float](), list[float]()
+    for _ in range(ROUNDS):
+        wall, cpu, _ = _as_fleet(fleet, counts, watches_memory=False)
+        walls.append(wall)
+        cpus.append(cpu)
+        fleet.bench.load([[says("done")]] * counts.tasks)
+        bares += fleet.bench.time_own(fleet.program, "bare_sessions.py", counts.tasks)["cpu_ms"]
+    found["fleet_wall"] = median(walls)
+    found["fleet_cpu"] = median(cpus)
+    found["overhead"] = median(cpus) - median(bares)
+    found["fleet_memory"] = _as_fleet(fleet, counts, watches_memory=True)[2]
+    _as_processes(fleet, counts, beside)
+
+
+def _as_fleet(fleet: Fleet, counts: Counts, *, watches_memory: bool) -> tuple[float, float, float]:
+    """Seconds, milliseconds of CPU a task, and megabytes at the peak. To look at the memory of processes costs them
+    time, so only one run is watched."""
     fleet.bench.load([[says("done")]] * counts.tasks)
     out, listed = fleet.new_out(), fleet.list_of(counts.tasks)
-    started = time.monotonic()
+    started, peak = time.monotonic(), 0.0
     driver = fleet.start(listed, "--out", out, "--jobs", AT_ONCE)
-    peak = 0.0
-    while os.waitid(os.P_PID, driver.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    while watches_memory and os.waitid(os.P_PID, driver.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         peak = max(peak, fleet.memory_mb())
         time.sleep(0.2)
-    found["fleet_wall"] = time.monotonic() - started
     cpu = fleet.end(driver)
+    wall = time.monotonic() - started
     if bad := fleet.check_once(out, counts.tasks):
         raise BenchError(f"{bad} tasks were not done once")
-    found["fleet_memory"] = peak
-    found["fleet_cpu"] = cpu * 1000 / counts.tasks
-    fleet.bench.load([[says("done")]] * counts.tasks)
-    bare = fleet.bench.time_own(fleet.program, "bare_sessions.py", counts.tasks)["cpu_ms"][0]
-    found["overhead"] = found["fleet_cpu"] - bare
-    _as_processes(fleet, counts, beside)
+    return wall, cpu * 1000 / counts.tasks, peak
 
 
 def _as_processes(fleet: Fleet, counts: Counts, beside: Figures) -> None:
@@ -326,13 +339,14 @@ def main() -> int:
     parser.add_argument("--spindle", default=str(REPOSITORY / ".venv/bin/spindle"), help="the command to measure")
     parser.add_argument("--ray", action="store_true", help="also a cluster of two nodes, one of which is killed")
     parser.add_argument("--only", action="append", default=[], metavar="SCENARIO", help="a function of this file")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spindle-bench"
+    parser.add_argument("--scratch", type=Path, default=cache, help="work below this folder: its file system counts")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     arguments = parser.parse_args()
     spindle = tuple(arguments.spindle.split())
     program = Program("spindle", spindle, "gpt-5.2-codex", version_of(spindle), is_spindle=True)
     counts = Counts(tasks=30, waiting=100, recorded=10_000, execs=6) if arguments.quick else Counts()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    bench = Bench(cache / "spindle-bench" / str(os.getpid()))
+    bench = Bench(arguments.scratch / str(os.getpid()))
     found: Figures = {}
     beside: Figures = {}
     failed = False

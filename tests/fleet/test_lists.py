@@ -17,11 +17,12 @@ FINE = {"id": "fine", "prompt": "p"}
     ("line", "why"),
     [
         ('{"id":"b",', "not a JSON object"),
-        ("[1]", "expected `object`"),
-        ('"text"', "expected `object`"),
-        ({"id": "b", "prompt": "p", "promt": "x"}, "did you mean `prompt`?"),
+        ("[1]", "expected an object"),
+        ('"text"', "expected an object"),
+        ({"id": "b", "prompt": "p", "promt": "x"}, "did you mean `prompt`? Nothing was started"),
         ({"prompt": "p"}, "`id` is missing"),
-        ({"id": 5, "prompt": "p"}, "`id`: expected `str`"),
+        ({"id": 5, "prompt": "p"}, "`id`: expected a text, got a whole number"),
+        ({"id": "b", "prompt": "p", "timeout": "9"}, "`timeout`: expected a number or null, got a text"),
         ({"id": "../x", "prompt": "p"}, "the id '../x' cannot be used"),
         ({"id": ".hidden", "prompt": "p"}, "cannot be used"),
         ({"id": "a/b", "prompt": "p"}, "cannot be used"),
@@ -148,7 +149,9 @@ def test_a_folder_of_repositories_is_a_list(runs: Runs, given: str) -> None:
     ("words", "why"),
     [
         (["nowhere.jsonl", "--out", "o"], "there is no such file or folder"),
-        (["nowhere/*", "--out", "o", "--prompt", "p"], "there is no task in it"),
+        (["nowhere/*", "--out", "o", "--prompt", "p"], "there is no git repository in it"),
+        (["odd", "--out", "o", "--prompt", "p"], "odd name: the id 'odd name' cannot be used"),
+        (["odd", "--out", "o", "--prompt", "p"], "rename the folder, or write a list"),
         (["empty.jsonl", "--out", "o"], "there is no task in it"),
         (["empty.jsonl"], "--out DIR is missing"),
         (["--out", "o"], "name the list of tasks"),
@@ -168,6 +171,7 @@ def test_a_folder_of_repositories_is_a_list(runs: Runs, given: str) -> None:
     ],
 )
 def test_a_command_line_that_makes_no_sense_ends_with_a_sentence(runs: Runs, words: list[str], why: str) -> None:
+    make_repo(runs.spindle.workspace / "odd" / "odd name")
     (runs.spindle.workspace / "empty.jsonl").write_text("\n")
     (runs.spindle.workspace / "one.jsonl").write_text(json.dumps(FINE) + "\n")
     done = runs.spindle("fleet", "run", *words)

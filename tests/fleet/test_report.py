@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from fleet.made_up_run import make_run, record, usual_records
+from fleet_made_up import make_run, record, usual_records
 from spindle.errors import UsageError
 from spindle.fleet.folder import RunFolder
 from spindle.fleet.report.predictions import swebench_lines

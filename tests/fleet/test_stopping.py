@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_server import call, turn
+from fake_server import Turn, call, message, turn
 from fleet_runs import Held, Runs
 from installed import finish, wait_for
 
@@ -177,3 +177,26 @@ def test_the_events_of_a_stopped_run_end_with_its_sum(runs: Runs) -> None:
     events = [json.loads(line) for line in done.out.splitlines()]
     assert done.code == 3 and events[-1]["type"] == "fleet.done"
     assert events[-1]["recorded"] == 1 and events[-1]["by_status"] == {"ok": 1}
+
+
+def test_a_cache_that_cannot_be_used_any_more_stops_the_run_and_spoils_no_task(runs: Runs) -> None:
+    runs.tasks(count=3)
+    attempts, away = runs.cache / "spindle" / "attempts", runs.cache / "away"
+
+    def breaks() -> Turn:
+        if not away.exists():
+            attempts.rename(away)
+            attempts.write_text("no folder")
+        return turn(message("done"))
+
+    runs.answers["t000"] = breaks
+    done = runs.run("--jobs", "1", "--retries", "1")
+    assert done.code == 3, done.err
+    assert f"{attempts}" in done.err and "--resume goes on" in done.err
+    assert "Traceback" not in done.err and not set(runs.statuses) - {"t000"}
+    attempts.unlink()
+    away.rename(attempts)
+    runs.answers.clear()
+    assert runs.run("--resume").code in (0, 1)
+    assert runs.statuses["t001"] == runs.statuses["t002"] == "ok"
+    runs.nothing_left()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.model.call_ids import CallIds, SentIds, is_sendable
+from spindle.model.call_ids import CallIds, SentIds, ShownCalls, is_sendable
 from spindle.model.capabilities import Capabilities, CapabilityMemory, default_capabilities
 from spindle.model.capability_file import forget
 from spindle.model.headers import key_headers, version_headers
@@ -21,7 +21,7 @@ from spindle.model.lowering import Lowering
 from spindle.model.provider import FLAGS, Provider
 from spindle.model.server_words import read_words
 from spindle.protocol.items import developer_message, encode_json, user_message
-from spindle.protocol.request import Request
+from spindle.protocol.request import Request, VisibleItem
 from wires import asks, call, output
 
 PICTURE = {
@@ -245,6 +245,19 @@ def test_an_id_is_kept_if_every_server_takes_it_and_it_is_new(given: str | None,
     assert (taken == given) is is_kept and is_sendable(taken)
     assert is_kept or (taken.startswith("call_") and len(taken) == 29)
     assert ids.take(given) != taken, "an id is given once"
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=4), max_size=8))
+def test_ids_of_shown_calls_are_those_of_the_request_whatever_was_asked_before(steps: list[list[str]]) -> None:
+    shown_calls = ShownCalls()
+    thread: list[VisibleItem] = []
+    for step in steps:
+        # Each request goes on from the one before, or begins anew, as after a compaction.
+        thread = [*(thread if len(step) % 2 else thread[:2])]
+        for call_id in step:
+            thread.append(VisibleItem.of({"type": "function_call", "name": "f", "arguments": "{}", "call_id": call_id}))
+            thread.append(VisibleItem.of({"type": "function_call_output", "call_id": f"of {call_id}", "output": ""}))
+        assert sorted(shown_calls.ids(thread)) == sorted({one.item["call_id"] for one in thread[0::2]})
 
 
 @given(st.lists(st.sampled_from(["a", "b", "call_0", "no good", "x" * 50, ""]), max_size=12))

@@ -235,11 +235,14 @@ async def test_dead_daemons_do_not_stay_as_zombies(
 ) -> None:
     monkeypatch.setattr("spindle.process.is_ours", True)  # as in the command, which inherits orphans
     before = dead_children()
-    await table.run(command("(setsid sleep 0.1 >/dev/null 2>&1 &)"), timeout_s=10)
-    await asyncio.sleep(0.3)
-    assert len(dead_children() - before) == 1
-    await table.run(command("true"), timeout_s=10)
-    assert dead_children() - before == set()
+    # Longer than what we look after by ourselves once a command is over.
+    await table.run(command("(setsid sleep 1 >/dev/null 2>&1 &)"), timeout_s=10)
+    async with asyncio.timeout(10):
+        while not dead_children() - before:
+            await asyncio.sleep(0.01)
+        await table.run(command("true"), timeout_s=10)
+        while dead_children() - before:
+            await asyncio.sleep(0.01)
 
 
 def test_a_signal_reaches_parents_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from spindle.protocol.clock import Clock
 from spindle.protocol.request import Request, TokenUsage
 
@@ -41,9 +39,8 @@ class CacheWatch:
         from spindle.context.cache import RequestParts  # with the first answer
 
         now = self._clock.monotonic()
-        parts = msgspec.structs.replace(RequestParts.of(request), input=list(request.input))
         self.ledger.note_request(
-            parts,
+            RequestParts.of(request),
             idle_s=None if self._answered is None else now - self._answered,
             declared=() if is_side else self._declared,
             is_side=is_side,

@@ -24,7 +24,7 @@ from spindle.fleet.engine import (
     Worker,
 )
 from spindle.fleet.engines import Chosen
-from spindle.fleet.exchange import Failure, Outcome, Spent, Status
+from spindle.fleet.exchange import NODE, Failure, Outcome, Spent, Status
 from spindle.fleet.governor import Governor, Limits
 from spindle.fleet.opening import Opened
 from spindle.fleet.options import Shape, shape_of
@@ -256,6 +256,10 @@ class Driver:
     def _on_lost(self, event: Lost) -> None:
         worker = self._workers.pop(event.worker, None)
         held, used_up = self._schedule.lost(event.worker)
+        if held and self._stopped_because is None:
+            self._watch.warning(
+                f"worker {event.worker} is lost: {event.reason}; {len(held)} attempt{'s' * (len(held) != 1)} with it"
+            )
         for task, attempt in held:
             assert worker is not None
             self._recorder.ended(task, attempt, worker, "lost", event.reason)
@@ -301,6 +305,10 @@ class Driver:
             self._record_cancelled(task, attempts, worker)
         elif not is_last or outcome.ended in ("stopped", "lost"):
             self._spawn(event.files.drop())
+        elif outcome.may_retry and outcome.error is not None and outcome.error.kind == NODE:
+            # To go on would spoil the rest of the list, one task after the other.
+            self._spawn(event.files.drop())
+            self._fail(SpindleError(f"on node {worker.node}, {outcome.error.message}"))
         else:
             self._pace.task(now - since)
             self._finish(

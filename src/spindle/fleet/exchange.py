@@ -128,6 +128,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
+NODE = "node"
+"""The kind of a failure that is neither the task's nor the model's: the worker's own folders cannot be used."""
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How an attempt ended. Its files lie in `folder`, on the worker's node, until the driver has taken them."""
 

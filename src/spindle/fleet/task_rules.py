@@ -125,9 +125,22 @@ def check(listed: ListedTask, prompt: str | None, cwd: str) -> Task:
     )
 
 
+_WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+}
+_TYPES = re.compile(rf"`((?:{'|'.join(_WORDS)})(?: \| (?:{'|'.join(_WORDS)}))*)`")
+
+
 def _in_our_words(message: str) -> str:
-    """What the decoder says, with the field in front: "`prompt`: expected `str`, got `int`"."""
+    """What the decoder says, with the field in front: "`prompt`: expected a text, got a whole number"."""
     reason, _, place = message.partition(" - at `$.")
+    reason = _TYPES.sub(lambda found: " or ".join(_WORDS[name] for name in found[1].split(" | ")), reason)
     if place:
         return f"`{place.rstrip('`')}`: {reason[0].lower()}{reason[1:]}"
     if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", reason, re.DOTALL):

@@ -15,7 +15,7 @@ import msgspec
 from spindle.config.kinds import resolve_path
 from spindle.errors import UsageError
 from spindle.fleet.exchange import Task
-from spindle.fleet.task_rules import ListedTask, TaskRefused, check, parse
+from spindle.fleet.task_rules import ID, ListedTask, TaskRefused, check, parse
 from spindle.protocol.quote import visible
 
 _MAX_PROMPT_BYTES = 1 << 20
@@ -41,10 +41,17 @@ class TaskSource(msgspec.Struct, frozen=True, kw_only=True):
                         f"the id {task.id!r} is there already, in {before} (upper and lower case count the same)"
                     )
             except TaskRefused as error:
-                raise UsageError(f"{self._name}, {place}: {visible(str(error))}. Nothing was started") from error
+                why = visible(str(error)).rstrip(".")
+                if isinstance(listed, ListedTask) and not ID.fullmatch(listed.id):
+                    why += "; rename the folder, or write a list that gives it another id"
+                end = "" if why.endswith("?") else "."
+                raise UsageError(f"{self._name}, {place}: {why}{end} Nothing was started") from error
             yield task
         if not found:
-            raise UsageError(f"{self._name}: there is no task in it")
+            what = (
+                "task" if self.given == "-" or os.path.isfile(resolve_path(self.given, self.cwd)) else "git repository"
+            )
+            raise UsageError(f"{self._name}: there is no {what} in it")
 
     @property
     def _name(self) -> str:

@@ -7,7 +7,10 @@ still hold such ids; those are replaced whenever they are sent, always in the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+
+from spindle.protocol.items import call_id_of, is_call
+from spindle.protocol.request import VisibleItem
 
 _MOST_CHARS = 40
 _SIGNS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -42,6 +45,23 @@ class CallIds:
             attempt += 1
         self._taken.add(call_id)
         return call_id
+
+
+class ShownCalls:
+    """The ids of the calls that requests show, kept between them: in a thread each begins with the one before."""
+
+    def __init__(self) -> None:
+        self._items: list[VisibleItem] = []
+        self._ids: set[str] = set()
+
+    def ids(self, items: list[VisibleItem]) -> Iterator[str]:
+        """Those of one request, looked for when somebody wants the first of them."""
+        known = self._items
+        if items[: len(known)] != known:
+            known, self._ids = [], set()
+        self._ids.update(call_id_of(shown.item) for shown in items[len(known) :] if is_call(shown.item))
+        self._items = items
+        yield from self._ids
 
 
 class SentIds:

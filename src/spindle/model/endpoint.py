@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
+from spindle.model.call_ids import ShownCalls
 from spindle.model.capabilities import Capabilities, CapabilityMemory
 from spindle.model.client import TurnState
 from spindle.model.credential import Credential
@@ -63,6 +64,7 @@ class Endpoint:
         self.wire: Wire = make_wire(provider.wire_api)
         self.drops_opaque = False
         """It could not read the opaque parts of this thread that should be its own."""
+        self.shown_calls = ShownCalls()
         self._lowering: Lowering | None = None
         self._words: ToolsInWords | None = None
         self._line: Line | None = None

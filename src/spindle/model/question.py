@@ -15,7 +15,6 @@ from spindle.model.endpoint import Endpoint
 from spindle.model.sending import RequestWatch, Sending
 from spindle.model.wires.wire import Asking, Decoder, Terms
 from spindle.protocol.clock import Clock
-from spindle.protocol.items import call_id_of, is_call
 from spindle.protocol.provenance import ModelOrigin
 from spindle.protocol.request import Request
 
@@ -79,7 +78,7 @@ class Question:
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
         """What reads the answer."""
         assert self._terms is not None
-        taken = (call_id_of(shown.item) for shown in self.request.items if is_call(shown.item))
+        taken = self.endpoint.shown_calls.ids(self.request.items)
         new_id = self._clock.uuid7
         asking = Asking(
             request=self._sent,

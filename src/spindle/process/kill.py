@@ -223,7 +223,7 @@ def _stat(pid: int) -> list[bytes]:
     """State, parent, group, session … of a process; empty when it is gone."""
     try:
         # A program may have blanks and brackets in its name.
-        return proc_files.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return proc_files.read_record(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
         return []
 
@@ -242,7 +242,7 @@ def is_over(pid: int) -> bool:
 def _lock_limit(pid: int) -> int:
     """The soft limit that carries a mark; -1 if it is unlimited, or the process is gone."""
     try:
-        _, found, rest = proc_files.read(f"/proc/{pid}/limits").partition(b"\nMax file locks")
+        _, found, rest = proc_files.read_record(f"/proc/{pid}/limits").partition(b"\nMax file locks")
     except OSError:
         return -1
     value = rest.split(None, 1)[0] if found else b""

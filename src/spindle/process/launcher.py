@@ -22,9 +22,8 @@ from spindle.process.watchdog import Watchdog
 _PROFILE_MARK = kill.Mark(2)
 """Keeps a profile, and an agent it may start, apart from commands that are killed with the thread."""
 
-
-_LINGER_S = 0.25
-"""Commands often come in quick succession, and placeholders cost more than a millisecond to make and take away."""
+_LINGER_S = 0.125
+"""Commands come in quick succession, and placeholders cost a millisecond. They stay this long, at most twice."""
 
 
 class Launcher:
@@ -47,8 +46,10 @@ class Launcher:
         self._mark = mark
         self._running: dict[spawn.Running, Callable[[], None]] = {}
         """What runs, and how to take away what its sandbox needed."""
-        self._lingering: dict[spawn.Running, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
-        """The same for what ended a moment ago."""
+        self._lingering: list[Callable[[], None]] = []
+        self._lingering_longer: list[Callable[[], None]] = []
+        """The same for what ended a moment ago, and for what ended before the timer last went off."""
+        self._tidying: asyncio.TimerHandle | None = None
         self._captures: dict[Boundary | None, asyncio.Task[login_env.LoginEnvironment | None]] = {}
         self._slow: set[Boundary | None] = set()
         """Where the profile takes so long that commands no longer wait for the capture."""
@@ -85,13 +86,13 @@ class Launcher:
 
     def let_go(self) -> None:
         """Take away at once what the sandboxes of finished commands needed."""
-        for timer, release in self._lingering.values():
-            timer.cancel()
+        for release in (*self._lingering_longer, *self._lingering):
             release()
-        self._lingering.clear()
+        self._lingering, self._lingering_longer = [], []
 
     def _tidy(self) -> None:
         self.let_go()
+        kill.reap_orphans()
         bubblewrap.placeholders_of(self._home).close()
         if self._watchdog is not None:
             self._watchdog.close()
@@ -160,24 +161,22 @@ class Launcher:
         def over(_: asyncio.Future[int]) -> None:
             # `kill_all` may have released it already; twice would give back a placeholder that another command holds.
             if self._running.pop(running, None) is not None:
-                self._let_go_soon(running, release)
-            kill.reap_orphans()
+                self._lingering.append(release)
+            if self._tidying is None:
+                self._tidying = asyncio.get_running_loop().call_later(_LINGER_S, self._tidy_up)
 
         running.finished.add_done_callback(over)
         return running
 
-    def _let_go_soon(self, running: spawn.Running, release: Callable[[], None]) -> None:
-        """Take away what its sandbox needed, unless the next command needs the same in a moment."""
-
-        def let_go() -> None:
-            del self._lingering[running]
+    def _tidy_up(self) -> None:
+        """Some time after commands ended, by one timer for all, so that none has to wait for this."""
+        over, self._lingering_longer, self._lingering = self._lingering_longer, self._lingering, []
+        self._tidying = None
+        if self._lingering_longer:
+            self._tidying = asyncio.get_running_loop().call_later(_LINGER_S, self._tidy_up)
+        for release in over:
             release()
-
-        if running.is_confined:
-            timer = asyncio.get_running_loop().call_later(_LINGER_S, let_go)
-            self._lingering[running] = (timer, release)
-        else:
-            release()
+        kill.reap_orphans()
 
     # ---- the login shell ---------------------------------------------------------------------------
 

@@ -22,3 +22,12 @@ def read(path: str) -> bytes:
         return data
     finally:
         os.close(fd)
+
+
+def read_record(path: str) -> bytes:
+    """The same for what the kernel writes as one piece: the files of a single process, its list of children apart."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _CHUNK)
+    finally:
+        os.close(fd)

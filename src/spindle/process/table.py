@@ -70,7 +70,8 @@ class LiveProcess:
 
     async def wait(self, seconds: float) -> int | None:
         """Wait this long at most; the exit code if the command is over by then."""
-        await asyncio.wait((self.running.finished,), timeout=seconds)
+        if not self.running.finished.done():  # else the event loop would make a turn for nothing
+            await asyncio.wait((self.running.finished,), timeout=seconds)
         return self.exit_code
 
 
@@ -194,8 +195,12 @@ class ProcessTable:
             on_exit(live)
 
         live.running = await self._launch(command, collect, live.unread, live.transcript)
-        live.running.finished.add_done_callback(ended)
         self._live[session_id] = live
+        finished = live.running.finished
+        if finished.done():  # as most confined commands are by now; whoever waits for it then does not wait at all
+            ended(finished)
+        else:
+            finished.add_done_callback(ended)
         return live
 
     def find(self, session_id: int) -> LiveProcess | None:

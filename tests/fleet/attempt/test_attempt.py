@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from fake_server import call, fails, message, refuses, turn
 from fleet_attempts import Fleet, commit, git, make_repo, runs
+from spindle.fleet.attempt.mirror import Mirrors
 from spindle.fleet.exchange import Failure, Used
 
 USAGE = {"input": 900, "output": 100}
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 async def test_an_attempt_gives_a_patch_a_message_and_what_it_cost(fleet: Fleet) -> None:
@@ -147,7 +154,7 @@ async def test_the_budget_of_a_task_covers_all_of_its_attempts(fleet: Fleet) -> 
     assert spent.ended == "budget" and spent.used.requests == 0
 
 
-async def test_pictures_are_sent_and_a_file_that_is_none_is_a_failed_set_up(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_file_that_is_no_picture_is_a_failed_set_up(fleet: Fleet, tmp_path: Path) -> None:
     bad = tmp_path / "no.png"
     bad.write_text("no picture")
     outcome = await fleet.run(image=[str(bad)])
@@ -244,3 +251,22 @@ async def test_a_task_can_have_a_model_and_settings_of_its_own(fleet: Fleet) -> 
     outcome = await fleet.run(model="gpt-5-mini", config={"model_reasoning_effort": "high"})
     assert outcome.model == "gpt-5-mini"
     assert fleet.server.turns_asked[0].json["reasoning"]["effort"] == "high"
+
+
+async def test_a_picture_of_a_task_is_sent_with_its_prompt(fleet: Fleet, tmp_path: Path) -> None:
+    picture = tmp_path / "dot.png"
+    picture.write_bytes(PNG)
+    outcome = await fleet.run(image=[str(picture)])
+    assert outcome.ended == "ok", outcome.error
+    sent = fleet.server.turns_asked[0].json["input"][-1]["content"]
+    assert base64.b64encode(PNG).decode() in next(part["image_url"] for part in sent if part["type"] == "input_image")
+
+
+async def test_a_fetch_that_takes_too_long_may_be_tried_again(fleet: Fleet) -> None:
+    workshop = fleet.ready()
+    workshop.mirrors = Mirrors(f"{fleet.cache}/mirrors", workshop.git, fetch_s=1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        outcome = await fleet.run(repo=f"https://127.0.0.1:{silent.getsockname()[1]}/code.git")
+    assert outcome.ended == "setup_failed" and outcome.may_retry
+    assert outcome.error is not None and outcome.error.kind == "repository" and "took longer" in outcome.error.message
+    assert not fleet.server.turns_asked and not [*(fleet.cache / "mirrors").glob("*.git")]

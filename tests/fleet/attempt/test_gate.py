@@ -125,3 +125,25 @@ async def test_an_answer_that_breaks_off_is_booked_as_far_as_it_came(fleet: Flee
     outcome = await fleet.run()
     assert outcome.ended == "model_error"
     assert gate.spent[0].used.input_tokens > 0 and (gate.spent[0].cost_usd or 0) > 0
+
+
+class SlowGate(NotingGate):
+    """Lets each request wait for longer than a turn may take."""
+
+    async def admit(self, asking: Asking) -> Leave:
+        await asyncio.sleep(3.0)
+        return await super().admit(asking)
+
+
+async def test_time_at_the_gate_is_not_counted_as_time_of_the_attempt(fleet: Fleet) -> None:
+    fleet.gate = gate = SlowGate()
+    outcome = await fleet.run(timeout=2.5)
+    assert outcome.ended == "ok", outcome.error
+    assert gate.told.count("admitted") == 1
+
+
+async def test_after_the_gate_the_time_of_the_attempt_goes_on(fleet: Fleet) -> None:
+    fleet.gate = SlowGate()
+    fleet.server.script(turn(message("never"), delay_s=3600))
+    outcome = await fleet.run(timeout=2.5)
+    assert outcome.ended == "timeout", outcome.error

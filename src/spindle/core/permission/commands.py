@@ -196,6 +196,8 @@ class CommandRun(Command):
     ) -> None:
         super().__init__(approvals, site, argv, cwd, is_typed_into=is_typed_into)
         self._escalation = escalation
+        # Most commands start in the turn's own folder, which was resolved a line above.
+        workspace = self._cwd if cwd == site.boundary.cwd else os.path.realpath(site.boundary.cwd)
         self._circumstances = Circumstances(
             policy=site.settings.approval_policy,
             sandbox=site.boundary.policy,
@@ -203,10 +205,10 @@ class CommandRun(Command):
             is_planted=self._is_planted,
             git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwds, approvals.environment),
             git_in_reach=self._git_in_reach,
-            is_elsewhere=cwd != site.boundary.cwd and self._cwd != os.path.realpath(site.boundary.cwd),
+            is_elsewhere=self._cwd != workspace,
             place=Place(
                 cwd=self._cwd,
-                workspace=(os.path.realpath(site.boundary.cwd), *site.boundary.policy.writable_roots),
+                workspace=(workspace, *site.boundary.policy.writable_roots),
                 home=os.path.expanduser("~"),
             ),
             is_program=self._is_program,

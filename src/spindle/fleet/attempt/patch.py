@@ -20,6 +20,8 @@ from spindle.fleet.attempt.places import open_up
 from spindle.fleet.exchange import FILE_BYTES, PatchFacts
 
 _LINK = b"160000"
+_OTHER = b"? "
+"""What `ls-files -t` puts before a path that is not tracked."""
 _LARGEST = 32 << 20
 """A binary file takes up to one and a third times its size in a patch."""
 _TOGETHER = 40 << 20
@@ -58,6 +60,8 @@ class Tracker:
         self._commit = commit
         self._of_setup: list[Change] = []
         self._skipped: dict[bytes, None] = {}
+        self._is_as_base = True
+        """The index has nothing but `base`."""
         self._has_modules = os.path.lexists(f"{repository.work_tree}/.gitmodules")
 
     async def note_setup(self) -> None:
@@ -94,7 +98,12 @@ class Tracker:
 
     async def _take_all(self) -> None:
         git, here = self._git, self._here
-        listed = names(await git.run(here, "ls-files", "-z", "--others", "--exclude-standard", strict=True))
+        words = ("ls-files", "-z", "-t", "--others", "--modified", "--deleted", "--exclude-standard")
+        told = names(await git.run(here, *words, strict=True))
+        if not told:
+            return  # most often there is nothing, and then one process is enough
+        self._is_as_base = False
+        listed = [name.removeprefix(_OTHER) for name in told if name.startswith(_OTHER)]
         nested = [name.rstrip(b"/") for name in listed if name.endswith(b"/")]
         others = [name for name in listed if not name.endswith(b"/")]
         self._skipped |= dict.fromkeys(nested)
@@ -114,6 +123,8 @@ class Tracker:
     async def _changes(self) -> list[Change]:
         """From `base` to the work tree as it is now."""
         await self._look()
+        if self._is_as_base:
+            return []
         words = ("diff-index", "--cached", "--raw", "--no-renames", "--no-abbrev", "-z", self._commit)
         fields = names(await self._git.run(self._here, *words))
         found: list[Change] = []

@@ -91,8 +91,8 @@ def sweep(cache: str) -> None:
     folder = attempts_folder(cache)
     try:
         found = os.listdir(folder)
-    except FileNotFoundError:
-        return
+    except OSError:
+        return  # there is none, or none that can be used
     for root in (f"{folder}/{name}" for name in found):
         if os.path.exists(f"{root}/{_KEPT}"):
             continue

@@ -21,7 +21,7 @@ from spindle.fleet.attempt.session import TurnRequest, TurnResult, run_turn
 from spindle.fleet.attempt.toll import Toll
 from spindle.fleet.attempt.verify import put_in_place
 from spindle.fleet.attempt.workshop import Workshop
-from spindle.fleet.exchange import FILE_BYTES, Attempt, Failure, Outcome, Status, Terms, Verified
+from spindle.fleet.exchange import FILE_BYTES, NODE, Attempt, Failure, Outcome, Status, Terms, Verified
 from spindle.fleet.gate import Gate
 from spindle.protocol.items import decode_foreign
 from spindle.protocol.schema_check import check
@@ -39,12 +39,22 @@ async def run_attempt(attempt: Attempt, terms: Terms, gate: Gate, workshop: Work
     clock = workshop.clock
     started_at, started = clock.now(), clock.monotonic()
     toll = Toll(attempt, gate, lambda *asked: workshop.operator.prices(attempt.task, *asked))
-    place = workshop.new_place(attempt)
+    try:
+        place = workshop.new_place(attempt)
+    except OSError as error:
+        unusable = _unusable(error, terms)
+        return Outcome(
+            ended="setup_failed", may_retry=True, error=unusable, started_at=started_at, ended_at=clock.now()
+        )
     run = _Run(attempt, terms, workshop, toll, place)
     try:
         await run.go()
     except Ended as ended:
         run.ended, run.error, run.may_retry = ended.status, ended.failure, ended.may_retry
+    except OSError as error:
+        # A disk that is full before anything was asked is no fault of the task; later it may well be.
+        run.may_retry = not toll.used.requests
+        run.ended, run.error = "setup_failed" if run.may_retry else "agent_failed", _unusable(error, terms)
     except asyncio.CancelledError:
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
@@ -281,6 +291,10 @@ def _raise_failure(turn: TurnResult, timeout_s: float) -> None:
     if may_pass(turn.info) or kind == "usage_limit_exceeded":
         raise Ended("model_error", kind, turn.error, may_retry=True)
     raise Ended("agent_failed", kind, turn.error)
+
+
+def _unusable(error: OSError, terms: Terms) -> Failure:
+    return Failure(kind=NODE, message=f"{error.filename or terms.cache} cannot be written: {error.strerror or error}")
 
 
 def _first(text: str) -> str:

@@ -82,7 +82,7 @@ async def run_turn(request: TurnRequest, config: Config, toll: Toll, clock: Cloc
     try:
         thread.submit(UserTurn(items=items, final_output_json_schema=request.schema))
         try:
-            async with asyncio.timeout(request.timeout_s):
+            async with toll.deadline.within(request.timeout_s):
                 await _follow(reader, heard, events)
         except TimeoutError:
             heard.timed_out = True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from spindle.core.gated_client import CameTo, Wanted
 from spindle.fleet.exchange import Asking, Attempt, Spent, Used
@@ -12,6 +14,42 @@ from spindle.protocol.request import Prices, TokenUsage
 FindPrices = Callable[[str, str, str | None], Prices | None]
 
 
+class Deadline:
+    """The time of an attempt's turn. It stands still while a request waits for leave: limits that all tasks share must
+    not use up the time of one."""
+
+    def __init__(self) -> None:
+        self._timer: asyncio.Timeout | None = None
+        self._waiting = 0
+        self._left_s = 0.0
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[None]:
+        """Raises TimeoutError when what is done here takes longer."""
+        try:
+            async with asyncio.timeout(seconds) as self._timer:
+                yield
+        finally:
+            self._timer = None
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        self._waiting += 1
+        if self._waiting == 1 and (timer := self._running) is not None and (when := timer.when()) is not None:
+            self._left_s = when - asyncio.get_running_loop().time()
+            timer.reschedule(None)
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if not self._waiting and (timer := self._running) is not None and timer.when() is None:
+                timer.reschedule(asyncio.get_running_loop().time() + self._left_s)
+
+    @property
+    def _running(self) -> asyncio.Timeout | None:
+        return self._timer if self._timer is not None and not self._timer.expired() else None
+
+
 class Toll:
     """Asks for every request of the attempt's session, its sub-agents and reviews, and adds up what they cost."""
 
@@ -19,6 +57,7 @@ class Toll:
         self._attempt = attempt
         self._gate = gate
         self._find_prices = find_prices
+        self.deadline = Deadline()
         self.used = Used()
         self.cost_usd: float | None = 0.0
         """None once a price was not known."""
@@ -28,7 +67,8 @@ class Toll:
     async def enter(self, wanted: Wanted) -> OneRequest:
         asking = Asking(provider=wanted.provider, model=wanted.model, input_tokens=wanted.input_tokens)
         try:
-            leave = await self._gate.admit(asking)
+            with self.deadline.stopped():
+                leave = await self._gate.admit(asking)
         except RunBudgetReached:
             self.is_run_spent = True
             raise

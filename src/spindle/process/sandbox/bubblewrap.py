@@ -198,7 +198,7 @@ def launch(wanted: Wanted) -> Launch:
     placeholders = placeholders_of(wanted.home)
     has_tmpfs_options = _NO_NESTING in _Backend.namespaces
     mounts = Mounts(boundary, placeholders, launcher=_Backend.program, has_tmpfs_options=has_tmpfs_options)
-    inner_env, launcher_env = _split_loader_variables(_for_tools(env, cwd, mounts.held))
+    inner_env, launcher_env = _split_loader_variables(_for_tools(env, cwd, mounts))
     inside = limits.inside(boundary.fence, argv)
     restorer = _signal_restorer() if wanted.tty else None
     if restorer is not None:
@@ -307,8 +307,7 @@ def end_threads(is_in_use: Callable[[], bool]) -> None:
 def _file(name: str, content: bytes) -> int:
     """A descriptor of a file in memory, to be read from its beginning."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
+    os.pwrite(fd, content, 0)  # where it is read from does not move
     return fd
 
 
@@ -331,7 +330,7 @@ def _split_loader_variables(env: Mapping[str, str]) -> tuple[list[str], dict[str
     return inner, outer
 
 
-def _for_tools(env: Mapping[str, str], cwd: str, held: Sequence[str]) -> dict[str, str]:
+def _for_tools(env: Mapping[str, str], cwd: str, mounts: Mounts) -> dict[str, str]:
     """The environment, with what two tools need to know of a sandbox.
 
     Go takes every `.git` for a repository, and a build fails where git finds none in it: in a placeholder. tar, for
@@ -339,7 +338,12 @@ def _for_tools(env: Mapping[str, str], cwd: str, held: Sequence[str]) -> dict[st
     """
     found = dict(env)
     flags = env.get("GOFLAGS", "")
-    if "-buildvcs" not in flags and any(path.endswith("/.git") for path in held) and not _is_in_repository(cwd, held):
+    if (
+        "-buildvcs" not in flags
+        and any(path.endswith("/.git") for path in mounts.held)
+        # A root is resolved already.
+        and not _is_in_repository(cwd if cwd in mounts.roots else os.path.realpath(cwd), mounts.held)
+    ):
         found["GOFLAGS"] = f"{flags} -buildvcs=false".lstrip()
     if os.getuid() == 0:
         found.setdefault("TAR_OPTIONS", "--no-same-owner")
@@ -347,7 +351,7 @@ def _for_tools(env: Mapping[str, str], cwd: str, held: Sequence[str]) -> dict[st
 
 
 def _is_in_repository(folder: str, held: Sequence[str]) -> bool:
-    folder = os.path.realpath(folder)
+    """Is a folder, given by its real path, inside a repository that is no placeholder of ours?"""
     while not os.path.lexists(f"{folder}/.git") or f"{folder}/.git" in held:
         if folder == "/":
             return False

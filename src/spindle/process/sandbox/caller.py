@@ -14,6 +14,8 @@ from spindle.process import proc_files
 from spindle.process.sandbox import kernel
 
 _IS_ALIVE = 0x40082102
+_PROCESS_AND_PARENT = re.compile(rb"\nTgid:\s*(\d+)\n(?:.*\n)*?PPid:\s*(\d+)\n")
+_OWN_FOLDER = re.compile(rb"/proc/(?:thread-)?self/(cwd|fd/\d+)/(.+)", re.DOTALL)
 
 
 class Caller:
@@ -78,7 +80,7 @@ class Caller:
     def open(self, path: bytes) -> int:
         """A handle of what a path leads to in the caller's world."""
         folder = f"/proc/{self.tid}"
-        own = re.fullmatch(rb"/proc/(?:thread-)?self/(cwd|fd/\d+)/(.+)", path, re.DOTALL)
+        own = _OWN_FOLDER.fullmatch(path)
         if own is not None:  # a way around the length of addresses; "self" is the caller, not us
             start = os.open(f"{folder}/{own[1].decode()}", os.O_PATH | os.O_CLOEXEC)
             try:
@@ -99,10 +101,14 @@ class Caller:
 
     def process(self) -> int:
         """The number of the process that the calling thread belongs to."""
-        _, _, rest = proc_files.read(f"/proc/{self.tid}/status").partition(b"\nTgid:")
-        if not rest:
+        return self.process_and_parent()[0]
+
+    def process_and_parent(self) -> tuple[int, int]:
+        """The same, and the number of that process's parent."""
+        found = _PROCESS_AND_PARENT.search(proc_files.read_record(f"/proc/{self.tid}/status"))
+        if found is None:
             raise ProcessLookupError(errno.ESRCH, "the caller is gone")
-        return int(rest.split(None, 1)[0])
+        return int(found[1]), int(found[2])
 
     def require_alive(self) -> None:
         """Raise OSError unless the call still waits. Then the caller's number is still the caller's, and no other's."""

@@ -48,8 +48,13 @@ class _Message(ctypes.Structure):
     )
 
 
+@cache
+def _numbers() -> tuple[int, ...]:
+    return _NUMBERS[os.uname().machine]
+
+
 def _call(which: int, *arguments: object) -> int:
-    result = _libc.syscall(ctypes.c_long(_NUMBERS[os.uname().machine][which]), *arguments)
+    result = _libc.syscall(ctypes.c_long(_numbers()[which]), *arguments)
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

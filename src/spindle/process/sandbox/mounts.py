@@ -90,7 +90,9 @@ class Mounts:
         """What is protected, hidden, and opened again: outer ones first, so that the inner ones have the last word."""
         hidden_or_opened: list[str] = []
         for path in paths:
-            around = next((outer for outer in reversed(hidden_or_opened) if is_below(path, outer)), None)
+            around = None
+            if hidden_or_opened:  # in most plans nothing is
+                around = next((outer for outer in reversed(hidden_or_opened) if is_below(path, outer)), None)
             if path in self._again:
                 hidden_or_opened.append(path)
                 self.plan += (self._again[path], path, path)
@@ -174,9 +176,9 @@ def _with_names_elsewhere(path: str) -> Iterator[tuple[tuple[int, int], int]]:
     """What is run or obeyed later, as device and inode, and how many names it has beside the protected one."""
     statuses: list[os.stat_result] = []
     try:
-        if os.path.isdir(path):
+        try:
             _add_files(path, statuses)
-        else:
+        except NotADirectoryError:
             statuses.append(os.lstat(path))
     except OSError:
         pass  # it cannot be seen, or is not there

@@ -80,7 +80,7 @@ def _own_filters() -> int | None:
 
 def _filters_of(pid: int) -> int | None:
     """How many filters of system calls a process has; None when the kernel does not tell (before Linux 5.9)."""
-    _, _, rest = proc_files.read(f"/proc/{pid}/status").partition(b"\nSeccomp_filters:")
+    _, _, rest = proc_files.read_record(f"/proc/{pid}/status").partition(b"\nSeccomp_filters:")
     return int(rest.split(None, 1)[0]) if rest else None
 
 

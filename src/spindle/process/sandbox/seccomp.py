@@ -358,26 +358,55 @@ def _on_unix_datagrams(action: int) -> list[bytes]:
     ]
 
 
+_LEAF = 8
+"""So few numbers are compared one after the other; more are halved first."""
+
+
 class _Code:
-    """A filter under construction: the call's number is compared with one after the other."""
+    """A filter under construction: the call's number is looked up by halves, and what is not named is allowed.
+
+    The kernel tries a new filter with every number there is, for every command, so a list from front to end would cost
+    a command more than its own calls do.
+    """
 
     def __init__(self, arch: str, *, foreign: int) -> None:
-        self._program = [
+        self._start = [
             # First of all: a number means nothing before it is known whose table it is from.
             _instruction(_LOAD, _ARCH),
             _jump(_EQUAL, _ARCHES[arch], 1, 0),
             _return(foreign),
             _instruction(_LOAD, _NUMBER),
         ]
+        self._rules: dict[int, Sequence[bytes]] = {}
 
     def refuse_from(self, number: int, error: int) -> None:
-        self._program += [_jump(_AT_LEAST, number, 0, 1), _return(_ERRNO | error)]
+        self._start += [_jump(_AT_LEAST, number, 0, 1), _return(_ERRNO | error)]
 
     def on(self, number: int, rule: Sequence[bytes]) -> None:
-        """`rule` ends with a decision on every path; it may load something else than the number."""
-        # A jump reaches 255 instructions, so no rule jumps beyond its own end: a call that is not meant skips the rule
-        # as a whole, and the number is still loaded for the next comparison.
-        self._program += [_jump(_EQUAL, number, 0, len(rule)), *rule]
+        """`rule` ends with a decision on every path; it may load something else than the number. The first counts."""
+        self._rules.setdefault(number, rule)
 
     def assemble(self) -> bytes:
-        return b"".join([*self._program, _return(_ALLOW)])
+        return b"".join([*self._start, *_search(sorted(self._rules.items()))])
+
+
+def _search(rules: Sequence[tuple[int, Sequence[bytes]]]) -> list[bytes]:
+    """What decides about a number that is loaded, by rules in the order of their numbers."""
+    if len(rules) <= _LEAF:
+        return _compare(rules)
+    half = len(rules) // 2
+    below, above = _search(rules[:half]), _search(rules[half:])
+    # A jump reaches 255 instructions, which is enough: a filter that outgrew it could not be packed.
+    return [_jump(_AT_LEAST, rules[half][0], len(below), 0), *below, *above]
+
+
+def _compare(rules: Sequence[tuple[int, Sequence[bytes]]]) -> list[bytes]:
+    """One number after the other. Decisions without a question stand at the end, once for all numbers they are for."""
+    ends = list(dict.fromkeys([_return(_ALLOW), *(rule[0] for _, rule in rules if len(rule) == 1)]))
+    found: list[bytes] = []
+    for number, rule in reversed(rules):
+        if len(rule) == 1:
+            found = [_jump(_EQUAL, number, len(found) + ends.index(rule[0]), 0), *found]
+        else:
+            found = [_jump(_EQUAL, number, 0, len(rule)), *rule, *found]
+    return [*found, *ends]

@@ -118,13 +118,17 @@ class SocketWatch:
         if caller.leader in self._rules:
             return caller.leader
         for _ in range(_PATIENCE):
-            if leader := self._leader_now(caller.process()):
+            if leader := self._leader_now(caller):
                 return leader
             time.sleep(_PAUSE_S)
         raise PermissionError(errno.EPERM, "nobody knows this process")
 
-    def _leader_now(self, pid: int) -> int:
-        """The same as far as it is known; 0 if nobody has said."""
+    def _leader_now(self, caller: Caller) -> int:
+        """The same as far as it is known; 0 if nobody has said. Raises OSError when the caller is gone."""
+        pid, parent = caller.process_and_parent()
+        if pid in self._rules:
+            return pid
+        pid = parent
         # Inside a process namespace an orphan stays below the leader. Without one it becomes a child of ours, nobody
         # knows it, and no Unix socket is open to it: to lose one's rules must not be a way to get others.
         while pid > 1:
@@ -211,7 +215,7 @@ class SocketWatch:
     def _reply_in_turn(self, caller: Caller) -> None:
         """Answer, unless too many calls of the same command are being answered: then one of those does it later."""
         try:
-            leader = caller.leader = self._leader_now(caller.process())
+            leader = caller.leader = self._leader_now(caller)
         except OSError:
             return  # it is gone
         with self._lock:
