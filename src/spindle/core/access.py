@@ -1,4 +1,5 @@
-"""How a thread reaches its model: what it is given to do so when it is opened, and what a change of model means."""
+"""How a thread reaches its model: what it is given to do so when it is opened, and what it means
+that another model, or a server that cannot read what it wrote, goes on."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from spindle.core.live_thread import LiveThread
     from spindle.core.running_turn import RunningTurn
     from spindle.model.remote import RemoteModel
+    from spindle.protocol.provenance import ModelOrigin
 
 
 class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,5 +80,16 @@ def tell_other_model(turn: RunningTurn, asked: str, answering: str | None) -> No
         Warning(
             message=f"the model server lets {visible(answering)} answer instead of {asked}; "
             "it may do that with accounts or requests that it holds for risky"
+        )
+    )
+
+
+def forget_opaque(turn: RunningTurn, origin: ModelOrigin) -> None:
+    """A server cannot read what it is said to have written: the thread goes on without that, and says so once."""
+    turn.thread.note_refused(origin)
+    turn.emit(
+        Warning(
+            message="the model server could not read its own earlier reasoning; the thread goes on without it "
+            "(what was said, called and answered stays)"
         )
     )
