@@ -19,6 +19,7 @@ from spindle.errors import ModelError, StreamDropped
 from spindle.model.client import (
     Completed,
     Created,
+    InputDelta,
     ItemAdded,
     ItemDone,
     ModelClient,
@@ -35,6 +36,7 @@ from spindle.protocol.request import Request, TokenUsage
 __all__ = [
     "Completed",
     "Created",
+    "InputDelta",
     "ItemAdded",
     "ItemDone",
     "ModelClient",

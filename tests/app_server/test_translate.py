@@ -94,6 +94,36 @@ def test_a_question_of_a_sub_agent_shows_no_item_of_this_thread(thread: Thread) 
     assert thread.hear(question) == ["thread/status/changed", "item/commandExecution/requestApproval"]
 
 
+def test_a_patch_that_is_no_longer_the_one_that_was_shown_is_told_anew(thread: Thread) -> None:
+    def changes(text: str) -> dict[str, Any]:
+        return {"/w/a.txt": {"type": "add", "content": text}}
+
+    def question(text: str) -> events.ApplyPatchApprovalRequest:
+        return events.ApplyPatchApprovalRequest(call_id="c1", turn_id="T", changes=changes(text))
+
+    def begin(text: str) -> events.PatchApplyBegin:
+        return events.PatchApplyBegin(call_id="c1", turn_id="T", auto_approved=False, changes=changes(text))
+
+    thread.hear(question("one\n"))
+    asked_again = thread.hear(question("two\n"))
+    assert asked_again == [
+        "thread/status/changed",
+        "item/fileChange/patchUpdated",
+        "item/fileChange/requestApproval",
+    ]
+    assert thread.hear(begin("two\n")) == []
+    assert thread.hear(begin("three\n")) == ["item/fileChange/patchUpdated"]
+    assert msgspec.to_builtins(thread.said[-1]) == {
+        "threadId": "X",
+        "turnId": "T",
+        "itemId": "c1",
+        "changes": [{"path": "/w/a.txt", "kind": {"type": "add"}, "diff": "three\n"}],
+    }
+    (ask, _) = [one.ask for one in thread.said if isinstance(one, Put)]
+    declined, _ = thread.translator.answered(ask, True, 6000)
+    assert declined.item.changes[0].diff == "three\n"  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def test_a_command_that_outlives_its_turn_is_completed_later(thread: Thread) -> None:
     thread.hear(events.ExecCommandBegin(**COMMAND))
     assert thread.hear(events.TaskComplete(turn_id="T", last_agent_message=None))[-1] == "turn/completed"

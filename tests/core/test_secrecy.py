@@ -42,7 +42,7 @@ OURS = {
     *("approval_policy", "reasoning_effort", "collaboration_mode_kind", "codex_error_info"),
     *("turn_aborted.reason", "grant_revoked.reason", "source", "stream", "elicitation_request.kind"),
     *("token_count.info", "usage", "python_tool_call_begin.tool", "python_tool_call_end.tool"),
-    *("error.budget", "approval_resolved.decision"),
+    *("error.budget", "approval_resolved.decision", "model_reroute.reason"),
 }
 """Fields of text that quote nobody: ids that we give, fixed words, figures. A new one is declared, or comes here."""
 

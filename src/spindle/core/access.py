@@ -1,4 +1,5 @@
-"""How a thread reaches its model: what it is given to do so when it is opened, and what a change of model means."""
+"""How a thread reaches its model: what it is given to do so when it is opened, and what it means
+that another model, or a server that cannot read what it wrote, goes on."""
 
 from __future__ import annotations
 
@@ -10,10 +11,14 @@ import msgspec
 from spindle.model.catalog import Catalog, unknown_model
 from spindle.model.client import ModelClient
 from spindle.model.provider import Provider
+from spindle.protocol.events import Warning
+from spindle.protocol.quote import visible
 
 if TYPE_CHECKING:
     from spindle.core.live_thread import LiveThread
+    from spindle.core.running_turn import RunningTurn
     from spindle.model.remote import RemoteModel
+    from spindle.protocol.provenance import ModelOrigin
 
 
 class ModelOverrides(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,3 +66,30 @@ def about_new_model(thread: LiveThread, former: str, slug: str) -> Iterator[str]
         yield str(forecast)
     if not thread.catalog.find(slug).known:
         yield unknown_model(slug)
+
+
+def tell_other_model(turn: RunningTurn, asked: str, answering: str | None) -> None:
+    """The server lets another model answer than was asked for: people are told once in a turn."""
+    if answering is None or turn.has_other_model or answering.lower() == asked.lower():
+        return
+    from spindle.protocol.model_side import ModelReroute  # seldom
+
+    turn.has_other_model = True
+    turn.emit(ModelReroute(from_model=asked, to_model=answering))
+    turn.emit(
+        Warning(
+            message=f"the model server lets {visible(answering)} answer instead of {asked}; "
+            "it may do that with accounts or requests that it holds for risky"
+        )
+    )
+
+
+def forget_opaque(turn: RunningTurn, origin: ModelOrigin) -> None:
+    """A server cannot read what it is said to have written: the thread goes on without that, and says so once."""
+    turn.thread.note_refused(origin)
+    turn.emit(
+        Warning(
+            message="the model server could not read its own earlier reasoning; the thread goes on without it "
+            "(what was said, called and answered stays)"
+        )
+    )

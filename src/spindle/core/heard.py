@@ -6,6 +6,7 @@ from spindle.context.tokens import tokens_of_bytes
 from spindle.model.client import (
     Completed,
     Created,
+    InputDelta,
     ItemAdded,
     ItemDone,
     ModelEvent,
@@ -37,7 +38,7 @@ class Heard:
 
     def note(self, event: ModelEvent) -> None:
         self._has_begun = self._has_begun or isinstance(event, _OF_ANSWERS)
-        if isinstance(event, TextDelta | SummaryDelta | RawReasoningDelta):
+        if isinstance(event, TextDelta | SummaryDelta | RawReasoningDelta | InputDelta):
             self._streamed += len(event.delta)
         elif isinstance(event, ItemDone):
             self._whole.append(event.item)

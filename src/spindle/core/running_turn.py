@@ -58,6 +58,7 @@ class RunningTurn:
         """The model that knows the thread, where another one takes over now."""
         self.has_new_provider = False
         """It begins with another provider than the turn before."""
+        self.has_other_model = False  # and people know that the server lets another one answer
         self.inputs: list[str] = []
         """What the person said, steered input included."""
         self.steered: list[Submission] = []

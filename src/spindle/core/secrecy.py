@@ -15,6 +15,8 @@ from spindle.protocol.events import AgentMessageContentDelta, Msg, ReasoningCont
 from spindle.protocol.items import Part
 
 if TYPE_CHECKING:
+    from spindle.core.patch_preview import PatchPreview
+    from spindle.model.client import InputDelta
     from spindle.policy.secret_stream import TextMasker
 
 Mask = Callable[[str], str]
@@ -67,6 +69,8 @@ class StreamedText:
         self._emit = emit
         self._open: dict[tuple[Kind, str, int], tuple[TextMasker, str]] = {}
         """By item and part of it: the masker, and the item's id as it is shown; servers choose these ids."""
+        self._patches: dict[str, PatchPreview] = {}
+        """Patches that the model is writing, by item."""
 
     def show(self, kind: Kind, item_id: str, delta: str, index: int = 0) -> None:
         """Emit what can be shown of one more piece of an item."""
@@ -77,8 +81,21 @@ class StreamedText:
         if shown := masker.feed(delta):
             self._show(kind, shown_id, index, shown)
 
+    def show_input(self, event: InputDelta) -> None:
+        """The same for what is written for a tool; only patches are worth showing before they are whole."""
+        if event.name != "apply_patch":
+            return
+        from spindle.core.patch_preview import PatchPreview  # with the first patch
+
+        patch = self._patches.get(event.item_id)
+        if patch is None:
+            patch = self._patches[event.item_id] = PatchPreview(event.call_id, self._turn_id, self._secrets)
+        if (msg := patch.feed(event.delta)) is not None:
+            self._emit(msg)
+
     def finish(self, item_id: str) -> None:
         """The item is complete: emit what was held back of it."""
+        self._patches.pop(item_id, None)
         for key in [key for key in self._open if key[1] == item_id]:
             masker, shown_id = self._open.pop(key)
             if rest := masker.finish():

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from spindle.core.access import forget_opaque, tell_other_model
 from spindle.core.calls import CallRunner
 from spindle.core.running_turn import RunningTurn, TurnOutcome
 from spindle.core.secrecy import StreamedText
@@ -24,6 +25,7 @@ from spindle.errors import ImageRejected, ModelError, StreamDropped
 from spindle.model.client import (
     Completed,
     Created,
+    InputDelta,
     ItemAdded,
     ItemDone,
     Notice,
@@ -50,7 +52,6 @@ from spindle.protocol.events import (
     WebSearchEnd,
 )
 from spindle.protocol.items import Item, is_call, item_text
-from spindle.protocol.provenance import ModelOrigin
 
 
 class Sample(msgspec.Struct, kw_only=True):
@@ -188,8 +189,10 @@ async def read_answer(
                     case Completed():
                         sample.completed = event
                         thread.note_counted(event)
-                    case Created():
-                        pass
+                    case InputDelta():
+                        streamed.show_input(event)
+                    case Created(model=model):
+                        tell_other_model(turn, request.model, model)
         except (StreamDropped, ModelError) as failure:
             return failure
     return None
@@ -205,17 +208,6 @@ def announce_item(turn: RunningTurn, item: Item, item_id: str) -> None:
         turn.view.announce(item_id, shown)
     else:
         turn.emit(ItemStarted(thread_id=turn.thread.thread_id, turn_id=turn.turn_id, item=shown))
-
-
-def forget_opaque(turn: RunningTurn, origin: ModelOrigin) -> None:
-    """A server cannot read what it is said to have written: the thread goes on without that, and says so once."""
-    turn.thread.note_refused(origin)
-    turn.emit(
-        Warning(
-            message="the model server could not read its own earlier reasoning; the thread goes on without it "
-            "(what was said, called and answered stays)"
-        )
-    )
 
 
 def record_item(turn: RunningTurn, done: ItemDone, sample: Sample) -> None:

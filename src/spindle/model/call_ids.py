@@ -30,13 +30,17 @@ class CallIds:
         self._taken: set[str] = set()
         self._new_id = new_id
 
-    def take(self, given: str | None) -> str:
-        """The id of a new call: the one the server gave if it will do, else one of our own."""
+    def keeps(self, given: str) -> bool:
+        """Whether a call that has this id from the server will keep it."""
         if self._given is not None:
             # Not before there is a call: most answers have none, and a long thread has many.
             self._taken, self._given = set(self._given), None
+        return is_sendable(given) and given not in self._taken
+
+    def take(self, given: str | None) -> str:
+        """The id of a new call: the one the server gave if it will do, else one of our own."""
         call_id, attempt = given or "", 0
-        while not is_sendable(call_id) or call_id in self._taken:
+        while not self.keeps(call_id):
             call_id = _digest(self._new_id(), attempt)
             attempt += 1
         self._taken.add(call_id)

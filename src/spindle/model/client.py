@@ -20,6 +20,8 @@ class Created(msgspec.Struct, frozen=True):
     """The server took the request up. First event of a response, where the server sends it."""
 
     response_id: str | None = None
+    model: str | None = None
+    """The model that answers, where the server tells of it because it may be another than was asked for."""
 
 
 class ItemAdded(msgspec.Struct, frozen=True):
@@ -57,6 +59,15 @@ class RawReasoningDelta(msgspec.Struct, frozen=True, gc=False):
     item_id: str
     delta: str
     content_index: int = 0
+
+
+class InputDelta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of what the model writes for a free-form tool."""
+
+    item_id: str
+    delta: str
+    call_id: str
+    name: str
 
 
 class ItemDone(msgspec.Struct, frozen=True):
@@ -109,6 +120,7 @@ ModelEvent = (
     | SummaryPartAdded
     | SummaryDelta
     | RawReasoningDelta
+    | InputDelta
     | ItemDone
     | Notice
     | OpaqueRefused

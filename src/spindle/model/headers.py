@@ -152,6 +152,15 @@ def _credits(headers: Mapping[str, str]) -> dict[str, Any] | None:
     return {"has_credits": is_true(has), "unlimited": is_true(unlimited), "balance": balance or None}
 
 
+_LONGEST_NAME = 200
+
+
+def answering_model(headers: Mapping[str, Any]) -> str | None:
+    """The model that answers, where the server names it; what cannot be a name is none."""
+    name = headers.get("openai-model")
+    return name if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME else None
+
+
 def is_true(value: str) -> bool:
     return value.strip().lower() in ("true", "1")
 

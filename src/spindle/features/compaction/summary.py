@@ -8,10 +8,11 @@ from contextlib import aclosing
 import msgspec
 
 from spindle.context.tokens import tokens_of_bytes
+from spindle.core.access import forget_opaque
 from spindle.core.live_thread import Cause
 from spindle.core.request_log import SummaryOrder
 from spindle.core.running_turn import RunningTurn
-from spindle.core.turn import forget_opaque, wait_before_retry
+from spindle.core.turn import wait_before_retry
 from spindle.errors import StreamDropped
 from spindle.model.client import Completed, ItemDone, Notice, OpaqueRefused, TurnState
 from spindle.prompt.summary_request import for_summary, showing

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from spindle.frontends.app_server.objects import (
+    FileUpdateChange,
     Thread,
     ThreadItem,
     ThreadStatus,
@@ -108,6 +109,27 @@ class TurnCompleted(Note, frozen=True, kw_only=True):
     method = "turn/completed"
     thread_id: str
     turn: Turn
+
+
+class ModelRerouted(Note, frozen=True, kw_only=True):
+    """The server lets another model answer than was asked for."""
+
+    method = "model/rerouted"
+    thread_id: str
+    turn_id: str
+    from_model: str
+    to_model: str
+    reason: Literal["highRiskCyberActivity"]
+
+
+class PatchUpdated(Note, frozen=True, kw_only=True):
+    """The changes of a `fileChange` item that began are others now."""
+
+    method = "item/fileChange/patchUpdated"
+    thread_id: str
+    turn_id: str
+    item_id: str
+    changes: list[FileUpdateChange]
 
 
 class TurnDiffUpdated(Note, frozen=True, kw_only=True):

@@ -212,6 +212,17 @@ class Translator:
         where = {**self._here, "turn_id": turn_id or self._here["turn_id"]}
         return [*said, notes.ItemCompleted(item=item, completed_at_ms=now_ms, **where)]
 
+    def _show_patch(self, item: FileChangeItem, now_ms: int, turn_id: str | None = None) -> list[Said]:
+        """The item begins; or, if it has begun with other changes, those that count now are told."""
+        began = self._open.get(item.id)
+        if began is None:
+            return [self._start(item, now_ms, turn_id)]
+        if not isinstance(began, FileChangeItem) or began.changes == item.changes:
+            return []
+        self._open[item.id] = msgspec.structs.replace(began, changes=item.changes)
+        where = {**self._here, "turn_id": turn_id or self._here["turn_id"]}
+        return [notes.PatchUpdated(item_id=item.id, changes=item.changes, **where)]
+
     def _of_text(self, msg: Msg, now_ms: int) -> list[Said]:
         """Messages, reasoning and what else a session shows as an item of its own."""
         match msg:
@@ -266,7 +277,7 @@ class Translator:
                 return self._complete(finished_command(msg), now_ms, msg.turn_id)
             case events.PatchApplyBegin(call_id=call_id, changes=changes):
                 item = FileChangeItem(id=call_id, changes=file_changes(changes))
-                return [] if call_id in self._open else [self._start(item, now_ms, msg.turn_id)]
+                return self._show_patch(item, now_ms, msg.turn_id)
             case events.PatchApplyEnd(call_id=call_id, changes=changes, success=success):
                 status = "completed" if success else "failed"
                 item = FileChangeItem(id=call_id, changes=file_changes(changes), status=status)
@@ -281,6 +292,8 @@ class Translator:
                 return self._of_agents(msg, now_ms)
             case "mcp" | "elicitation":
                 return self._of_servers(msg, now_ms)
+            case "model" | "patch":
+                return self._of_model(msg)
             case "entered" | "exited":
                 item = review_item(msgspec.to_builtins(msg), self._new_id())
                 return self._complete(item, now_ms) if item is not None else []
@@ -324,6 +337,18 @@ class Translator:
                 return [tool_servers.startup_note(msg, self._thread_id)]
             case told.ElicitationRequest():
                 return self._wait(tool_servers.elicitation_put(msg, self._thread_id), None, now_ms)
+            case _:
+                return []
+
+    def _of_model(self, msg: Msg) -> list[Said]:
+        from spindle.protocol.model_side import ModelReroute, PatchApplyUpdated  # not in every turn
+
+        match msg:
+            case ModelReroute(from_model=asked, to_model=answering):
+                reason = "highRiskCyberActivity"
+                return [notes.ModelRerouted(from_model=asked, to_model=answering, reason=reason, **self._here)]
+            case PatchApplyUpdated(call_id=call_id, changes=changes):
+                return [notes.PatchUpdated(item_id=call_id, changes=file_changes(changes), **self._here)]
             case _:
                 return []
 
@@ -383,7 +408,9 @@ class Translator:
         if put.ask.flag is not None:
             self._waiting.append(put.ask.flag)
             said.append(self._status_note())
-        if item is not None and item.id not in self._open:
+        if isinstance(item, FileChangeItem):
+            said += self._show_patch(item, now_ms)
+        elif item is not None and item.id not in self._open:
             said.append(self._start(item, now_ms))
         return [*said, put]
 

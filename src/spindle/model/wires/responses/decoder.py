@@ -15,6 +15,7 @@ from spindle.model.call_ids import CallIds
 from spindle.model.client import (
     Completed,
     Created,
+    InputDelta,
     ItemAdded,
     ItemDone,
     ModelEvent,
@@ -25,7 +26,7 @@ from spindle.model.client import (
     TextDelta,
 )
 from spindle.model.failures import ResponseFailed, closed_early, incomplete
-from spindle.model.headers import rate_limits
+from spindle.model.headers import answering_model, rate_limits
 from spindle.model.wellformed import is_of_model, is_well_formed
 from spindle.model.wires.counts import count
 from spindle.protocol.items import MAX_FOREIGN_DEPTH, Item, call_id_of, is_call, json_reader
@@ -74,15 +75,23 @@ class ResponsesDecoder:
     has_stopped = False
 
     def __init__(
-        self, new_id: Callable[[], str], call_ids: CallIds | None = None, *, reasoning_included: bool = False
+        self,
+        new_id: Callable[[], str],
+        call_ids: CallIds | None = None,
+        *,
+        reasoning_included: bool = False,
+        model: str | None = None,
     ) -> None:
         self._new_id = new_id
         self._call_ids = call_ids or CallIds((), new_id)
         self._reasoning_included = reasoning_included
+        self._model = model
         self._open: dict[str, str] = {}
         """Items that began and are not done: their id for deltas, and their type."""
         self._active: dict[str, str] = {}
         """The newest open item of each type."""
+        self._writing: dict[str, tuple[str, str]] = {}
+        """Calls of free-form tools that are open: their call id and the tool's name."""
         self._has_items = False
         self._made_up: set[str] = set()
         """Ids that are ours, because the server gave none."""
@@ -96,6 +105,7 @@ class ResponsesDecoder:
             b"response.reasoning_summary_part.added": (_delta, self._summary_part),
             b"response.reasoning_summary_text.delta": (_delta, self._summary),
             b"response.reasoning_text.delta": (_delta, self._raw_reasoning),
+            b"response.custom_tool_call_input.delta": (_delta, self._input),
             b"response.output_item.done": (_item, self._done),
             b"response.completed": (_response, self._completed),
             b"response.done": (_response, self._completed),
@@ -125,13 +135,24 @@ class ResponsesDecoder:
         raise closed_early()
 
     def _created(self, event: _ResponseEvent) -> list[ModelEvent]:
-        return [Created(_text_of(event.response, "id"))]
+        # Not its `model`: that is often only a longer name of the one that was asked for.
+        headers = (event.response or {}).get("headers")
+        given = {name.lower(): value for name, value in headers.items()} if isinstance(headers, dict) else {}
+        return [Created(_text_of(event.response, "id"), answering_model(given) or self._model)]
 
     def _added(self, event: _ItemEvent) -> list[ModelEvent]:
         if not is_well_formed(event.item) or not is_of_model(event.item):
             return []  # its deltas open an item of their own
         given = _text_of(event.item, "id")
-        return [ItemAdded(event.item, self._begin(given, event.item.get("type", "")))]
+        item_id = self._begin(given, event.item.get("type", ""))
+        call_id, name = _text_of(event.item, "call_id"), _text_of(event.item, "name")
+        if event.item.get("type") == "custom_tool_call" and name and call_id and self._call_ids.keeps(call_id):
+            self._writing[item_id] = call_id, name
+        return [ItemAdded(event.item, item_id)]
+
+    def _input(self, event: _Delta) -> list[ModelEvent]:
+        writing = self._writing.get(event.item_id or "")
+        return [] if writing is None else [InputDelta(event.item_id or "", event.delta, *writing)]
 
     def _text(self, event: _Delta) -> list[ModelEvent]:
         if event.item_id in self._open:
@@ -163,6 +184,7 @@ class ResponsesDecoder:
             item_id = active if active and (not given or active in self._made_up) else given or self._new_id()
         self._has_items = True
         self._open.pop(item_id, None)
+        self._writing.pop(item_id, None)
         if self._active.get(kind) == item_id:
             del self._active[kind]
         return [ItemDone(event.item, item_id)]

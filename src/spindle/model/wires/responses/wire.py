@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spindle.model.body import GrowingBody, Growth
-from spindle.model.headers import is_true
+from spindle.model.headers import answering_model, is_true
 from spindle.model.wires.wire import Asking, Decoder, Terms
 from spindle.protocol.items import encode_json
 from spindle.protocol.request import Request
@@ -34,7 +34,12 @@ class ResponsesWire:
         from spindle.model.wires.responses.decoder import ResponsesDecoder  # nothing of it is needed to ask
 
         includes_reasoning = is_true(asking.headers.get("x-reasoning-included", ""))
-        return ResponsesDecoder(asking.new_id, asking.call_ids, reasoning_included=includes_reasoning)
+        return ResponsesDecoder(
+            asking.new_id,
+            asking.call_ids,
+            reasoning_included=includes_reasoning,
+            model=answering_model(asking.headers),
+        )
 
 
 def compaction_body(request: Request) -> tuple[bytearray, Growth]:
