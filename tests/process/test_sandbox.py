@@ -18,6 +18,7 @@ from spindle.errors import SandboxUnavailable
 from spindle.policy.sandbox import MORE_PROTECTED, PROTECTED_NAMES, Boundary
 from spindle.process.sandbox import bubblewrap
 from spindle.process.sandbox.launch import Wanted
+from spindle.process.sandbox.spawner import Spawner, SpawnerClosed
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.clock import SystemClock
 from spindle.protocol.settings import SandboxPolicy
@@ -326,3 +327,11 @@ asyncio.run(main())
     assert done.stdout.startswith("65534\n"), done.stderr
     assert "Read-only file system" in done.stdout and "File exists" in done.stdout
     assert sorted(path.name for path in work.iterdir()) == ["home", "in"]
+
+
+def test_nobody_waits_for_a_thread_that_starts_nothing_any_more() -> None:
+    spawner = Spawner(lambda: None)
+    assert spawner.call(lambda: 1) == 1
+    assert spawner.close(lambda: "last") == "last"
+    with pytest.raises(SpawnerClosed):
+        spawner.call(lambda: 2)

@@ -21,6 +21,7 @@ import msgspec
 
 from spindle import __version__
 from spindle.errors import UsageError
+from spindle.fleet.attempt.places import sweep
 from spindle.fleet.driver_folder import Arrived, DriverFolder
 from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Worker
 from spindle.fleet.exchange import FILE_BYTES, FILES
@@ -181,8 +182,10 @@ class RayEngine:
         self._actors: dict[str, _Actor] = {}
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._count = 0
+        self._cache: str | None = None
 
     async def start(self, spec: Spec, count: int) -> list[Worker]:
+        self._cache = spec.terms.cache
         made = [self._new() for _ in range(count)]
         try:
             return list(await asyncio.gather(*(actor.begin(spec) for actor in made)))
@@ -217,6 +220,8 @@ class RayEngine:
         names = [*self._actors] if worker is None else [worker]
         ending = [actor for name in names if (actor := self._actors.pop(name, None)) is not None]
         await asyncio.gather(*(actor.end(patience_s) for actor in ending))
+        if worker is None and self._cache is not None:
+            await asyncio.to_thread(sweep, self._cache)  # here; on other nodes the next worker does it
 
 
 class _Actor:

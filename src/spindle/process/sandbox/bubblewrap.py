@@ -22,7 +22,7 @@ from spindle.process.sandbox.launch import Launch, Report, Wanted
 from spindle.process.sandbox.mounts import Mounts, system_mounts
 from spindle.process.sandbox.placeholders import REGISTER_PREFIX, Placeholders
 from spindle.process.sandbox.sockets import SocketRules, SocketWatch
-from spindle.process.sandbox.spawner import Spawner
+from spindle.process.sandbox.spawner import Spawner, SpawnerClosed
 
 SYSTEM_PATHS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Looked at first: systems that restrict user namespaces make an exception for these. Never $PATH, which a
@@ -68,9 +68,8 @@ class _Starter:
 
     def close(self) -> None:
         """End the threads, when every command is over."""
-        ending = self.spawner.call(self.watch.close) if self.watch is not None else []
-        self.spawner.close()
-        for thread in ending:
+        watch = self.watch
+        for thread in self.spawner.close(watch.close if watch is not None else list):
             thread.join(_END_S)
 
     def _prepare(self) -> None:
@@ -91,8 +90,11 @@ class _Starter:
 def problem() -> str | None:
     """One sentence saying why bubblewrap cannot be used, or None. The first to ask waits until it was tried."""
     with _Backend.trying:
-        if _Backend.answer is None:
-            _Backend.answer = (_find_working(),)
+        while _Backend.answer is None:
+            try:
+                _Backend.answer = (_find_working(),)
+            except SpawnerClosed:
+                pass  # the last thread of a conversation was closed meanwhile: that says nothing of the system
         return _Backend.answer[0]
 
 
@@ -139,6 +141,8 @@ def _try(program: str, options: Sequence[str], *, has_gate: bool) -> str | None:
     finally:
         for fd in files:
             os.close(fd)
+    if _Backend.starter is not starter:
+        raise SpawnerClosed("the threads ended while the launcher was tried")
     if process is None:
         return "the launcher did not answer"
     if process.returncode == 0:
@@ -163,6 +167,8 @@ def _run_bounded(
 
     try:
         process = start() if starter is None else starter.spawner.call(start)
+    except SpawnerClosed:
+        raise
     except OSError:
         return None
     with process:

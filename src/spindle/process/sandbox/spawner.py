@@ -17,28 +17,46 @@ _Work = tuple[Callable[[], Any], "SimpleQueue[tuple[Any, BaseException | None]]"
 _END_S = 1.0
 
 
+class SpawnerClosed(OSError):
+    """The thread has ended: it starts nothing any more."""
+
+
 class Spawner:
     """Runs functions in its own thread, one after the other. `prepare` runs there first; what it raises is raised."""
 
     def __init__(self, prepare: Callable[[], None], name: str = "spawner") -> None:
         self._work: SimpleQueue[_Work | None] = SimpleQueue()
+        self._order = threading.Lock()
+        """Nothing is asked for behind the end: nobody would answer, and the caller would wait for ever."""
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         self.call(prepare)
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """What `function` returns, or raises, in the thread. Waits for it."""
+        """What `function` returns, or raises, in the thread. Waits for it. Raises SpawnerClosed."""
         answer: SimpleQueue[tuple[Result, BaseException | None]] = SimpleQueue()
-        self._work.put((function, answer))
+        with self._order:
+            if self._is_closed:
+                raise SpawnerClosed("the sandbox was closed: it starts nothing any more")
+            self._work.put((function, answer))
         result, error = answer.get()
         if error is not None:
             raise error
         return result
 
-    def close(self) -> None:
-        """End the thread, when everything that it started is over."""
-        self._work.put(None)
+    def close(self, last: Callable[[], Result]) -> Result:
+        """End the thread, when everything that it started is over. `last` is what runs there last."""
+        answer: SimpleQueue[tuple[Result, BaseException | None]] = SimpleQueue()
+        with self._order:
+            self._is_closed = True
+            self._work.put((last, answer))
+            self._work.put(None)
         self._thread.join(_END_S)
+        result, error = answer.get()
+        if error is not None:
+            raise error
+        return result
 
     def _run(self) -> None:
         # Until it is closed. Launchers ask the kernel to be killed with their parent, and for that the kernel watches
