@@ -8,6 +8,7 @@ that the cluster is to ask for a token: Ray looks at that once, when it is impor
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import signal
 import subprocess
@@ -245,6 +246,7 @@ class _Actor:
         self._to_say: asyncio.Queue[bytes] = asyncio.Queue()
         self._heard_s = 0.0
         self._is_ending = False
+        self._pid = 0
 
     async def begin(self, spec: Spec) -> Worker:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # Ray is loaded by now
@@ -269,6 +271,7 @@ class _Actor:
             raise EngineFailed(f"a worker cannot be started on node {self.node.name}: {hello.reason}")
         assert isinstance(hello, Hello)
         self._check_versions(hello)
+        self._pid = hello.pid
         self._heard_s = _now()
         self._listening = asyncio.create_task(self._listen())
         self._saying = asyncio.create_task(self._say_all())
@@ -326,6 +329,8 @@ class _Actor:
     def _lost(self, reason: str) -> None:
         self._is_ending = True
         self._close()
+        if self.node.name == os.uname().nodename:
+            _kill_worker(self._pid)
         self._events.put_nowait(Lost(worker=self.name, reason=f"on node {self.node.name}: {reason}"))
 
     async def end(self, patience_s: float) -> None:
@@ -384,6 +389,17 @@ class _Actor:
             await asyncio.to_thread(_append, f"{into}/{name}", data)
             if not left:
                 return
+
+
+def _kill_worker(pid: int) -> None:
+    """End a worker of this machine whose node is gone: it notices that only after a while."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            is_ours = file.read().startswith(b"ray::RayWorker")
+        if is_ours:
+            os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass  # it is gone, or this system does not tell
 
 
 def _append(path: str, data: bytes) -> None:
