@@ -161,7 +161,7 @@ def test_a_driver_that_is_killed_leaves_no_process_and_the_next_one_removes_its_
     kill(driver.pid)
     driver.wait()
     pids = [line["pid"] for line in runs.attempts(event="started")]
-    wait_for(lambda: not any(map(is_running, pids)), "the end of the workers")
+    wait_for(lambda: not any(map(is_running, pids)), "the end of the workers", LONG)
     assert closed.exists()
     runs.answers.clear()
     done = run_on(runs, "--resume")
