@@ -47,7 +47,7 @@ def test_a_command_of_the_model_that_hears_no_signal_does_not_keep_a_run_from_st
     runs.tasks("a")
     runs.answers["a"] = lambda: turn(call("exec_command", {"cmd": "trap '' TERM INT HUP; touch here; sleep 600"}, "c"))
     driver = runs.start()
-    wait_for(lambda: [*runs.cache.glob("spindle/attempts/*/work/here")], "a command that runs")
+    wait_for(lambda: [*(runs.cache / "spindle" / "attempts").rglob("here")], "a command that runs")
     began = time.monotonic()
     driver.send_signal(signal.SIGINT)
     assert finish(driver).code == 3 and time.monotonic() - began < SOON_S

@@ -98,7 +98,7 @@ async def test_a_cancelled_attempt_is_stopped_and_leaves_nothing(fleet: Fleet, t
     fleet.server.script(*runs("echo $$ > pid; sleep 100"))
     task = fleet.start()
     attempts = fleet.cache / "attempts"
-    while not any(path.read_text() for path in attempts.glob("*/work/pid")):
+    while not any(path.read_text() for path in attempts.rglob("pid")):
         await asyncio.sleep(0.01)
     task.cancel()
     outcome = await task
