@@ -25,7 +25,7 @@ from spindle.features.checkpoints.pruning import is_due, prune
 from spindle.features.checkpoints.reach import covered_roots
 from spindle.features.checkpoints.recorder import Options, Recorder
 from spindle.features.checkpoints.restore import Intent, has_unfinished
-from spindle.features.checkpoints.talk import come_back, go_back, has_gone_back, turn_count, turns_of
+from spindle.features.checkpoints.talk import TurnCount, come_back, go_back, has_gone_back, turns_of
 from spindle.features.checkpoints.undoing import Prepared, Undoer, record_change
 from spindle.policy.sandbox import protected_paths
 from spindle.protocol.clock import Clock
@@ -56,6 +56,7 @@ class Checkpoints(Feature):
         self._fence = fence
         self._session: Session
         self._turn: TurnKey | None = None
+        self._turn_count = TurnCount()
         self._roots: list[str] = []
         self._active = 0
         """Commands that run and may write."""
@@ -161,7 +162,7 @@ class Checkpoints(Feature):
         session = self._session
         running = session.turns.running
         settings = session.settings if running is None else running.settings
-        turn = TurnKey(turn_count(session.thread.history), "" if running is None else running.turn_id)
+        turn = TurnKey(self._turn_count.of(session.thread.history), "" if running is None else running.turn_id)
         if running is None and self._turn is not None:
             turn = self._turn
         self._turn, self._roots = turn, covered_roots(settings.cwd, settings.sandbox.writable_roots)
