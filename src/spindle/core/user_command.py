@@ -9,7 +9,7 @@ from spindle.process.command import Command
 from spindle.prompt.aborted import user_command_message
 from spindle.protocol.items import Item
 from spindle.protocol.ops import RunUserShellCommand
-from spindle.tools.execution import Execution, cut_for_model
+from spindle.tools.execution import Execution
 from spindle.tools.shell import run_once
 from spindle.tools.tool import ToolContext
 
@@ -38,5 +38,5 @@ async def _run(ctx: ToolContext, script: str) -> Item:
         done = await run_once(shown, Command(argv=shown.argv, cwd=cwd, boundary=None), TIME_LIMIT_S, ctx)
     except ToolError as error:
         return user_command_message(script, -1, 0.0, str(error))
-    text, _ = cut_for_model(done.output.peek(), ctx.output.truncation.mode, ctx.output.truncation.limit)
+    text, _ = done.output.peek().within(ctx.output.truncation.mode, ctx.output.truncation.limit)
     return user_command_message(script, done.exit_code, done.duration_s, text)
