@@ -417,8 +417,10 @@ def _late(p: Place, folder: str, ending: str, send: Callable[[str], None]) -> No
             if name.startswith("late-") and name.endswith(ending):
                 try:
                     send(f"{folder}/{name}")
-                except ConnectionRefusedError:
-                    break  # it has its name, but does not listen yet
+                except (ConnectionRefusedError, PermissionError) as error:
+                    if isinstance(error, PermissionError) and not p.bare:
+                        raise
+                    break  # it has its name, but does not listen yet, or not yet to everybody
                 return
         time.sleep(0.01)
 
