@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from spindle.core.running_turn import RunningTurn
     from spindle.core.session import Session
     from spindle.process.spawn import Running
-    from spindle.tools.tool import ToolCall, ToolResult
+    from spindle.protocol.settings import ThreadSettings
+from spindle.tools.tool import ToolCall, ToolResult
 
 _TIDY_AFTER_BYTES = 32 << 20
 _MOST_SHOWN, _MOST_SHOWN_BYTES = 1_000, 8 << 20
@@ -164,8 +165,14 @@ class Checkpoints(Feature):
         turn = TurnKey(turn_count(session.thread.history), "" if running is None else running.turn_id)
         if running is None and self._turn is not None:
             turn = self._turn
-        self._turn, self._roots = turn, covered_roots(settings.cwd, settings.sandbox.writable_roots)
+        self._turn, self._roots = turn, self._covered(settings)
         return turn, self._roots
+
+    def _covered(self, settings: ThreadSettings) -> list[str]:
+        more = self._session.turns.approvals.widening()
+        return covered_roots(
+            settings.cwd, [*settings.sandbox.writable_roots, *(more.write if more is not None else ())]
+        )
 
     async def _show(self, changes: Sequence[Change]) -> None:
         """The turn's diff has what commands changed, too."""
@@ -315,7 +322,7 @@ class Checkpoints(Feature):
 
     def _undoer(self) -> Undoer:
         settings = self._session.settings
-        roots = {*covered_roots(settings.cwd, settings.sandbox.writable_roots), os.path.realpath(settings.cwd)}
+        roots = {*self._covered(settings), os.path.realpath(settings.cwd)}
         protected = [path for root in sorted(roots) for path in protected_paths(root, self._fence)]
         return Undoer(self._recorder, self._clock.uuid7, [*protected, os.path.realpath(self._home)])
 
