@@ -9,6 +9,7 @@ from spindle.frontends.app_server.objects import Wire
 from spindle.frontends.app_server.rpc import RpcError
 from spindle.protocol.goal import Goal, Status, ThreadGoalUpdated
 from spindle.protocol.ops import GoalClear, GoalSet
+from spindle.thread.codex_goals import present_goal
 from spindle.thread.goals import recorded_goal
 
 
@@ -64,7 +65,8 @@ async def goal_get(call: Call, params: GoalParams) -> Wire:
     if loaded is not None:
         return GoalGetResult(goal=recorded_goal(loaded.live.records, loaded.id))
     store = call.server.store
-    return GoalGetResult(goal=recorded_goal(store.read(store.get(params.thread_id)).records, params.thread_id))
+    records = store.read(store.get(params.thread_id)).records
+    return GoalGetResult(goal=present_goal(records, params.thread_id, call.server.home))
 
 
 async def goal_clear(call: Call, params: GoalParams) -> Wire:
