@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from spindle.fleet.book import copy_files
+from spindle.fleet.book import take_files
 
 _LONGEST_NAME = 40
 """Of Ray's folder: what Ray puts behind it and what the kernel takes for the name of a socket leave so much."""
@@ -28,7 +28,10 @@ class Arrived:
         self._folder = folder
 
     async def take(self, into: str) -> list[str]:
-        return [] if self._folder is None else await asyncio.to_thread(copy_files, self._folder, into)
+        if self._folder is None:
+            os.mkdir(into)
+            return []
+        return await asyncio.to_thread(take_files, self._folder, into)
 
     async def drop(self) -> None:
         if self._folder is not None:
@@ -46,15 +49,21 @@ class DriverFolder:
         self._path = tempfile.mkdtemp(prefix="d", dir=above)
         self._lock = os.open(f"{self._path}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.arrivals = f"{self._path}/arrived"
-        os.mkdir(self.arrivals)
+        self._arrivals = f"{self._path}/arrived"
+        os.mkdir(self._arrivals)
+        self._count = 0
+
+    def new_arrival(self) -> str:
+        """Where the files of an attempt may be put: there is nothing yet."""
+        self._count += 1
+        return f"{self._arrivals}/{self._count}"
 
     def claim(self, folder: str, files: Sequence[str]) -> str | None:
         """Take over the files that a worker of this machine left; None when they are not all there.
 
         A worker may be dead by now, and another one sweep up after it: what is moved here is out of reach.
         """
-        place = f"{tempfile.mkdtemp(prefix='a', dir=self.arrivals)}/files"
+        place = self.new_arrival()
         try:
             os.rename(folder, place)
         except OSError:

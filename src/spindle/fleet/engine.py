@@ -51,7 +51,7 @@ class Files(Protocol):
     """The files of an attempt that has ended, where its worker left them."""
 
     async def take(self, into: str) -> list[str]:
-        """Copy them into an empty folder of the driver's, on disk; gives the names of those that lost their end."""
+        """Put them into a new folder of the driver's, on disk; gives the names of those that lost their end."""
         ...
 
     async def drop(self) -> None:

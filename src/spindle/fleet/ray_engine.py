@@ -13,7 +13,6 @@ import platform
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, MutableMapping
 from importlib.util import find_spec
 from typing import Any
@@ -178,7 +177,7 @@ class RayEngine:
 
     def __init__(self, cluster: RayCluster, folder: DriverFolder, answers: Answers) -> None:
         self._cluster = cluster
-        self._arrivals = folder.arrivals
+        self._folder = folder
         self._answers = answers
         self._actors: dict[str, _Actor] = {}
         self._events: asyncio.Queue[Event] = asyncio.Queue()
@@ -202,7 +201,7 @@ class RayEngine:
         load = [actor.node.id for actor in self._actors.values()]
         node = min(nodes, key=lambda node: (load.count(node.id), nodes.index(node)))
         self._count += 1
-        actor = _Actor(f"w{self._count}", node, self._cluster.ray, self._events, self._answers, self._arrivals)
+        actor = _Actor(f"w{self._count}", node, self._cluster.ray, self._events, self._answers, self._folder)
         self._actors[actor.name] = actor
         return actor
 
@@ -229,7 +228,7 @@ class _Actor:
     """One worker."""
 
     def __init__(
-        self, name: str, node: Node, ray: Any, events: asyncio.Queue[Event], answers: Answers, arrivals: str
+        self, name: str, node: Node, ray: Any, events: asyncio.Queue[Event], answers: Answers, folder: DriverFolder
     ) -> None:
         self.name = name
         self.node = node
@@ -238,8 +237,7 @@ class _Actor:
         self._answers = answers
         self._voice = Voice(name, events, answers, self.say, self._on_over)
         self._fetching: set[asyncio.Task[None]] = set()
-        self._arrivals = arrivals
-        """Where files of attempts are put."""
+        self._folder = folder
         self._handle: Any = None
         self._listening: asyncio.Task[None] | None = None
         self._saying: asyncio.Task[None] | None = None
@@ -363,7 +361,8 @@ class _Actor:
         """An attempt counts as ended when its files are here: a node that dies before has lost it."""
         theirs, ours = over.outcome.folder, None
         if theirs is not None:
-            ours = await asyncio.to_thread(tempfile.mkdtemp, prefix="arrived-", dir=self._arrivals)
+            ours = self._folder.new_arrival()
+            os.mkdir(ours)
             try:
                 for name in FILES:
                     await self._fetch(theirs, name, ours)

@@ -151,7 +151,11 @@ class Recorder:
     async def _record(self, last: Last) -> Record:
         task, earlier = self._opened.folder.task(last.task), self._earlier(last.task)
         folder = self._book.new_files(last.task, last.attempts)
-        cut = [] if last.files is None else await last.files.take(folder)
+        cut: list[str] = []
+        if last.files is None:
+            os.mkdir(folder)
+        else:
+            cut = await last.files.take(folder)
         told = Told(
             attempts=last.attempts,
             queue_s=self._queued_s.pop(last.task, self._clock.monotonic() - self._began_s),
