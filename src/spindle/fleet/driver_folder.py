@@ -13,7 +13,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from spindle.fleet.book import take_files
 
@@ -24,8 +24,9 @@ _LONGEST_NAME = 40
 class Arrived:
     """The files of an attempt that has ended, in the driver's hands."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, on_drop: Callable[[], None] | None = None) -> None:
         self._folder = folder
+        self._on_drop = on_drop
 
     async def take(self, into: str) -> list[str]:
         if self._folder is None:
@@ -34,6 +35,8 @@ class Arrived:
         return await asyncio.to_thread(take_files, self._folder, into)
 
     async def drop(self) -> None:
+        if self._on_drop is not None:
+            self._on_drop()
         if self._folder is not None:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
