@@ -22,6 +22,7 @@ from spindle.fleet.engine import (
     Spec,
     Started,
     Worker,
+    WorkerGone,
 )
 from spindle.fleet.engines import Chosen
 from spindle.fleet.exchange import NODE, Failure, Outcome, Spent, Status
@@ -121,10 +122,18 @@ class Driver:
         return is_spent
 
     async def _start_first(self) -> None:
-        for worker in await self._engine.start(self._spec, min(self._shape.workers, len(self._opened.todo))):
+        for worker in await self._first_workers(min(self._shape.workers, len(self._opened.todo))):
             self._join(worker, alone=False)
             if worker.is_outdated:
                 self._schedule.retire(worker.name)
+
+    async def _first_workers(self, count: int) -> list[Worker]:
+        for _ in range(STARTS_IN_VAIN - 1):
+            try:
+                return await self._engine.start(self._spec, count)
+            except WorkerGone as gone:
+                self._watch.warning(f"{gone}; it is tried again")
+        return await self._engine.start(self._spec, count)
 
     def _plan(self) -> None:
         """What is to be done: attempts that go on since the driver before this one, and the rest of the list."""

@@ -19,6 +19,10 @@ class EngineFailed(SpindleError):
     """Workers cannot be started, here or at all."""
 
 
+class WorkerGone(EngineFailed):
+    """A worker that was being started is gone; the next one need not be."""
+
+
 class Answers(Protocol):
     """The driver's side of the limits that all workers share."""
 

@@ -14,7 +14,7 @@ import sys
 
 from spindle import __version__
 from spindle.fleet.driver_folder import Arrived, DriverFolder
-from spindle.fleet.engine import Answers, EngineFailed, Event, Lost, Release, Spec, Worker
+from spindle.fleet.engine import Answers, EngineFailed, Event, Lost, Release, Spec, Worker, WorkerGone
 from spindle.fleet.voice import Voice
 from spindle.fleet.worker import Over
 from spindle.fleet.worker_messages import (
@@ -148,9 +148,9 @@ class _Process:
             self.say(Release(folder=theirs))
         self._voice.ended(over, Arrived(ours))
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, reason: str, kind: type[EngineFailed] = EngineFailed) -> None:
         if not self.ready.done():
-            self.ready.set_exception(EngineFailed(f"a worker cannot be started: {reason}"))
+            self.ready.set_exception(kind(f"a worker cannot be started: {reason}"))
 
     async def _lost(self) -> None:
         """Its end of the socket is closed: nothing more can come of it."""
@@ -158,7 +158,7 @@ class _Process:
         code = await self._kill()
         said = visible(self._last_words.decode("utf-8", "replace").strip().rpartition("\n")[2])
         reason = f"its process {_death(code)}" + (f" (it last said: {said})" if said else "")
-        self._refuse(reason)
+        self._refuse(reason, WorkerGone)
         self._close()
         self._answers.forget(self.name)
         self._events.put_nowait(Lost(worker=self.name, reason=reason))

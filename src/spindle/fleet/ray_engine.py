@@ -14,6 +14,7 @@ import secrets
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import MutableMapping
 from importlib.util import find_spec
 from typing import Any
@@ -23,7 +24,7 @@ import msgspec
 from spindle import __version__
 from spindle.errors import UsageError
 from spindle.fleet.driver_folder import Arrived, DriverFolder
-from spindle.fleet.engine import Answers, EngineFailed, Event, Lost, Release, Spec, Worker
+from spindle.fleet.engine import Answers, EngineFailed, Event, Lost, Release, Spec, Worker, WorkerGone
 from spindle.fleet.exchange import FILE_BYTES, FILES
 from spindle.fleet.ray_worker import RayWorker
 from spindle.fleet.voice import Voice
@@ -217,15 +218,20 @@ class RayEngine(WorkerTable["_Actor"]):
         self._cluster = cluster
         self._folder = folder
         self._answers = answers
+        self._in_vain: Counter[str] = Counter()
+        """How often no worker could be started on a node: a dead one counts as alive for a while."""
 
     async def start(self, spec: Spec, count: int) -> list[Worker]:
         is_first, self._cache = self._cache is None, spec.terms.cache
+        ready = await self._take_over(spec) if is_first else []
+        made = [self._new() for _ in range(count - sum(not worker.is_outdated for worker in ready))]
         try:
-            ready = await self._take_over(spec) if is_first else []
-            made = [self._new() for _ in range(count - sum(not worker.is_outdated for worker in ready))]
             return [*ready, *await asyncio.gather(*(actor.begin(spec) for actor in made))]
-        except BaseException:
-            await self.stop()
+        except BaseException as error:
+            self._in_vain.update(actor.node.id for actor in made if not actor.has_begun)
+            await asyncio.gather(*(self.stop(actor.name) for actor in made))
+            if ready and isinstance(error, WorkerGone):
+                return ready
             raise
 
     async def _take_over(self, spec: Spec) -> list[Worker]:
@@ -243,12 +249,15 @@ class RayEngine(WorkerTable["_Actor"]):
         return found
 
     def _new(self) -> _Actor:
-        """An actor on the node that has the fewest of ours."""
+        """An actor on the node that has the fewest of ours, among those where the last ones could be started."""
         nodes = self._cluster.nodes()
         if not nodes:
             raise EngineFailed("no node of the Ray cluster is alive")
         load = [actor.node.id for actor in self._workers.values()]
-        return self._actor(self._next_name(), min(nodes, key=lambda node: (load.count(node.id), nodes.index(node))))
+        return self._actor(
+            self._next_name(),
+            min(nodes, key=lambda node: (self._in_vain[node.id], load.count(node.id), nodes.index(node))),
+        )
 
     def _actor(self, name: str, node: Node) -> _Actor:
         actor = _Actor(name, node, self._cluster, self._events, self._answers, self._folder)
@@ -297,6 +306,7 @@ class _Actor:
         self._heard_s = 0.0
         self._is_ending = False
         self._pid = 0
+        self.has_begun = False
 
     async def begin(self, spec: Spec) -> Worker:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # Ray is loaded by now
@@ -320,7 +330,7 @@ class _Actor:
         except TimeoutError:
             raise EngineFailed(f"a worker on node {self.node.name} did not start within {START_S:.0f} s") from None
         except self._ray.exceptions.RayError as error:
-            raise EngineFailed(f"a worker cannot be started on node {self.node.name}: {_first(error)}") from error
+            raise WorkerGone(f"a worker cannot be started on node {self.node.name}: {_first(error)}") from error
         if isinstance(hello, Unable):
             raise EngineFailed(f"a worker cannot be started on node {self.node.name}: {hello.reason}")
         assert isinstance(hello, Hello)
@@ -336,6 +346,7 @@ class _Actor:
 
     def _attend(self, hello: Hello, spec: Spec, heard: int) -> Worker:
         self._pid = hello.pid
+        self.has_begun = True
         self._heard_s = _now()
         self._listening = asyncio.create_task(self._listen(heard))
         self._others = [asyncio.create_task(work) for work in (self._say_all(), self._be_present(spec))]
