@@ -409,8 +409,6 @@ class _Actor:
     def _lost(self, reason: str) -> None:
         self._is_ending = True
         self._close()
-        if self.node.name == os.uname().nodename:
-            _kill_worker(self._pid)
         self._events.put_nowait(Lost(worker=self.name, reason=f"on node {self.node.name}: {reason}"))
 
     async def end(self, patience_s: float) -> None:
@@ -430,6 +428,8 @@ class _Actor:
         if self._handle is not None:
             self._ray.kill(self._handle)
             self._cluster.handles.pop(self.name, None)
+        if self.has_begun and self.node.name == os.uname().nodename:
+            _kill_worker(self._pid)
         self._answers.forget(self.name)
 
     # ---- files -------------------------------------------------------------------------------------------------------
@@ -471,7 +471,7 @@ def _begin(spec: Spec, name: str, node_id: str) -> Begin:
 
 
 def _kill_worker(pid: int) -> None:
-    """End a worker of this machine whose node is gone: it notices that only after a while."""
+    """End a worker of this machine: where its node is gone Ray does not, and it notices only after a while."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             is_ours = file.read().startswith(b"ray::RayWorker")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import threading
 from collections import deque
 from collections.abc import AsyncIterator
 
@@ -42,6 +43,9 @@ from spindle.fleet.worker_messages import (
 )
 
 CHUNK_BYTES = 1 << 20
+BEGIN_S = 120.0
+EMPTY_S = 6 * BEAT_S
+"""How long a worker that has nothing to keep waits for a driver that was heard before."""
 
 
 class RayWorker:
@@ -63,9 +67,14 @@ class RayWorker:
         """When the driver said something last."""
         self._drivers = 1
         """How many there were so far."""
+        # A driver that dies between two calls leaves an actor that nobody knows of.
+        self._unbegun = threading.Timer(BEGIN_S, os._exit, (0,))
+        self._unbegun.daemon = True
+        self._unbegun.start()
 
     async def begin(self) -> bytes:
         """Get ready to work; gives the first message."""
+        self._unbegun.cancel()
         allow_files(self._begin.per_worker)
         try:
             bench = await asyncio.to_thread(AttemptBench, _here(self._begin.terms))
@@ -83,6 +92,8 @@ class RayWorker:
     async def take_over(self, heard: int) -> bytes:
         """Another driver is there, and knows what was spent up to this word. It is told the rest again: what was spent
         since, what waits for leave, and what has ended."""
+        if self._worker is None:
+            return line(Unable(reason="its driver was gone before it was ready"))
         self._drivers += 1
         self._heard_s = _now()
         unheard = [to_driver.decode(said) for number, said in self._said if number > heard]
@@ -91,12 +102,10 @@ class RayWorker:
             if isinstance(message, Settle):
                 self._say(message)
         self._line.ask_again()
-        kept = [] if self._worker is None else self._worker.kept
-        for over in kept:
+        for over in self._worker.kept:
             self._say(over)
-        held = [] if self._worker is None else self._worker.held
-        orphan = Orphan(hello=_hello(), begin=self._begin, node=os.uname().nodename, held=held)
-        return line(orphan)
+        held = self._worker.held
+        return line(Orphan(hello=_hello(), begin=self._begin, node=os.uname().nodename, held=held))
 
     async def hear(self, said: bytes) -> None:
         """What the driver says."""
@@ -167,8 +176,12 @@ class RayWorker:
         patience_s = self._begin.terms.orphan_ttl_s
         if not patience_s:
             return  # Ray ends it with its driver
-        while (silence_s := _now() - self._heard_s) < patience_s:
-            await asyncio.sleep(min(patience_s - silence_s, 60.0))
+        while True:
+            has_something = self._worker is not None and self._worker.held
+            limit_s = patience_s if has_something else min(patience_s, EMPTY_S)
+            if (silence_s := _now() - self._heard_s) > limit_s:
+                break
+            await asyncio.sleep(min(limit_s - silence_s + 0.01, BEAT_S))
         await self._halt()
         os._exit(0)
 
