@@ -80,6 +80,8 @@ class DayMeter(Meter):
         """What this session has set aside, with its names in the file."""
         self._pending: list[_Change] = []
         """What is to be changed in the file, and is not yet: it could not be had, or not be written."""
+        self._released: list[str] = []
+        """Names of what is free again as soon as the file says so."""
         self._locked_out_s: float | None = None
         """Since when others have kept the file to themselves."""
         self._has_complained = False
@@ -130,9 +132,9 @@ class DayMeter(Meter):
 
         if came_to is not None:
             self._told_s = None if self._told_s is None else self._last_s
+        self._released.append(name)
         self._book(book, _BOOKING_PATIENCE_S)
         self._own = [entry for entry in self._own if entry[1] != name]
-        _HELD_HERE.discard(name)
         self.wake()
 
     def count_attempt(self) -> None:
@@ -192,6 +194,8 @@ class DayMeter(Meter):
             if (now := msgspec.json.encode(day)) != written:
                 replace_private(self._path, now)
             self._pending.clear()
+            _HELD_HERE.difference_update(self._released)
+            self._released.clear()
         except OSError as error:
             self._complain(error.strerror or str(error))
         finally:

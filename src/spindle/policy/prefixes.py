@@ -82,7 +82,7 @@ _NEED_TWO_WORDS = frozenset(
         *(("rustup", "run"), ("nvm", "exec"), ("pyenv", "exec"), ("rbenv", "exec"), ("terraform", "state")),
     )
 )
-_NAMES_CODE = re.compile(
+_NAMES_CODE = (
     r"(?i)\w*(PATH|PRELOAD|OPTIONS|OPTS?|FLAGS|COMMAND|CMD|SHELL|EDITOR|PAGER|BROWSER|CONFIG\w*|HOME|ENV|STARTUP|INIT|RC|"
     r"LIB|ASKPASS|PROXY|PROGRAM|EXEC\w*|WRAPPER|LINKER|TEMPLATE\w*)="
     r"|(GIT|SSH|BASH|LD|DYLD|PYTHON|NODE|NPM|PERL5?|RUBY|JAVA|RUST|CARGO|GO|CC|CXX|AR|MAKE|PIP|UV|DOCKER|KUBE|AWS)\w*="
@@ -165,7 +165,7 @@ def _behind_wrappers(words: Sequence[str]) -> list[str]:
         at = 1
         if name == "env":
             while at < len(left) and re.match(r"[A-Za-z_]\w*=", left[at]):
-                if _NAMES_CODE.match(left[at]):
+                if re.match(_NAMES_CODE, left[at]):
                     return left[:1]
                 at += 1
         elif name == "timeout":
