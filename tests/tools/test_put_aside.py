@@ -11,8 +11,9 @@ import pytest
 from spindle.context.truncate import Truncation
 from spindle.errors import ToolError
 from spindle.policy.secrets import Secrets
-from spindle.process.output import OutputRing, Taken
+from spindle.process.output import OutputRing
 from spindle.tools import specs
+from spindle.tools.shown_output import cut_for_model, whole_text
 from tools.bench import Bench
 
 COUNT = "seq 1 5000"
@@ -103,13 +104,13 @@ async def test_a_handle_is_worth_nothing_to_another_thread(aside: Bench):
 def test_a_flood_is_cut_for_the_model_by_its_ends_alone(sign: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ring = OutputRing(20_000)
     ring.add((sign * 30_000).encode("utf-8", "surrogateescape"))
-    cut = ring.peek().within("tokens", limit)
-    monkeypatch.setattr(Taken, "ends", lambda output, most: output)
-    assert cut == ring.peek().within("tokens", limit)
+    cut = cut_for_model(ring.peek(), "tokens", limit)
+    monkeypatch.setattr("spindle.tools.shown_output._ends_of", lambda output, most: output)
+    assert cut == cut_for_model(ring.peek(), "tokens", limit)
 
 
 def test_what_is_shown_of_a_plain_flood_is_plain_too() -> None:
     """One other sign in it, and Python keeps the whole text with two bytes for each character."""
     ring = OutputRing(100)
     ring.add(b"x" * 1_000)
-    assert ring.peek().whole_text().isascii()
+    assert whole_text(ring.peek()).isascii()

@@ -11,6 +11,7 @@ from spindle.protocol.items import Item
 from spindle.protocol.ops import RunUserShellCommand
 from spindle.tools.execution import Execution
 from spindle.tools.shell import run_once
+from spindle.tools.shown_output import cut_for_model
 from spindle.tools.tool import ToolContext
 
 TIME_LIMIT_S = 60 * 60.0
@@ -38,5 +39,5 @@ async def _run(ctx: ToolContext, script: str) -> Item:
         done = await run_once(shown, Command(argv=shown.argv, cwd=cwd, boundary=None), TIME_LIMIT_S, ctx)
     except ToolError as error:
         return user_command_message(script, -1, 0.0, str(error))
-    text, _ = done.output.peek().within(ctx.output.truncation.mode, ctx.output.truncation.limit)
+    text, _ = cut_for_model(done.output.peek(), ctx.output.truncation.mode, ctx.output.truncation.limit)
     return user_command_message(script, done.exit_code, done.duration_s, text)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from spindle.context.truncate import truncate_text
-
 if TYPE_CHECKING:
     from spindle.policy.secrets import Secrets
 
@@ -190,43 +188,6 @@ class Taken:
     def text(self) -> str:
         """UTF-8 with replacement characters; head and tail joined."""
         return (self.head + self.tail).decode("utf-8", "replace")
-
-    def whole_text(self) -> str:
-        """The same, with a word about what was dropped."""
-        if not self.dropped:
-            return self.text()
-        head, tail = self.head.decode("utf-8", "replace"), self.tail.decode("utf-8", "replace")
-        # Without a sign that would make Python keep the whole of a plain text with two bytes for each character.
-        return f"{head}\n[{self.dropped} bytes are not shown]\n{tail}"
-
-    def within(self, mode: str, limit: int) -> tuple[str, bool]:
-        """The text within the limit, and whether anything is missing. What the ring dropped counts as cut."""
-        output = self.ends(4 * limit) if self.dropped and mode == "tokens" else self
-        text = output.text()
-        cut, truncated = truncate_text(text, mode, limit)
-        if not output.dropped:
-            return cut, truncated
-        unit = "tokens" if mode == "tokens" else "chars"
-        if not truncated:
-            head, tail = output.head.decode("utf-8", "replace"), output.tail.decode("utf-8", "replace")
-            missing = -(-output.dropped // 4) if mode == "tokens" else output.dropped
-            return f"{head}…{missing} {unit} truncated…{tail}", True
-        # The marker counts what was cut from the text at hand; add what the text had lost before.
-        at = cut.rfind("…", 0, cut.rindex(f" {unit} truncated…"))
-        end = cut.index(" ", at)
-        removed = int(cut[at + 1 : end])
-        if mode == "tokens":
-            removed = -(-(output.total - 4 * limit) // 4)
-        else:
-            removed += output.dropped
-        return f"{cut[: at + 1]}{removed}{cut[end:]}", True
-
-    def ends(self, most: int) -> Taken:
-        """About `most` bytes of either end: a little more, so that no character among them is cut in two."""
-        most += 16
-        if len(self.head) <= most or len(self.tail) <= most:
-            return self
-        return Taken(self.head[:most], self.tail[-most:], self.total, self.lines, self.total - 2 * most)
 
 
 def _partial_character(data: bytes) -> bytes:

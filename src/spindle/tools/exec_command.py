@@ -14,7 +14,8 @@ from spindle.process.table import WARN_LIVE, LiveProcess, sandbox_failure
 from spindle.protocol.events import TerminalInteraction
 from spindle.protocol.quote import shell_join
 from spindle.tools.command_arguments import Amount, PermissionArgs
-from spindle.tools.execution import Execution, apply_patch_instead, folder_of, put_aside, refuse_masks
+from spindle.tools.execution import Execution, apply_patch_instead, folder_of, refuse_masks
+from spindle.tools.shown_output import cut_for_model, put_aside
 from spindle.tools.specs import TYPED_YIELD_MS, YIELD_MS
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, parse_arguments
 
@@ -175,7 +176,7 @@ def _answer(
     # Copied before `take`, which leaves only the two ends.
     whole = output.peek() if ctx.output.offload_home is not None and output.total > 4 * limit else None
     taken = output.take(hold_partial=session_id is not None, most=4 * limit)
-    text, truncated = taken.within("tokens", limit)
+    text, truncated = cut_for_model(taken, "tokens", limit)
     count = -(-taken.total // 4)
     if truncated:
         text = f"Warning: truncated output (original token count: {count})\nTotal output lines: {taken.lines}\n\n{text}"

@@ -1,4 +1,4 @@
-"""What all shell tools share: permission to run, the events people see, and cutting output for the model."""
+"""What all shell tools share: permission to run, and the events people see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spindle.policy.approval import looks_denied
 from spindle.policy.commands import parse_command
 from spindle.policy.sandbox import absolute
 from spindle.process.command import Command
-from spindle.process.output import OutputRing, Taken
+from spindle.process.output import OutputRing
 from spindle.protocol.events import (
     Duration,
     ExecCommandBegin,
@@ -25,6 +25,7 @@ from spindle.protocol.events import (
 )
 from spindle.tools.apply_patch import apply_patch_text
 from spindle.tools.command_arguments import PermissionArgs
+from spindle.tools.shown_output import cut_for_model, whole_text
 from spindle.tools.tool import ToolContext
 
 if TYPE_CHECKING:
@@ -147,8 +148,8 @@ class Execution:
         if masker is not None and (rest := masker.finish()):
             self._show(rest)
         policy = self._ctx.output.truncation
-        formatted, _ = output.peek().within(policy.mode, policy.limit)
-        self._emit_end(exit_code, output.peek().whole_text(), formatted, duration_s, tell)
+        formatted, _ = cut_for_model(output.peek(), policy.mode, policy.limit)
+        self._emit_end(exit_code, whole_text(output.peek()), formatted, duration_s, tell)
 
     def never_ran(self, reason: str) -> None:
         self._emit_end(NEVER_RAN, reason, reason, 0.0)
@@ -207,20 +208,3 @@ async def apply_patch_instead(argv: Sequence[str], cwd: str, ctx: ToolContext) -
         raise
     except ToolError as error:
         return 1, str(error)
-
-
-def put_aside(output: Taken, ctx: ToolContext, *, held: int = 0) -> str:
-    """Store the whole of an output that the model gets a part of; gives the line that says where, or "".
-
-    The last `held` bytes are left for the next look at it: they may be the beginning of a secret.
-    """
-    if ctx.output.offload_home is None:
-        return ""
-    if held and output.tail:
-        output.tail = output.tail[:-held]
-    elif held:
-        output.head = output.head[:-held]
-    from spindle.thread.offload import store_output  # with the first output that is too large
-
-    handle = store_output(ctx.output.offload_home, ctx.thread_id, ctx.call_id, output.whole_text())
-    return f"\n{handle.line}" if handle is not None else ""

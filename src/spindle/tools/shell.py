@@ -12,7 +12,8 @@ from spindle.process.table import Finished
 from spindle.protocol.items import encode_json
 from spindle.protocol.quote import shell_join
 from spindle.tools.command_arguments import Amount, PermissionArgs
-from spindle.tools.execution import Execution, apply_patch_instead, folder_of, put_aside
+from spindle.tools.execution import Execution, apply_patch_instead, folder_of
+from spindle.tools.shown_output import cut_for_model, put_aside
 from spindle.tools.specs import TIMEOUT_MS
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, parse_arguments
 
@@ -93,7 +94,7 @@ async def run_once(shown: Execution, command: Command, limit_s: float | None, ct
 
 
 def _answer(ctx: ToolContext, exit_code: int, seconds: float, output: Taken, *, as_json: bool) -> ToolResult:
-    text, truncated = output.within(ctx.output.truncation.mode, ctx.output.truncation.limit)
+    text, truncated = cut_for_model(output, ctx.output.truncation.mode, ctx.output.truncation.limit)
     if truncated:
         text += put_aside(output, ctx)
     plain = text

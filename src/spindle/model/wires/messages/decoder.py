@@ -64,6 +64,8 @@ class _MessageDelta(msgspec.Struct):
 
 class _Error(msgspec.Struct):
     error: Any = None
+    message: Any = None
+    """Where a gateway leaves out the object around the sentence."""
 
 
 _PEEK_BYTES = 80
@@ -186,9 +188,10 @@ class MessagesDecoder:
         return [*(event for event in done if event is not None), *end]
 
     def _fail(self, event: _Error) -> list[ModelEvent]:
-        if event.error is None:
+        if event.error is None and not isinstance(event.message, str):
             return []
-        raise ResponseFailed(event.error if isinstance(event.error, dict) else {"message": str(event.error)})
+        error = event.message if event.error is None else event.error
+        raise ResponseFailed(error if isinstance(error, dict) else {"message": str(error)})
 
     # ---- blocks ----------------------------------------------------------------------------------------
 
