@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 SILENT_WAIT_S = 5.0
 """The longest pause between two tries of one request; a server that asks for more has it announced."""
 
+_QUICKLY_SEEN_BYTES = 1 << 18
+_LOOK_LATER_S = 0.05
+
 END_PATIENCE_S = 10.0
 """How long a server may take to hang up after its model has stopped."""
 
@@ -214,7 +217,9 @@ class RemoteModel:
             headers = endpoint.question_headers(turn_state)
             body = question.encode()
             if watch is not None:
-                asyncio.get_running_loop().call_soon(watch.look)  # once the body is on its way
+                # Once the body is on its way. Of a long new one, as after a resume, only the beginning is by then.
+                is_long = len(body) - endpoint.wire.growth.same_bytes > _QUICKLY_SEEN_BYTES
+                asyncio.get_running_loop().call_later(_LOOK_LATER_S if is_long else 0, watch.look)
             return await endpoint.http.request("POST", url, headers, body, timeout_s=idle_s)
         except PeerClosed:
             raise
