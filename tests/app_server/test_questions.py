@@ -11,7 +11,7 @@ import pytest
 from app_server.client import Client, items, methods
 from app_server.conftest import Start
 from fake_server import FakeServer, call, message, turn
-from mcp_servers.kit import stub
+from mcp_servers.kit import servers, stub
 
 PLAN = {"mode": "plan", "settings": {"model": "gpt-5.2-codex"}}
 QUESTION = {"id": "db", "header": "Database", "question": "Which?", "options": [{"label": "A", "description": "a"}]}
@@ -121,7 +121,7 @@ def test_a_tool_of_the_client_is_called_and_stays_with_the_thread(
 
 
 def mcp_config(how: dict[str, Any]) -> dict[str, Any]:
-    return {"mcp_servers": {"tiny": stub(how)}}
+    return servers(tiny=stub(how))
 
 
 def test_calls_of_tool_servers_are_items(client: Client, server: FakeServer) -> None:

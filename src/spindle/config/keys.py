@@ -265,6 +265,7 @@ _SPINDLE = Table(
                 "setup_network": BOOL,
                 "worker_memory": SIZE,
                 "network_beside_ray": BOOL,
+                "orphan_ttl_s": NUMBER,
             }
         ),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),

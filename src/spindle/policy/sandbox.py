@@ -135,6 +135,15 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
                 return True
         return False
 
+    def for_looking(self) -> Boundary:
+        """The same with nothing to write, for a command that only looks.
+
+        Unchanged where something is denied or hidden: what of that has another name is looked for below the roots.
+        """
+        if self.rules is not None or self.denied or self.fence.hidden or not self.roots or self.is_let_out:
+            return self
+        return msgspec.structs.replace(self, roots=())
+
     def protected(self) -> tuple[str, ...]:
         """What stays read-only below the roots, existing or not, as it is now. Outside of them everything does."""
         if self.is_let_out:
