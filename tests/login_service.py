@@ -47,6 +47,7 @@ class LoginService(FakeServer):
         self.answers: dict[str, Turn] = {}
         """By path: what is answered instead."""
         self.before_refresh: Callable[[], None] = lambda: None
+        self.before_exchange: Callable[[], None] = lambda: None
         self._refused = 0
         self._most_refused = 0
         self._all_refused = asyncio.Event()
@@ -121,6 +122,8 @@ class LoginService(FakeServer):
             return True
         if path.endswith("/oauth/token") and form_of(received).get("grant_type") == "refresh_token":
             self.before_refresh()
+        elif path.endswith("/oauth/token"):
+            self.before_exchange()
         await self._send_whole(writer, self.answers.get(path) or self._reply(path, received))
         return True
 

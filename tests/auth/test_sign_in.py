@@ -18,6 +18,7 @@ import pytest
 from browser import Seen, visit
 from fake_server import Turn
 from login_service import CLIENT_ID, LoginService, form_of
+from spindle.auth import browser_login, device_login
 from spindle.auth.browser_login import BrowserLogin
 from spindle.auth.device_login import DeviceLogin
 from spindle.auth.issuer import Issuer
@@ -127,6 +128,41 @@ async def test_visiting_cancel_ends_the_sign_in(service: LoginService, tmp_path:
         with pytest.raises(LoginCancelled):
             await attempt.finish()
     assert not (tmp_path / "auth.json").exists()
+
+
+async def test_a_sign_in_that_is_cancelled_while_its_code_is_exchanged_stores_nothing(
+    service: LoginService, tmp_path: Path
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with browser(service, tmp_path) as attempt:
+        service.before_exchange = lambda: void(loop.call_soon_threadsafe(attempt.cancel))
+        page = await step((await step(attempt.address)).location)
+        with pytest.raises(LoginCancelled):
+            await attempt.finish()
+    assert (page.status, os.listdir(tmp_path)) == (400, [])
+
+
+def void(anything: object) -> None:
+    """Nobody needs it."""
+
+
+async def test_who_never_comes_back_is_not_waited_for_for_ever(
+    service: LoginService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_login, "WAIT_S", 0.0)
+    async with browser(service, tmp_path) as attempt:
+        with pytest.raises(LoginFailed, match="nobody signed in within"):
+            await attempt.finish()
+
+
+async def test_the_program_around_us_may_sign_in_under_its_own_name(service: LoginService, tmp_path: Path) -> None:
+    environ = {"CODEX_INTERNAL_ORIGINATOR_OVERRIDE": "my_editor"}
+    async with BrowserLogin(settings(service, tmp_path), environ, ports=(0,)) as attempt:
+        assert "&originator=my_editor" in attempt.address
+
+
+def test_the_ports_are_those_that_the_login_service_sends_browsers_back_to() -> None:
+    assert browser_login.PORTS == (1455, 1457)
 
 
 async def test_a_taken_port_is_passed_over_and_two_of_them_are_said(service: LoginService, tmp_path: Path) -> None:
@@ -264,3 +300,13 @@ async def test_the_service_says_how_often_it_may_be_asked(
     code = {"device_auth_id": "d", "user_code": "C", "interval": given}
     service.answers["/api/accounts/deviceauth/usercode"] = Turn(body=json.dumps(code).encode())
     assert (await DeviceLogin(settings(service, tmp_path), {}).start()).interval_s == seconds
+
+
+async def test_a_code_that_nobody_types_in_is_not_asked_about_for_ever(
+    service: LoginService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_login, "WAIT_S", 0.0)
+    attempt = DeviceLogin(settings(service, tmp_path), {})
+    await attempt.start()
+    with pytest.raises(LoginFailed, match="nobody typed in the code within"):
+        await attempt.finish()
