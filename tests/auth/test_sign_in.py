@@ -110,6 +110,15 @@ async def test_another_user_of_the_computer_cannot_finish_a_sign_in(
     assert service.posts("/oauth/token") == [] and os.listdir(tmp_path) == []
 
 
+async def test_the_account_is_told_by_the_id_token(service: LoginService, tmp_path: Path) -> None:
+    tokens = {**service.mint(), "access_token": "opaque"}
+    service.answers["/oauth/token"] = Turn(body=json.dumps(tokens).encode())
+    async with browser(service, tmp_path) as attempt:
+        await step((await step(attempt.address)).location)
+        await attempt.finish()
+    assert stored(tmp_path)["tokens"]["account_id"] == "acc-1"
+
+
 async def test_a_service_that_answers_without_tokens_signs_nobody_in(service: LoginService, tmp_path: Path) -> None:
     tokens = {**service.mint(), "refresh_token": None}
     service.answers["/oauth/token"] = Turn(body=json.dumps(tokens).encode())
