@@ -5,6 +5,7 @@ What a real model does is in `test_real_model.py`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from browser import visit
 from installed import Done, Spindle, wait_for
 from local.tiny_model import ANSWERS, LISTS, write_model
 from spindle.errors import ConfigError, ModelError
@@ -197,8 +199,11 @@ async def test_a_child_that_was_killed_is_started_anew(plan: Plan) -> None:
 async def test_threads_share_a_child_and_the_last_one_ends_it(plan: Plan) -> None:
     first, second = borrow(plan, SystemClock()), borrow(plan, SystemClock())
     assert first is second
-    await first.ready()
+    running = await first.ready()
     pid = child_of(first)
+    for key, is_let_in in (("", False), ("Bearer guessed", False), (f"Bearer {running.key}", True)):
+        seen = await asyncio.to_thread(visit, f"{running.base_url}/slots", authorization=key)
+        assert (seen.status != 401) is is_let_in, "other programs of this computer get no answer"
     await give_back(first)
     assert second.is_running
     await give_back(second)
