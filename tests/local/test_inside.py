@@ -9,11 +9,14 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from browser import visit
@@ -23,6 +26,7 @@ from spindle.errors import ConfigError, ModelError
 from spindle.local import endpoint as endpoint_module
 from spindle.local.engine import Engine, borrow, child_environment, give_back
 from spindle.local.plan import Plan, plan_for
+from spindle.local.serving import Order
 from spindle.local.store import ModelStore, copy_in
 from spindle.protocol.clock import SystemClock
 
@@ -194,6 +198,20 @@ async def test_a_child_that_was_killed_is_started_anew(plan: Plan) -> None:
     finally:
         await give_back(engine)
     assert not engine.is_running
+
+
+def test_the_child_ends_by_itself_when_nobody_can_tell_it_to(plan: Plan) -> None:
+    """Also where the system does not end children with their parent."""
+    command = [sys.executable, "-P", "-m", "spindle.local.serving"]
+    order = Order(path=plan.model.path, name="tiny", key="k" * 40, context=plan.context, threads=1)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write(msgspec.json.encode(order) + b"\n")
+        child.stdin.flush()
+        assert b"http://127.0.0.1:" in child.stdout.readline()
+        assert child.poll() is None
+        child.stdin.close()
+        assert child.wait(20) == 0
 
 
 async def test_threads_share_a_child_and_the_last_one_ends_it(plan: Plan) -> None:
