@@ -102,6 +102,22 @@ def has_only_harmless_options(words: Sequence[str]) -> bool:
     return covers(behind, words)
 
 
+def unlisted_options(words: Sequence[str]) -> list[int]:
+    """The places of options that are not known to be harmless; none for builtins of a shell."""
+    if words[0] in STATE_CHANGERS or words[0] in ("[", "[[", "test"):
+        return []
+    options, at = _options(words, 0)
+    if options is not None and "exact!" in options.marks:
+        return [place for place, word in enumerate(words) if word.startswith("--") and "=" in word]
+    found = [place for place in range(1, at - 1) if words[place].startswith("-")]
+    while at < len(words) and words[at] != "--":
+        is_option = len(words[at]) > 1 and words[at][0] == "-"
+        width = _width(words[at], list(words[at + 1 : at + 2]), options) if is_option else 1
+        found += [at] if width == 0 else []
+        at += max(width, 1)
+    return found
+
+
 def plain_name(program: str) -> str:
     """`/usr/bin/python3.11` is python; `sqlite3` is itself."""
     name = os.path.basename(program).removesuffix(".exe")

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 
 from spindle.errors import SandboxUnavailable
-from spindle.policy.commands import safe_environment
+from spindle.policy.commands import needed, safe_environment
 from spindle.policy.environment import NETWORK_DISABLED, is_loader_variable
 from spindle.policy.sandbox import Boundary
 from spindle.process import kill, login_env, sandbox, spawn
@@ -123,8 +123,9 @@ class Launcher:
             check_startable(argv, command.cwd, env)
             if command.is_let_out or not command.is_confined:
                 self.let_go()  # a placeholder would be in the way of what a person let out
+            reach = needed(command.argv, command.boundary, reads_profile=login is None)
             launch = await sandbox.plan(
-                argv, boundary=command.boundary, cwd=command.cwd, env=env, home=self._home, tty=command.tty
+                argv, boundary=reach, cwd=command.cwd, env=env, home=self._home, tty=command.tty
             )
             self._count += 1
             spec = spawn.SpawnSpec(

@@ -18,7 +18,7 @@ from spindle.core.feature import Feature, Handler, RunCall
 from spindle.errors import SpindleError
 from spindle.features.checkpoints.images import Change
 from spindle.features.checkpoints.journal import TurnKey
-from spindle.features.checkpoints.reach import covered_roots
+from spindle.features.checkpoints.reach import roots_of
 from spindle.features.checkpoints.recorder import Options, Recorder
 from spindle.features.checkpoints.store import has_unfinished
 from spindle.features.checkpoints.talk import TurnCount
@@ -157,7 +157,7 @@ class Checkpoints(Feature):
         turn = TurnKey(self._turn_count.of(session.thread.history), "" if running is None else running.turn_id)
         if running is None and self._turn is not None:
             turn = self._turn
-        self._turn, self._roots = turn, covered_roots(settings.cwd, settings.sandbox.writable_roots)
+        self._turn, self._roots = turn, roots_of(session, settings)
         return turn, self._roots
 
     async def _show(self, changes: Sequence[Change]) -> None:

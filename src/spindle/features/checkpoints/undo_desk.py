@@ -13,7 +13,7 @@ from spindle.core.session import Session
 from spindle.errors import SpindleError
 from spindle.features.checkpoints.answer import back_note, sentence
 from spindle.features.checkpoints.choosing import Nothing, ancestors_of
-from spindle.features.checkpoints.reach import covered_roots
+from spindle.features.checkpoints.reach import roots_of
 from spindle.features.checkpoints.recorder import Recorder
 from spindle.features.checkpoints.restore import Intent
 from spindle.features.checkpoints.talk import come_back, go_back, has_gone_back, turns_of
@@ -159,6 +159,6 @@ class UndoDesk:
 
     def _undoer(self) -> Undoer:
         settings = self._session.settings
-        roots = {*covered_roots(settings.cwd, settings.sandbox.writable_roots), os.path.realpath(settings.cwd)}
+        roots = {*roots_of(self._session, settings), os.path.realpath(settings.cwd)}
         protected = [path for root in sorted(roots) for path in protected_paths(root, self._fence)]
         return Undoer(self._recorder, self._clock.uuid7, [*protected, os.path.realpath(self._recorder.home)])
