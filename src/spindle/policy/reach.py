@@ -28,13 +28,13 @@ from functools import cached_property
 
 import msgspec
 
+from spindle.policy.links import links_towards
 from spindle.policy.ownership import place_of
 from spindle.policy.sandbox import Boundary, absolute, is_below, writable_roots
 
 NEUTRAL_FOLDER = "/"
 """Where a person's program is started that must not find the project around it: it has no folder above it."""
 
-_MOST_LINKS = 200
 _MOST_ENTRIES = 20_000
 """How many names are looked at for another one of the same file."""
 _MOUNTS = "/proc/self/mountinfo"
@@ -238,27 +238,10 @@ def _here(text: str) -> list[str]:
 def _way(path: str) -> Iterator[str]:
     """Every link on the way along `path`, each by its own real place; at last the end. A folder on the way that could
     be replaced is one in which the end can be written too, and what is protected cannot be moved away with it."""
-    waiting = path.split("/")[::-1]
-    place, links = "/", 0
-    while waiting:
-        name = waiting.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            place = os.path.dirname(place)
-            continue
-        here = f"{place.rstrip('/')}/{name}"
-        if not os.path.islink(here):
-            place = here
-            continue
-        yield here
-        links += 1
-        if links > _MOST_LINKS:
-            raise OSError("too many links")
-        target = os.readlink(here)
-        place = "/" if target.startswith("/") else place
-        waiting += target.split("/")[::-1]
-    yield place
+    end = yield from links_towards(path)
+    if end is None:
+        raise OSError("too many links")
+    yield end
 
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/snap", "/System", "/Library")
