@@ -300,7 +300,7 @@ def writable_roots(
 
 def _without_own(roots: tuple[str, ...], homes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(
-        root for root in roots if not any(is_below(root, home) for home in homes) and not _is_system_folder(root)
+        root for root in roots if not any(is_below(root, home) for home in homes) and not is_system_folder(root)
     )
 
 
@@ -329,7 +329,7 @@ def is_led_by_link(path: str, folders: Sequence[str]) -> bool:
     return True
 
 
-def _is_system_folder(path: str) -> bool:
+def is_system_folder(path: str) -> bool:
     return any(is_below(path, folder) for folder in _SYSTEM_FOLDERS) and not is_below(path, _SHARED_MEMORY)
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from spindle.policy.secret_stream import StreamMasker
 
 NEVER_RAN = -1
+_BORDER = 16
+"""More bytes than a character that is cut in two has."""
 DELTA_BYTES = 1024 * 1024
 DELTA_COUNT = 10_000
 
@@ -212,6 +214,8 @@ async def apply_patch_instead(argv: Sequence[str], cwd: str, ctx: ToolContext) -
 
 def cut_for_model(output: Taken, mode: str, limit: int) -> tuple[str, bool]:
     """The text within the limit, and whether anything is missing. What the ring dropped counts as cut."""
+    if output.dropped and mode == "tokens":
+        output = _ends_of(output, 4 * limit + _BORDER)
     text = output.text()
     cut, truncated = truncate_text(text, mode, limit)
     if not output.dropped:
@@ -230,6 +234,14 @@ def cut_for_model(output: Taken, mode: str, limit: int) -> tuple[str, bool]:
     else:
         removed += output.dropped
     return f"{cut[: at + 1]}{removed}{cut[end:]}", True
+
+
+def _ends_of(output: Taken, most: int) -> Taken:
+    """Not more than `most` bytes of either end: what a cut text is made of."""
+    if len(output.head) <= most or len(output.tail) <= most:
+        return output
+    head, tail = output.head[:most], output.tail[-most:]
+    return Taken(head, tail, output.total, output.lines, output.total - 2 * most)
 
 
 def put_aside(output: Taken, ctx: ToolContext, *, held: int = 0) -> str:
@@ -254,4 +266,5 @@ def whole_text(taken: Taken) -> str:
     if not taken.dropped:
         return taken.text()
     head, tail = taken.head.decode("utf-8", "replace"), taken.tail.decode("utf-8", "replace")
-    return f"{head}\n… {taken.dropped} bytes are not shown …\n{tail}"
+    # Without a sign that would make Python keep the whole of a plain text with two bytes for each character.
+    return f"{head}\n[{taken.dropped} bytes are not shown]\n{tail}"
