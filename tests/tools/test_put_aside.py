@@ -13,7 +13,7 @@ from spindle.errors import ToolError
 from spindle.policy.secrets import Secrets
 from spindle.process.output import OutputRing
 from spindle.tools import specs
-from spindle.tools.execution import cut_for_model, whole_text
+from spindle.tools.shown_output import cut_for_model, whole_text
 from tools.bench import Bench
 
 COUNT = "seq 1 5000"
@@ -105,7 +105,7 @@ def test_a_flood_is_cut_for_the_model_by_its_ends_alone(sign: str, limit: int, m
     ring = OutputRing(20_000)
     ring.add((sign * 30_000).encode("utf-8", "surrogateescape"))
     cut = cut_for_model(ring.peek(), "tokens", limit)
-    monkeypatch.setattr("spindle.tools.execution._ends_of", lambda output, most: output)
+    monkeypatch.setattr("spindle.tools.shown_output._ends_of", lambda output, most: output)
     assert cut == cut_for_model(ring.peek(), "tokens", limit)
 
 
