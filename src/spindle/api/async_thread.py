@@ -82,7 +82,7 @@ class AsyncThread:
         summary: Summary | None = None,
         personality: Personality | None = None,
     ) -> TurnResult:
-        """Run one turn to its end and give its result. A cancelled wait interrupts the turn.
+        """Run one turn to its end and return its result. A cancelled wait interrupts the turn.
 
         Args:
             input: a text, an input item, or a list of them
@@ -199,7 +199,7 @@ class AsyncThread:
         summary: Summary | None = None,
         personality: Personality | None = None,
     ) -> AsyncTurnHandle:
-        """Start a turn and give a handle on it: to read, steer or interrupt it while it runs.
+        """Start a turn and return a handle on it, to read, steer or interrupt it while it runs.
 
         Args:
             input: a text, an input item, or a list of them
@@ -268,7 +268,7 @@ class AsyncThread:
         return await self._conversation.undo(op)
 
     async def compact(self, instructions: str | None = None) -> None:
-        """Replace what was said so far by a summary; `instructions` say what must be kept."""
+        """Replace what was said so far with a summary; `instructions` say what it must keep."""
         self._core.check_open()
         await self._conversation.compact(instructions)
 

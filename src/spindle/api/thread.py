@@ -84,7 +84,7 @@ class Thread:
         summary: Summary | None = None,
         personality: Personality | None = None,
     ) -> TurnResult:
-        """Run one turn to its end and give its result. Ctrl-C interrupts the turn.
+        """Run one turn to its end and return its result. Ctrl-C interrupts the turn.
 
         Args:
             input: a text, an input item, or a list of them
@@ -201,7 +201,7 @@ class Thread:
         summary: Summary | None = None,
         personality: Personality | None = None,
     ) -> TurnHandle:
-        """Start a turn and give a handle on it: to read, steer or interrupt it while it runs.
+        """Start a turn and return a handle on it, to read, steer or interrupt it while it runs.
 
         Args:
             input: a text, an input item, or a list of them
@@ -279,7 +279,7 @@ class Thread:
         return self._core.call(self._conversation.undo(op))
 
     def compact(self, instructions: str | None = None) -> None:
-        """Replace what was said so far by a summary; `instructions` say what must be kept."""
+        """Replace what was said so far with a summary; `instructions` say what it must keep."""
         self._core.call(self._conversation.compact(instructions))
 
     def set_name(self, text: str) -> None:
