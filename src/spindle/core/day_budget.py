@@ -162,7 +162,7 @@ class DayMeter(Meter):
         self._take(day)
 
     def _may_wait(self) -> bool:
-        """Whether the file is worth waiting for. A command of the model can lock it too, and nobody waits long for that."""
+        """Whether the file is worth waiting for. A command of the model can lock it too: then nobody waits long."""
         now_s = self._clock.monotonic()
         if self._has_complained:
             return False
