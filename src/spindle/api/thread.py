@@ -12,7 +12,7 @@ from typing import Any
 
 from spindle.api.async_thread import AsyncTurnHandle, AsyncTurnStream
 from spindle.api.budgets import Budget
-from spindle.api.client_core import ClientCore
+from spindle.api.client_core import BoundToProcess, ClientCore
 from spindle.api.conversation import Conversation, undo_op
 from spindle.api.events import Event
 from spindle.api.inputs import ImageSource, Input
@@ -30,7 +30,7 @@ from spindle.api.shown import ThreadRecord, TurnResult, UndoReport
 from spindle.errors import ThreadClosed
 
 
-class Thread:
+class Thread(BoundToProcess):
     """A thread: one conversation with the model, recorded unless it is ephemeral. Made by `Spindle`."""
 
     def __init__(self, core: ClientCore, conversation: Conversation) -> None:
@@ -308,7 +308,7 @@ class Thread:
         self.close()
 
 
-class TurnHandle:
+class TurnHandle(BoundToProcess):
     """A turn that was started. Made by `Thread.turn`."""
 
     def __init__(self, core: ClientCore, inner: AsyncTurnHandle) -> None:
@@ -356,7 +356,7 @@ class TurnHandle:
         self._core.call(self._inner.interrupt())
 
 
-class TurnStream(Iterator[Event]):
+class TurnStream(BoundToProcess, Iterator[Event]):
     """The events of one turn. Made by `Thread.stream` and `TurnHandle.stream`."""
 
     def __init__(self, core: ClientCore, inner: AsyncTurnStream) -> None:
