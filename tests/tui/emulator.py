@@ -133,7 +133,7 @@ class Grid(pyte.Screen):
 
     def reflow(self, columns: int, rows: int) -> None:
         """A new size as tmux takes it: a lower window drops rows below the cursor first, lines are broken anew, and
-        the screen ends where it ended."""
+        the screen ends where it ended, but never above the cursor."""
         old = [*self.above, *(self.buffer[y] for y in range(self.lines))]
         cursor_row = len(self.above) + self.cursor.y
         last = len(old) - 1 - min(self.lines - 1 - self.cursor.y, max(0, self.lines - rows))
@@ -156,8 +156,7 @@ class Grid(pyte.Screen):
             cells = []
         y, x = place
         start = max(0, len(made) - rows)
-        if y < start:
-            y, x = start, 0  # it has lost its place
+        start = min(start, y)
         self.above = made[:start]
         self.lines, self.columns, self.margins = rows, columns, None
         self.buffer.clear()

@@ -53,12 +53,8 @@ class _Frame(NamedTuple):
         return fits and self.before.is_unbroken(drawn_in[0])
 
     def start_in(self, drawn_in: Size) -> int | None:
-        """In which row of this window the cursor was before it, as far as that is known. A lower window drops the rows
-        below the cursor first."""
-        if self.at is None:
-            return None
-        below = self.size[1] - 1 - self.at
-        return max(0, drawn_in[1] - 1 - max(0, below - max(0, self.size[1] - drawn_in[1])))
+        """In which row of this window the cursor was before it, as far as that is known."""
+        return None if self.at is None else _row_in(drawn_in[1], self.at, self.size[1])
 
     def pending_in(self, width: int) -> Sequence[Line]:
         """What is there of the lines that will be finished later, if it was drawn in a window of this width."""
@@ -359,6 +355,8 @@ class Painter:
         if self._where.found or now[1] >= before[1]:
             return aim.up
         # A lower window: it may have come to its first row before it was where it should be.
+        if self._where.is_tmux:
+            return min(aim.up, _row_in(now[1], aim.start, before[1]))
         sunk = self._place.rows_above(now[0]) - self._place.rows_above(before[0]) if self._where.reflows else 0
         return min(aim.up, aim.start + sunk, now[1] - 1)
 
@@ -441,6 +439,13 @@ class Painter:
         self._rows, self._row, self._column, self._is_shown = [NOTHING], 0, 0, True
         self._place = Standing(self._rows, 0, 0, 1)
         self._found_again()
+
+
+def _row_in(height: int, row: int, before: int) -> int:
+    """In which row of a window of this height the cursor is that was in this row of a window with so many `before`:
+    tmux keeps what is below the cursor, but a lower window drops that first."""
+    below = before - 1 - row
+    return max(0, height - 1 - max(0, below - max(0, before - height)))
 
 
 def _vertically(up: int) -> str:
