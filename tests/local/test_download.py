@@ -121,6 +121,13 @@ async def test_a_server_that_gives_less_than_the_rest_is_asked_for_what_is_missi
     assert server.asked == [("/m", ""), ("/m", "bytes=5000-"), ("/m", "bytes=10000-")]
 
 
+async def test_a_part_that_was_not_asked_for_is_not_taken(server: FileServer, store: ModelStore, whole: bytes) -> None:
+    elsewhere = reply(206, whole[7:], content_range=f"bytes 7-{len(whole) - 1}/{len(whole)}")
+    server.paths = {"/m": lambda fields, number: elsewhere if number == 1 else ranged(whole)(fields, number)}
+    model = await get(store, f"{server.url}/m", hashlib.sha256(whole).hexdigest())
+    assert Path(model.path).read_bytes() == whole
+
+
 async def test_the_next_command_goes_on_with_it_only_if_the_checksum_can_tell(
     server: FileServer, store: ModelStore, whole: bytes
 ) -> None:
