@@ -105,6 +105,29 @@ async def test_a_download_that_broke_off_goes_on_where_it_stopped(
     assert server.asked == [("/m", ""), ("/m", "bytes=5000-")]
 
 
+async def test_a_server_that_gives_less_than_the_rest_is_asked_for_what_is_missing(
+    server: FileServer, store: ModelStore, whole: bytes
+) -> None:
+    """Each answer is whole in itself, and the file is not."""
+
+    def piece(fields: dict[str, str], number: int) -> bytes:
+        start = int(fields.get("range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        end = len(whole) if number == 3 else start + 5_000
+        return reply(206, whole[start:end], content_range=f"bytes {start}-{end - 1}/{len(whole)}")
+
+    server.paths = {"/m": piece}
+    model = await get(store, f"{server.url}/m", hashlib.sha256(whole).hexdigest())
+    assert Path(model.path).read_bytes() == whole
+    assert server.asked == [("/m", ""), ("/m", "bytes=5000-"), ("/m", "bytes=10000-")]
+
+
+async def test_a_part_that_was_not_asked_for_is_not_taken(server: FileServer, store: ModelStore, whole: bytes) -> None:
+    elsewhere = reply(206, whole[7:], content_range=f"bytes 7-{len(whole) - 1}/{len(whole)}")
+    server.paths = {"/m": lambda fields, number: elsewhere if number == 1 else ranged(whole)(fields, number)}
+    model = await get(store, f"{server.url}/m", hashlib.sha256(whole).hexdigest())
+    assert Path(model.path).read_bytes() == whole
+
+
 async def test_the_next_command_goes_on_with_it_only_if_the_checksum_can_tell(
     server: FileServer, store: ModelStore, whole: bytes
 ) -> None:
