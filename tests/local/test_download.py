@@ -15,6 +15,7 @@ from spindle.errors import ConfigError
 from spindle.local import download as module
 from spindle.local.download import download
 from spindle.local.store import LocalModel, ModelStore
+from spindle.model.url import Url, parse_url
 
 Answer = Callable[[dict[str, str], int], bytes]
 """From the headers of a request, and which one it is, to the whole of the answer."""
@@ -165,3 +166,25 @@ async def test_another_file_is_thrown_away(server: FileServer, store: ModelStore
 async def test_an_address_without_encryption_needs_a_checksum(store: ModelStore) -> None:
     with pytest.raises(ConfigError, match=r"is not encrypted.*--sha256"):
         await get(store, "http://models.example/m.gguf")
+
+
+class LeadsAway:
+    """A client whose every server leads to the same place."""
+
+    def __init__(self, place: str) -> None:
+        self.status, self.headers = 302, {"location": place}
+        self.asked: list[str] = []
+
+    async def request(self, method: str, url: Url, headers: dict[str, str], *, timeout_s: float) -> LeadsAway:
+        self.asked.append(str(url))
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+async def test_a_file_that_is_behind_encryption_is_not_taken_from_elsewhere_without() -> None:
+    http = LeadsAway("http://models.example/file.gguf")
+    with pytest.raises(ConfigError, match="which is not encrypted"):
+        await module._open(http, parse_url("https://models.example/file.gguf"), 0)  # pyright: ignore[reportArgumentType]
+    assert http.asked == ["https://models.example/file.gguf"]

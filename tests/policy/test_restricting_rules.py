@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from spindle.policy.approval import Allow, Ask, Circumstances, Decision, Refuse, decide_command
@@ -221,3 +223,37 @@ git add deploy.sh
 def test_row_3_other_commands_are_left_alone(script: str) -> None:
     assert isinstance(decide(script), Allow)
     assert isinstance(decide(script, "never"), Allow)
+
+
+HERE = Path(__file__).parent
+VICTIM = RuleSet([Rule((("victim",),), "forbidden")])
+BESIDE = """
+touch|git push|git tag|terraform|npm publish|rm -rf|docker|curl|kubectl delete|sudo|ssh|make deploy|chmod 777|dd|
+git commit --no-verify|pip install|git reset --hard
+"""
+
+
+def under(rules: RuleSet, script: str, policy: ApprovalPolicy) -> Decision:
+    here = Circumstances(policy=policy, sandbox=SandboxPolicy(mode="workspace-write"))
+    return decide_command(["bash", "-lc", script], here, rules=rules)
+
+
+def test_row_3_nothing_that_runs_a_forbidden_program_runs_unasked() -> None:
+    """Every line of `evasions.txt` starts `victim` when bash runs it: by a launcher, a text in another language, an
+    option or a variable that names a program, what a shell is fed, or what it evaluates later."""
+    for policy in ("never", "on-request"):
+        evaded = [
+            script
+            for script in lines((HERE / "evasions.txt").read_text("utf-8"))
+            if isinstance(under(VICTIM, script, policy), Allow)
+        ]
+        assert evaded == []
+
+
+def test_row_3_ordinary_work_beside_many_rules_is_left_alone() -> None:
+    """The names of forbidden programs are words like others: of searches, messages, files, tests and branches."""
+    rules = RuleSet(
+        Rule(tuple((word,) for word in rule.split()), "forbidden") for rule in BESIDE.replace("\n", "").split("|")
+    )
+    scripts = lines((HERE / "beside_rules.txt").read_text("utf-8"))
+    assert [script for script in scripts if not isinstance(under(rules, script, "never"), Allow)] == []

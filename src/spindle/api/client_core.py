@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 from spindle.api.budgets import budget_limits
 from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_options
@@ -38,6 +38,15 @@ T = TypeVar("T")
 
 _SOURCE = "vscode"
 """What a record says of threads that a program drives; the reference program's package says the same."""
+
+
+class BoundToProcess:
+    """Belongs to the process and the event loop that made it."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled or copied: open a client in each process, and pass ids or results"
+        )
 
 
 class ClientCore:
@@ -104,6 +113,7 @@ class ClientCore:
         try:
             self.check_open()
             with self._starting:
+                self.check_open()  # again: a client that is being closed must not get a second loop
                 if self._engine is None:
                     self._engine = Engine()
                 engine = self._engine
@@ -302,14 +312,21 @@ class ClientCore:
 
     def close_from_outside(self) -> None:
         """The same for the synchronous client, whose loop ends too."""
+        if self.is_inherited:  # before the lock, which a thread of the parent may have held when the child was made
+            self.is_closed = True
+            return
         with self._starting:
+            if self._engine is not None:
+                self._engine.check_outside()  # first: a close that is refused must leave everything as it was
             engine, self._engine = self._engine, None
-        if engine is None or self.is_inherited:
             self.is_closed = True
             _left_open.discard(self)
+        if engine is None:
             return
-        engine.call(self.close())
-        engine.stop()
+        try:
+            engine.call(self.close())
+        finally:  # also after Ctrl-C, or the thread would stay for good
+            engine.stop()
 
     def close_at_exit(self) -> None:
         if not self.is_inherited:

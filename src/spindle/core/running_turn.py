@@ -66,13 +66,13 @@ class RunningTurn:
         self.requests = 0
         """How many were answered."""
         self.failure: ModelError | None = None
-        """Why the last request failed for good, while features try to mend it."""
+        """Why the last request failed for good, while features try to put that right."""
         self.last_message: str | None = None
         self.task: asyncio.Task[None] | None = None
         self.has_begun = False
         self.is_stopping = False
         self.reason = "interrupted"
-        """What its terminal event says should somebody stop it."""
+        """What its terminal event says if somebody stops it."""
         self.error: Error | None = None
         """Why it failed, once it has."""
 
@@ -111,7 +111,7 @@ class RunningTurn:
         session.workbench.new_turn()
         # A turn's first event is that it started: what there is to say before belongs to no submission.
         approvals = session.turns.approvals
-        approvals.begin_turn(lambda: session.workbench.boundary(settings), session.tell)
+        approvals.begin_turn(lambda more: session.workbench.boundary(settings, more), session.tell)
         prefixes = approvals.prefixes_to_tell(settings, session.tell)
         snapshot = session.briefing.before_input(thread, settings, session.tell, prefixes)
         await self.announce()
@@ -182,7 +182,7 @@ class RunningTurn:
         return is_any
 
     async def recover(self, error: ModelError) -> bool:
-        """True when a feature has done away with what made a request fail, and it should be made again."""
+        """True when a feature has removed the cause of the failure, so that the request should be made again."""
         self.failure = error
         if isinstance(error, WindowFull) and error.window is not None:
             self.thread.learn_window(error.window)
@@ -220,14 +220,16 @@ class RunningTurn:
     def make_context(self, call_id: str, emit: Emit) -> ToolContext:
         """What one call may use, as the settings are at this moment."""
         session, settings = self.session, self.session.limits.cap(self.settings)
+        base, more = session.workbench.boundary(settings), session.turns.approvals.widening()
         site = CallSite(
             sub_id=self.submission.id,
             turn_id=self.turn_id,
             call_id=call_id,
             settings=settings,
-            boundary=session.workbench.boundary(settings),
+            boundary=base if more is None else session.workbench.boundary(settings, more),
             emit=emit,
             consult=self.permit,
+            base=base,
         )
         return session.workbench.tool_context(self.thread, site, session.turns.approvals)
 

@@ -106,6 +106,7 @@ class Session:
         """What is stopped now is stopped because the session ends, not because a person wants it."""
         self.turns = Turns(self)
         self.turns.approvals.is_attended = limits.is_attended
+        self.turns.approvals.allowed = limits.allowed
 
     # ---- the outside ---------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class Session:
         self.stream.attach(reader)
 
     def end_stream(self) -> None:
-        """Nothing more will be emitted: whoever reads the events comes to their end."""
+        """Nothing more will be emitted: readers of the events reach the end."""
         self.stream.close()
 
     async def run(self, configured_by: str = "") -> None:

@@ -74,21 +74,37 @@ class Worker:
         self._gate = LeasedGate(line)
         self._tell = tell
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
-        self._kept: set[str] = set()
-        """Folders of outcomes that the driver may still want."""
+        self._unbegun: set[tuple[str, int]] = set()
+        """Those of which nothing has happened yet: a task that is cancelled then would end without a word."""
+        self._kept: dict[str, Over] = {}
+        """Attempts that are over and whose files the driver may still want, by the folders of those."""
 
     def take(self, order: Order) -> None:
         match order:
             case Attempt():
+                self._unbegun.add((order.task.id, order.number))
                 self._running[order.task.id, order.number] = asyncio.create_task(self._try(order))
             case Interrupt():
-                if (running := self._running.get((order.task, order.attempt))) is not None:
+                key = (order.task, order.attempt)
+                if key in self._unbegun:
+                    self._unbegun.discard(key)
+                elif (running := self._running.get(key)) is not None:
                     running.cancel()
             case Revoke():
                 self._gate.revoke(order.provider)
             case Release():
-                self._kept.discard(order.folder)
+                self._kept.pop(order.folder, None)
                 self._bench.discard(order.folder)
+
+    @property
+    def kept(self) -> list[Over]:
+        """Those whose files are still here."""
+        return [*self._kept.values()]
+
+    @property
+    def held(self) -> list[tuple[str, int]]:
+        """Attempts that run, or are over and not released: task and number of each."""
+        return [*self._running, *((over.task, over.attempt) for over in self.kept)]
 
     async def stop(self) -> None:
         """End every attempt and wait until nothing of them is left."""
@@ -98,12 +114,15 @@ class Worker:
         if running:
             await asyncio.wait(running)
         while self._kept:
-            self._bench.discard(self._kept.pop())
+            self._bench.discard(self._kept.popitem()[0])
 
     async def _try(self, attempt: Attempt) -> None:
         name, number = attempt.task.id, attempt.number
         self._tell(Began(task=name, attempt=number))
         try:
+            if (name, number) not in self._unbegun:
+                raise asyncio.CancelledError
+            self._unbegun.discard((name, number))
             outcome = await self._bench.run(attempt, self._gate)
         except asyncio.CancelledError:
             outcome = Outcome(ended="stopped")
@@ -113,10 +132,12 @@ class Worker:
         finally:
             del self._running[name, number]
         if outcome.folder is not None:
-            self._kept.add(outcome.folder)
             there = [name for name in FILES if os.path.lexists(f"{outcome.folder}/{name}")]
             outcome = msgspec.structs.replace(outcome, files=there)
-        self._tell(Over(task=name, attempt=number, outcome=outcome, memory=memory_in_use()))
+        over = Over(task=name, attempt=number, outcome=outcome, memory=memory_in_use())
+        if outcome.folder is not None:
+            self._kept[outcome.folder] = over
+        self._tell(over)
 
 
 def memory_in_use() -> int:

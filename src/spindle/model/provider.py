@@ -17,6 +17,7 @@ WIRES = ("responses", "chat", "messages")
 FLAGS = (
     *("custom_tools", "hosted_tools", "tools", "parallel", "stream_options", "json_schema", "images"),
     *("developer_role", "replay_reasoning", "tool_choice_none", "responses", "effort", "thinking"),
+    "max_completion_tokens",
 )
 """What may be said of a server's capabilities; each is explained in `capabilities.py`."""
 
@@ -92,6 +93,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         scheme, mark, rest = self.base_url.partition("://")
         host, slash, path = rest.partition("/")
         return scheme + mark + host.rpartition("@")[2] + slash + path
+
+    @property
+    def password(self) -> str:
+        """The one that stands in the address, as it is spelled there; "" for none."""
+        place = self.base_url.partition("://")[2].partition("/")[0]
+        return place.rpartition("@")[0].partition(":")[2]
 
     @property
     def is_azure(self) -> bool:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from spindle.policy.danger import DISK, gives_up, is_dangerous
+from spindle.policy.danger import DISK, FORK_BOMB, gives_up, is_dangerous
 from spindle.policy.destroyers import git_command, has_flag
 from spindle.policy.sandbox import absolute
 from spindle.policy.script_tree import UNKNOWN, TooMuch, read_script
@@ -28,24 +28,24 @@ _SYSTEM = frozenset(
         *("/Applications", "/Library", "/System", "/Users", "/private", "/private/etc", "/private/var"),
     )
 )
-_HARMLESS_DEVICES = re.compile(
+# As text: `re` makes each of them when it is first needed, and most commands need none.
+_HARMLESS_DEVICES = (
     r"/dev/(null|stdin|stdout|stderr|tty|zero|full|u?random|fd(/.*)?|shm(/.*)?|pts(/.*)?|tcp/.*|udp/.*)$"
 )
-_DISK_TOOLS = re.compile(
+_DISK_TOOLS = (
     r"mkfs(\..*)?|mke2fs|mkswap|wipefs|[scg]?fdisk|parted|sgdisk|blkdiscard|hdparm|badblocks|cryptsetup|shred|pvcreate|"
     r"vgremove|lvremove|dd|tee|cp|truncate|install|flashrom"
 )
 _MOUNTS = frozenset(("mount", "umount", "swapoff", "swapon", "pivot_root", "fusermount", "fusermount3"))
-_NARROWS = re.compile(
+_NARROWS = (
     r"-(i?name|i?path|i?wholename|i?regex|newer\w*|[amc]time|[amc]min|size|empty|user|group|uid|gid|perm|inum|links|"
     r"samefile|lname|executable|xtype)"
 )
-_MAY_BE = re.compile(
+_MAY_BE = (
     r"(?i)\b(rm|find|fd|mv|rsync|ch(mod|own|grp)|dd|tee|cp|truncate|install|shred|push|mkfs\S*|mke2fs|mkswap|wipefs|"
     r"\w?fdisk|parted|sgdisk|blkdiscard|u?mount|swap\w+|rmtree|removedirs|rmSync|rm_rf)\b|/dev/|\|\s*\S+\s*&"
 )
-_FORK_BOMB = re.compile(r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&")
-_IN_CODE = re.compile(r"(?:rmtree|removedirs|rmSync|rm_rf|remove_tree|rm_r)\W{1,3}[rfub]?[\"']([^\"'\n]+)[\"']")
+_IN_CODE = r"(?:rmtree|removedirs|rmSync|rm_rf|remove_tree|rm_r)\W{1,3}[rfub]?[\"']([^\"'\n]+)[\"']"
 _LONG = 20_000
 
 _INSIDE = "name the files or folders inside it that are to go"
@@ -63,11 +63,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def catastrophe(argv: Sequence[str], place: Place) -> str | None:
     """Why this must not run where nobody can be asked, and what to do instead; None when nothing speaks against it."""
     text = " ".join(argv)
-    if len(text) < _LONG and _MAY_BE.search(text) is None and not is_dangerous(argv):
+    if len(text) < _LONG and re.search(_MAY_BE, text) is None and not is_dangerous(argv):
         return None
     if gives_up(argv) or commands_within(argv) is None:
         return "it is too long or too deeply nested to be read in full; split it into commands that can be read"
-    if _FORK_BOMB.search(text):
+    if re.search(FORK_BOMB, text):
         return "it would fill the machine with processes; leave that out"
     return next(
         (reason for words, base in _ordered(argv, place) if (reason := _Judge(place, base).reason(words))), None
@@ -116,9 +116,9 @@ class _Judge:
         if name in _MOUNTS:
             is_more = any(not word.startswith("-") for word in rest) or has_flag(rest, "a", "--all")
             return "it changes what is mounted; leave that to a person" if is_more else None
-        if _DISK_TOOLS.fullmatch(name) and (reason := self._devices(rest)):
+        if re.fullmatch(_DISK_TOOLS, name) and (reason := self._devices(rest)):
             return reason
-        if found := [path for word in rest[:20] for path in _IN_CODE.findall(word[:100_000])]:
+        if found := [path for word in rest[:20] for path in re.findall(_IN_CODE, word[:100_000])]:
             return self._deletes(found)
         return self._trees(name, rest)
 
@@ -132,7 +132,7 @@ class _Judge:
                 and os.path.basename("".join(rest[at + 1 : at + 2])) in ("rm", "shred", "unlink")
                 for at, word in enumerate(rest)
             )
-            if not acts or any(_NARROWS.fullmatch(word) for word in rest):
+            if not acts or any(re.fullmatch(_NARROWS, word) for word in rest):
                 return None
             end = next((at for at, word in enumerate(rest) if word[:1] in ("-", "(", "!")), len(rest))
             return self._deletes(rest[:end] or ["."])
@@ -183,7 +183,7 @@ class _Judge:
             path = os.path.normpath(word.partition("=")[2] if word.startswith("of=") else word)
             if word.startswith("if=") or not path.startswith(("/dev/", "//dev/")):
                 continue
-            if not _HARMLESS_DEVICES.fullmatch(path.replace("//", "/")):
+            if not re.fullmatch(_HARMLESS_DEVICES, path.replace("//", "/")):
                 return f"it would write to the device {path}; write to a file instead"
         return None
 
@@ -193,7 +193,9 @@ class _Judge:
         except TooMuch:
             return None
         disks = (
-            [path for path in sorted(tree.written) if DISK.match(os.path.normpath(path))] if tree is not None else []
+            [path for path in sorted(tree.written) if re.match(DISK, os.path.normpath(path))]
+            if tree is not None
+            else []
         )
         return self._devices(disks)
 

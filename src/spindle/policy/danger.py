@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from spindle.policy.destroyers import DESTROYERS, INTERPRETERS, destroys, may_be, run_by_git
+from spindle.policy.languages import LANGUAGES, told
 from spindle.policy.launchers import is_launcher, subcommand_at
 from spindle.policy.scan import MAX_DEPTH, TOO_DEEP, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, Command, Script, TooMuch, read_script
@@ -30,10 +31,12 @@ _ELSEWHERE = frozenset(("git", "docker", "podman", "nerdctl", "kubectl", "vagran
 _FETCHERS = frozenset(("curl", "wget", "aria2c", "fetch", "nc", "ncat", "lynx", "http", "xh"))
 _DECODERS = frozenset(("base64", "base32", "xxd", "openssl", "uudecode", "gunzip", "zcat", "bunzip2", "xz"))
 _RUN_TEXT = frozenset(("eval", "source", "."))
+COPIERS = frozenset(("cp", "ln", "mv", "install"))
+_WRITERS = COPIERS | {"tee", "sponge", "dd", "sed", "gsed", "awk", "gawk", "mawk"}
 _TALKERS = frozenset(("echo", "printf", "print", "cat"))
 _PREFIXES = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc", "noglob"))
-_FORK_BOMB = r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
-DISK = re.compile(r"/+dev/+(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|loop|mem|kmem|port)")
+FORK_BOMB = r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
+DISK = r"/+dev/+(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|loop|mem|kmem|port)"
 
 
 def is_dangerous(argv: Sequence[str]) -> bool:
@@ -77,7 +80,7 @@ class Examination:
         self._work += len(script)
         if self._work > MAX_WORK:
             return self._give_up()
-        if re.search(_FORK_BOMB, script):
+        if re.search(FORK_BOMB, script):
             return True
         return self._by_scan(script, depth) or self._by_tree(script, depth)
 
@@ -98,7 +101,7 @@ class Examination:
             return self._give_up()
         if found is None:
             return False
-        if any(DISK.match(os.path.normpath(path)) for path in found.written):
+        if any(re.match(DISK, os.path.normpath(path)) for path in found.written):
             return True
         if self._runs_what_it_fetched(found.commands):
             return True
@@ -152,7 +155,9 @@ class Examination:
 
     def runs_its_own_text(self, script: Script) -> bool:
         """Does a shell in it read from a pipe, a here-document, or a file that the script writes?"""
-        written = {os.path.basename(path) for path in script.written} - {"null", "stderr", "stdout", "1", "2", ""}
+        paths = [*script.written]
+        paths += [word for one in script.commands if self._is_one_of(one, _WRITERS) for word in _paths(one.words)]
+        written = {os.path.basename(path) for path in paths} - {"null", "stderr", "stdout", "1", "2", ""}
         for command in script.commands:
             for name in command.names:
                 words = [name, *command.words]
@@ -166,11 +171,23 @@ class Examination:
         return False
 
     def texts_of(self, script: Script) -> Iterable[str]:
+        """Texts that stand in it: each by itself, and all of them together, as pieces of one."""
         yield from script.bodies
+        said = [" ".join(command.words) for command in script.commands if self._is_one_of(command, _TALKERS)]
         for command in script.commands:
             if self._is_one_of(command, _TALKERS):
                 for text in (" ".join(command.words), *(word for word in command.words if " " in word)):
-                    yield text.replace("\\n", "\n")
+                    yield text.replace("\\n", "\n").replace("\\t", "\t")
+        if len(said) > 1:
+            yield "".join(said).replace("\\n", "\n").replace("\\t", "\t")
+
+    def program(self, words: list[str]) -> str:
+        """The program behind keywords, assignments and wrappers."""
+        return self._name(words)
+
+    def reads_commands(self, words: list[str]) -> bool:
+        """Is it a shell that takes its commands from its input?"""
+        return self.runs_a_shell(words) and self._reads_its_input(words)
 
     def _is_one_of(self, command: Command, names: frozenset[str]) -> bool:
         return any(self._name([name, *command.words]) in names for name in command.names)
@@ -204,7 +221,16 @@ class Examination:
             return True
         if name == "git" and any(self.is_dangerous_script(text, depth + 1) for text in run_by_git(rest)):
             return True
+        if name in LANGUAGES and self._is_told_danger(name, rest, depth + 1):
+            return True
         return destroys(name, rest)
+
+    def _is_told_danger(self, name: str, words: list[str], depth: int) -> bool:
+        """A text in the program's own language, such as an editor's command line."""
+        said = told(name, words)
+        return any(self.is_dangerous_script(text, depth) for text in said.scripts) or any(
+            inner[0] in DESTROYERS and self.is_dangerous_command(inner, depth) for inner in said.maybe
+        )
 
     def _launches_danger(self, words: list[str], depth: int) -> bool:
         """A launcher whose own words may end anywhere: we do not know its options."""
@@ -260,6 +286,13 @@ class Examination:
                 (found for found in inner if found in _FETCHERS or found in SHELLS), inner[-1] if inner else name
             )
         return name
+
+
+def _paths(words: list[str]) -> Iterator[str]:
+    """Words that may be a file which a command writes, and those in its own language."""
+    for word in words:
+        yield word.partition("=")[2] or word
+        yield from re.findall(r"[\w./-]+", word) if " " in word or '"' in word else ()
 
 
 def strip_prefixes(words: list[str]) -> list[str]:

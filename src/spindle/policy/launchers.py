@@ -158,12 +158,17 @@ def launched(words: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
     """All that a launcher with unknown options may run: commands, and (True) scripts that stand in one word."""
     for at, word in enumerate(words[1 : MAX_STARTS + 1], 1):
         if word.startswith("-"):
-            value = word.partition("=")[2] or (word[2:] if not word.startswith("--") else "")
-            if value and _SCRIPT_SIGNS.search(value):
+            value = word.partition("=")[2]
+            if value:
                 yield [value], True
+            if not word.startswith("--"):
+                # A cluster, with the value of its last option: `script -qcCOMMAND`.
+                yield from (([word[start:]], True) for start in range(2, min(len(word), 6)))
             continue
         if _SCRIPT_SIGNS.search(word):
             yield [word], True
             if "=" in word:
                 yield [word.partition("=")[2]], True  # `alias x='rm -rf'` has its script behind the sign
+        if ":" in word:
+            yield [word.partition(":")[2].partition(",")[0]], True  # `socat - EXEC:x,pty`
         yield list(words[at:]), False

@@ -24,6 +24,7 @@ from spindle.policy.coverage import (
 )
 from spindle.policy.danger import is_dangerous
 from spindle.policy.launchers import COMPILER_WRAPPERS, LAUNCHERS, is_launcher, subcommand_at
+from spindle.policy.variables import names_code
 from spindle.policy.wrappers import SHELLS, WRAPPERS
 
 MAX_WORDS = 32
@@ -82,12 +83,6 @@ _NEED_TWO_WORDS = frozenset(
         *(("rustup", "run"), ("nvm", "exec"), ("pyenv", "exec"), ("rbenv", "exec"), ("terraform", "state")),
     )
 )
-_NAMES_CODE = re.compile(
-    r"(?i)\w*(PATH|PRELOAD|OPTIONS|OPTS?|FLAGS|COMMAND|CMD|SHELL|EDITOR|PAGER|BROWSER|CONFIG\w*|HOME|ENV|STARTUP|INIT|RC|"
-    r"LIB|ASKPASS|PROXY|PROGRAM|EXEC\w*|WRAPPER|LINKER|TEMPLATE\w*)="
-    r"|(GIT|SSH|BASH|LD|DYLD|PYTHON|NODE|NPM|PERL5?|RUBY|JAVA|RUST|CARGO|GO|CC|CXX|AR|MAKE|PIP|UV|DOCKER|KUBE|AWS)\w*="
-)
-"""Variables by which a program is told what code to run, or where its settings are."""
 _NAMES = _NEVER | INTERPRETERS | _SHELLS | _NEED_A_WORD | _TRANSPARENT
 
 
@@ -165,7 +160,7 @@ def _behind_wrappers(words: Sequence[str]) -> list[str]:
         at = 1
         if name == "env":
             while at < len(left) and re.match(r"[A-Za-z_]\w*=", left[at]):
-                if _NAMES_CODE.match(left[at]):
+                if names_code(left[at].partition("=")[0]):
                     return left[:1]
                 at += 1
         elif name == "timeout":

@@ -40,8 +40,24 @@ def restricted(argv: Sequence[str], rules: RuleSet | None) -> list[Verdict]:
 
 def _possible(within: Within, rules: Sequence[Rule]) -> Iterator[Verdict]:
     """Where a rule may be meant, and only running it would tell: that is asked about."""
+    if within.unread:
+        yield Verdict(
+            part=[within.unread],
+            decision="prompt",
+            reason=f"{within.unread} runs a text that does not stand in the command, and there are rules against some",
+        )
+    for words in within.maybe:
+        if matches := _all(rules, words, _is_same):
+            shown = shell_join(max(matches, key=lambda match: len(match.prefix)).prefix)
+            yield Verdict(part=words, decision="prompt", reason=f"it may start `{shown}`, which a rule speaks about")
     for words in within.unclear:
-        if matches := _all(rules, words, _may_be_same):
+        if words == [UNKNOWN]:
+            yield Verdict(
+                part=words,
+                decision="prompt",
+                reason="it does not say what it runs, and a rule speaks about some commands",
+            )
+        elif matches := _all(rules, words, _may_be_same):
             shown = shell_join(max(matches, key=lambda match: len(match.prefix)).prefix)
             yield Verdict(
                 part=words,
@@ -52,7 +68,7 @@ def _possible(within: Within, rules: Sequence[Rule]) -> Iterator[Verdict]:
         name = os.path.basename(words[0])
         if name in STATE_CHANGERS or name in ("[", "[[") or starts_programs(words) or is_known(words):
             continue
-        if words in within.files:
+        if words in within.files or name in within.functions:
             continue  # what a script of the project does with its arguments is its own affair
         # A program that nobody knows may be one that starts others.
         for at in range(1, min(len(words), _MAX_WORDS)):

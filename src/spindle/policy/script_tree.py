@@ -57,6 +57,9 @@ class Script(msgspec.Struct):
     """Here-documents and here-strings."""
     written: set[str]
     """Files that redirections write."""
+    values: dict[str, list[str]]
+    """What the script puts into variables."""
+    functions: set[str]
 
 
 def read_script(script: str, known: Mapping[str, list[str]] | None = None) -> Script | None:
@@ -76,14 +79,17 @@ class _Reader:
         self._text = tree.text
         self._values: dict[str, list[str]] = {name: list(values) for name, values in known.items()}
         self._functions: set[str] = set()
+        self._references = set(re.findall(r"\b(?:declare|local|typeset)\s+-\w*n\w*\s+(\w+)=", tree.script))
+        """Variables that stand for the one they name."""
         self._work = 0
 
     def read(self) -> Script:
-        found = Script([], [], set())
+        found = Script([], [], set(), self._values, set())
         nodes = list(self._interesting())
         self._functions = {
             self._text(name) for node, _ in nodes if node.type == "function_definition" for name in node.children[:2]
         } - {"function"}
+        found.functions = self._functions
         # A value may be made of other variables; three rounds see through three of them.
         for _ in range(3):
             before = sum(map(len, self._values.values()))
@@ -163,7 +169,8 @@ class _Reader:
                 for variable in words:
                     self._add(variable, given)
             elif name == "printf" and "-v" in words[:-1]:
-                self._add(words[words.index("-v") + 1], words[words.index("-v") + 2 :])
+                at = words.index("-v") + 1
+                self._add(words[at], [*words[at + 1 :], _formatted(words[at + 1 :])])
             elif name == "alias":
                 for word in words:
                     alias, is_one, value = word.partition("=")
@@ -244,6 +251,8 @@ class _Reader:
             return [UNKNOWN]
         is_argument = name[1] in "@*" or name[1].isdigit()
         found = list(self._values.get("@" if is_argument else name[1], ()))
+        if name[1] in self._references:
+            found += [value for other in list(found) for value in self._values.get(other, ())]
         # `${x:-rm}` and its kin carry a value of their own.
         if default := re.match(r"\$\{\w+:?[-=+]([^}]*)\}", text):
             found.append(default[1].strip("'\""))
@@ -251,6 +260,13 @@ class _Reader:
         if not found or not is_plain:
             found.append(UNKNOWN)
         return found if len(found) <= MAX_ALTERNATIVES else [MANY]
+
+
+def _formatted(words: list[str]) -> str:
+    """What printf makes of a format and its words, as far as that is plain."""
+    values = iter(words[1:])
+    text = re.sub(r"%[sbqd]", lambda _: next(values, ""), "".join(words[:1]))
+    return UNKNOWN if "%" in text else text
 
 
 def _split(word: str, node: Node) -> list[str]:

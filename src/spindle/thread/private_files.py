@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable
+from typing import BinaryIO
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -57,6 +58,15 @@ def open_private(path: str, flags: int) -> int:
     return fd
 
 
+def open_regular(path: str) -> BinaryIO:
+    """An ordinary file, for reading. Pipes and devices are refused at once: nobody waits for them. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no ordinary file", path)
+    return open(fd, "rb")
+
+
 def close_to_others(fd: int) -> None:
     """Repair the mode of an open file that is too open."""
     try:
@@ -95,15 +105,16 @@ def try_lock(fd: int) -> bool:
     return True
 
 
-def wait_for_lock(fd: int) -> None:
-    """Take the exclusive lock, waiting for holders that keep it only for one write.
+def wait_for_lock(fd: int, patience_s: float = _LOCK_PATIENCE_S) -> bool:
+    """Take the exclusive lock, waiting for holders that keep it only for one write; False when it was not to be had.
 
     Whoever may read a file can lock it, a command of the model too; so a holder that keeps it for long is not waited
     for.
     """
-    give_up = time.monotonic() + _LOCK_PATIENCE_S
-    while not try_lock(fd) and time.monotonic() < give_up:
+    give_up = time.monotonic() + patience_s
+    while not (is_taken := try_lock(fd)) and time.monotonic() < give_up:
         time.sleep(_LOCK_PAUSE_S)
+    return is_taken
 
 
 def lock_holder(path: str) -> int | None:

@@ -287,10 +287,12 @@ def check_unused(path: str) -> None:
 
 
 def locked(path: str) -> ThreadLocked:
-    """The error for a file that another process writes."""
+    """The error for a file that somebody else writes: another process, or another client in this one."""
     holder = private_files.lock_holder(path)
-    suffix = f" (pid {holder})" if holder else ""
-    return ThreadLocked(f"thread {layout.thread_id_of(path) or path} is being written by another process{suffix}")
+    thread = f"thread {layout.thread_id_of(path) or path}"
+    if holder == os.getpid():
+        return ThreadLocked(f"{thread} is open in this process already; close it there first")
+    return ThreadLocked(f"{thread} is being written by another process{f' (pid {holder})' if holder else ''}")
 
 
 def _last_ordinal(fd: int, size: int) -> int | None:
@@ -419,7 +421,7 @@ def is_utf8(data: bytes) -> bool:
 def read_bytes(path: str) -> bytes:
     """The text of a rollout file, compressed or not. Raises ThreadError."""
     try:
-        with open(path, "rb") as file:
+        with private_files.open_regular(path) as file:
             data = file.read()
     except OSError as error:
         raise ThreadError(f"{path} cannot be read: {error.strerror}") from error

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from spindle.protocol.items import Item, user_message
 from spindle.protocol.ops import Undo
 from spindle.protocol.origin import block, defused_name
+from spindle.protocol.quote import visible
 from spindle.protocol.undo import Restored, UndoReport
 
 _MOST_NAMED = 50
 
 
-def sentence(report: UndoReport, op: Undo) -> str:
-    """The report in a sentence or two."""
+def sentence(report: UndoReport, op: Undo, *, keeps_files: bool = True) -> str:
+    """The report in a sentence or two. `keeps_files` is false where the user has switched that off."""
     turns = _count(len(report.turns), "turn")
     files = _count(len(report.restored), "file")
     match report.status:
@@ -32,6 +33,8 @@ def sentence(report: UndoReport, op: Undo) -> str:
         said += f"; {_count(len(report.conflicts), 'file')} left as somebody else changed it"
     if report.skipped:
         said += f"; {_count(len(report.skipped), 'path')} skipped"
+    if op.files and not keeps_files and not report.restored and not op.redo:
+        said += "; files are as the turn left them, because spindle.checkpoints.enabled is false"
     if report.incomplete:
         said += "; a turn was killed in the middle, so what was there now counts as its end"
     return said
@@ -43,7 +46,7 @@ def _count(number: int, what: str) -> str:
 
 def back_note(restored: Sequence[Restored], turns: Sequence[str]) -> Item:
     """Tells the model that files went back though the conversation did not."""
-    names = [f"- {defused_name(one.path)} ({one.action})" for one in restored[:_MOST_NAMED]]
+    names = [f"- {defused_name(visible(one.path))} ({one.action})" for one in restored[:_MOST_NAMED]]
     if len(restored) > _MOST_NAMED:
         names.append(f"- and {len(restored) - _MOST_NAMED} more")
     which = f"turn {turns[0]}" if len(turns) == 1 else f"turn {turns[0]} and those after it"

@@ -20,13 +20,12 @@ import msgspec
 from spindle.errors import SpindleError
 from spindle.features.checkpoints.images import EXECUTABLE, Image
 from spindle.features.checkpoints.plan import Action
-from spindle.features.checkpoints.present import image_at
-from spindle.features.checkpoints.store import Store, folder_of
+from spindle.features.checkpoints.present import image_at, image_like
+from spindle.features.checkpoints.store import Store, intents_folder
 from spindle.thread.private_files import make_private_folders, open_private, try_lock, write_all
 from spindle.tools.safe_files import open_parent
 
 STAGING, EXCHANGING = "staging", "exchanging"
-_ANY_SIZE = 1 << 62
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
@@ -55,10 +54,6 @@ class Intent(msgspec.Struct):
         id, thread_id, phase, actions, line = json.loads(data)
         read = [Action(one[0], Image.from_json(one[1]), Image.from_json(one[2]), one[3], one[4]) for one in actions]
         return cls(id, thread_id, read, line, phase)
-
-
-def intents_folder(home: str) -> str:
-    return f"{folder_of(home)}/restoring"
 
 
 class Restoration:
@@ -113,14 +108,14 @@ class Restoration:
     def resume(self) -> list[str]:
         """Finish what another process has begun to exchange; gives the paths that somebody has changed meanwhile."""
         actions = self.intent.actions
-        done = [action.path for action in actions if image_at(action.path, _ANY_SIZE).is_same(action.target)]
+        done = [action.path for action in actions if image_like(action.path, action.target).is_same(action.target)]
         changed = [action.path for action in actions if action.path not in done and not self._can_go_on(action)]
         self._exchange(without=(*done, *changed))
         self._clean_up()
         return changed
 
     def _can_go_on(self, action: Action) -> bool:
-        now = image_at(action.path, _ANY_SIZE)
+        now = image_like(action.path, action.expected)
         if now.is_same(action.expected):
             return True
         # Taken away, and its successor has not come yet.
@@ -290,14 +285,6 @@ class Restoration:
                     self._step("clean")
                     with contextlib.suppress(OSError), open_parent(path) as (folder, name):
                         os.unlink(name, dir_fd=folder)
-
-
-def has_unfinished(home: str) -> bool:
-    """Somebody puts files back, or was killed while doing so."""
-    try:
-        return bool(os.listdir(intents_folder(home)))
-    except OSError:
-        return False
 
 
 def unfinished(home: str) -> Iterator[tuple[Intent, str]]:

@@ -68,9 +68,16 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
     git_dir: str
     work_tree: str | None = None
     index: str | None = None
+    objects: str | None = None
+    """Where it keeps objects, if not in the git folder."""
 
     def variables(self) -> dict[str, str]:
-        named = {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.work_tree, "GIT_INDEX_FILE": self.index}
+        named = {
+            "GIT_DIR": self.git_dir,
+            "GIT_WORK_TREE": self.work_tree,
+            "GIT_INDEX_FILE": self.index,
+            "GIT_OBJECT_DIRECTORY": self.objects,
+        }
         return {name: value for name, value in named.items() if value is not None}
 
 
@@ -156,9 +163,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
+_NOT_READ = "fatal: Could not read from remote repository."
+_KEY_ADDED = "Warning: Permanently added"
+
+
 def _last_words(said: str, most: int = 500) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines[-1:]
+    if _NOT_READ in telling:  # git adds advice; why it was not, the program that git started has said before
+        telling = [line for line in lines[: lines.index(_NOT_READ)] if not line.startswith(_KEY_ADDED)] or telling
     text = "; ".join(line.partition(": ")[2] or line for line in telling) or "it gave no reason"
     return text[:most]
 

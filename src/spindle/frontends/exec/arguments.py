@@ -58,7 +58,10 @@ def check_folder(parsed: Parsed, config: Config) -> None:
         or config.trust_level == "trusted"
         or is_inside_repository(config.cwd)
     ):
-        raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
+        raise ConfigError(
+            "Not inside a trusted directory and --skip-git-repo-check was not specified. "
+            "Work in a Git repository (`git init` makes one), or add that option."
+        )
 
 
 def check_files(parsed: Parsed) -> dict[str, object] | None:
@@ -117,7 +120,10 @@ def read_first_words(args: ExecArgs, parsed: Parsed, *, has_goal: bool) -> str |
     if args.prompt is None and has_goal:
         return None
     try:
-        return read_prompt(args)
+        text = read_prompt(args)
+        if not text.strip() and not parsed.many("image"):  # a variable that is not set, most likely
+            raise SpindleError("the prompt is empty; nothing was sent")
+        return text
     except SpindleError:
         if args.prompt is None and args.action == "resume" and not parsed.many("image"):
             from spindle.frontends.exec.goal_at_rest import has_active_goal  # only where nothing is said
