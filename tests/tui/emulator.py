@@ -37,6 +37,8 @@ class Grid(pyte.Screen):
     def __init__(self, columns: int, rows: int, *, keeps: bool) -> None:
         self.above: list[Row] = []
         self.keeps = keeps
+        self.saves_deleted = False
+        """Rows that are deleted at the top go into the scrollback, as in GNU screen."""
         super().__init__(columns, rows)
 
     def draw(self, data: str) -> None:
@@ -62,6 +64,11 @@ class Grid(pyte.Screen):
             self.cursor.x += width
             if self.cursor.x == self.columns:
                 row.pop(_WRAPPED, None)
+
+    def delete_lines(self, count: int | None = None) -> None:
+        if self.saves_deleted and self.cursor.y == 0:
+            self.above += [self.buffer[y] for y in range(min(count or 1, self.lines))]
+        super().delete_lines(count)
 
     def linefeed(self) -> None:
         """A line feed ends a line that was broken here, as in tmux."""

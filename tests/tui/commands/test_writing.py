@@ -155,7 +155,7 @@ async def test_items_of_the_status_line_are_ticked_moved_and_kept(desk: FakeDesk
     await running.run(desk, "/statusline")
     usual = [*DEFAULT_ITEMS]
     assert desk.used["tui.status_line"] == [usual[2], usual[1], *usual[3:]]
-    assert any(row.startswith("› 1. [x] model-with-reasoning") for row in desk.views[0])
+    assert any(row.startswith("›  1. [x] model-with-reasoning") for row in desk.views[0])
     assert "status_line = [" in saved(desk)
     await running.run(desk, "/statusline git-branch, model")
     assert desk.used["tui.status_line"] == ["git-branch", "model"]

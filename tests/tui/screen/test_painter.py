@@ -40,6 +40,7 @@ class Desk:
         self.decoder = Decoder()
         reply = self.asked.append if answers else lambda _: None
         self.emulator = Emulator(columns, rows, reflows=reflows, reply=reply, tells_size=reflows and not is_gnu_screen)
+        self.emulator.main.saves_deleted = is_gnu_screen
         self.emulator.feed(before.replace("\n", "\r\n").encode())
         self.frames: list[bytes] = []
         self.painter = Painter(self._write, theme("default"))
@@ -480,6 +481,16 @@ def test_a_text_drawn_in_a_narrower_window_and_broken_again_is_found_and_taken_a
     else:
         assert found == words, seen
         desk.assert_decent()
+
+
+def test_what_gnu_screen_would_save_is_not_deleted() -> None:
+    desk = Desk(40, 6, reflows=True, is_gnu_screen=True)
+    text = [f"row {number}" for number in range(12)]
+    for end in range(4, 12):
+        desk.show([], [*text[end - 4 : end], "> "], (4, 2))  # it fills the window, and moves up
+    desk.resize(40, 5)
+    desk.show([], [*text[-4:], "> "], (4, 2))
+    assert desk.everything == [*text[-4:], ">"]
 
 
 @pytest.mark.parametrize("seed", [238, 587, 635, 1388, *range(30)])

@@ -1,9 +1,9 @@
 """Storms of new window sizes in tmux and GNU screen while the program works: no word lost, none twice, the draft kept.
 
 One of each kind with a fixed seed. SPINDLE_STORMS=200 tries as many of each kind, SPINDLE_STORMS_FROM is the first
-seed, and SPINDLE_STORMS_CALM the longest pause in seconds. In GNU screen a word may stand there twice unless
-SPINDLE_STORMS is set, and then not all of them pass: it does not tell in which window it has drawn a frame, and what it
-has pushed into its scrollback cannot be taken away again.
+seed, and SPINDLE_STORMS_CALM the longest pause in seconds. What a very low window has pushed into the scrollback cannot
+be taken away again: the head of a running command may then stand there twice, in a few of a hundred storms. In GNU
+screen only lost words fail the test, unless SPINDLE_STORMS is set.
 """
 
 from __future__ import annotations

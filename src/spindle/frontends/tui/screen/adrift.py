@@ -186,8 +186,9 @@ class _Following:
             while len(self._rows) > self._row + 1:
                 self._delete(self._row + 1)
         elif final in "ML":
+            is_all = count >= len(self._rows) - self._row
             for _ in range(min(count, len(self._rows) - self._row)):
-                self._delete(self._row) if final == "M" else self._insert(self._row)
+                self._delete(self._row) if final == "M" or is_all else self._insert(self._row)
             self._is_known[self._row :] = [False] * len(self._is_known[self._row :])
             self._reach()
         elif given == "?7":

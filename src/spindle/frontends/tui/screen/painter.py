@@ -352,8 +352,8 @@ class Painter:
     def _way_gone(self, aim: _Aim, size: Size) -> int:
         """How many rows the cursor went up, although the window had changed before."""
         before, now = aim.told or size, self._where.told or size
-        if self._where.found or now[1] >= before[1]:
-            return aim.up
+        if self._where.found or now[1] >= before[1] or self._where.saves_deleted:
+            return aim.up  # in GNU screen not even this is certain: so rather too far, which leaves something behind
         # A lower window: it may have come to its first row before it was where it should be.
         if self._where.is_tmux:
             return min(aim.up, _row_in(now[1], aim.start, before[1]))

@@ -9,7 +9,7 @@ from spindle.frontends.tui.text.layout import Row, height, row_width
 WRAP, NO_WRAP = "\x1b[?7h", "\x1b[?7l"
 """Only finished rows may be broken by the terminal. Live rows are cut, also when the window has become narrower and we
 do not know it yet: each of them takes exactly one row."""
-_TAKE_AWAY, _ERASE = "\x1b[999M", "\x1b[J"
+_TAKE_AWAY, _PUSH_AWAY = "\x1b[999M", "\x1b[999L"
 NOTHING: Row = ()
 _FARTHEST, _WORTH_IT = 8, 4
 """How far rows may have moved, and how many of them must have, for the terminal to move them."""
@@ -18,9 +18,10 @@ _FARTHEST, _WORTH_IT = 8, 4
 def erasing(*, saves_deleted: bool) -> str:
     """This row and all below it. They are taken away, not erased: a terminal that cuts rows may still have what is out
     of sight, and where the whole window would become empty, tmux saves it in the scrollback first. With `saves_deleted`
-    rows that are taken away at the top of the window go into the scrollback, as in GNU screen: there they are erased.
+    rows that are taken away at the top of the window go into the scrollback, as in GNU screen: there new rows push them
+    out at the end of the window. (Rows that are only erased go on in the next one, if they were broken there before.)
     """
-    return _ERASE if saves_deleted else _TAKE_AWAY
+    return _PUSH_AWAY if saves_deleted else _TAKE_AWAY
 
 
 class Sheet:
