@@ -79,7 +79,7 @@ def look_within(argv: Sequence[str]) -> Within | None:
         name = os.path.basename(words[0])
         if name != words[0]:
             waiting.append(([name, *words[1:]], depth, is_certain))
-        run = _run_by(name, words)
+        run = run_by(name, words)
         unread = unread or (name if run.is_unread else "")
         waiting += [(inner, depth + 1, is_certain) for inner in run.commands]
         waiting += [(inner, depth + 1, False) for inner in run.maybe]
@@ -98,7 +98,7 @@ def look_within(argv: Sequence[str]) -> Within | None:
     return Within(certain, unclear, [list(words) for words in files], maybe, unread, functions)
 
 
-class _Run(msgspec.Struct):
+class Run(msgspec.Struct):
     """What one command runs."""
 
     commands: list[list[str]] = []
@@ -114,39 +114,39 @@ def _is_unclear(words: Sequence[str]) -> bool:
     return is_pattern or any(UNKNOWN in word for word in words)
 
 
-def _run_by(name: str, words: list[str]) -> _Run:
+def run_by(name: str, words: list[str]) -> Run:
     rest = words[1:]
     scripts = evaluates(words)
     if name in WRAPPERS:
         pairs = [word.partition("=") for word in rest if "=" in word and not word.startswith("-")]
         values = [value.removeprefix("()").strip(" {}") for key, _, value in pairs if names_code(key.rstrip("%"))]
-        return _Run(_by_wrapper(name, words), scripts, [], values)
+        return Run(_by_wrapper(name, words), scripts, [], values)
     if name in ("find", "fd", "fdfind"):
         acts = [at for at, word in enumerate(words) if word in FIND_RUNS]
-        return _Run([[word.replace("{}", UNKNOWN) for word in words[at + 1 :]] for at in acts[:100]])
+        return Run([[word.replace("{}", UNKNOWN) for word in words[at + 1 :]] for at in acts[:100]])
     if name == "eval":
-        return _Run([], [" ".join(rest)])
+        return Run([], [" ".join(rest)])
     if name in SHELLS:
         script = script_argument(rest)
-        return _Run([], [script]) if script is not None else _Run(_file_run(rest))
+        return Run([], [script]) if script is not None else Run(_file_run(rest))
     if name in _RUN_A_FILE:
-        return _Run([rest])
+        return Run([rest])
     if name == "history" and "-s" in rest:
-        return _Run([rest[rest.index("-s") + 1 :]])
+        return Run([rest[rest.index("-s") + 1 :]])
     if is_launcher(name):
         commands, more = _split(launched(words))
         said = told(name, rest)
         is_unread = said.is_unread or (name in _FED and not any(not word.startswith("-") for word in rest))
-        return _Run(commands, [*scripts, *more, *said.scripts], said.maybe, [], is_unread or name == "run-parts")
+        return Run(commands, [*scripts, *more, *said.scripts], said.maybe, [], is_unread or name == "run-parts")
     if (at := subcommand_at(words)) is not None:
-        return _Run(*_split(launched(words[at:])), [], list(_option_values(words)))
+        return Run(*_split(launched(words[at:])), [], list(_option_values(words)))
     if name == "git":
         commands, more = _by_git(rest)
-        return _Run(commands, more, [], [*_option_values(words), *_settings(words)], "--config-env" in " ".join(rest))
+        return Run(commands, more, [], [*_option_values(words), *_settings(words)], "--config-env" in " ".join(rest))
     said = told(name, rest)
     commands = _file_run(rest) if name in INTERPRETERS else []
     values = [] if name in LANGUAGES else [*_option_values(words), *_settings(words)]
-    return _Run(commands, [*scripts, *said.scripts], said.maybe, values, said.is_unread)
+    return Run(commands, [*scripts, *said.scripts], said.maybe, values, said.is_unread)
 
 
 def _by_wrapper(name: str, words: list[str]) -> list[list[str]]:
@@ -245,7 +245,7 @@ def _commands_of(script: str) -> _Inside | None:
     if len(script) > MAX_SCRIPT:
         return None
     script = script.replace("``", "")  # stands for nothing, and no grammar of ours reads it
-    found = [_without_braces(strip_prefixes(words)) for _, words in commands_in(script, 0, _runs_a_shell)]
+    found = [without_braces(strip_prefixes(words)) for _, words in commands_in(script, 0, _runs_a_shell)]
     inside = _Inside(found, [["sh", "-c", text] for text in _evaluated(script)])
     try:
         tree = read_script(script)
@@ -259,7 +259,7 @@ def _commands_of(script: str) -> _Inside | None:
             if MANY in name:
                 return None
             words = strip_prefixes([*(name.split() if " " in name and UNKNOWN not in name else [name]), *command.words])
-            found.append(_without_braces(words))
+            found.append(without_braces(words))
             if "IFS=" in script and not re.fullmatch(r"[\w./+-]*", name):
                 inside.maybe.append([*re.split(r"[^\w./+-]+", name), *command.words])
     for name, values in tree.values.items():
@@ -337,7 +337,7 @@ def _evaluated(script: str) -> Iterator[str]:
             yield part.partition(")")[0]
 
 
-def _without_braces(words: list[str]) -> list[str]:
+def without_braces(words: list[str]) -> list[str]:
     """`{git,push}` is two words, and so is `{git,}push` in its way."""
     if words and re.fullmatch(r"[^{}]*,[^{}]*\}", words[0]):
         words = ["{" + words[0], *words[1:]]  # a brace at the beginning is taken for that of a group

@@ -25,8 +25,8 @@ from spindle.policy.approval import (
     prefix_for_retry,
     program_at,
 )
-from spindle.policy.catastrophe import Place
 from spindle.policy.commands import parse_command, split_command
+from spindle.policy.effects import Place
 from spindle.policy.grants import Expiry, Grant, command_grant, prefix_grant
 from spindle.policy.prefixes import means_anything
 from spindle.policy.reach import Reach
@@ -210,6 +210,7 @@ class CommandRun(Command):
                 cwd=self._cwd,
                 workspace=(workspace, *site.boundary.policy.writable_roots),
                 home=os.path.expanduser("~"),
+                variables=approvals.environment,
             ),
             is_program=self._is_program,
             is_path=lambda word: os.path.lexists(absolute(word, self._cwd)),
