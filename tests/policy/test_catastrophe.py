@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spindle.policy.approval import Allow, Circumstances, Decision, Refuse, decide_command
-from spindle.policy.catastrophe import branches
-from spindle.policy.effects import Place
+from spindle.policy.losses import branches
+from spindle.policy.place import Place
 from spindle.protocol.settings import SandboxMode, SandboxPolicy
 
 MODES: tuple[SandboxMode, ...] = ("read-only", "workspace-write", "danger-full-access")

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-
-import msgspec
+from collections.abc import Iterator, Sequence
 
 from spindle.policy.danger import Examination
+from spindle.policy.place import Place
 from spindle.policy.script_tree import UNKNOWN, Command, Script, TooMuch, read_script
 from spindle.policy.within import run_by, without_braces
 from spindle.policy.wrappers import SHELLS, script_argument
@@ -25,17 +24,6 @@ _SETS_VARIABLES = re.compile(r"(?:^|[;&|({\s])(?:source|\.|eval|read|mapfile|rea
 _GUARDED = r"\$\{%s\s*:?[-=+?]"
 _READS = re.compile(r"(?:^|[;&\n])\s*([^;&\n]+?)\|\s*while\s+(?:IFS=\S*\s+)?read\s+(?:-\w+\s+)*(\w+)")
 _READS_BEHIND = re.compile(r"while\s+(?:IFS=\S*\s+)?read\s+(?:-\w+\s+)*(\w+)[\s\S]*?done\s*<\s*<\(([^()]+)\)")
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a command would run, and what is dear there."""
-
-    cwd: str = ""
-    workspace: tuple[str, ...] = ()
-    """The folders of the thread."""
-    home: str = ""
-    variables: Mapping[str, str] = {}
-    """What the command gets for an environment."""
 
 
 EVERY_FILE = "**"

@@ -13,8 +13,7 @@ import msgspec
 
 from spindle.policy.coverage import unlisted_options
 from spindle.policy.danger import COPIERS, FIND_RUNS, Examination, strip_prefixes
-from spindle.policy.destroyers import INTERPRETERS, git_command, run_by_git
-from spindle.policy.languages import LANGUAGES, reads_programs, told
+from spindle.policy.destroyers import INTERPRETERS, OWN_LANGUAGE, git_command, run_by_git
 from spindle.policy.launchers import is_launcher, launched, subcommand_at
 from spindle.policy.reach_programs import PROJECT_RUNNERS
 from spindle.policy.scan import MAX_DEPTH, commands_in
@@ -135,18 +134,27 @@ def run_by(name: str, words: list[str]) -> Run:
         return Run([rest[rest.index("-s") + 1 :]])
     if is_launcher(name):
         commands, more = _split(launched(words))
-        said = told(name, rest)
-        is_unread = said.is_unread or (name in _FED and not any(not word.startswith("-") for word in rest))
-        return Run(commands, [*scripts, *more, *said.scripts], said.maybe, [], is_unread or name == "run-parts")
+        texts, maybe, is_unread = _told(name, rest)
+        is_unread = is_unread or (name in _FED and not any(not word.startswith("-") for word in rest))
+        return Run(commands, [*scripts, *more, *texts], maybe, [], is_unread or name == "run-parts")
     if (at := subcommand_at(words)) is not None:
         return Run(*_split(launched(words[at:])), [], list(_option_values(words)))
     if name == "git":
         commands, more = _by_git(rest)
         return Run(commands, more, [], [*_option_values(words), *_settings(words)], "--config-env" in " ".join(rest))
-    said = told(name, rest)
+    texts, maybe, is_unread = _told(name, rest)
     commands = _file_run(rest) if name in INTERPRETERS else []
-    values = [] if name in LANGUAGES else [*_option_values(words), *_settings(words)]
-    return Run(commands, [*scripts, *said.scripts], said.maybe, values, said.is_unread)
+    values = [] if name in OWN_LANGUAGE else [*_option_values(words), *_settings(words)]
+    return Run(commands, [*scripts, *texts], maybe, values, is_unread)
+
+
+def _told(name: str, rest: list[str]) -> tuple[list[str], list[list[str]], bool]:
+    if name not in OWN_LANGUAGE:
+        return [], [], False
+    from spindle.policy.languages import told  # few commands hold a text in another language
+
+    said = told(name, rest)
+    return said.scripts, said.maybe, said.is_unread
 
 
 def _by_wrapper(name: str, words: list[str]) -> list[list[str]]:
@@ -293,11 +301,13 @@ def _runs_files(command: Command) -> bool:
 
 def _fed(tree: Script, texts: list[str], examination: Examination, inside: _Inside) -> None:
     """What reaches a shell or an interpreter through its input, or in a file that the script writes."""
+    from spindle.policy.languages import LANGUAGES, reads_programs  # only for scripts, where rules or losses matter
+
     for command in tree.commands:
         name = examination.program([*command.names[:1], *command.words])
         words = command.words
         is_shell = examination.reads_commands([*command.names[:1], *words])
-        if not is_shell and name not in LANGUAGES and name not in _FED:
+        if not is_shell and name not in OWN_LANGUAGE and name not in _FED:
             continue
         files = {os.path.basename(path) for path in tree.written}
         written = any(os.path.basename(word) in files for word in words) or _reads_unknown_file(words)

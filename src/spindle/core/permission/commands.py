@@ -26,8 +26,8 @@ from spindle.policy.approval import (
     program_at,
 )
 from spindle.policy.commands import parse_command, split_command
-from spindle.policy.effects import Place
 from spindle.policy.grants import Expiry, Grant, command_grant, prefix_grant
+from spindle.policy.place import Place
 from spindle.policy.prefixes import means_anything
 from spindle.policy.reach import Reach
 from spindle.policy.sandbox import Boundary, absolute
