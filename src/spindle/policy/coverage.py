@@ -225,6 +225,8 @@ class _Cover:
         marks = options.marks
         if "assigns!" in marks and "=" in word:
             return False
+        if "dashes!" in marks and is_first:
+            return False  # `tar xIf PROGRAM a.tar`
         if "at!" in marks and word.startswith("@"):
             return False
         if "paths!" in marks and _PATHS.match(word) and not word.startswith("@"):
@@ -232,7 +234,9 @@ class _Cover:
         if "remote!" in marks:
             # A folder is a repository, too, whose hooks or settings name programs.
             is_remote = not is_first or (_REMOTE_NAME.match(word) is not None and not self._is_path(word))
-            return is_remote and not word.startswith((".", "/", "~")) and "::" not in word
+            return (
+                is_remote and not word.startswith((".", "/", "~")) and "::" not in word and ".." not in word.split("/")
+            )
         return True
 
     def _starts(self, word: str) -> bool:
