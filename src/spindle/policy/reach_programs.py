@@ -170,6 +170,18 @@ TEXT_TOOLS = frozenset(("awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq"
 """Programs whose own language is given as a word, or in the file of an option; what else they are given is data."""
 
 
+SCRIPT_OPTIONS = {
+    **dict.fromkeys(("vi", "vim", "view", "ex", "nvim", "rvim", "gvim"), ("-S", "-u", "-s", "-c")),
+    **dict.fromkeys(("gdb", "lldb"), ("-x", "-ix", "--command", "-s", "--source")),
+    **dict.fromkeys(("emacs", "emacsclient"), ("-l", "--load", "--script", "-x")),
+    **dict.fromkeys(("sqlite3", "sqlite"), ("-init", "-cmd")),
+    **dict.fromkeys(("psql", "mysql", "mariadb"), ("-f", "--file", "--defaults-file", "--defaults-extra-file")),
+    **dict.fromkeys(("dc", "bc", "octave", "gnuplot", "lftp"), ("-f", "--file", "-l", "-c")),
+    **dict.fromkeys(("less", "more", "most"), ("-k", "--lesskey-file", "--lesskey-src")),
+}
+"""Options with a file of commands."""
+
+
 def program_files(name: str, words: list[str], at: int) -> list[str]:
     """`-f FILE`, `-fFILE`, `--file=FILE`: the file if such an option stands there."""
     options = ("-f", "--file", "--from-file", *(("-i", "-l", "-E") if name.endswith("awk") else ()))
