@@ -82,10 +82,20 @@ def kind_of(info: ErrorInfo | None) -> str:
     return info or "other"
 
 
+def is_unreached(info: ErrorInfo | None) -> bool:
+    """No server was reached: one that refuses has a status."""
+    return kind_of(info) == "http_connection_failed" and status_of(info) is None
+
+
+def status_of(info: ErrorInfo | None) -> int | None:
+    """The status that a server answered with, where that is known."""
+    details = next(iter(info.values()), {}) if isinstance(info, dict) else {}
+    return details.get("http_status_code")
+
+
 def may_pass(info: ErrorInfo | None) -> bool:
     """Could asking the same again later help?"""
-    details = next(iter(info.values()), {}) if isinstance(info, dict) else {}
-    status = details.get("http_status_code") or 500
+    status = status_of(info) or 500
     return kind_of(info) in RETRYABLE and (status >= 500 or status in RETRYABLE_STATUSES)
 
 

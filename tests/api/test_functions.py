@@ -193,6 +193,7 @@ def test_tools_that_cannot_be_are_refused_by_name(functions: Any, words: str) ->
 @pytest.mark.parametrize(
     "options",
     [
+        {"parallel": "no"},
         *({"timeout": seconds} for seconds in (0, -1, "1", True, float("nan"), float("inf"))),
         *({"approval": "yes"}, {"name": "a b"}, {"description": 3}),
     ],
@@ -508,8 +509,8 @@ def recursive() -> list[Any]:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (lambda: object(), "TypeError: it returned a object, which cannot be written as JSON"),
-        (lambda: (number for number in range(3)), "TypeError: it returned a generator, which"),
+        (lambda: object(), "TypeError: what it returned has a value of type object, which cannot be written as JSON"),
+        (lambda: (number for number in range(3)), "TypeError: what it returned has a value of type generator, which"),
         (recursive, "ValueError: what it returned is nested too deep"),
         (lambda: {"a": Image(PNG)}, "TypeError: a picture can be returned by itself or in a list"),
         (lambda: [Image("/no/such/file.png")], "ImageError: "),

@@ -254,6 +254,15 @@ def test_a_model_client_without_events_is_an_error_in_one_sentence(client: Clien
         thread.run("x")
 
 
+@pytest.mark.parametrize("event", ["a text", None, ItemDone("a text")])  # pyright: ignore[reportArgumentType]
+def test_what_a_model_client_yields_that_is_no_event_is_named_and_not_lost(
+    client: Client, workspace: Path, event: Any
+) -> None:
+    thread = client(model_client=Careless(event, Completed())).thread_start(cwd=workspace)
+    with pytest.raises(TurnFailed, match=r"Careless\.stream gave "):
+        thread.run("x")
+
+
 @pytest.mark.parametrize("wrong", ["hello", None, 3])
 def test_what_is_no_step_of_a_script_is_named(client: Client, workspace: Path, wrong: Any) -> None:
     thread = client(wrong, lambda request: wrong).thread_start(cwd=workspace)

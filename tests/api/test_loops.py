@@ -212,6 +212,40 @@ def test_a_synchronous_client_is_ready_for_every_thread_at_once(own_home: Path, 
     assert threading.active_count() <= before  # one of an earlier test may have ended meanwhile
 
 
+def test_a_close_that_a_coroutine_tool_may_not_do_leaves_the_client_to_be_closed_later(
+    client: Client, workspace: Path
+) -> None:
+    refused: list[str] = []
+
+    async def hang_up() -> str:
+        "Close the client, from its own loop."
+        try:
+            one.close()
+        except RuntimeError as error:
+            refused.append(str(error))
+        return "tried"
+
+    one = client(calls("hang_up", {}, "c1"), says("a"), says("b"))
+    thread = one.thread_start(cwd=workspace, tools=[hang_up])
+    assert thread.run("x").final_response == "a"
+    assert "own loop" in refused[0]
+    assert thread.run("y").final_response == "b"
+    loops = {each for each in threading.enumerate() if each.name == "spindle"}
+    one.close()
+    assert not all(each.is_alive() for each in loops), "its own thread has ended"
+    with client(says("c")).thread_resume(thread.id) as again:
+        assert again.run("z").final_response == "c"
+
+
+def test_a_thread_that_another_client_of_this_process_has_open_is_not_said_to_be_another_process(
+    client: Client, workspace: Path
+) -> None:
+    thread = client(says("a")).thread_start(cwd=workspace)
+    thread.run("x")
+    with pytest.raises(ThreadLocked, match="open in this process already; close it there first"):
+        client(says("b")).thread_resume(thread.id)
+
+
 async def test_an_asynchronous_client_that_is_forgotten_warns_and_lets_go(own_home: Path, workspace: Path) -> None:
     async def use() -> str:
         client = async_client(own_home, says("a"))

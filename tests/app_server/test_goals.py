@@ -146,3 +146,11 @@ def test_the_conversation_goes_back_before_a_turn_of_the_goal(client: Client, se
     assert len(left["thread"]["turns"]) == 1
     client.turn(thread_id, "again")
     assert "Count." not in str(server.turns_asked[-1].json["input"])
+
+
+@pytest.mark.parametrize("method", ["set", "get", "clear"])
+def test_where_goals_are_switched_off_a_client_is_told_so_in_the_words_it_knows(start: Start, method: str) -> None:
+    client = start("--disable", "goals")
+    client.initialize()
+    params = {"threadId": client.start_thread(), **({"objective": "x"} if method == "set" else {})}
+    assert client.error(f"thread/goal/{method}", params)["message"] == "goals feature is disabled"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from app_server.client import Client, items, methods
 from app_server.conftest import Start
 from fake_server import FakeServer, call, message, turn
-from mcp_servers.kit import stub
+from mcp_servers.kit import servers, stub
 
 PLAN = {"mode": "plan", "settings": {"model": "gpt-5.2-codex"}}
 QUESTION = {"id": "db", "header": "Database", "question": "Which?", "options": [{"label": "A", "description": "a"}]}
@@ -120,7 +121,7 @@ def test_a_tool_of_the_client_is_called_and_stays_with_the_thread(
 
 
 def mcp_config(how: dict[str, Any]) -> dict[str, Any]:
-    return {"mcp_servers": {"tiny": stub(how)}}
+    return servers(tiny=stub(how))
 
 
 def test_calls_of_tool_servers_are_items(client: Client, server: FakeServer) -> None:
@@ -181,3 +182,51 @@ def test_a_server_can_ask_a_person(client: Client, server: FakeServer, tmp_path:
     (asked,) = [m["params"] for m in seen if m.get("method") == "mcpServer/elicitation/request"]
     assert asked["requestedSchema"]["type"] == "object" and asked["_meta"] is None
     assert '"action": "accept", "content": {"name": "me"}' in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("reply", "scope", "is_given"),
+    [
+        (lambda asked: {"permissions": asked["permissions"]}, "turn", True),
+        (lambda asked: {"permissions": asked["permissions"], "scope": "session"}, "session", True),
+        (lambda asked: {"permissions": {}}, "turn", False),
+        (lambda asked: {"permissions": asked["permissions"], "strictAutoReview": True}, "turn", False),
+        (lambda asked: {"nonsense": 1}, "turn", False),
+    ],
+)
+def test_a_client_gives_what_it_likes_of_the_permissions_that_the_model_asks_for(
+    start: Start, server: FakeServer, workspace: Path, tmp_path: Path, reply: Any, scope: str, is_given: bool
+) -> None:
+    client = start("--enable", "request_permissions_tool")
+    client.initialize(experimentalApi=True)
+    folder = tmp_path / "more"
+    folder.mkdir()
+    asked = {"permissions": {"network": {"enabled": True}, "file_system": {"write": [str(folder)]}}, "reason": "why"}
+    server.script(turn(call("request_permissions", asked, "c1")), turn(message("thanks")))
+    client.answers["item/permissions/requestApproval"] = reply
+    thread_id = client.start_thread(approvalPolicy="on-request", sandbox="read-only")
+    done, seen = client.turn(thread_id, "go")
+    (put,) = [m for m in seen if m.get("method") == "item/permissions/requestApproval"]
+    assert put["params"] == {
+        "threadId": thread_id,
+        "turnId": done["id"],
+        "itemId": "c1",
+        "environmentId": "local",
+        "startedAtMs": put["params"]["startedAtMs"],
+        "cwd": str(workspace),
+        "reason": "why",
+        "permissions": {
+            "network": {"enabled": True},
+            "fileSystem": {
+                "read": None,
+                "write": [str(folder)],
+                "entries": [{"path": {"type": "path", "path": str(folder)}, "access": "write"}],
+            },
+        },
+    }
+    answer = json.loads(output_of(server, "c1"))
+    given = {"network": {"enabled": True}, "file_system": {"write": [str(folder)]}}
+    assert answer["scope"] == scope
+    assert answer["permissions"] == (given if is_given else {"network": None, "file_system": None})
+    flags = [m["params"]["status"].get("activeFlags") for m in seen if m.get("method") == "thread/status/changed"]
+    assert flags == [[], ["waitingOnApproval"], [], None]

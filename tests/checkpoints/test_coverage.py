@@ -146,3 +146,18 @@ def test_the_index_of_git_is_read_in_every_form(bench: Bench, version: str) -> N
     assert tracked_paths(str(bench.root)) == sorted(
         ["a.txt", "bin.dat", "d e/f/ü", "dir/b.txt", "link", "run.sh", "untracked.txt"]
     )
+
+
+@pytest.mark.parametrize("between", [[], ["rm second", "echo 1 > sub/other", "ln sub/first second"]])
+def test_what_is_written_through_a_second_name_that_a_command_made_is_noticed_under_the_first(
+    bench: Bench, between: list[str]
+) -> None:
+    shell(bench.root, "mkdir sub; echo 1 > sub/first; git add -A; git commit -qm x")
+    bench.turn("ln sub/first second; echo 2 >> second")
+    assert changed(bench) == ["second", "sub/first"]
+    for command in between:
+        bench.turn(command)
+    bench.turn("echo 3 >> second")
+    assert changed(bench) == ["second", "sub/first"]
+    bench.undo(Undo(turns=2 + len(between)))
+    assert (bench.root / "sub/first").read_text() == "1\n" and not (bench.root / "second").exists()

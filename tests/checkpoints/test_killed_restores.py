@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from checkpoint_bench import Bench, look, shell
-from spindle.features.checkpoints.restore import NotRestored, has_unfinished
+from spindle.features.checkpoints.restore import NotRestored
+from spindle.features.checkpoints.store import has_unfinished
 from spindle.protocol.ops import Undo
 
 WORK = """rm -rf dir; ln -s a.txt dir; echo changed > a.txt; chmod +x run.sh; rm bin.dat; mkdir -p new/deep

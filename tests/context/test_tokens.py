@@ -20,6 +20,32 @@ def test_encrypted_content_counts_by_its_hidden_length(kind):
     assert estimate_tokens({"type": kind, "encrypted_content": "short"}) == 0
 
 
+LONG = "x" * 700
+IMAGE = {"type": "input_image", "image_url": f"data:{LONG}"}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "function_call_output", "call_id": "c", "output": 'text with "input_image" and "encrypted_content"'},
+        {"type": "function_call_output", "call_id": "c" * 200, "output": LONG},
+        {
+            "type": "function_call_output",
+            "call_id": "c",
+            "output": [{"type": "input_text", "text": '"output":"'}, IMAGE],
+        },
+        {"type": "function_call_output", "call_id": '"output":"', "output": [IMAGE, IMAGE]},
+        {"output": [IMAGE], "type": "function_call_output", "call_id": "c"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": LONG * 3},
+        {"type": "reasoning", "summary": [], "encrypted_content": None, "content": [{"type": "text", "text": LONG}]},
+        {"type": "reasoning", "summary": []},
+        {"type": "message", "role": "user", "content": [IMAGE], "encrypted_content": LONG},
+    ],
+)
+def test_an_item_costs_the_same_by_its_json(item):
+    assert estimate_tokens(encode_json(item)) == estimate_tokens(item)
+
+
 def test_a_picture_costs_a_flat_sum_whatever_its_size():
     def shown(url: str) -> dict:
         return {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image", "image_url": url}]}

@@ -78,7 +78,7 @@ def test_a_server_that_is_not_there_is_named_after_the_retries(spindle: Spindle)
 def test_outside_a_repository_the_flag_is_named(spindle: Spindle, server: FakeServer, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
-    refused(spindle("exec", "-C", str(plain), "hi"), server, "--skip-git-repo-check")
+    refused(spindle("exec", "-C", str(plain), "hi"), server, "--skip-git-repo-check was not specified. Work in a Git")
 
 
 @pytest.mark.parametrize("below", ["", "sub"])
@@ -150,7 +150,9 @@ def test_a_schema_that_is_none_is_refused_before_any_request(
 
 def test_resume_of_an_unknown_id_names_it(spindle: Spindle, server: FakeServer) -> None:
     missing = "00000000-0000-0000-0000-000000000000"
-    refused(spindle("exec", "resume", missing, "p"), server, f"no rollout found for thread id {missing}")
+    refused(
+        spindle("exec", "resume", missing, "p"), server, f"no rollout found for thread id {missing}; `spindle threads"
+    )
 
 
 @pytest.mark.parametrize(

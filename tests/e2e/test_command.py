@@ -146,3 +146,13 @@ def test_the_demo_works_with_an_interpreter_below_a_folder_with_a_blank(
         timeout=40,
     )
     assert done.returncode == 0 and "The tests pass now." in done.stdout, done.stdout + done.stderr
+
+
+def test_a_folder_whose_path_is_too_long_is_not_said_to_be_none(
+    spindle_cmd: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    deeper = "i=0; while [ $i -lt 18 ]; do mkdir $1 && cd -P $1 || exit; i=$((i+1)); done; shift"
+    command = ["sh", "-c", f'{deeper}; exec "$@"', "sh", "d" * 250, *spindle_cmd, "threads"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: the current folder cannot be reached by its path; use -C DIR" in done.stderr

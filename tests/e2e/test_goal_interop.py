@@ -106,3 +106,21 @@ def test_codex_goes_on_with_a_thread_that_had_a_goal_here(
     ours, theirs = (server.turns_asked[number].json["input"] for number in (-2, -1))
     said = [item["content"] for item in ours if item.get("role") == "user"]
     assert [item["content"] for item in theirs if item.get("role") == "user"][: len(said)] == said
+
+
+def test_a_goal_that_was_cleared_in_codex_is_cleared_here(
+    codex_server: Client,
+    spindle: Agent,  # noqa: F811  the fixture
+    server: FakeServer,
+) -> None:
+    server.script(turn(message("hello")), turn(message("never"), delay_s=60))
+    thread = set_goal(codex_server)
+    wait_for(lambda: len(server.turns_asked) == 2, "the second request of Codex")
+    codex_server.result("thread/goal/clear", {"threadId": thread})
+    codex_server.process.kill()
+    codex_server.process.wait()
+    server.script(turn(message("you are welcome")))
+    events = spindle("--dangerously-bypass-approvals-and-sandbox", "resume", thread, "Thanks.")
+    assert [event["type"] for event in events if event["type"] in ("goal.updated", "turn.completed")] == [
+        "turn.completed"
+    ]

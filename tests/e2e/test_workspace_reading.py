@@ -68,7 +68,8 @@ def test_the_doctor_says_and_tries_which_reading_applies(spindle: Spindle) -> No
         done = spindle("doctor", "--json", "-c", f'spindle.sandbox.read="{setting}"')
         report = json.loads(done.out)
         details = [check["detail"] for check in report["checks"] if check["name"] == "reads"]
-        assert done.code == 0 and f'read = "{setting}"' in details[0] and word in details[0]
+        assert done.code == 0, report["commands"]
+        assert f'read = "{setting}"' in details[0] and word in details[0]
         assert all(("neighbours" in trial["could_not"]) is (setting == "workspace") for trial in report["commands"])
 
 

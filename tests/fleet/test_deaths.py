@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,25 @@ def test_what_ran_in_a_worker_that_died_is_run_again(runs: Runs) -> None:
     assert "t000" in {line["id"] for line in lost} and "was killed" in lost[0]["reason"]
     assert all(runs.record(line["id"])["attempts"] == 2 for line in lost)
     runs.nothing_left()
+
+
+def test_a_worker_that_dies_while_it_starts_does_not_end_the_run(runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if sys.orig_argv[-2:] == ['fleet', 'worker']:\n"
+        "    try:\n"
+        f"        os.mkdir({str(tmp_path / 'died')!r})\n"
+        "    except FileExistsError:\n"
+        "        pass\n"
+        "    else:\n"
+        "        os.kill(os.getpid(), 9)\n"
+    )
+    runs.spindle.environment["PYTHONPATH"] = str(tmp_path)
+    runs.tasks(count=3)
+    done = runs.run("--jobs", 2, "--workers", 2)
+    assert done.code == 0 and "was killed" in done.err and "it is tried again" in done.err, done.err
+    assert (tmp_path / "died").exists()
+    runs.exactly_once()
 
 
 def test_suspects_run_alone_and_only_the_one_that_kills_its_worker_is_quarantined(runs: Runs) -> None:

@@ -20,7 +20,6 @@ async def test_files_that_were_claimed_survive_whoever_sweeps_up_after_their_wor
     os.close(place.lock)  # its worker is dead
     sweep(str(tmp_path))
     into = tmp_path / "into"
-    into.mkdir()
     assert await Arrived(claimed).take(str(into)) == []
     assert (into / "final.md").read_text() == "done\n" and not [*(tmp_path / "attempts").iterdir()]
     folder.remove()
@@ -62,3 +61,28 @@ def test_what_a_killed_driver_left_is_removed_and_what_a_living_one_has_stays(tm
     another.remove()
     living.remove()
     assert not [*(tmp_path / "drivers").iterdir()]
+
+
+async def test_whatever_else_lies_beside_the_files_of_an_attempt_is_left_behind(tmp_path: Path) -> None:
+    secret, left = tmp_path / "secret", tmp_path / "left"
+    secret.write_text("mine\n")
+    left.mkdir()
+    (left / "final.md").write_text("done\n")
+    (left / "odd.txt").write_text("odd\n")
+    os.link(secret, left / "verify.log")
+    os.symlink(secret, left / "setup.log")
+    os.mkfifo(left / "events.jsonl")
+    into = tmp_path / "into"
+    assert await Arrived(str(left)).take(str(into)) == []
+    assert sorted(os.listdir(into)) == ["final.md", "verify.log"]
+    assert not os.path.samefile(into / "verify.log", secret)
+
+
+def test_a_place_that_is_held_is_not_swept_away(tmp_path: Path) -> None:
+    (tmp_path / "attempts").mkdir()
+    place = make_place(str(tmp_path), "a")
+    sweep(str(tmp_path))
+    assert os.path.isdir(place.work)
+    os.close(place.lock)
+    sweep(str(tmp_path))
+    assert not [*(tmp_path / "attempts").iterdir()]

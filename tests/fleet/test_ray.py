@@ -185,3 +185,43 @@ def test_ctrl_c_ends_a_run_on_ray_and_it_can_go_on_without_ray(runs: Runs) -> No
     done = runs.run("--resume", "--engine", "local")
     assert done.code == 0, done.err
     runs.exactly_once()
+
+
+def test_what_outlives_a_killed_driver_is_taken_over_and_not_paid_again(runs: Runs, token: dict[str, str]) -> None:
+    runs.tasks(count=5)
+    patch = "*** Begin Patch\n*** Add File: made.txt\n+made\n*** End Patch"
+    for task, delay_s in (("t000", 0.0), ("t001", 3.0)):
+        answers = iter([turn(custom_call("apply_patch", patch, "c1"), delay_s=delay_s), turn(message("done"))])
+        runs.answers[task] = lambda answers=answers: next(answers)
+    for task in ("t002", "t003"):
+        runs.answers[task] = lambda: turn(message("done"), delay_s=3.0)
+    with running_cluster(runs, 1, **token) as cluster:
+        driver = runs.start("--engine", "ray", "--address", cluster["address"], "--jobs", 4)
+        wait_for(lambda: {"t001", "t002", "t003"} <= runs.asked().keys(), "requests that last", LONG)
+        kill(driver.pid)
+        driver.wait()
+        recorded = runs.statuses
+        done = run_on(runs, "--resume", "--address", cluster["address"])
+        assert done.code == 0, done.err
+        runs.nothing_left()
+    assert not recorded.keys() & {"t001", "t002", "t003"}
+    runs.exactly_once()
+    assert runs.asked() == {"t000": 2, "t001": 2, "t002": 1, "t003": 1, "t004": 1}
+    assert {record["attempts"] for record in runs.results} == {1}
+    assert {record["id"]: record["usage"]["requests"] for record in runs.results} == runs.asked()
+    assert len(runs.lines("spend.jsonl")) == 7 and runs.record("t001")["patch"]["files"] == 1
+    assert [line["outcome"] for line in runs.attempts(event="ended")] == ["ok"] * 5
+
+
+def test_workers_that_nobody_takes_over_end(runs: Runs, token: dict[str, str]) -> None:
+    runs.tasks(count=2)
+    held = runs.answers["t001"] = Held()
+    with running_cluster(runs, 1, **token) as cluster:
+        patience = ("-c", "spindle.fleet.orphan_ttl_s=3")
+        driver = runs.start("--engine", "ray", "--address", cluster["address"], *patience)
+        assert held.is_asked.wait(LONG)
+        kill(driver.pid)
+        driver.wait()
+        pids = [line["pid"] for line in runs.attempts(event="started")]
+        wait_for(lambda: not any(map(is_running, pids)), "the end of the workers", LONG)
+        assert not [*runs.cache.glob("spindle/attempts/*")]

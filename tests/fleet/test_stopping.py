@@ -14,6 +14,7 @@ import pytest
 from fake_server import Turn, call, message, turn
 from fleet_runs import Held, Runs
 from installed import finish, wait_for
+from spindle.fleet.book import RunLock
 
 SOON_S = 10.0
 
@@ -200,3 +201,16 @@ def test_a_cache_that_cannot_be_used_any_more_stops_the_run_and_spoils_no_task(r
     assert runs.run("--resume").code in (0, 1)
     assert runs.statuses["t001"] == runs.statuses["t002"] == "ok"
     runs.nothing_left()
+
+
+def test_cancel_does_not_claim_a_task_that_was_done_meanwhile(runs: Runs) -> None:
+    runs.tasks("a", "b")
+    assert runs.run("--limit", 1).code == 0
+    lock = RunLock(str(runs.out))  # as a driver that is at work
+    cancel = runs.spindle.start("fleet", "cancel", str(runs.out), "a", "b")
+    wait_for((runs.out / "cancel.jsonl").exists, "the question")
+    with (runs.out / "results.jsonl").open("a") as file:
+        file.write(json.dumps({**runs.record("a"), "id": "b"}) + "\n")
+    done = finish(cancel)
+    lock.release()
+    assert done.code == 0 and done.out == "a: has a record already (ok)\nb: has a record already (ok)\n"

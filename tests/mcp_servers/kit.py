@@ -16,8 +16,14 @@ def stub(how: dict[str, Any] | None = None, **entry: Any) -> dict[str, Any]:
 
 
 def servers(**tables: dict[str, Any]) -> dict[str, Any]:
-    """The `config` argument of a session with these servers."""
-    return {"mcp_servers": tables}
+    """The `config` argument of a session with these servers.
+
+    The stub lies in this clone. Below the temporary folder the agent could write it, so it would run confined.
+    """
+    return {
+        "mcp_servers": tables,
+        "sandbox_workspace_write": {"exclude_slash_tmp": True, "exclude_tmpdir_env_var": True},
+    }
 
 
 def tool_names(request: Any) -> list[str]:

@@ -71,10 +71,10 @@ def called(number: Any, params: dict[str, Any]) -> None:
         return
     text = f"{name}:{json.dumps(params.get('arguments'), sort_keys=True)}" + "y" * how.get("long", 0)
     result = how.get("answers", {}).get(name) or {"content": [{"type": "text", "text": text}]}
-    send(id=number + 1000 if how.get("wrong_id") else number, result=result)
     if name == how.get("change_on"):
         how.update(how.get("change", {"tools": [*how["tools"], "later"]}))
-        send(method="notifications/tools/list_changed")
+        send(method="notifications/tools/list_changed")  # before the answer, so that it is known when the answer is
+    send(id=number + 1000 if how.get("wrong_id") else number, result=result)
 
 
 def handle(message: dict[str, Any]) -> None:

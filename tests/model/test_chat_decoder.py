@@ -86,6 +86,7 @@ def test_text_and_reasoning_stream_and_are_items_at_the_end() -> None:
     "fields",
     [
         {"reasoning": "hm"},
+        {"thinking": "hm"},
         {"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
         {"reasoning": None, "reasoning_details": [{"type": "reasoning.text", "text": "hm"}, {"data": "x"}]},
         {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
@@ -189,10 +190,19 @@ HABITS: dict[str, list[dict[str, Any]]] = {
         calls(piece(None, ":1}", index=0)),
         calls(piece("run", '{"a":1}', index=0, id="c1"), piece("look", '{"b":"}"}', index=1, id="c2")),
     ],
-    "index as text or missing later": [
+    "index as text": [
+        calls(piece("run", '{"a"', index="0"), piece("look", '{"b":', index="1")),
+        calls(piece(None, ":1}", index="0")),
+        calls(piece(None, '"}"}', index="1")),
+    ],
+    "no object around name and arguments": [
+        calls({"index": 0, "id": "c1", "name": "run", "arguments": '{"a"'}, {"name": "look", "arguments": {"b": "}"}}),
+        calls({"index": 0, "arguments": ":1}"}),
+    ],
+    "index missing later": [
         calls(piece("run", '{"a"', index=0.0, id="c1")),
         calls(piece(None, ":1}", index=None)),
-        calls(piece("look", '{"b":"}"}', index="1", id="c2")),
+        calls(piece("look", '{"b":"}"}', index=1, id="c2")),
     ],
 }
 
@@ -298,6 +308,9 @@ def test_a_server_that_gave_up_is_asked_again() -> None:
         ({"error": {"message": "died", "code": 502}}, {"message": "died", "code": 502}),
         ({"error": "died"}, {"message": "died"}),
         ({"object": "error", "message": "died"}, {"object": "error", "message": "died"}),
+        ({"type": "error", "message": "died"}, {"type": "error", "message": "died"}),
+        ({"message": "died", "code": 500}, {"message": "died", "code": 500}),
+        ({"detail": "died"}, {"detail": "died"}),
         ({"choices": [{"delta": {}, "error": {"message": "died"}}]}, {"message": "died"}),
     ],
 )

@@ -251,8 +251,16 @@ def test_which_tool_must_be_called(choice: str, sent: object) -> None:
 
 
 def test_what_a_server_does_not_know_is_left_out() -> None:
-    can = msgspec.structs.replace(CAN, stream_options=False, parallel=False)
-    assert not {"stream_options", "parallel_tool_calls"} & set(body(request([user_message("hi")]), terms(can)))
+    can = msgspec.structs.replace(CAN, stream_options=False, parallel=False, tool_choice_none=False)
+    sent = body(request([user_message("hi")]), terms(can))
+    assert not {"stream_options", "parallel_tool_calls", "tool_choice"} & set(sent)
+    assert body(request([user_message("hi")], tool_choice="run"), terms(can))["tool_choice"]
+
+
+def test_a_server_may_know_the_limit_of_an_answer_by_its_newer_name_only() -> None:
+    asked = request([user_message("hi")], facts=ModelFacts(max_output_tokens=77))
+    sent = body(asked, terms(msgspec.structs.replace(CAN, max_completion_tokens=True)))
+    assert sent["max_completion_tokens"] == 77 and "max_tokens" not in sent
 
 
 def test_effort_schema_and_limit_are_said_where_they_are_set() -> None:

@@ -21,7 +21,7 @@ from spindle.model.lowering import Lowering
 from spindle.model.provider import FLAGS, Provider
 from spindle.model.server_words import read_words
 from spindle.protocol.items import developer_message, encode_json, user_message
-from spindle.protocol.request import Request, VisibleItem
+from spindle.protocol.request import ModelFacts, Request, VisibleItem
 from wires import asks, call, output
 
 PICTURE = {
@@ -34,6 +34,7 @@ ASKED = asks(
     text={
         "format": {"type": "json_schema", "strict": True, "schema": {"type": "object"}, "name": "codex_output_schema"}
     },
+    facts=ModelFacts(max_output_tokens=500),
 )
 
 
@@ -69,6 +70,21 @@ TAUGHT: list[tuple[str, Any, dict[str, bool]]] = [
     ),
     ("chat", "tools param requires --jinja flag", {"tools": False}),
     ("chat", "Function calling is not enabled for this model", {"tools": False}),
+    ("chat", "Unrecognized request argument supplied: tools", {"tools": False}),
+    ("chat", {"detail": [{"loc": ["body", "tools"], "msg": "Extra inputs are not permitted"}]}, {"tools": False}),
+    ("chat", "`tool_choice` and `tools` are not supported by this model", {"tools": False}),
+    ("chat", {"error": {"message": "Unknown parameter", "param": "tool_choice"}}, {"tool_choice_none": False}),
+    (
+        "chat",
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+        {"max_completion_tokens": True},
+    ),
+    ("chat", "At most 0 image(s) may be provided in one request.", {"images": False}),
+    (
+        "chat",
+        {"detail": [{"loc": ["body", "messages", 2, "content"], "msg": "Input should be a valid string"}]},
+        {"images": False},
+    ),
     ("chat", "image input is not supported - hint: you may need to provide the mmproj", {"images": False}),
     ("chat", "Invalid content type. image_url is only supported by certain models.", {"images": False}),
     ("chat", "unknown variant `image_url`, expected `text`", {"images": False}),
@@ -82,7 +98,9 @@ TAUGHT: list[tuple[str, Any, dict[str, bool]]] = [
 def test_the_words_of_a_refusal_name_the_flag(wire: str, said: Any, flags: dict[str, bool]) -> None:
     assert learned(wire, said) == flags
     assert learned(wire, said, 422) == flags
-    assert learned(wire, said, 500) == {}, "a server that is broken teaches nothing"
+    is_told_by_crashes = set(flags) <= {"tools", "images"}
+    assert learned(wire, said, 500) == (flags if is_told_by_crashes else {}), "llama.cpp refuses these two with 500"
+    assert learned(wire, said, 503) == {}, "a server that is broken teaches nothing"
     text = notice(Provider(id="lab", name="Lab"), flags)
     assert text.startswith("Lab ") and text.count("Lab") == 1
 
@@ -102,6 +120,8 @@ def test_a_flag_is_lowered_once(wire: str, said: Any, flags: dict[str, bool]) ->
         "Invalid 'temperature'",
         "messages: text content blocks must be non-empty",
         "Your account has no credit; see tools at https://example.com",
+        "Unknown model. Look at your tools, there are others",
+        "tools.0.description: Extra inputs are not permitted",
         "",
     ],
 )
@@ -114,7 +134,7 @@ def test_what_was_not_asked_for_cannot_be_refused() -> None:
     plain = asks([user_message("hi")])
     assert learned("chat", "response_format is not supported", request=plain) == {}
     assert learned("chat", "image input is not supported", request=plain) == {}
-    assert learned("chat", "tool_choice must be auto", request=plain) == {}
+    assert learned("messages", "tool_choice must be auto", request=plain) == {}
     nothing = asks([user_message("hi")], tool_choice="none")
     assert learned("chat", "tool_choice must be auto", request=nothing) == {"tool_choice_none": False}
 
@@ -131,6 +151,7 @@ def test_only_servers_on_this_computer_are_taken_to_lack_the_responses_api() -> 
         ("messages.1.content.0: Invalid `signature` in `thinking` block", True),
         ("The encrypted content gAAA could not be verified.", True),
         ("Invalid `data` in `redacted_thinking` block", True),
+        ("`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified", True),
         ("Invalid signature", False),
         ("Your organization could not be found", False),
     ],
@@ -257,7 +278,8 @@ def test_ids_of_shown_calls_are_those_of_the_request_whatever_was_asked_before(s
         for call_id in step:
             thread.append(VisibleItem.of({"type": "function_call", "name": "f", "arguments": "{}", "call_id": call_id}))
             thread.append(VisibleItem.of({"type": "function_call_output", "call_id": f"of {call_id}", "output": ""}))
-        assert sorted(shown_calls.ids(thread)) == sorted({one.item["call_id"] for one in thread[0::2]})
+        shown = shown_calls.ids(thread)
+        assert {call_id for call_id in "abcd" if call_id in shown} == {one.item["call_id"] for one in thread[0::2]}
 
 
 @given(st.lists(st.sampled_from(["a", "b", "call_0", "no good", "x" * 50, ""]), max_size=12))

@@ -200,12 +200,16 @@ def test_a_full_window_is_an_error_with_a_name():
 
 @pytest.mark.parametrize(
     "error",
-    [{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, {"error": {"message": "x"}}],
+    [
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+        {"error": {"message": "x"}},
+        {"type": "error", "message": "x"},
+    ],
 )
 def test_an_error_in_the_stream_ends_it(error: dict[str, Any]):
     with pytest.raises(ResponseFailed) as caught:
         read(decoder(MessagesWire()), stream(*messages_events((message("half"),), {})[:-2], error))
-    assert caught.value.error == error["error"]
+    assert caught.value.error == error.get("error", {"message": "x"})
 
 
 def test_a_stream_that_ends_before_its_last_event_leaves_nothing():

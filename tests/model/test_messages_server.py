@@ -17,8 +17,9 @@ from spindle.model.client import Completed, ItemDone, ModelEvent, Notice
 from spindle.model.provider import FLAGS
 from spindle.model.remote import RemoteModel
 from spindle.protocol.items import user_message
-from spindle.protocol.request import ModelFacts, Request
-from wires import asks
+from spindle.protocol.request import ModelFacts, Request, VisibleItem
+from wires import asks, output
+from wires import call as called
 
 QUESTION = asks([user_message("hi")])
 
@@ -150,6 +151,26 @@ async def test_what_a_model_does_not_know_is_left_out(
     assert [key in request.json for request in server.requests] == [True, False, False]
     first, second = ({**json.loads(request.body), key: None} for request in server.requests[:2])
     assert first == second
+
+
+def _ends_in_result(body: dict[str, Any]) -> bool:
+    return body["messages"][-1]["content"][-1]["type"] == "tool_result"
+
+
+async def test_calls_whose_thinking_is_lost_are_answered_without_thinking(
+    server: FakeServer, client: RemoteModel
+) -> None:
+    words = (
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` "
+        "is enabled, a final `assistant` message must start with a thinking block"
+    )
+    server.otherwise(refuses_when(lambda body: "thinking" in body and _ends_in_result(body), words))
+    hi, facts = VisibleItem.of(user_message("hi")), ModelFacts(thinking="enabled")
+    loop = [hi, VisibleItem.of(called("c1")), VisibleItem.of(output("c1"))]
+    later = [*loop, VisibleItem.of(called("c2")), VisibleItem.of(output("c2"))]
+    for items in (loop, later, [*later, VisibleItem.of(user_message("more"))]):
+        await events_of(client, asks(items, facts=facts))
+    assert ["thinking" in request.json for request in server.requests] == [True, False, False, True]
 
 
 async def test_a_schema_that_is_refused_is_not_taken_for_the_effort(server: FakeServer, client: RemoteModel) -> None:

@@ -45,9 +45,11 @@ MESSAGE = {
 }
 
 
-async def answered(serve: Serve, client_for: Client, ask: Ask, body: Any, wire: str) -> list[ModelEvent]:
+async def answered(
+    serve: Serve, client_for: Client, ask: Ask, body: Any, wire: str, kind: str = "application/json"
+) -> list[ModelEvent]:
     async def answer(peer: Peer) -> None:
-        await peer.reply(200, json.dumps(body, indent=1).encode(), {"content-type": "application/json"})
+        await peer.reply(200, json.dumps(body, indent=1).encode(), {"content-type": kind})
 
     return await ask(client_for(await serve(answer), wire_api=wire))
 
@@ -56,6 +58,18 @@ async def test_a_response_in_one_piece_is_an_answer(serve: Serve, client_for: Cl
     events = await answered(serve, client_for, ask, RESPONSE, "responses")
     assert [event.item for event in events if isinstance(event, ItemDone)] == [SAID, CALL]
     assert isinstance(events[-1], Completed) and events[-1].usage is not None and events[-1].usage.total_tokens == 9
+
+
+async def test_a_response_in_one_piece_that_calls_itself_a_stream_is_an_answer(
+    serve: Serve, client_for: Client, ask: Ask
+) -> None:
+    events = await answered(serve, client_for, ask, RESPONSE, "responses", "text/event-stream")
+    assert [event.item for event in events if isinstance(event, ItemDone)] == [SAID, CALL]
+
+
+async def test_an_error_that_calls_itself_a_stream_is_told(serve: Serve, client_for: Client, ask: Ask) -> None:
+    with pytest.raises(StreamDropped, match="fell over"):
+        await answered(serve, client_for, ask, {"error": {"message": "fell over"}}, "chat", "text/event-stream")
 
 
 async def test_a_message_in_one_piece_is_an_answer(serve: Serve, client_for: Client, ask: Ask) -> None:

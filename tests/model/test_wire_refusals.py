@@ -71,6 +71,9 @@ OVERFLOWS = [
     ({"message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"}, 32_768),
     ({"error": "the request exceeds the context window of 32,768 tokens"}, 32_768),
     ({"error": {"code": "context_window_exceeded", "message": "too much"}}, None),
+    ({"message": "The prompt (total length 9000) is too long to fit into the model (context length 8192)."}, 8192),
+    ({"error": {"message": "litellm.ContextWindowExceededError: no more"}}, None),
+    ({"message": "too many tokens: the total number of tokens in the prompt cannot exceed 4081 - got 5000"}, 4081),
 ]
 
 
@@ -88,6 +91,7 @@ def test_a_conversation_that_is_too_long_is_known_in_every_servers_words(body: A
         "Unrecognized request argument supplied: stream_options",
         "messages.3: `tool_use` ids were found without `tool_result` blocks",
         "context_management: Extra inputs are not permitted",
+        "too many tokens per minute",
     ],
 )
 def test_other_refusals_are_not_taken_for_it(text: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from repository import needs_git
 from spindle.policy.approval import Allow, Ask, Circumstances, Refuse, decide_command
-from spindle.policy.commands import is_dangerous, is_known_safe, parse_command, safe_environment
+from spindle.policy.commands import is_dangerous, is_known_safe, parse_command, safe_environment, writes_nothing
 from spindle.policy.shell_tree import parse
 from spindle.policy.words import plain_parts, split_script
 from spindle.protocol.settings import ApprovalPolicy, SandboxPolicy
@@ -328,3 +328,21 @@ LETTERS = " ".join("abcdefghijklmnopqrst")
 )
 def test_what_is_too_much_to_look_at_counts_as_dangerous(script: str) -> None:
     assert is_dangerous(bash(script))
+
+
+@pytest.mark.parametrize(
+    ("script", "is_so"),
+    [
+        ("ls -la src | head -5 && cat README.md", True),
+        ("rg -n word . || true", True),
+        ("sed -n 1,20p file", True),
+        ("git status", False),
+        ("ls; git diff", False),
+        ("cat file | tac", False),
+        ("ls > listed", False),
+        ("cat <<END\ntext\nEND", False),
+        ("find . -delete", False),
+    ],
+)
+def test_what_only_looks_and_needs_no_room_for_temporary_files(script: str, is_so: bool) -> None:
+    assert writes_nothing(["bash", "-lc", script]) is is_so

@@ -128,8 +128,27 @@ OUT_OF_REACH = [
     "sed -n 1p {work}/x",
     "sh -c 'cat {work}/x'",
     "uv --directory {own} run server.py",
+    "sqlite3 {work}/data.db",
+    "tsx {own}/server.ts --root {work}",
+    "uvicorn server:app",
+    "php -d memory_limit=1G {own}/server.php",
+    "perl -I{own}/lib {own}/server.pl {work}",
+    "node --env-file={own}/.env {own}/index.js",
 ]
 IN_REACH = [
+    "uvicorn server:app",
+    "flask run",
+    "fastmcp run server.py:mcp",
+    "docker build .",
+    "node --env-file=.env {own}/index.js",
+    "perl -Ilib {own}/server.pl",
+    "ruby -I. {own}/server.rb",
+    "php -c . {own}/server.php",
+    "sed -nf {work}/x.sed {own}/data",
+    "sqlite3 -init {work}/x {own}/data.db",
+    "java @{work}/arguments",
+    "uv run --with {work} server",
+    "uvicorn --app-dir {work} server:app",
     "python3 {work}/server.py",
     "python3 tools/server.py",
     "python3 server",
@@ -199,10 +218,14 @@ def test_a_command_that_runs_what_the_agent_can_write_is_in_reach(places: Path, 
 
 
 @pytest.mark.parametrize(
-    "line", ["python3 -m server", "python3 -c 'print(1)'", "npx -y server", "uvx server", "bunx s", "npm exec s"]
+    "line",
+    ["python3 -m server", "python3 -c 'print(1)'", "npx -y server", "uvx server", "bunx s", "npm exec s"]
+    + [f"{name} {{own}}/server" for name in ("bun", "bun run", "deno run", "tsx", "ts-node", "babel-node", "vite-node")]
+    + ["Rscript {own}/server.R", "lua {own}/server.lua", "ipython {own}/server.py", "{own}/service"],
 )
 def test_what_looks_for_code_in_its_folder_is_started_in_a_neutral_one(places: Path, draw: Draw, line: str) -> None:
     reach, work, env = draw(), str(places / "project"), {"PATH": "/usr/bin:/bin"}
+    program(places / "own/service", "#!/usr/bin/env tsx\n")
     words = split(line, places)
     found = reach.command(words, cwd=work, env=env)
     assert found is not None and found.is_by_folder
@@ -256,6 +279,13 @@ def test_an_environment_leads_to_nothing_in_reach_nor_to_the_folder_one_is_in(pl
         "NODE_OPTIONS": f"--require {places}/project/x.js",
         "BASH_ENV": f"{places}/own/env.sh",
         "NODE_PATH": str(places / "project"),
+        "npm_config_userconfig": f"{places}/project/.npmrc",
+        "GIT_SSH_COMMAND": f"{places}/project/tool -x",
+        "EDITOR": f"{places}/project/tool",
+        "KUBECONFIG": f"{places}/project/kube",
+        "UV_PYTHON": f"{places}/project/python",
+        "PYTHONUNBUFFERED": "1",
+        "LANG": "C.UTF-8",
         "WORK": str(places / "project"),
     }
     assert draw().without_reach(given, cwd=str(places / "own")) == {
@@ -263,7 +293,10 @@ def test_an_environment_leads_to_nothing_in_reach_nor_to_the_folder_one_is_in(pl
         "PYTHONPATH": f"{places}/own",
         "BASH_ENV": f"{places}/own/env.sh",
         "WORK": str(places / "project"),
+        "PYTHONUNBUFFERED": "1",
+        "LANG": "C.UTF-8",
     }
+    assert draw().without_reach({"PERL5OPT": "-I. -Mx"}, cwd=str(places / "project")) == {}
     assert draw("danger-full-access").without_reach({"PATH": f".:{places}/project"}, cwd="/") == {
         "PATH": f"{places}/project"
     }

@@ -258,3 +258,15 @@ def test_what_the_settings_of_a_repository_name_is_protected_like_the_repository
     for name in ("team.cfg", "x.cfg"):
         (tmp_path / name).touch()
     assert protected_paths(root) == (*usual, *(f"{root}/{name}" for name in named))
+
+
+def test_what_only_looks_has_no_roots_unless_something_is_denied_or_hidden(tmp_path: Path) -> None:
+    def looking(**more: Any) -> tuple[str, ...]:
+        policy = SandboxPolicy(mode="workspace-write")
+        whole = Boundary(policy=policy, cwd=str(tmp_path), roots=(str(tmp_path), "/tmp"), **more)
+        return whole.for_looking().roots
+
+    assert looking() == ()
+    # Other names of what is closed are looked for below the roots, so they must stay known.
+    for closed in ({"denied": ("/etc/shadow",)}, {"fence": Fence(hidden=("/srv",))}, {"is_let_out": True}):
+        assert looking(**closed) == (str(tmp_path), "/tmp")

@@ -158,7 +158,7 @@ asyncio.run(main())
 async def test_placeholders_linger_for_a_moment_and_are_not_in_the_way_of_what_is_let_out(
     table: ProcessTable, reach: Reach, folder: Path
 ) -> None:
-    confined = Command(argv=["true"], cwd=str(folder), boundary=reach(WRITE))
+    confined = Command(argv=["sleep", "0"], cwd=str(folder), boundary=reach(WRITE))
     await table.run(confined, timeout_s=30)
     assert ".git" in os.listdir(folder)
     made = Command(argv=["mkdir", ".git"], cwd=str(folder), boundary=None)
@@ -170,6 +170,17 @@ async def test_placeholders_linger_for_a_moment_and_are_not_in_the_way_of_what_i
     while os.listdir(folder) and time.monotonic() < end:
         await asyncio.sleep(0.05)
     assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("argv", [["ls", "-a"], ["bash", "-lc", "ls -a"]])
+async def test_a_command_that_only_looks_needs_no_placeholders(
+    table: ProcessTable, reach: Reach, folder: Path, argv: list[str]
+) -> None:
+    # A script finds the profile of the login shell already read: reading it is no looking.
+    await table.run(Command(argv=["bash", "-lc", "sleep 0"], cwd=str(folder), boundary=reach(WRITE)), timeout_s=30)
+    table.let_go()
+    done = await table.run(Command(argv=argv, cwd=str(folder), boundary=reach(WRITE)), timeout_s=30)
+    assert (done.exit_code, done.output.peek().text().split()) == (0, [".", ".."])
 
 
 # ---- limits --------------------------------------------------------------------------------------------

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spindle.protocol.goal import Goal
 from spindle.protocol.items import encode_json
-from spindle.thread.goals import CLEARED, goal_line, recorded_goal
+from spindle.thread.codex_goals import present_goal
+from spindle.thread.goals import CLEARED, OURS, goal_line, recorded_goal
 from spindle.thread.rollout import Record
 
 GOAL = Goal(thread_id="t", objective="Count.", tokens_used=7, created_at=1, updated_at=1)
@@ -80,3 +83,33 @@ def test_a_line_that_cannot_be_read_changes_nothing(goal: Any) -> None:
     call = item(type="function_call", name="update_goal", call_id="c", arguments="{}")
     assert of(event(goal_line(GOAL, None)), call, broken, counted(0)) == GOAL
     assert of(event({"type": "token_count", "info": [1]}), event(goal_line(GOAL, None))) == GOAL
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "is_ours", "is_there"),
+    [
+        (None, [], False, True),
+        ("thread_goals", ["t"], False, True),
+        ("thread_goals", ["other"], False, False),
+        ("thread_goals", ["other"], True, True),
+        ("elsewhere", [], False, True),
+    ],
+)
+def test_a_goal_that_codex_wrote_down_and_no_longer_has_was_cleared_there(
+    tmp_path: Path, table: str | None, rows: list[str], is_ours: bool, is_there: bool
+) -> None:
+    if table is not None:
+        (tmp_path / "goals_1.sqlite").write_bytes(b"an older one, which nobody reads")
+        with sqlite3.connect(tmp_path / "goals_12.sqlite") as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute(f"CREATE TABLE {table} (thread_id TEXT PRIMARY KEY)")
+            database.executemany(f"INSERT INTO {table} VALUES (?)", [(row,) for row in rows])
+        database.close()
+    line = event(goal_line(GOAL, None))
+    line.beside = OURS if is_ours else b""
+    assert (present_goal([line], "t", str(tmp_path)) is not None) == is_there
+
+
+def test_a_database_that_is_none_says_nothing_of_goals(tmp_path: Path) -> None:
+    (tmp_path / "goals_1.sqlite").write_bytes(b"x" * 5000)
+    assert present_goal([event(goal_line(GOAL, None))], "t", str(tmp_path)) == GOAL

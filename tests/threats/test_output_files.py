@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fake_server import FakeServer, call, message, turn
+from fleet_made_up import make_run, usual_records
 from installed import Spindle
 from spindle.policy.reach import Reach
 from spindle.policy.sandbox import boundary_of
@@ -121,6 +122,23 @@ def test_row_12_a_page_about_a_thread_goes_through_no_link_of_the_agents(
     done = spindle("context", "--last", "--html", "folder/page.html")
     assert done.code == 1 and "is a link, which the agent could have made" in done.err
     server.script(turn(message("fine")))
+
+
+def test_row_12_a_page_about_a_run_and_its_predictions_go_through_no_link_of_the_agents(
+    spindle: Spindle, precious: Path, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "run", usual_records(2))
+    (spindle.workspace / "folder").symlink_to(precious)
+    (spindle.workspace / "made").symlink_to(precious / "file")
+    for words in (("report", str(run)), ("export", str(run), "--format", "swebench")):
+        done = spindle("fleet", *words, "-o", "folder/new")
+        assert (
+            done.code != 0 and "is a link, which the agent could have made" in done.err and "Traceback" not in done.err
+        )
+        done = spindle("fleet", *words, "-o", "made")
+        assert done.code == 0 and not (spindle.workspace / "made").is_symlink(), done.err
+        (spindle.workspace / "made").unlink()
+        (spindle.workspace / "made").symlink_to(precious / "file")
 
 
 # ---- the file itself ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from fake_server import FakeServer, call, message, turn
 from installed import Spindle, wait_for
 from threats.engine import ask, outputs
 
-WRITE = ("-s", "workspace-write", "-c", "sandbox_workspace_write.exclude_slash_tmp=true")
+WRITE = ("-s", "workspace-write")
 SERVER = """
 import json, os, sys
 def touch():
@@ -43,6 +43,12 @@ for line in sys.stdin:
     print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], "result": results.get(asked["method"], {{}})}}), flush=True)
 """
 HARMLESS = SERVER.replace("\ntouch()\n", "\n")
+
+
+@pytest.fixture(autouse=True)
+def interpreter_out_of_reach(spindle: Spindle) -> None:
+    """This clone, with its interpreter, may lie below the temporary folder, where the agent may write."""
+    spindle.configure("[sandbox_workspace_write]\nexclude_slash_tmp = true\nexclude_tmpdir_env_var = true")
 
 
 @pytest.fixture

@@ -14,8 +14,13 @@ from typing import Any
 
 import pytest
 
-from fake_server import FakeServer, message, turn
+from fake_server import FakeServer, call, message, turn
 from installed import Done, Spindle
+from spindle.auth.mcp_tokens import all_tokens
+from spindle.config.consent import Consents
+from spindle.errors import ConfigError
+from spindle.frontends.custom_prompts import load_prompts
+from spindle.mcp.spec import McpServer
 from threats.cli import in_own_mounts
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -163,3 +168,50 @@ def test_row_19_in_a_container_what_was_mounted_from_outside_counts_as_own(
     give_away(spindle.workspace / "AGENTS.md")
     sent, _ = run(spindle, server, wrap=mounted, container="podman")
     assert "FOREIGN DOCUMENT" not in sent and "FOREIGN SETTINGS" in sent
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "AGENTS.override.md"])
+def test_row_19_instructions_in_the_home_that_are_another_users_are_left_out_and_named(
+    spindle: Spindle, server: FakeServer, name: str
+) -> None:
+    (spindle.home / name).write_text("FOREIGN DOCUMENT")
+    assert "FOREIGN" in run(spindle, server)[0], "else the test below could not fail"
+    give_away(spindle.home / name)
+    sent, done = run(spindle, server)
+    assert "FOREIGN" not in sent and f"{spindle.home / name} is left out: it belongs to another user" in done.err
+
+
+def test_row_19_a_note_of_another_users_is_not_told(spindle: Spindle, server: FakeServer) -> None:
+    spindle.configure("[spindle]\nmemory = true\n")
+    server.script(turn(call("memory", {"command": "create", "path": "a.md", "text": "FOREIGN NOTE\n"}, "c1")))
+    run(spindle, server)
+    assert "FOREIGN NOTE" in run(spindle, server)[0]
+    give_away(*spindle.home.rglob("a.md"))
+    server.script(turn(call("memory", {"command": "view", "path": "a.md"}, "c1")))
+    sent, _ = run(spindle, server)
+    assert "FOREIGN" not in sent and "belongs to another user" in sent
+
+
+def test_row_19_a_prompt_of_another_users_is_not_offered(spindle: Spindle) -> None:
+    (spindle.home / "prompts").mkdir()
+    for name in ("own", "theirs"):
+        (spindle.home / f"prompts/{name}.md").write_text("say something")
+    give_away(spindle.home / "prompts/theirs.md")
+    assert [prompt.name for prompt in load_prompts(str(spindle.home))] == ["own"]
+
+
+def test_row_19_logins_and_consents_of_another_user_are_none(spindle: Spindle) -> None:
+    tokens = [{"server": "s", "url": "https://s.test", "access_token": "FOREIGN"}]
+    for name, text in (("auth.json", {"OPENAI_API_KEY": "sk-foreign"}), ("mcp-tokens.json", tokens)):
+        (spindle.home / name).write_text(json.dumps(text))
+        (spindle.home / name).chmod(0o600)
+        give_away(spindle.home / name)
+    status = spindle("login", "status")
+    assert status.code == 1 and f"auth.json is not used: it belongs to another user ({OTHER})" in status.err
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        all_tokens(str(spindle.home))
+    server = McpServer(name="s", command="true")
+    Consents(str(spindle.home)).give(server)
+    assert Consents(str(spindle.home)).covers(server)
+    give_away(spindle.home / "mcp-consents.json")
+    assert not Consents(str(spindle.home)).covers(server)

@@ -113,14 +113,16 @@ def test_row_06_a_file_that_is_exchanged_between_look_and_open_is_judged_by_what
         ProjectFiles().read(real.replace("AGENTS.md", "environ"), 100)
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "hard link into the home"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "auth.json", "sessions/2026/thread"])
 def test_row_06_what_is_no_ordinary_file_of_the_project_is_neither_read_nor_waited_for(
     tmp_path: Path, kind: str
 ) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     for folder in (home, project / ".git"):
         folder.mkdir(parents=True)
-    (home / "auth.json").write_text("SECRET")
+    (home / "sessions/2026").mkdir(parents=True)
+    for name in ("auth.json", "sessions/2026/thread"):
+        (home / name).write_text("SECRET")
     target = project / "AGENTS.md"
     match kind:
         case "pipe":
@@ -130,7 +132,7 @@ def test_row_06_what_is_no_ordinary_file_of_the_project_is_neither_read_nor_wait
         case "folder":
             target.mkdir()
         case _:
-            os.link(home / "auth.json", target)
+            os.link(home / kind, target)
     docs = load_project_docs(str(project), str(home))
     assert docs.text is None and docs.sources == []
 

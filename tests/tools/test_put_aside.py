@@ -11,7 +11,9 @@ import pytest
 from spindle.context.truncate import Truncation
 from spindle.errors import ToolError
 from spindle.policy.secrets import Secrets
+from spindle.process.output import OutputRing
 from spindle.tools import specs
+from spindle.tools.shown_output import cut_for_model, whole_text
 from tools.bench import Bench
 
 COUNT = "seq 1 5000"
@@ -82,7 +84,7 @@ async def test_secrets_are_masked_in_what_is_put_aside_however_they_are_split(as
 async def test_of_a_flood_the_ends_are_kept_and_the_gap_is_told(aside: Bench):
     output = await aside.run(specs.exec_command(), {"cmd": "seq 1 400000", "login": False}, "c")
     text = handle_of(output).read_text()
-    assert re.search(r"\n… \d+ bytes are not shown …\n", text) and text.endswith("\n400000\n") and len(text) < 1_100_000
+    assert re.search(r"\n\[\d+ bytes are not shown\]\n", text) and text.endswith("\n400000\n") and len(text) < 1_100_000
 
 
 async def test_two_calls_of_one_id_do_not_overwrite_each_other(aside: Bench):
@@ -95,3 +97,20 @@ async def test_a_handle_is_worth_nothing_to_another_thread(aside: Bench):
     file = handle_of(await aside.run(specs.exec_command(), {"cmd": COUNT, "login": False}))
     with pytest.raises(ToolError, match="failed to read file"):
         await aside.run(specs.read_file(), {"file_path": str(file).replace("thread_1", "thread_2")})
+
+
+@pytest.mark.parametrize("limit", [0, 1, 50, 1_000, 200_000])
+@pytest.mark.parametrize("sign", ["a", "ü", "€", "𝄞", "\udcff"])
+def test_a_flood_is_cut_for_the_model_by_its_ends_alone(sign: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = OutputRing(20_000)
+    ring.add((sign * 30_000).encode("utf-8", "surrogateescape"))
+    cut = cut_for_model(ring.peek(), "tokens", limit)
+    monkeypatch.setattr("spindle.tools.shown_output._ends_of", lambda output, most: output)
+    assert cut == cut_for_model(ring.peek(), "tokens", limit)
+
+
+def test_what_is_shown_of_a_plain_flood_is_plain_too() -> None:
+    """One other sign in it, and Python keeps the whole text with two bytes for each character."""
+    ring = OutputRing(100)
+    ring.add(b"x" * 1_000)
+    assert whole_text(ring.peek()).isascii()

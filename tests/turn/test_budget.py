@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,14 @@ import pytest
 from sessions import Start
 from spindle.api.hook_functions import HookMatcher, function_hooks
 from spindle.config.load import load_config
+from spindle.core import day_budget
 from spindle.core.budget import BudgetLedger, Meter, Use
 from spindle.core.budgeted_client import BudgetedClient
 from spindle.core.day_budget import DayMeter
-from spindle.errors import BudgetReached, ConfigError
+from spindle.errors import BudgetReached, ConfigError, ModelError
+from spindle.features.budget.past import KIND
 from spindle.model.client import Completed, ModelEvent
-from spindle.model.scripted import ScriptedModel, calls, drops, says
+from spindle.model.scripted import ScriptedModel, calls, drops, fails, says
 from spindle.protocol.clock import FixedClock, SystemClock
 from spindle.protocol.events import Error, ExecCommandEnd, Msg, TaskComplete, Warning
 from spindle.protocol.ops import BadSubmission, Compact, UserInput, UserTurn, decode_submission
@@ -119,6 +123,16 @@ async def test_retries_count_and_are_refused_too(start: Start) -> None:
     error = failure(msgs)
     assert error is not None and error.budget == {"scope": "turn", "limit": "max_requests", "max": 2, "used": 2}
     assert len(driver.model.requests) == 2
+
+
+@pytest.mark.parametrize(("status", "counts"), [(404, 1), (None, 0)])
+async def test_a_request_that_a_server_refused_counts_and_one_that_reached_none_does_not(
+    start: Start, status: int | None, counts: int
+) -> None:
+    driver = await start(config=budget(thread={"max_requests": 5}))
+    await driver.turn("go", fails(ModelError("no", {"http_connection_failed": {"http_status_code": status}})))
+    (line,) = [record.payload for record in driver.session.thread.history.records if record.kind == KIND]
+    assert line["requests"] == counts
 
 
 async def test_a_compaction_counts_and_is_refused_too(start: Start) -> None:
@@ -576,6 +590,80 @@ def test_no_request_of_another_process_is_forgotten(tmp_path: Path) -> None:
     granted = [int(out) for out in (racer.communicate(timeout=50)[0] for racer in started(racers))]
     assert sum(granted) == 60
     assert sum(1 for count in granted if count) > 1, "they took turns"
+
+
+@contextmanager
+def locked(home: Path) -> Iterator[None]:
+    """Another program has the file of the day."""
+    (home / "spindle").mkdir(exist_ok=True)
+    fd = os.open(home / "spindle/day.json.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody stands still for the file of the day."""
+    for name in ("_ASKING_PATIENCE_S", "_BOOKING_PATIENCE_S", "_LAST_PATIENCE_S"):
+        monkeypatch.setattr(day_budget, name, 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_request_waits_while_another_process_has_the_file_of_the_day(tmp_path: Path) -> None:
+    """Whoever read it without the lock would take what the other one takes."""
+    ledger = day_of(tmp_path, FixedClock(), max_requests=1)
+    with locked(tmp_path):
+        asked = asyncio.ensure_future(ledger.reserve("m", 1))
+        await asyncio.wait([asked], timeout=0.01)
+        assert not asked.done()
+    ledger.commit(await asked, None)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_what_could_not_be_booked_at_once_is_booked_and_nobody_uses_it_meanwhile(tmp_path: Path) -> None:
+    clock = FixedClock()
+    ledger, other = (day_of(tmp_path, clock, max_requests=2) for _ in range(2))
+    ledger.commit(await ledger.reserve("m", 1), None)
+    taken = await ledger.reserve("m", 1)
+    with locked(tmp_path):
+        ledger.commit(taken, None)
+    asked = asyncio.ensure_future(other.reserve("m", 1))
+    await asyncio.wait([asked], timeout=0.01)
+    assert not asked.done(), "it is still set aside"
+    for meter in ledger.thread:
+        meter.close()
+    with pytest.raises(BudgetReached):
+        await asked
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_program_that_keeps_the_file_of_the_day_locked_stops_nobody_and_is_named(tmp_path: Path) -> None:
+    clock, said = FixedClock(), []
+    ledger = day_of(tmp_path, clock, max_requests=2)
+    ledger.warn = said.append
+    with locked(tmp_path):
+        asked = asyncio.ensure_future(ledger.reserve("m", 1))
+        await asyncio.wait([asked], timeout=0.01)
+        clock.advance(11)
+        ledger.commit(await asked, None)
+        ledger.commit(await ledger.reserve("m", 1), None)
+        with pytest.raises(BudgetReached):
+            await ledger.reserve("m", 1)
+    assert len(said) == 1 and "another program keeps it locked" in said[0]
+
+
+async def test_what_nobody_of_this_process_has_set_aside_is_free(tmp_path: Path) -> None:
+    """It was set aside by a process that had the same number."""
+    ledger = day_of(tmp_path, FixedClock(), max_requests=1)
+    ledger.commit(await ledger.reserve("m", 1), None, has_reached=False)
+    file = tmp_path / "spindle/day.json"
+    day = json.loads(file.read_text())
+    held = {"use": {"requests": 1}, "pid": os.getpid(), "host": os.uname().nodename, "since": FixedClock().now()}
+    file.write_text(json.dumps({**day, "held": {"somebody": held}}))
+    await asyncio.wait_for(ledger.reserve("m", 1), 10)
 
 
 async def test_what_was_set_aside_an_hour_ago_is_free_again_though_its_process_lives(tmp_path: Path) -> None:

@@ -52,11 +52,21 @@ class Borrowed:
         announcer = _Announcer(self._numbers)
         try:
             async for event in events:
+                self._check(event)
                 for told in announcer.told(event):
                     yield told
         finally:
             if hasattr(events, "aclose"):
                 await events.aclose()
+
+    def _check(self, event: Any) -> None:
+        """Raise ModelError for what is no event: a text that was yielded as it is would be lost without a word."""
+        if not isinstance(event, ModelEvent):
+            raise ModelError(
+                f"{type(self._client).__name__}.stream gave {event!r:.80}; see spindle.models for its events"
+            )
+        if isinstance(event, ItemAdded | ItemDone) and not isinstance(event.item, dict):
+            raise ModelError(f"{type(self._client).__name__}.stream gave an item that is no dict: {event.item!r:.80}")
 
     async def compact(self, request: Request) -> list[Item]:
         return await self._client.compact(request)

@@ -104,6 +104,7 @@ class ClientCore:
         try:
             self.check_open()
             with self._starting:
+                self.check_open()  # again: a client that is being closed must not get a second loop
                 if self._engine is None:
                     self._engine = Engine()
                 engine = self._engine
@@ -302,14 +303,21 @@ class ClientCore:
 
     def close_from_outside(self) -> None:
         """The same for the synchronous client, whose loop ends too."""
+        if self.is_inherited:  # before the lock, which a thread of the parent may have held when the child was made
+            self.is_closed = True
+            return
         with self._starting:
+            if self._engine is not None:
+                self._engine.check_outside()  # first: a close that is refused must leave everything as it was
             engine, self._engine = self._engine, None
-        if engine is None or self.is_inherited:
             self.is_closed = True
             _left_open.discard(self)
+        if engine is None:
             return
-        engine.call(self.close())
-        engine.stop()
+        try:
+            engine.call(self.close())
+        finally:  # also after Ctrl-C, or the thread would stay for good
+            engine.stop()
 
     def close_at_exit(self) -> None:
         if not self.is_inherited:

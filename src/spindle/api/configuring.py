@@ -12,7 +12,7 @@ import msgspec
 from spindle.api.options import ThreadOptions, check_text
 from spindle.api.taking_over import RecordedTurn
 from spindle.config.keys import KEYS
-from spindle.config.kinds import Layer, check_layer, dotted
+from spindle.config.kinds import Layer, check_layer, dotted, unknown_key
 from spindle.config.load import LoadOptions, load_config
 from spindle.config.schema import Config
 from spindle.config.sources import merge, overrides_layer, resolve_home
@@ -169,11 +169,7 @@ def _refuse_foreign(values: Mapping[str, Any], *above: str) -> None:
 
 
 def _refuse_unknown(layer: Layer, path: tuple[str, ...], known: Mapping[str, Any]) -> None:
-    import difflib  # only when something is wrong
-
-    near = difflib.get_close_matches(path[-1], known, n=1)
-    hint = f"; did you mean {dotted((*path[:-1], near[0]))}?" if near else ""
-    raise ConfigError(f"config: unknown key {dotted(path)}{hint}")
+    raise ConfigError(f"config: {unknown_key(path, known)}")
 
 
 def _plain(value: Any) -> Any:

@@ -68,17 +68,24 @@ class Engine:
         """Is the caller a coroutine on this very loop? It cannot wait for what only the loop can do."""
         return threading.get_ident() == self._thread.ident
 
+    def check_outside(self) -> None:
+        """Raise RuntimeError for a coroutine on this very loop."""
+        if self.is_current:
+            raise RuntimeError(
+                "a coroutine on the client's own loop cannot wait for the client; use `await asyncio.to_thread(…)`, "
+                "a plain function, or AsyncSpindle"
+            )
+
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for what it gives.
 
         Interrupted by Ctrl-C, the coroutine is cancelled, and the interrupt goes on when it has ended.
         """
-        if self.is_current:
+        try:
+            self.check_outside()
+        except RuntimeError:
             work.close()
-            raise RuntimeError(
-                "a coroutine on the client's own loop cannot wait for the client; use `await asyncio.to_thread(…)`, "
-                "a plain function, or AsyncSpindle"
-            )
+            raise
         with _calling_from(sys._getframe(1)) as context:
             return self._call(work, context)
 

@@ -174,6 +174,8 @@ def _check(function: Any, options: ToolOptions) -> None:
     check_parameters(function, check_name(function, options.name))
     if not isinstance(options.approval, bool) and not callable(options.approval):
         raise ToolDefinitionError(f"approval is a bool or a function of the arguments, not {options.approval!r}")
+    if not isinstance(options.parallel, bool):
+        raise ToolDefinitionError(f"parallel is True or False, not {options.parallel!r}")
     if options.description is not None and not isinstance(options.description, str):
         raise ToolDefinitionError(f"description is text, not {type(options.description).__name__}")
     timeout = options.timeout

@@ -143,7 +143,7 @@ def sandbox_mode(given: Any) -> str | None:
 def thread_name(text: Any) -> str:
     name = text.strip() if isinstance(text, str) else ""
     if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
-        raise ValueError(f"a thread's name has between 1 and {MAX_NAME_CHARACTERS} printable characters: {text!r}")
+        raise ValueError(f"a thread's name has between 1 and {MAX_NAME_CHARACTERS} printable characters: {text!r:.80}")
     return name
 
 
@@ -151,7 +151,7 @@ def check_model_client(client: Any) -> None:
     """Raise ValueError for what cannot be a model client."""
     missing = [name for name in ("stream", "compact", "warm", "aclose") if not callable(getattr(client, name, None))]
     if client is not None and missing:
-        raise ValueError(f"model_client is a {type(client).__name__} without {', '.join(missing)}; see ModelClient")
+        raise ValueError(f"model_client (of type {type(client).__name__}) has no {', '.join(missing)}; see ModelClient")
 
 
 def _one_of(option: str, value: Any, allowed: tuple[str, ...]) -> str | None:

@@ -152,7 +152,7 @@ def _of_server(msg: ElicitationRequest, thread_id: str, cwd: str) -> ApprovalReq
     tool, arguments = about.get("tool"), about.get("arguments")
     is_function = msg.kind == "tool_approval" and not msg.server_name
     display = msg.message
-    if is_function:
+    if is_function and msg.permissions is None:
         display = visible(f"{tool}({encode_payload(arguments).decode()})")
     return ApprovalRequest(
         kind="tool" if is_function else "mcp",

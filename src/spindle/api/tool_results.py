@@ -90,4 +90,4 @@ def _plain(value: Any) -> Any:
         return dump(mode="json")
     if isinstance(value, BaseException):
         return f"{type(value).__name__}: {value}"
-    raise TypeError(f"it returned a {type(value).__name__}, which cannot be written as JSON")
+    raise TypeError(f"what it returned has a value of type {type(value).__name__}, which cannot be written as JSON")

@@ -61,6 +61,11 @@ async def open_session(request: SessionRequest) -> Session:
         await asyncio.sleep(0)
         own = make_features(draft, secrets, build_tools)
         of_features += [tool for feature in own for tool in feature.tools()]
+        # A sub-agent never reaches more than its parent does, so it cannot ask for more.
+        if order is None and config.features.get("request_permissions_tool", False):
+            from spindle.tools.specs import request_permissions  # few switch it on
+
+            of_features.append(request_permissions())
         of_caller[:0] = [tool for feature in request.features for tool in feature.tools()]
         for of_role in request.agent_tools.values():
             tool_set(config, draft.info, of_features, of_role)  # now, not when a sub-agent is to begin

@@ -11,6 +11,7 @@ import msgspec
 from spindle.errors import ConfigError
 from spindle.mcp.spec import McpServer
 from spindle.mcp.tokens import Tokens
+from spindle.policy.ownership import foreign_owner
 from spindle.protocol.items import json_reader
 from spindle.thread.private_files import open_private, replace_private, wait_for_lock
 
@@ -44,6 +45,8 @@ def all_tokens(home: str) -> list[Tokens]:
     except OSError as error:
         raise ConfigError(f"{home}/{_FILE} cannot be read: {error.strerror}") from error
     with open(fd, "rb") as file:
+        if (uid := foreign_owner(f"{home}/{_FILE}", os.fstat(fd))) is not None:
+            raise ConfigError(f"{home}/{_FILE} is not used: it belongs to another user ({uid}); take it away")
         try:
             return json_reader(list[Tokens])(file.read(_MAX_BYTES))
         except (msgspec.DecodeError, UnicodeDecodeError):

@@ -14,6 +14,7 @@ import msgspec
 
 from spindle.errors import ConfigError
 from spindle.model.provider import LoginSettings
+from spindle.policy.ownership import foreign_owner
 from spindle.protocol.items import decode_json
 
 CHATGPT_MODES = ("chatgpt", "chatgptAuthTokens")
@@ -192,6 +193,10 @@ def read_raw(home: str, warnings: list[str] | None = None) -> dict[str, Any] | N
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     try:
+        if (uid := foreign_owner(path, os.fstat(fd))) is not None:
+            raise ConfigError(
+                f"{path} is not used: it belongs to another user ({uid}); make it yours with chown, or take it away"
+            )
         content = os.read(fd, _MAX_BYTES)
         _close_to_others(fd, path, warnings)
     except OSError as error:

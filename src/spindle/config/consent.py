@@ -16,6 +16,7 @@ from spindle.errors import ConfigError
 from spindle.mcp.spec import McpServer
 from spindle.protocol.items import json_reader
 from spindle.thread.private_files import replace_private
+from spindle.workspace.files import read_own
 
 _FILE = "mcp-consents.json"
 _MAX_BYTES = 1 << 20
@@ -68,12 +69,11 @@ class Consents:
 
     def _read(self) -> list[_Given]:
         try:
-            with open(self._path, "rb") as file:
-                return json_reader(list[_Given])(file.read(_MAX_BYTES))
+            return json_reader(list[_Given])(read_own(self._path, _MAX_BYTES))
         except FileNotFoundError:
             return []
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-            return []  # what cannot be read is no consent
+            return []  # what cannot be read, or is another user's, is no consent
 
     def _write(self, entries: list[_Given]) -> None:
         try:

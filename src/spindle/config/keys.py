@@ -40,6 +40,7 @@ FEATURES: dict[str, tuple[str, bool]] = {
     "hooks": ("stable", True),
     "goals": ("stable", True),
     "collab": ("experimental", False),
+    "request_permissions_tool": ("experimental", False),
     "child_agents_md": ("experimental", False),
     "undo": ("experimental", False),
     "shell_snapshot": ("experimental", False),
@@ -58,7 +59,7 @@ REFERENCE_FEATURES = _words("""
     image_detail_original image_generation imagegenext in_app_browser include_apply_patch_tool js_repl
     js_repl_tools_only memories memory_tool multi_agent network_proxy parallel plugins powershell_utf8
     prevent_idle_sleep realtime_conversation remote_control remote_models remote_plugin request_permissions
-    request_permissions_tool responses_websockets responses_websockets_v2 rmcp_client runtime_metrics search_tool
+    responses_websockets responses_websockets_v2 rmcp_client runtime_metrics search_tool
     shell_zsh_fork skill_env_var_dependency_prompt skill_mcp_dependency_install skills skip_host_skill_discovery
     sqlite streamable_shell telepathy tool_call_mcp_elicitation tool_search tool_suggest tui2 tui_app_server
     use_legacy_landlock use_linux_sandbox_bwrap view_image_tool voice_transcription web_search
@@ -264,6 +265,7 @@ _SPINDLE = Table(
                 "setup_network": BOOL,
                 "worker_memory": SIZE,
                 "network_beside_ray": BOOL,
+                "orphan_ttl_s": NUMBER,
             }
         ),
         "limits": Table({"max_steps": COUNT, "turn_timeout_sec": NUMBER, "sse_event_max_bytes": COUNT}),

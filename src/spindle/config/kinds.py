@@ -202,3 +202,11 @@ def describe(value: Any) -> str:
 def dotted(path: tuple[str, ...]) -> str:
     """A key as TOML spells it, with odd names quoted and control characters escaped."""
     return ".".join(part if part.replace("-", "").replace("_", "").isalnum() else repr(part) for part in path)
+
+
+def unknown_key(path: tuple[str, ...], known: Mapping[str, Any]) -> str:
+    """That there is no such key, and the one that was probably meant."""
+    import difflib  # only when something is wrong
+
+    near = difflib.get_close_matches(path[-1], known, n=1)
+    return f"unknown key {dotted(path)}{f'; did you mean {dotted((*path[:-1], near[0]))}?' if near else ''}"

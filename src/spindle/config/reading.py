@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle.config.keys import FEATURES, PROFILE
-from spindle.config.kinds import Layer, Table, check_layer, describe, dotted, idle_keys
+from spindle.config.kinds import Layer, Table, check_layer, describe, dotted, idle_keys, unknown_key
 from spindle.config.sources import merge, read_layer
 from spindle.errors import ConfigError
 from spindle.protocol.quote import visible
@@ -82,14 +82,10 @@ class LayerReader:
             self.warnings.append(f"{layer.label}: {more} more unknown key{'s' if more > 1 else ''}")
 
     def _on_unknown(self, layer: Layer, path: tuple[str, ...], known: Mapping[str, Any]) -> None:
-        import difflib  # only when something is wrong
-
         self._unknown[layer.label] = count = self._unknown.get(layer.label, 0) + 1
         if count > _MAX_UNKNOWN_KEYS and not self.strict:
             return
-        near = difflib.get_close_matches(path[-1], known, n=1)
-        hint = f"; did you mean {dotted((*path[:-1], near[0]))}?" if near else ""
-        message = f"{layer.place(path)}: unknown key {dotted(path)}{hint}"
+        message = f"{layer.place(path)}: {unknown_key(path, known)}"
         if self.strict:
             raise ConfigError(message)
         self.warnings.append(message)

@@ -129,6 +129,9 @@ class SpindleConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that uses more memory takes no new task, and is replaced when its last one has ended."""
     fleet_network_beside_ray: bool = False
     """Whether commands of tasks may have the network where they can reach the ports of Ray."""
+    fleet_orphan_ttl_s: float = 600.0
+    """How long workers on a Ray cluster keep what they have when their driver is gone, for one that resumes the run;
+    0 = they end with it."""
     max_steps: int = 0
     """Most requests in one turn; 0 = no limit."""
     turn_timeout_s: float = 0.0

@@ -53,7 +53,7 @@ def _fleet(given: Mapping[str, Any]) -> dict[str, Any]:
     from spindle.config.fence import size_in_bytes  # only for those who have such a table
 
     sizes = {name: size_in_bytes(f"fleet.{name}", given[name]) for name in given if name == "worker_memory"}
-    known = ("cache_dir", "setup_network", "worker_memory", "network_beside_ray")
+    known = ("cache_dir", "setup_network", "worker_memory", "network_beside_ray", "orphan_ttl_s")
     return {f"fleet_{name}": value for name, value in {**given, **sizes}.items() if name in known}
 
 

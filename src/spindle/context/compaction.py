@@ -25,7 +25,16 @@ from spindle.context.wording import (
     is_summary,
 )
 from spindle.errors import ModelError
-from spindle.protocol.items import Item, encode_json, is_output, is_user_input, item_text, said_text, user_message
+from spindle.protocol.items import (
+    SENT_TYPES,
+    Item,
+    encode_json,
+    is_output,
+    is_user_input,
+    item_text,
+    said_text,
+    user_message,
+)
 from spindle.protocol.origin import block, defused
 
 if TYPE_CHECKING:
@@ -278,6 +287,8 @@ def remote_replacement(
     known = {encode_json(_content(item)) for item in items}
     kept: list[Item] = []
     for item in returned:
+        if item.get("type") not in SENT_TYPES:
+            continue  # whatever it passes for
         if is_output(item) or item.get("type") == "message":
             role = "tool" if is_output(item) else item.get("role")
             if role not in ("assistant", "user", "tool") or _is_standing_context(item):

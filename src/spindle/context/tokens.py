@@ -9,13 +9,17 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from spindle.protocol.items import Item, decode_json, encode_json, is_user_input
+from spindle.protocol.items import Item, decode_json, encode_json, is_user_input, json_reader
 
 BYTES_PER_TOKEN = 4
 IMAGE_TOKENS = 1_500
 BASELINE_TOKENS = 12_000
 """What every request costs before anything is said; not counted when people are told how much is left."""
 _ENVELOPE_BYTES = 650
+_HIDING = ("reasoning", "compaction", "compaction_summary")
+_OUTPUT, _OF_TEXT = b'{"type":"function_call_output",', b'"output":"'
+_REASONING = b'{"type":"reasoning",'
+_PEEK_BYTES = 128
 
 
 def tokens_of_bytes(size: int) -> int:
@@ -25,6 +29,11 @@ def tokens_of_bytes(size: int) -> int:
 def estimate_tokens(item: Item | bytes) -> int:
     """The estimate for one item, given as a mapping or as its JSON; any other JSON counts by its bytes."""
     if isinstance(item, bytes):
+        # Most of a thread are these two: they are not searched for what can only be elsewhere.
+        if item.startswith(_OUTPUT) and _OF_TEXT in item[:_PEEK_BYTES]:
+            return tokens_of_bytes(len(item))
+        if item.startswith(_REASONING) and (hidden := _hidden_in(item)) is not None:
+            return _tokens_of_hidden(hidden)
         if b'"input_image"' not in item and b'"encrypted_content"' not in item:
             return tokens_of_bytes(len(item))
         decoded = decode_json(item, None)
@@ -34,13 +43,34 @@ def estimate_tokens(item: Item | bytes) -> int:
     hidden = item.get("encrypted_content")
     if hidden is None and type(item.get("output")) is not list and type(item.get("content")) is not list:
         return tokens_of_bytes(len(encode_json(item)))
-    if isinstance(hidden, str) and item.get("type") in ("reasoning", "compaction", "compaction_summary"):
-        return tokens_of_bytes(max(0, len(hidden) * 3 // 4 - _ENVELOPE_BYTES))
+    if isinstance(hidden, str) and item.get("type") in _HIDING:
+        return _tokens_of_hidden(hidden)
     if not isinstance(item.get("content"), list) and not isinstance(item.get("output"), list):
         return tokens_of_bytes(len(encode_json(item)))
     images = list(_image_urls(item))
     size = len(encode_json(item)) - sum(len(url) for url in images)
     return tokens_of_bytes(size) + IMAGE_TOKENS * len(images)
+
+
+class _Hiding(msgspec.Struct, gc=False):
+    """As much as must be read of an item to know how long what it hides is."""
+
+    encrypted_content: str
+
+
+_read_hiding = json_reader(_Hiding, is_walked=False)
+
+
+def _hidden_in(raw: bytes) -> str | None:
+    """What the JSON of an item hides; None where that takes a closer look."""
+    try:
+        return _read_hiding(raw).encrypted_content
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _tokens_of_hidden(hidden: str) -> int:
+    return tokens_of_bytes(max(0, len(hidden) * 3 // 4 - _ENVELOPE_BYTES))
 
 
 class ServerCount(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import msgspec
 
 from spindle.protocol.items import Item, Part, call_id_of, encode_json, is_call, is_output, output_for
 from spindle.protocol.provenance import ModelOrigin, Provenance
-from spindle.protocol.request import VisibleItem
+from spindle.protocol.request import VisibleItem, VisibleItems
 
 ABORTED = "aborted"
 """The output of a call that never got one."""
@@ -289,6 +289,7 @@ class VisibleFold:
         self._generation: object = None
         self._seen = 0
         self._wire: list[VisibleItem] = []
+        self._raws: list[bytes] = []
 
     def address(self, audience: Audience) -> bool:
         """Another model, or another server, may take the thread over: what it can take decides anew about each item.
@@ -301,7 +302,7 @@ class VisibleFold:
         self._restart()
         return True
 
-    def update(self, entries: Sequence[Recorded], generation: object) -> list[VisibleItem]:
+    def update(self, entries: Sequence[Recorded], generation: object) -> VisibleItems:
         """The items for a request now. `generation` changes when earlier entries did."""
         if generation != self._generation or len(entries) < self._seen:
             self._generation = generation
@@ -310,11 +311,13 @@ class VisibleFold:
         if new:
             self._take(new)
             self._seen = len(entries)
-        return self._wire.copy()
+            self._raws += [shown.raw for shown in self._wire[len(self._raws) :]]
+        return VisibleItems(self._wire, self._raws.copy())
 
     def _restart(self) -> None:
         self._seen = 0
         self._wire = []
+        self._raws = []
 
     def _take(self, new: Sequence[Recorded]) -> None:
         # Rollouts may hold anything; what has no proper type is of an unknown type.

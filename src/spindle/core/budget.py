@@ -139,6 +139,9 @@ class Meter:
             if not future.done():
                 future.set_result(None)
 
+    def close(self) -> None:
+        """Nothing is asked of it any more."""
+
     def count_attempt(self) -> None:
         """A request was made in vain, and is made once more."""
         self.used += Use(requests=1)

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from spindle.core.budget import BudgetLedger, Reservation
 from spindle.core.heard import Heard, input_tokens
-from spindle.errors import ModelError, StreamDropped, kind_of
+from spindle.errors import ModelError, StreamDropped, is_unreached, kind_of
 from spindle.model.client import Completed, ModelClient, ModelEvent, TurnState, cost_of_compaction
 from spindle.protocol.items import Item
 from spindle.protocol.request import Request, TokenUsage
@@ -47,7 +47,7 @@ class BudgetedClient:
                     yield event
         except (ModelError, StreamDropped) as error:
             # A retry that was refused has booked the attempt before it.
-            has_reached = kind_of(error.info) not in ("http_connection_failed", "budget_exceeded")
+            has_reached = not is_unreached(error.info) and kind_of(error.info) != "budget_exceeded"
             raise
         finally:
             self._running = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 
@@ -20,9 +19,12 @@ from spindle.protocol.settings import BudgetLimits
 from spindle.thread.private_files import make_private_folders, open_private, replace_private, wait_for_lock
 
 NAME = "spindle/day.json"
-_T = TypeVar("_T")
 HELD_AT_MOST_S = 3600.0
 """What was set aside for longer than that is free again, whoever it belongs to."""
+LOCKED_OUT_AT_MOST_S = 10.0
+"""How long requests wait while others keep the file to themselves; then the budget holds for one thread alone."""
+_ASKING_PATIENCE_S, _BOOKING_PATIENCE_S, _LAST_PATIENCE_S = 0.05, 1.0, 5.0
+"""How long to stand still for the file: who only asks can come back later."""
 
 
 class _Held(msgspec.Struct, frozen=True):
@@ -43,6 +45,12 @@ class _Day(msgspec.Struct):
     largest: dict[Whose, Use] = {}
     held: dict[str, _Held] = {}
     version: int = 1
+
+
+_Change = Callable[[_Day], None]
+
+_HELD_HERE: set[str] = set()
+"""The names of all that this process has set aside, in whichever session."""
 
 
 class DayMeter(Meter):
@@ -70,8 +78,12 @@ class DayMeter(Meter):
         self._day_seconds = 0.0
         self._own: list[tuple[Use, str]] = []
         """What this session has set aside, with its names in the file."""
-        self._unwritten: _Day | None = None
-        """What could not be written, so that the budget holds at least here."""
+        self._pending: list[_Change] = []
+        """What is to be changed in the file, and is not yet: it could not be had, or not be written."""
+        self._released: list[str] = []
+        """Names of what is free again as soon as the file says so."""
+        self._locked_out_s: float | None = None
+        """Since when others have kept the file to themselves."""
         self._has_complained = False
 
     # ---- time: that of every process counts --------------------------------------------------------
@@ -81,34 +93,47 @@ class DayMeter(Meter):
 
     @property
     def seconds(self) -> float:
-        return self._day_seconds + (self._last_s - self._told_s if self._told_s is not None else 0.0)
+        return self._day_seconds + self._untold_s
+
+    @property
+    def _untold_s(self) -> float:
+        return self._last_s - self._told_s if self._told_s is not None else 0.0
 
     # ---- requests ----------------------------------------------------------------------------------
 
     def try_hold(self, use: Use) -> bool:
-        def hold(day: _Day) -> bool:
+        lock = self._lock(_ASKING_PATIENCE_S)
+        if lock is None and self._may_wait():
+            return False  # never without the lock: two that read the same file would both take what is left
+        day, written = self._read()
+        try:
             if not Meter.try_hold(self, use):
                 return False
             name = self._clock.uuid7()
-            day.held[name] = _Held(use, os.getpid(), os.uname().nodename, self._clock.now())
+            held = _Held(use, os.getpid(), os.uname().nodename, self._clock.now())
             self._own.append((use, name))
+            _HELD_HERE.add(name)
+            self._change(day, lambda day: day.held.update({name: held}))
             return True
-
-        return self._with_file(hold)
+        finally:
+            self._write(day, written, lock)
 
     def settle(self, held: Use, came_to: Use | None, whose: Whose) -> None:
         # The very object that was set aside: others may have set aside as much.
         name = next((name for use, name in self._own if use is held), "")
+        spent_s = 0.0 if came_to is None else self._untold_s
 
         def book(day: _Day) -> None:
             day.held.pop(name, None)
             if came_to is not None:
                 day.used += came_to
                 day.largest[whose] = day.largest.get(whose, Use()).at_least(came_to)
-                day.seconds = self.seconds
-                self._told_s = None if self._told_s is None else self._last_s
+                day.seconds += spent_s
 
-        self._with_file(book)
+        if came_to is not None:
+            self._told_s = None if self._told_s is None else self._last_s
+        self._released.append(name)
+        self._book(book, _BOOKING_PATIENCE_S)
         self._own = [entry for entry in self._own if entry[1] != name]
         self.wake()
 
@@ -116,62 +141,86 @@ class DayMeter(Meter):
         def count(day: _Day) -> None:
             day.used += Use(requests=1)
 
-        self._with_file(count)
+        self._book(count, _BOOKING_PATIENCE_S)
+
+    def close(self) -> None:
+        if self._pending:
+            self._book(lambda day: None, _LAST_PATIENCE_S)
 
     # ---- the file ----------------------------------------------------------------------------------
 
-    def _with_file(self, change: Callable[[_Day], _T]) -> _T:
-        """Change the file; it is nobody else's as long as that lasts."""
-        lock = self._lock()
+    def _book(self, change: _Change, patience_s: float) -> None:
+        """Change the file, now or with the next change. What is still set aside there keeps others from using it."""
+        lock = self._lock(patience_s)
         day, written = self._read()
-        self._take(day)
-        try:
-            return change(day)
-        finally:
-            self._take(day)
-            self._write(day, written, lock)
+        self._change(day, change)
+        self._write(day, written, lock)
 
-    def _lock(self) -> int | None:
+    def _change(self, day: _Day, change: _Change) -> None:
+        change(day)
+        self._pending.append(change)
+        self._take(day)
+
+    def _may_wait(self) -> bool:
+        """Whether the file will be had soon. A command of the model can lock it too, and is not waited for for long."""
+        now_s = self._clock.monotonic()
+        if self._has_complained:
+            return False
+        if self._locked_out_s is None:
+            self._locked_out_s = now_s
+        if now_s - self._locked_out_s < LOCKED_OUT_AT_MOST_S:
+            return True
+        self._complain("another program keeps it locked")
+        return False
+
+    def _lock(self, patience_s: float) -> int | None:
+        """None when the file could not be had."""
         try:
             make_private_folders(os.path.dirname(self._path), self._home)
             lock = open_private(f"{self._path}.lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            self._complain(error)
+            self._complain(error.strerror or str(error))
             return None
-        wait_for_lock(lock)
-        return lock
+        if wait_for_lock(lock, _ASKING_PATIENCE_S if self._has_complained else patience_s):
+            self._locked_out_s = None
+            return lock
+        os.close(lock)
+        return None
 
     def _write(self, day: _Day, written: bytes, lock: int | None) -> None:
-        self._unwritten = day
         if lock is None:
             return
         try:
             if (now := msgspec.json.encode(day)) != written:
                 replace_private(self._path, now)
-            self._unwritten = None
+            self._pending.clear()
+            _HELD_HERE.difference_update(self._released)
+            self._released.clear()
         except OSError as error:
-            self._complain(error)
+            self._complain(error.strerror or str(error))
         finally:
             os.close(lock)
 
     def _read(self) -> tuple[_Day, bytes]:
-        """What is in the file, as it counts now, and what was written there."""
+        """What counts now, and what is written in the file."""
         now = self._clock.now()
         today = time.localtime(now)
         date = time.strftime("%Y-%m-%d", today)
-        day, written = self._unwritten, b""
-        if day is None:
-            try:
-                with open(self._path, "rb") as file:
-                    written = file.read()
-                day = msgspec.json.decode(written, type=_Day)
-            except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-                day = _Day()
+        written = b""
+        try:
+            with open(self._path, "rb") as file:
+                written = file.read()
+            day = msgspec.json.decode(written, type=_Day)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            day = _Day()
         if day.day != date:
             midnight = now - (today.tm_hour * 3600 + today.tm_min * 60 + today.tm_sec)
             used, seconds = self._past(midnight)
             day = _Day(day=date, used=used, seconds=seconds, held=day.held)
-        day.held = {name: held for name, held in day.held.items() if _is_alive(held, now)}
+        day.held = {name: held for name, held in day.held.items() if _is_alive(name, held, now)}
+        for change in self._pending:
+            change(day)
+        self._take(day)
         return day, written
 
     def _take(self, day: _Day) -> None:
@@ -179,20 +228,21 @@ class DayMeter(Meter):
         self.used, self.largest, self._day_seconds = day.used, day.largest, day.seconds
         self.reserved = sum((held.use for held in day.held.values()), Use())
 
-    def _complain(self, error: OSError) -> None:
+    def _complain(self, reason: str) -> None:
         if not self._has_complained:
             self._has_complained = True
-            reason = error.strerror or str(error)
             self.ledger.warn(
                 f"the budget of the day holds for this thread alone: {self._path} cannot be written ({reason})"
             )
 
 
-def _is_alive(held: _Held, now: float) -> bool:
+def _is_alive(name: str, held: _Held, now: float) -> bool:
     if not 0 <= now - held.since < HELD_AT_MOST_S:
         return False
     if held.host != os.uname().nodename:
         return True  # another machine with the same home
+    if held.pid == os.getpid():
+        return name in _HELD_HERE  # else it belongs to one that had this number before
     try:
         os.kill(held.pid, 0)
     except ProcessLookupError:

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from spindle.core.heard import Heard, input_tokens
-from spindle.errors import ErrorInfo, ModelError, StreamDropped, kind_of
+from spindle.errors import ModelError, StreamDropped, is_unreached, status_of
 from spindle.model.client import Completed, ModelClient, ModelEvent, TurnState, cost_of_compaction
 from spindle.protocol.items import Item
 from spindle.protocol.request import Request, TokenUsage
@@ -85,10 +85,10 @@ class GatedClient:
                         self._end(CameTo(usage=event.usage or heard.usage()))
                     yield event
         except StreamDropped as error:
-            failed = CameTo(status=_status(error.info), retry_after_s=error.delay_s)
+            failed = CameTo(status=status_of(error.info), retry_after_s=error.delay_s)
             raise
         except ModelError as error:
-            failed = CameTo(status=_status(error.info))
+            failed = CameTo(status=status_of(error.info))
             raise
         finally:
             self._end(msgspec.structs.replace(failed, usage=heard.usage()))
@@ -102,8 +102,7 @@ class GatedClient:
             came_to = CameTo(usage=cost_of_compaction(items))
             return items
         except ModelError as error:
-            is_unreached = kind_of(error.info) == "http_connection_failed"
-            came_to = CameTo(has_reached=not is_unreached, status=_status(error.info))
+            came_to = CameTo(has_reached=not is_unreached(error.info), status=status_of(error.info))
             raise
         finally:
             self._end(came_to)
@@ -136,8 +135,3 @@ class GatedClient:
         passage, self._passage = self._passage, None
         if passage is not None:
             passage.over(came_to)
-
-
-def _status(info: ErrorInfo) -> int | None:
-    details = next(iter(info.values()), {}) if isinstance(info, dict) else {}
-    return details.get("http_status_code")

@@ -111,7 +111,7 @@ class RunningTurn:
         session.workbench.new_turn()
         # A turn's first event is that it started: what there is to say before belongs to no submission.
         approvals = session.turns.approvals
-        approvals.begin_turn(lambda: session.workbench.boundary(settings), session.tell)
+        approvals.begin_turn(lambda more: session.workbench.boundary(settings, more), session.tell)
         prefixes = approvals.prefixes_to_tell(settings, session.tell)
         snapshot = session.briefing.before_input(thread, settings, session.tell, prefixes)
         await self.announce()
@@ -220,14 +220,16 @@ class RunningTurn:
     def make_context(self, call_id: str, emit: Emit) -> ToolContext:
         """What one call may use, as the settings are at this moment."""
         session, settings = self.session, self.session.limits.cap(self.settings)
+        base, more = session.workbench.boundary(settings), session.turns.approvals.widening()
         site = CallSite(
             sub_id=self.submission.id,
             turn_id=self.turn_id,
             call_id=call_id,
             settings=settings,
-            boundary=session.workbench.boundary(settings),
+            boundary=base if more is None else session.workbench.boundary(settings, more),
             emit=emit,
             consult=self.permit,
+            base=base,
         )
         return session.workbench.tool_context(self.thread, site, session.turns.approvals)
 

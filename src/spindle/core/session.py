@@ -106,6 +106,7 @@ class Session:
         """What is stopped now is stopped because the session ends, not because a person wants it."""
         self.turns = Turns(self)
         self.turns.approvals.is_attended = limits.is_attended
+        self.turns.approvals.allowed = limits.allowed
 
     # ---- the outside ---------------------------------------------------------------------------
 

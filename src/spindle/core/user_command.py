@@ -9,8 +9,9 @@ from spindle.process.command import Command
 from spindle.prompt.aborted import user_command_message
 from spindle.protocol.items import Item
 from spindle.protocol.ops import RunUserShellCommand
-from spindle.tools.execution import Execution, cut_for_model
+from spindle.tools.execution import Execution
 from spindle.tools.shell import run_once
+from spindle.tools.shown_output import cut_for_model
 from spindle.tools.tool import ToolContext
 
 TIME_LIMIT_S = 60 * 60.0

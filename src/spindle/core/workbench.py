@@ -11,11 +11,12 @@ from spindle.errors import ToolError
 from spindle.policy.rulebook import RuleBook
 from spindle.policy.sandbox import Boundary, Fence, boundary_of
 from spindle.process.table import ProcessTable
-from spindle.protocol.settings import ThreadSettings
+from spindle.protocol.settings import SandboxPolicy, ThreadSettings
 from spindle.tools.tool import OutputForm, ToolContext
 
 if TYPE_CHECKING:
     from spindle.patch.diff import TurnDiffTracker
+    from spindle.policy.widening import Widening
     from spindle.tools.services import EditorFiles, FileKeeper, FindSubAgents, SubAgents
 
 
@@ -40,6 +41,7 @@ class Workbench:
         self._home = home
         self._fence = fence
         self._boundary: Boundary | None = None
+        self._widened: tuple[Boundary, Widening, Boundary] | None = None
         self._image_as_message = image_as_message
         self._offload_home = offload_home
         self._asks_client = asks_client
@@ -57,13 +59,23 @@ class Workbench:
         self._diff = None
         self._boundary = None
 
-    def boundary(self, settings: ThreadSettings) -> Boundary:
-        """What the calls of this turn may reach; drawn once, so nothing that happens meanwhile moves it."""
+    def boundary(self, settings: ThreadSettings, more: Widening | None = None) -> Boundary:
+        """What the calls of this turn may reach; drawn once, so nothing that happens meanwhile moves it.
+
+        `more` is what a person has given beside the settings."""
         if self._boundary is None or self._boundary.policy != settings.sandbox or self._boundary.cwd != settings.cwd:
-            self._boundary = boundary_of(
-                settings.sandbox, cwd=settings.cwd, env=self.environment, home=self._home, fence=self._fence
-            )
-        return self._boundary
+            self._boundary = self._draw(settings.sandbox, settings.cwd)
+        base = self._boundary
+        if more is None:
+            return base
+        if self._widened is None or self._widened[0] is not base or self._widened[1] != more:
+            from spindle.policy.widening import widened  # after a person has given something
+
+            self._widened = base, more, widened(base, more, lambda policy: self._draw(policy, settings.cwd))
+        return self._widened[2]
+
+    def _draw(self, policy: SandboxPolicy, cwd: str) -> Boundary:
+        return boundary_of(policy, cwd=cwd, env=self.environment, home=self._home, fence=self._fence)
 
     async def sandbox_problem(self) -> str | None:
         """Why commands cannot be confined here in the user's way, or None."""

@@ -12,6 +12,8 @@ import msgspec
 from spindle.core.feature import Feature
 from spindle.protocol.events import Warning
 from spindle.protocol.items import decode_foreign, developer_message
+from spindle.protocol.origin import defused
+from spindle.protocol.quote import visible
 from spindle.protocol.schema_check import check
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class SchemaAnswer(Feature):
             turn.emit(Warning(message=f"the answer does not fit the output schema: {problem}"))
             return False
         self._has_asked = True
-        thread.history.append_item(developer_message(_AGAIN.format(problem=problem)))
+        thread.history.append_item(developer_message(_AGAIN.format(problem=defused(visible(problem)))))
         return True
 
 

@@ -8,6 +8,7 @@ What a killed driver left half done, the next one takes back (`recover`).
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import stat
@@ -168,10 +169,10 @@ class Book:
         self._append(RESULTS, msgspec.json.encode(record))
 
     def new_files(self, task_id: str, attempt: int) -> str:
-        """An empty folder for the files of an attempt; `keep_files` makes them those of the task."""
+        """Where the files of an attempt are to be put, a folder that is to be made; `keep_files` makes them those of
+        the task."""
         folder = f"{self.out}/{FILES_OF_TASKS}/{_NEW}{task_id}@{attempt}"
         shutil.rmtree(folder, ignore_errors=True)
-        os.mkdir(folder)
         return folder
 
     def keep_files(self, folder: str, task_id: str, attempts: int) -> str | None:
@@ -235,8 +236,32 @@ class Book:
         raise CannotWrite(f"{self.out}/{name} cannot be written: {reason}")
 
 
-def copy_files(source: str, into: str) -> list[str]:
-    """Copy the files of an attempt, without following a link; gives the names of those that lost their end."""
+def take_files(source: str, into: str) -> list[str]:
+    """Move the files of an attempt, without following a link, onto disk; gives the names of those that lost their end.
+
+    Where the folder as a whole can be moved, and has only what is to be in it, nothing is copied."""
+    try:
+        with os.scandir(source) as entries:
+            is_whole = all(map(_is_as_expected, entries))
+        if is_whole:
+            os.rename(source, into)
+            for name in os.listdir(into):
+                _sync(f"{into}/{name}", os.O_NOFOLLOW)
+            return []
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    os.mkdir(into)
+    return _copy_files(source, into)
+
+
+def _is_as_expected(entry: os.DirEntry[str]) -> bool:
+    status = entry.stat(follow_symlinks=False)
+    is_only_name = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    return entry.name in FILES and is_only_name and status.st_size <= FILE_BYTES
+
+
+def _copy_files(source: str, into: str) -> list[str]:
     cut: list[str] = []
     for name in FILES:
         file = open_plain(f"{source}/{name}")
@@ -272,7 +297,11 @@ def _open_for_lines(path: str) -> int:
 
 
 def _sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(path, os.O_DIRECTORY)
+
+
+def _sync(path: str, flags: int) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(fd)
     finally:

@@ -22,6 +22,7 @@ from spindle.fleet.engine import (
     Spec,
     Started,
     Worker,
+    WorkerGone,
 )
 from spindle.fleet.engines import Chosen
 from spindle.fleet.exchange import NODE, Failure, Outcome, Spent, Status
@@ -29,7 +30,7 @@ from spindle.fleet.governor import Governor, Limits
 from spindle.fleet.opening import Opened
 from spindle.fleet.options import Shape, shape_of
 from spindle.fleet.recording import Last, Recorder
-from spindle.fleet.schedule import Rules, Schedule, Start
+from spindle.fleet.schedule import Rules, Schedule, Start, Tried
 from spindle.fleet.shared_limits import SharedLimits
 from spindle.fleet.watching import Pace, Progress, Summary, Watch
 from spindle.protocol.clock import Clock
@@ -61,7 +62,7 @@ class Driver:
             on_ended=self._end_for_budget,
         )
         self._engine = engine.make(self._limits)
-        self._spec = Spec(terms=opened.terms, per_worker=self._shape.per_worker)
+        self._spec = Spec(terms=opened.terms, per_worker=self._shape.per_worker, run=opened.run, heard=opened.heard)
         self._workers: dict[str, Worker] = {}
         self._part = frozenset(opened.part)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,15 +82,14 @@ class Driver:
     async def drive(self) -> Summary:
         """Do what there is to do. Raises a SpindleError when the run cannot go on; `--resume` can, later."""
         opened = self._opened
-        self._recorder.note_orphans()
-        for todo in opened.todo:
-            earlier = opened.earlier.get(todo.id)
-            self._schedule.add(todo.id, todo.group, todo.priority, earlier.attempts if earlier is not None else 0)
         self._watch.started(len(opened.part), len(opened.todo))
         helpers: list[asyncio.Task[None]] = []
         try:
-            if opened.todo and not self._is_spent_already():
+            is_needed = bool(opened.todo) and not self._is_spent_already()
+            if is_needed:
                 await self._start_first()
+            self._plan()
+            if is_needed:
                 helpers = [asyncio.create_task(self._guarded(work)) for work in (self._hear(), self._tick())]
                 self._step()
                 await self._over.wait()
@@ -122,8 +122,43 @@ class Driver:
         return is_spent
 
     async def _start_first(self) -> None:
-        for worker in await self._engine.start(self._spec, min(self._shape.workers, len(self._opened.todo))):
+        for worker in await self._first_workers(min(self._shape.workers, len(self._opened.todo))):
             self._join(worker, alone=False)
+            if worker.is_outdated:
+                self._schedule.retire(worker.name)
+
+    async def _first_workers(self, count: int) -> list[Worker]:
+        for _ in range(STARTS_IN_VAIN - 1):
+            try:
+                return await self._engine.start(self._spec, count)
+            except WorkerGone as gone:
+                self._watch.warning(f"{gone}; it is tried again")
+        return await self._engine.start(self._spec, count)
+
+    def _plan(self) -> None:
+        """What is to be done: attempts that go on since the driver before this one, and the rest of the list."""
+        todo, earlier = self._opened.todo, self._opened.earlier
+        wanted = {one.id for one in todo}
+        taken_over: dict[str, dict[int, str]] = {}
+        for worker in self._workers.values():
+            for task, attempt in worker.held:
+                if task in wanted and not self._is_recorded_by(task, attempt):
+                    taken_over.setdefault(task, {})[attempt] = worker.name
+                else:
+                    self._engine.submit(worker.name, Interrupt(task=task, attempt=attempt))
+        self._recorder.note_orphans({(task, attempt) for task, held in taken_over.items() for attempt in held})
+        for one in todo:
+            attempts = earlier[one.id].attempts if one.id in earlier else 0
+            if (running := taken_over.get(one.id)) is not None:
+                tried = Tried(one.group, one.priority, attempts, running=running)
+                self._schedule.take_over(one.id, tried, self._clock.monotonic())
+            else:
+                self._schedule.add(one.id, one.group, one.priority, attempts)
+
+    def _is_recorded_by(self, task: str, attempt: int) -> bool:
+        """The record that a task has, and that is to be superseded, is of this attempt or of a later one."""
+        record = self._opened.folder.record(task)
+        return record is not None and attempt <= record.attempts
 
     async def _close(self, helpers: list[asyncio.Task[None]]) -> None:
         while self._recorder.busy and self._tasks:

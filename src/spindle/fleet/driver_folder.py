@@ -13,9 +13,9 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from spindle.fleet.book import copy_files
+from spindle.fleet.book import take_files
 
 _LONGEST_NAME = 40
 """Of Ray's folder: what Ray puts behind it and what the kernel takes for the name of a socket leave so much."""
@@ -24,13 +24,19 @@ _LONGEST_NAME = 40
 class Arrived:
     """The files of an attempt that has ended, in the driver's hands."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, on_drop: Callable[[], None] | None = None) -> None:
         self._folder = folder
+        self._on_drop = on_drop
 
     async def take(self, into: str) -> list[str]:
-        return [] if self._folder is None else await asyncio.to_thread(copy_files, self._folder, into)
+        if self._folder is None:
+            os.mkdir(into)
+            return []
+        return await asyncio.to_thread(take_files, self._folder, into)
 
     async def drop(self) -> None:
+        if self._on_drop is not None:
+            self._on_drop()
         if self._folder is not None:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
@@ -46,15 +52,21 @@ class DriverFolder:
         self._path = tempfile.mkdtemp(prefix="d", dir=above)
         self._lock = os.open(f"{self._path}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.arrivals = f"{self._path}/arrived"
-        os.mkdir(self.arrivals)
+        self._arrivals = f"{self._path}/arrived"
+        os.mkdir(self._arrivals)
+        self._count = 0
+
+    def new_arrival(self) -> str:
+        """Where the files of an attempt may be put: there is nothing yet."""
+        self._count += 1
+        return f"{self._arrivals}/{self._count}"
 
     def claim(self, folder: str, files: Sequence[str]) -> str | None:
         """Take over the files that a worker of this machine left; None when they are not all there.
 
         A worker may be dead by now, and another one sweep up after it: what is moved here is out of reach.
         """
-        place = f"{tempfile.mkdtemp(prefix='a', dir=self.arrivals)}/files"
+        place = self.new_arrival()
         try:
             os.rename(folder, place)
         except OSError:

@@ -14,18 +14,23 @@ class DriverLine:
 
     def __init__(self, say: Callable[[ToDriver], None]) -> None:
         self._say = say
-        self._asked: dict[int, asyncio.Future[Lease | Refusal]] = {}
+        self._asked: dict[int, tuple[Asking, asyncio.Future[Lease | Refusal]]] = {}
         self._count = 0
 
     async def lease(self, asking: Asking) -> Lease | Refusal:
         self._count += 1
-        number = self._count
-        self._asked[number] = asyncio.get_running_loop().create_future()
+        number, waiting = self._count, asyncio.get_running_loop().create_future()
+        self._asked[number] = (asking, waiting)
         self._say(Ask(number=number, asking=asking))
-        return await self._asked[number]
+        return await waiting
+
+    def ask_again(self) -> None:
+        """Ask a driver who was not there what another one did not come to answer."""
+        for number, (asking, _) in self._asked.items():
+            self._say(Ask(number=number, asking=asking))
 
     def answered(self, answer: Lease | Refusal) -> None:
-        waiting = self._asked.pop(answer.number, None)
+        _, waiting = self._asked.pop(answer.number, (None, None))
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 

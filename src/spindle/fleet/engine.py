@@ -19,6 +19,10 @@ class EngineFailed(SpindleError):
     """Workers cannot be started, here or at all."""
 
 
+class WorkerGone(EngineFailed):
+    """A worker that was being started is gone; the next one need not be."""
+
+
 class Answers(Protocol):
     """The driver's side of the limits that all workers share."""
 
@@ -37,6 +41,10 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     terms: Terms
     per_worker: int
     """How many attempts a worker has at a time."""
+    run: str = ""
+    """The name of the run."""
+    heard: dict[str, int] = {}
+    """The last word about money that was heard of each worker that has outlived its driver."""
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,13 +53,17 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     pid: int
     node: str
+    held: frozenset[tuple[str, int]] = frozenset()
+    """Task and number of the attempts that it brings along from the driver before, running or over."""
+    is_outdated: bool = False
+    """It works on other terms than those of the run now, and gets no new task."""
 
 
 class Files(Protocol):
     """The files of an attempt that has ended, where its worker left them."""
 
     async def take(self, into: str) -> list[str]:
-        """Copy them into an empty folder of the driver's, on disk; gives the names of those that lost their end."""
+        """Put them into a new folder of the driver's, on disk; gives the names of those that lost their end."""
         ...
 
     async def drop(self) -> None:
@@ -115,7 +127,9 @@ class Engine(Protocol):
     """Four calls. Only `start` raises EngineFailed."""
 
     async def start(self, spec: Spec, count: int) -> list[Worker]:
-        """So many more workers, ready. Called again when one is to be replaced, or a task is to run alone."""
+        """So many more workers, ready. Called again when one is to be replaced, or a task is to run alone.
+
+        The first call also gives those that have outlived the driver before this one, however many they are."""
         ...
 
     def submit(self, worker: str, order: Order) -> None:

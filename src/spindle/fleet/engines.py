@@ -22,6 +22,8 @@ class Chosen(msgspec.Struct, frozen=True):
     """It asks `Answers` before each model request."""
     nodes: int | None = None
     """How many machines it has; None: this one."""
+    end_workers: Callable[[], None] = lambda: None
+    """At once, before the process ends without waiting; for those who would not notice."""
 
 
 def check_engine(options: RunOptions, *, allows_network: bool) -> None:
@@ -57,7 +59,7 @@ def chosen_engine(options: RunOptions, terms: Terms, *, is_needed: bool) -> Iter
         else:
             cluster = RayCluster.start(folder, os.environ)
         try:
-            yield Chosen(partial(RayEngine, cluster, folder), len(cluster.nodes()))
+            yield Chosen(partial(RayEngine, cluster, folder), len(cluster.nodes()), cluster.end_workers)
         finally:
             cluster.leave()
     finally:

@@ -77,6 +77,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     starts_at_once: int = 8
     """How many clones and set-ups may run at a time on a node."""
     worker_memory: int = 2 << 30
+    orphan_ttl_s: float = 600.0
+    """How long a worker that can outlive its driver waits for another one."""
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +197,8 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """Of a refusal: what the server answered."""
     retry_after_s: float | None = None
     """How long the server wants to be left alone."""
+    word: str | None = None
+    """By whom it was told, and which of its words that was: a worker that outlives its driver may tell it again."""
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, tag="lease"):

@@ -80,6 +80,8 @@ class SpendLine(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None = None
     """Of a refusal: what the server answered."""
     time: str = ""
+    word: str | msgspec.UnsetType = msgspec.UNSET
+    """By whom it was told, if that worker can outlive its driver, and which of its words it was."""
 
 
 class Spending(msgspec.Struct, kw_only=True):

@@ -11,12 +11,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
 
 from spindle import __version__
-from spindle.fleet.attempt.places import sweep
 from spindle.fleet.driver_folder import Arrived, DriverFolder
-from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Worker
+from spindle.fleet.engine import Answers, EngineFailed, Event, Lost, Release, Spec, Worker, WorkerGone
 from spindle.fleet.voice import Voice
 from spindle.fleet.worker import Over
 from spindle.fleet.worker_messages import (
@@ -31,6 +29,7 @@ from spindle.fleet.worker_messages import (
     line,
     to_driver,
 )
+from spindle.fleet.worker_table import WorkerTable
 from spindle.protocol.quote import visible
 
 START_S = 60.0
@@ -39,17 +38,13 @@ SILENCE_S = 24 * BEAT_S
 _LAST_WORDS = 2000
 
 
-class LocalEngine:
+class LocalEngine(WorkerTable["_Process"]):
     """The processes, and what they say."""
 
     def __init__(self, folder: DriverFolder, answers: Answers) -> None:
+        super().__init__()
         self._folder = folder
         self._answers = answers
-        self._processes: dict[str, _Process] = {}
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._count = 0
-        self._cache: str | None = None
-        """Where a worker that was killed may have left something."""
 
     async def start(self, spec: Spec, count: int) -> list[Worker]:
         self._cache = spec.terms.cache
@@ -63,28 +58,9 @@ class LocalEngine:
             raise
 
     def _new(self) -> _Process:
-        self._count += 1
-        process = _Process(f"w{self._count}", self._folder, self._events, self._answers)
-        self._processes[process.name] = process
+        process = _Process(self._next_name(), self._folder, self._events, self._answers)
+        self._workers[process.name] = process
         return process
-
-    def submit(self, worker: str, order: Order) -> None:
-        if (process := self._processes.get(worker)) is not None:
-            process.say(order)
-
-    async def events(self) -> AsyncIterator[Event]:
-        while True:
-            event = await self._events.get()
-            if isinstance(event, Lost):
-                self._processes.pop(event.worker, None)
-            yield event
-
-    async def stop(self, worker: str | None = None, *, patience_s: float = 0.0) -> None:
-        names = [*self._processes] if worker is None else [worker]
-        ending = [process for name in names if (process := self._processes.pop(name, None)) is not None]
-        await asyncio.gather(*(process.end(patience_s) for process in ending))
-        if worker is None and self._cache is not None:
-            await asyncio.to_thread(sweep, self._cache)
 
 
 class _Process:
@@ -170,19 +146,11 @@ class _Process:
                     self._process.kill()
                 return
             self.say(Release(folder=theirs))
-        ended = Ended(
-            worker=self.name,
-            task=over.task,
-            attempt=over.attempt,
-            outcome=over.outcome,
-            files=Arrived(ours),
-            memory=over.memory,
-        )
-        self._events.put_nowait(ended)
+        self._voice.ended(over, Arrived(ours))
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, reason: str, kind: type[EngineFailed] = EngineFailed) -> None:
         if not self.ready.done():
-            self.ready.set_exception(EngineFailed(f"a worker cannot be started: {reason}"))
+            self.ready.set_exception(kind(f"a worker cannot be started: {reason}"))
 
     async def _lost(self) -> None:
         """Its end of the socket is closed: nothing more can come of it."""
@@ -190,13 +158,12 @@ class _Process:
         code = await self._kill()
         said = visible(self._last_words.decode("utf-8", "replace").strip().rpartition("\n")[2])
         reason = f"its process {_death(code)}" + (f" (it last said: {said})" if said else "")
-        self._refuse(reason)
+        self._refuse(reason, WorkerGone)
         self._close()
         self._answers.forget(self.name)
         self._events.put_nowait(Lost(worker=self.name, reason=reason))
 
     async def end(self, patience_s: float) -> None:
-        """End it, whatever it does. What it tells until then still counts."""
         self._is_ending = True
         self._refuse("the run is over")
         self.say(Halt())

@@ -29,6 +29,7 @@ from spindle.fleet.worker_messages import (
     Begin,
     Halt,
     Hello,
+    Present,
     ToDriver,
     Unable,
     line,
@@ -86,7 +87,7 @@ async def _work(channel: socket.socket) -> None:
         while (message := await _next(reader)) is not None and not isinstance(message, Halt):
             if isinstance(message, Lease | Refusal):
                 governor.answered(message)
-            elif not isinstance(message, Begin):
+            elif not isinstance(message, Begin | Present):
                 worker.take(message)
     finally:
         beating.cancel()

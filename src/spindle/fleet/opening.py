@@ -6,6 +6,7 @@ what is to be done.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -69,6 +70,10 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     earlier: dict[str, Earlier]
     spending: Spending
     """Of the whole run so far."""
+    run: str = ""
+    """The name of the run: no other has it, and it keeps it when it is resumed."""
+    heard: dict[str, int] = {}
+    """The last word about money that was heard of each worker that can outlive its driver."""
 
 
 def open_run(order: Order, env: Mapping[str, str], clock: Clock) -> Opened:
@@ -111,7 +116,12 @@ def _open(order: Order, out: str, lock: RunLock, env: Mapping[str, str], clock: 
         created_at=created_at,
     )
     write_facts(out, facts)
-    return _what_to_do(RunFolder(out), lock, options, terms, order.part)
+    opened = _what_to_do(RunFolder(out), lock, options, terms, order.part)
+    return msgspec.structs.replace(opened, run=run_name(out, created_at))
+
+
+def run_name(out: str, created_at: str) -> str:
+    return hashlib.sha256(f"{os.uname().nodename}\0{out}\0{created_at}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _check_folder(order: Order, out: str, *, is_new: bool) -> None:
@@ -169,6 +179,7 @@ def make_terms(options: RunOptions, out: str, cwd: str, env: Mapping[str, str]) 
         setup_network=spindle.fleet_setup_network,
         starts_at_once=max(1, 4 * cores() // shape.workers),
         worker_memory=spindle.fleet_worker_memory,
+        orphan_ttl_s=spindle.fleet_orphan_ttl_s,
     )
 
 
@@ -259,7 +270,7 @@ def _what_to_do(folder: RunFolder, lock: RunLock, options: RunOptions, terms: Te
         for task in folder.tasks()
         if task.id in wanted and task.id not in statuses
     ]
-    earlier, spending = _history(folder, {one.id for one in todo})
+    earlier, spending, heard = _history(folder, {one.id for one in todo})
     return Opened(
         folder=folder,
         lock=lock,
@@ -270,24 +281,28 @@ def _what_to_do(folder: RunFolder, lock: RunLock, options: RunOptions, terms: Te
         statuses=statuses,
         earlier=earlier,
         spending=spending,
+        heard=heard,
     )
 
 
-def _history(folder: RunFolder, todo: set[str]) -> tuple[dict[str, Earlier], Spending]:
-    """What was tried and spent before: for the tasks that are to be done now, and all together."""
+def _history(folder: RunFolder, todo: set[str]) -> tuple[dict[str, Earlier], Spending, dict[str, int]]:
+    """What was tried and spent before: for the tasks that are to be done now, and all together; and `heard`."""
     earlier: dict[str, Earlier] = {}
     for line in folder.attempts():
         if line.event == "started" and line.id in todo:
             known = earlier.setdefault(line.id, Earlier())
             known.attempts = max(known.attempts, line.attempt)
-    total = Spending()
+    total, heard = Spending(), dict[str, int]()
     for line in folder.spend():
         total.add(line.usage, line.cost_usd)
+        if isinstance(line.word, str):
+            teller, _, number = line.word.rpartition(":")
+            heard[teller] = max(heard.get(teller, 0), int(number))
         if line.id in todo:
             earlier.setdefault(line.id, Earlier()).spending.add(line.usage, line.cost_usd)
     for task_id in folder.statuses.keys() & todo:
         earlier.setdefault(task_id, Earlier()).is_recorded = True
-    return earlier, total
+    return earlier, total, heard
 
 
 def _remove_what_was_made(out: str) -> None:

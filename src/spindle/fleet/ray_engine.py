@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import secrets
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, MutableMapping
+from collections import Counter
+from collections.abc import MutableMapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,14 +23,26 @@ import msgspec
 
 from spindle import __version__
 from spindle.errors import UsageError
-from spindle.fleet.attempt.places import sweep
 from spindle.fleet.driver_folder import Arrived, DriverFolder
-from spindle.fleet.engine import Answers, Ended, EngineFailed, Event, Lost, Order, Release, Spec, Worker
+from spindle.fleet.engine import Answers, EngineFailed, Event, Lost, Release, Spec, Worker, WorkerGone
 from spindle.fleet.exchange import FILE_BYTES, FILES
 from spindle.fleet.ray_worker import RayWorker
 from spindle.fleet.voice import Voice
 from spindle.fleet.worker import Over
-from spindle.fleet.worker_messages import BEAT_S, Begin, Halt, Hello, ToWorker, Unable, line, to_driver
+from spindle.fleet.worker_messages import (
+    BEAT_S,
+    Begin,
+    Halt,
+    Hello,
+    Orphan,
+    Present,
+    ToWorker,
+    Unable,
+    line,
+    to_driver,
+    to_worker,
+)
+from spindle.fleet.worker_table import WorkerTable
 from spindle.protocol.quote import visible
 
 INSTALL = "pip install 'spindle[fleet]'"
@@ -37,6 +50,8 @@ START_S = 90.0
 AWAY_S = 30.0
 """How long a worker that does not answer may be away before it counts as lost."""
 SILENCE_S = 24 * BEAT_S
+TAKE_OVER_S = 15.0
+"""How long a worker that outlived its driver may take to answer the next one."""
 CONFIRM_EVERY = 64
 OBJECT_STORE_BYTES = 80 << 20
 """The least that Ray takes: records are small, and files come in pieces."""
@@ -65,8 +80,12 @@ class Node(msgspec.Struct, frozen=True):
 class RayCluster:
     """The cluster that the run works on. Whoever joins it leaves it; what we started, we end."""
 
-    def __init__(self, ray: Any) -> None:
+    def __init__(self, ray: Any, *, is_ours: bool) -> None:
         self.ray = ray
+        self.is_ours = is_ours
+        """It goes with the driver, and so does every worker."""
+        self.handles: dict[str, Any] = {}
+        """The actors of this driver, by the names of the workers."""
 
     @classmethod
     def join(cls, address: str, env: MutableMapping[str, str], *, insecure: bool) -> RayCluster:
@@ -79,7 +98,7 @@ class RayCluster:
             _init(ray, address=address)
         except Exception as error:  # Ray has no common kind for "there is no cluster"
             raise UsageError(f"there is no Ray cluster to work on at {visible(address)}: {_first(error)}") from error
-        return cls(ray)
+        return cls(ray, is_ours=False)
 
     @classmethod
     def start(cls, folder: DriverFolder, env: MutableMapping[str, str]) -> RayCluster:
@@ -99,14 +118,32 @@ class RayCluster:
             )
         except Exception as error:  # Ray has no common kind for what goes wrong
             raise EngineFailed(f"Ray cannot be started on this machine: {_first(error)}") from error
-        return cls(ray)
+        return cls(ray, is_ours=True)
 
     def nodes(self) -> list[Node]:
         """Those that are alive."""
         return [Node(node["NodeID"], node["NodeManagerHostname"]) for node in self.ray.nodes() if node["Alive"]]
 
+    def orphans(self, run: str) -> list[Any]:
+        """Workers of this run whose driver is gone."""
+        names = [] if self.is_ours else self.ray.util.list_named_actors()
+        found: list[Any] = []
+        for name in names:
+            if name.startswith(f"{run}-"):
+                try:
+                    found.append(self.ray.get_actor(name))
+                except ValueError:
+                    continue  # it has just ended
+        return found
+
+    def end_workers(self) -> None:
+        """Those of this driver; at once."""
+        for handle in self.handles.values():
+            self.ray.kill(handle)
+
     def leave(self) -> None:
         """Ends what we started, and nothing else."""
+        self.end_workers()
         self.ray.shutdown()
 
 
@@ -173,85 +210,111 @@ def _last(text: str) -> str:
     return text.strip().rpartition("\n")[2]
 
 
-class RayEngine:
+class RayEngine(WorkerTable["_Actor"]):
     """The actors, and what they say."""
 
     def __init__(self, cluster: RayCluster, folder: DriverFolder, answers: Answers) -> None:
+        super().__init__()
         self._cluster = cluster
-        self._arrivals = folder.arrivals
+        self._folder = folder
         self._answers = answers
-        self._actors: dict[str, _Actor] = {}
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._count = 0
-        self._cache: str | None = None
+        self._in_vain: Counter[str] = Counter()
+        """How often no worker could be started on a node: a dead one counts as alive for a while."""
 
     async def start(self, spec: Spec, count: int) -> list[Worker]:
-        self._cache = spec.terms.cache
-        made = [self._new() for _ in range(count)]
+        is_first, self._cache = self._cache is None, spec.terms.cache
+        ready = await self._take_over(spec) if is_first else []
+        made = [self._new() for _ in range(count - sum(not worker.is_outdated for worker in ready))]
         try:
-            return list(await asyncio.gather(*(actor.begin(spec) for actor in made)))
-        except BaseException:
-            await self.stop()
+            return [*ready, *await asyncio.gather(*(actor.begin(spec) for actor in made))]
+        except BaseException as error:
+            self._in_vain.update(actor.node.id for actor in made if not actor.has_begun)
+            await asyncio.gather(*(self.stop(actor.name) for actor in made))
+            if ready and isinstance(error, WorkerGone):
+                return ready
             raise
 
+    async def _take_over(self, spec: Spec) -> list[Worker]:
+        """The workers that have outlived the driver before this one."""
+        found: list[Worker] = []
+        for handle in self._cluster.orphans(spec.run):
+            orphan = await _found(self._cluster.ray, handle, spec)
+            if orphan is None:
+                self._cluster.ray.kill(handle)
+                continue
+            name = orphan.begin.name.split("-")[1]
+            self._count = max(self._count, int(name[1:]))
+            actor = self._actor(name, Node(orphan.begin.node_id, orphan.node))
+            found.append(actor.go_on(handle, orphan, spec))
+        return found
+
     def _new(self) -> _Actor:
-        """An actor on the node that has the fewest of ours."""
+        """An actor on the node that has the fewest of ours, among those where the last ones could be started."""
         nodes = self._cluster.nodes()
         if not nodes:
             raise EngineFailed("no node of the Ray cluster is alive")
-        load = [actor.node.id for actor in self._actors.values()]
-        node = min(nodes, key=lambda node: (load.count(node.id), nodes.index(node)))
-        self._count += 1
-        actor = _Actor(f"w{self._count}", node, self._cluster.ray, self._events, self._answers, self._arrivals)
-        self._actors[actor.name] = actor
+        load = [actor.node.id for actor in self._workers.values()]
+        return self._actor(
+            self._next_name(),
+            min(nodes, key=lambda node: (self._in_vain[node.id], load.count(node.id), nodes.index(node))),
+        )
+
+    def _actor(self, name: str, node: Node) -> _Actor:
+        actor = _Actor(name, node, self._cluster, self._events, self._answers, self._folder)
+        self._workers[name] = actor
         return actor
 
-    def submit(self, worker: str, order: Order) -> None:
-        if (actor := self._actors.get(worker)) is not None:
-            actor.say(order)
 
-    async def events(self) -> AsyncIterator[Event]:
-        while True:
-            event = await self._events.get()
-            if isinstance(event, Lost):
-                self._actors.pop(event.worker, None)
-            yield event
-
-    async def stop(self, worker: str | None = None, *, patience_s: float = 0.0) -> None:
-        names = [*self._actors] if worker is None else [worker]
-        ending = [actor for name in names if (actor := self._actors.pop(name, None)) is not None]
-        await asyncio.gather(*(actor.end(patience_s) for actor in ending))
-        if worker is None and self._cache is not None:
-            await asyncio.to_thread(sweep, self._cache)  # here; on other nodes the next worker does it
+async def _found(ray: Any, handle: Any, spec: Spec) -> Orphan | None:
+    """What a worker of an earlier driver says; None where it cannot go on."""
+    try:
+        begin = to_worker.decode(await asyncio.wait_for(handle.terms.remote(), TAKE_OVER_S))
+        assert isinstance(begin, Begin)
+        said = await asyncio.wait_for(handle.take_over.remote(spec.heard.get(begin.name, 0)), TAKE_OVER_S)
+        orphan = to_driver.decode(said)
+    except (ray.exceptions.RayError, TimeoutError, msgspec.DecodeError):
+        return None
+    is_ours = isinstance(orphan, Orphan) and orphan.hello.spindle == __version__
+    return orphan if is_ours and isinstance(orphan, Orphan) else None
 
 
 class _Actor:
     """One worker."""
 
     def __init__(
-        self, name: str, node: Node, ray: Any, events: asyncio.Queue[Event], answers: Answers, arrivals: str
+        self,
+        name: str,
+        node: Node,
+        cluster: RayCluster,
+        events: asyncio.Queue[Event],
+        answers: Answers,
+        folder: DriverFolder,
     ) -> None:
         self.name = name
         self.node = node
-        self._ray = ray
+        self._cluster = cluster
+        self._ray = cluster.ray
         self._events = events
         self._answers = answers
         self._voice = Voice(name, events, answers, self.say, self._on_over)
         self._fetching: set[asyncio.Task[None]] = set()
-        self._arrivals = arrivals
-        """Where files of attempts are put."""
+        self._folder = folder
         self._handle: Any = None
         self._listening: asyncio.Task[None] | None = None
-        self._saying: asyncio.Task[None] | None = None
+        self._others: list[asyncio.Task[None]] = []
         self._to_say: asyncio.Queue[bytes] = asyncio.Queue()
         self._heard_s = 0.0
         self._is_ending = False
         self._pid = 0
+        self.has_begun = False
 
     async def begin(self, spec: Spec) -> Worker:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # Ray is loaded by now
 
         place = NodeAffinitySchedulingStrategy(self.node.id, soft=False)
+        full_name = f"{spec.run}-{self.name}-{secrets.token_hex(4)}"
+        goes_with_us = self._cluster.is_ours or not spec.terms.orphan_ttl_s
+        outlives = {} if goes_with_us else {"lifetime": "detached", "name": full_name}
         make = self._ray.remote(RayWorker).options(
             # Beside its calls for files and words: an actor of Ray counts each as one of its tasks.
             max_concurrency=spec.per_worker + 16,
@@ -259,22 +322,34 @@ class _Actor:
             max_restarts=0,
             max_task_retries=0,
             scheduling_strategy=place,
+            **outlives,
         )
-        self._handle = make.remote(line(Begin(terms=spec.terms, per_worker=spec.per_worker)))
+        self._handle = self._cluster.handles[self.name] = make.remote(line(_begin(spec, full_name, self.node.id)))
         try:
             hello = to_driver.decode(await asyncio.wait_for(self._handle.begin.remote(), START_S))
         except TimeoutError:
             raise EngineFailed(f"a worker on node {self.node.name} did not start within {START_S:.0f} s") from None
         except self._ray.exceptions.RayError as error:
-            raise EngineFailed(f"a worker cannot be started on node {self.node.name}: {_first(error)}") from error
+            raise WorkerGone(f"a worker cannot be started on node {self.node.name}: {_first(error)}") from error
         if isinstance(hello, Unable):
             raise EngineFailed(f"a worker cannot be started on node {self.node.name}: {hello.reason}")
         assert isinstance(hello, Hello)
         self._check_versions(hello)
+        return self._attend(hello, spec, 0)
+
+    def go_on(self, handle: Any, orphan: Orphan, spec: Spec) -> Worker:
+        """Take the place of the driver that a worker had."""
+        self._handle = self._cluster.handles[self.name] = handle
+        worker = self._attend(orphan.hello, spec, spec.heard.get(orphan.begin.name, 0))
+        now = _begin(spec, orphan.begin.name, orphan.begin.node_id)
+        return msgspec.structs.replace(worker, held=frozenset(orphan.held), is_outdated=orphan.begin != now)
+
+    def _attend(self, hello: Hello, spec: Spec, heard: int) -> Worker:
         self._pid = hello.pid
+        self.has_begun = True
         self._heard_s = _now()
-        self._listening = asyncio.create_task(self._listen())
-        self._saying = asyncio.create_task(self._say_all())
+        self._listening = asyncio.create_task(self._listen(heard))
+        self._others = [asyncio.create_task(work) for work in (self._say_all(), self._be_present(spec))]
         return Worker(name=self.name, pid=hello.pid, node=self.node.name)
 
     def _check_versions(self, hello: Hello) -> None:
@@ -299,9 +374,14 @@ class _Actor:
             except self._ray.exceptions.RayError:
                 return  # whoever listens finds out, too
 
-    async def _listen(self) -> None:
+    async def _be_present(self, spec: Spec) -> None:
+        while True:
+            await asyncio.sleep(min(BEAT_S, spec.terms.orphan_ttl_s / 4 or BEAT_S))
+            self.say(Present())
+
+    async def _listen(self, told: int) -> None:
         """Hear the worker until it is gone for good."""
-        told, away_since = 0, None
+        away_since = None
         while True:
             try:
                 async for word in self._handle.words.options(num_returns="streaming").remote(told):
@@ -329,12 +409,9 @@ class _Actor:
     def _lost(self, reason: str) -> None:
         self._is_ending = True
         self._close()
-        if self.node.name == os.uname().nodename:
-            _kill_worker(self._pid)
         self._events.put_nowait(Lost(worker=self.name, reason=f"on node {self.node.name}: {reason}"))
 
     async def end(self, patience_s: float) -> None:
-        """End it, whatever it does. What it tells until then still counts."""
         self._is_ending = True
         if self._listening is not None and patience_s > 0:
             self.say(Halt())
@@ -344,12 +421,15 @@ class _Actor:
         self._close()
 
     def _close(self) -> None:
-        for task in (self._listening, self._saying, *self._fetching):
+        for task in (self._listening, *self._others, *self._fetching):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         self._voice.close()
         if self._handle is not None:
             self._ray.kill(self._handle)
+            self._cluster.handles.pop(self.name, None)
+        if self.has_begun and self.node.name == os.uname().nodename:
+            _kill_worker(self._pid)
         self._answers.forget(self.name)
 
     # ---- files -------------------------------------------------------------------------------------------------------
@@ -361,24 +441,19 @@ class _Actor:
 
     async def _fetch_all(self, over: Over) -> None:
         """An attempt counts as ended when its files are here: a node that dies before has lost it."""
-        theirs, ours = over.outcome.folder, None
+        theirs = over.outcome.folder
+        files = Arrived(None)
         if theirs is not None:
-            ours = await asyncio.to_thread(tempfile.mkdtemp, prefix="arrived-", dir=self._arrivals)
+            ours = self._folder.new_arrival()
+            os.mkdir(ours)
+            # The worker keeps its own until the record is written: another driver may have to ask for them again.
+            files = Arrived(ours, lambda: self.say(Release(folder=theirs)))
             try:
                 for name in FILES:
                     await self._fetch(theirs, name, ours)
             except self._ray.exceptions.RayError:
                 return  # whoever listens finds out, too
-            self.say(Release(folder=theirs))
-        ended = Ended(
-            worker=self.name,
-            task=over.task,
-            attempt=over.attempt,
-            outcome=over.outcome,
-            files=Arrived(ours),
-            memory=over.memory,
-        )
-        self._events.put_nowait(ended)
+        self._voice.ended(over, files)
 
     async def _fetch(self, folder: str, name: str, into: str) -> None:
         """A byte more than is kept tells that a file was longer."""
@@ -391,8 +466,12 @@ class _Actor:
                 return
 
 
+def _begin(spec: Spec, name: str, node_id: str) -> Begin:
+    return Begin(terms=spec.terms, per_worker=spec.per_worker, name=name, node_id=node_id)
+
+
 def _kill_worker(pid: int) -> None:
-    """End a worker of this machine whose node is gone: it notices that only after a while."""
+    """End a worker of this machine: where its node is gone Ray does not, and it notices only after a while."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             is_ours = file.read().startswith(b"ray::RayWorker")

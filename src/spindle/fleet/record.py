@@ -6,20 +6,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from spindle.fleet.exchange import Failure, Status, Used, Verified
+from spindle.fleet.exchange import Failure, PatchFacts, Status, Used, Verified
 
 
-class RecordedPatch(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedPatch(PatchFacts, frozen=True, kw_only=True):
     """Where the patch of a task lies, and what it is about."""
 
     path: str
     """From the folder of the run."""
-    sha256: str
-    bytes: int
-    files: int
-    added: int
-    removed: int
-    skipped: list[str] = []
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -15,6 +16,7 @@ from spindle.fleet.exchange import FILE_BYTES, Attempt, Ended, Failure, Outcome,
 from spindle.fleet.folder import FILES_OF_TASKS, AttemptLine, Spending, SpendLine
 from spindle.fleet.opening import Earlier, Opened
 from spindle.fleet.record import Record, RecordedPatch
+from spindle.fleet.schedule import Key
 from spindle.protocol.clock import Clock, iso_utc
 
 
@@ -88,14 +90,20 @@ class Recorder:
         self.busy: set[str] = set()
         """Tasks that are being recorded."""
         self._part = frozenset(opened.part)
+        self._ended_before: set[Key] = set()
+        """Attempts whose end was noted by the driver before this one, which did not come to record it."""
         self.counts = Counter(opened.statuses.values())
         """How many tasks of the part have which status."""
 
     # ---- what happened -----------------------------------------------------------------------------------------------
 
-    def note_orphans(self) -> None:
-        """Attempts that were lost with the driver before this one."""
-        for line in self._opened.folder.unended():
+    def note_orphans(self, taken_over: Collection[Key]) -> None:
+        """Attempts that were lost with the driver before this one, but for those that outlived it."""
+        unended = self._opened.folder.unended()
+        self._ended_before = {*taken_over} - {(line.id, line.attempt) for line in unended}
+        for line in unended:
+            if (line.id, line.attempt) in taken_over:
+                continue
             reason = "its driver was gone"
             ended = msgspec.structs.replace(line, event="ended", time=self._now(), outcome="lost", reason=reason)
             self._book.attempt(ended)
@@ -110,6 +118,8 @@ class Recorder:
         return Attempt(task=self._opened.folder.task(task), number=number, used=before.used, cost_usd=before.cost_usd)
 
     def ended(self, task: str, number: int, worker: Worker, outcome: Ended, reason: str | None = None) -> None:
+        if (task, number) in self._ended_before:
+            return
         line = _line("ended", task, number, worker, self._now())
         self._book.attempt(msgspec.structs.replace(line, outcome=outcome, reason=reason))
 
@@ -125,6 +135,7 @@ class Recorder:
                 cost_usd=spent.cost_usd,
                 status=spent.status,
                 time=self._now(),
+                word=msgspec.UNSET if spent.word is None else spent.word,
             )
         )
 
@@ -151,7 +162,11 @@ class Recorder:
     async def _record(self, last: Last) -> Record:
         task, earlier = self._opened.folder.task(last.task), self._earlier(last.task)
         folder = self._book.new_files(last.task, last.attempts)
-        cut = [] if last.files is None else await last.files.take(folder)
+        cut: list[str] = []
+        if last.files is None:
+            os.mkdir(folder)
+        else:
+            cut = await last.files.take(folder)
         told = Told(
             attempts=last.attempts,
             queue_s=self._queued_s.pop(last.task, self._clock.monotonic() - self._began_s),

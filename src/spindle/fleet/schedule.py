@@ -90,6 +90,13 @@ class Schedule:
             self.tried[task] = Tried(group, priority, attempts)
         self._queue.add(task, group, priority)
 
+    def take_over(self, task: str, tried: Tried, now: float) -> None:
+        """A task whose attempts go on in workers that have joined."""
+        self.tried[task] = tried
+        for number, worker in tried.running.items():
+            self.running[task, number] = now
+            self._workers[worker].running |= {(task, number)}
+
     def remove(self, task: str) -> None:
         """It is not to be started (again)."""
         if task in self._suspects:

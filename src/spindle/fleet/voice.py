@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from spindle.fleet.engine import Answers, Event, Started
+from spindle.fleet.engine import Answers, Ended, Event, Files, Started
 from spindle.fleet.exchange import Lease, Refusal
 from spindle.fleet.worker import Began, Over
 from spindle.fleet.worker_messages import Ask, GiveBack, Settle, ToDriver
@@ -45,6 +45,19 @@ class Voice:
                 self._answers.give_back(self._worker, message.number, message.count)
             case _:
                 pass  # that it is there, and who it is: the engine's business
+
+    def ended(self, over: Over, files: Files) -> None:
+        """An attempt is over, and its files are the driver's."""
+        self._events.put_nowait(
+            Ended(
+                worker=self._worker,
+                task=over.task,
+                attempt=over.attempt,
+                outcome=over.outcome,
+                files=files,
+                memory=over.memory,
+            )
+        )
 
     async def _lease(self, message: Ask) -> None:
         self._say(await self._answers.lease(self._worker, message.number, message.asking))

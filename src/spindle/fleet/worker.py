@@ -74,8 +74,8 @@ class Worker:
         self._gate = LeasedGate(line)
         self._tell = tell
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
-        self._kept: set[str] = set()
-        """Folders of outcomes that the driver may still want."""
+        self._kept: dict[str, Over] = {}
+        """Attempts that are over and whose files the driver may still want, by the folders of those."""
 
     def take(self, order: Order) -> None:
         match order:
@@ -87,8 +87,18 @@ class Worker:
             case Revoke():
                 self._gate.revoke(order.provider)
             case Release():
-                self._kept.discard(order.folder)
+                self._kept.pop(order.folder, None)
                 self._bench.discard(order.folder)
+
+    @property
+    def kept(self) -> list[Over]:
+        """Those whose files are still here."""
+        return [*self._kept.values()]
+
+    @property
+    def held(self) -> list[tuple[str, int]]:
+        """Attempts that run, or are over and not released: task and number of each."""
+        return [*self._running, *((over.task, over.attempt) for over in self.kept)]
 
     async def stop(self) -> None:
         """End every attempt and wait until nothing of them is left."""
@@ -98,7 +108,7 @@ class Worker:
         if running:
             await asyncio.wait(running)
         while self._kept:
-            self._bench.discard(self._kept.pop())
+            self._bench.discard(self._kept.popitem()[0])
 
     async def _try(self, attempt: Attempt) -> None:
         name, number = attempt.task.id, attempt.number
@@ -113,10 +123,12 @@ class Worker:
         finally:
             del self._running[name, number]
         if outcome.folder is not None:
-            self._kept.add(outcome.folder)
             there = [name for name in FILES if os.path.lexists(f"{outcome.folder}/{name}")]
             outcome = msgspec.structs.replace(outcome, files=there)
-        self._tell(Over(task=name, attempt=number, outcome=outcome, memory=memory_in_use()))
+        over = Over(task=name, attempt=number, outcome=outcome, memory=memory_in_use())
+        if outcome.folder is not None:
+            self._kept[outcome.folder] = over
+        self._tell(over)
 
 
 def memory_in_use() -> int:

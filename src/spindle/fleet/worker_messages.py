@@ -20,6 +20,13 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
 
     terms: Terms
     per_worker: int
+    name: str = ""
+    """Of a worker that can outlive its driver: RUN-WORKER-CHANCE."""
+    node_id: str = ""
+
+
+class Present(msgspec.Struct, frozen=True, kw_only=True, tag="present"):
+    """The driver is there."""
 
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True, tag="halt"):
@@ -32,6 +39,15 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     pid: int
     spindle: str
     python: str
+
+
+class Orphan(msgspec.Struct, frozen=True, kw_only=True, tag="orphan"):
+    """What a worker that has outlived its driver says to the next one."""
+
+    hello: Hello
+    begin: Begin
+    node: str
+    held: list[tuple[str, int]]
 
 
 class Unable(msgspec.Struct, frozen=True, kw_only=True, tag="unable"):
@@ -66,8 +82,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True, tag="beat"):
     """The worker is there."""
 
 
-ToWorker = Begin | Attempt | Interrupt | Revoke | Release | Lease | Refusal | Halt
-ToDriver = Hello | Unable | Began | Over | Ask | Settle | GiveBack | Beat
+ToWorker = Begin | Present | Attempt | Interrupt | Revoke | Release | Lease | Refusal | Halt
+ToDriver = Hello | Orphan | Unable | Began | Over | Ask | Settle | GiveBack | Beat
 
 to_worker: msgspec.json.Decoder[ToWorker] = msgspec.json.Decoder(ToWorker)
 to_driver: msgspec.json.Decoder[ToDriver] = msgspec.json.Decoder(ToDriver)

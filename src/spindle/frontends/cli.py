@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from spindle.errors import SpindleError, UsageError
+from spindle.errors import SpindleError, ThreadNotFound, UsageError
 from spindle.frontends.command_line import Line, check_words, read, unknown_command
 from spindle.frontends.terminal import STDIN, STDOUT, is_terminal
 
@@ -29,7 +29,8 @@ def main() -> int:
     except SpindleError as error:
         from spindle.protocol.quote import readable  # only when something is wrong; the text may quote anything
 
-        print(f"error: {readable(str(error))}", file=sys.stderr)
+        hint = "; `spindle threads --all` lists those there are" if isinstance(error, ThreadNotFound) else ""
+        print(f"error: {readable(str(error))}{hint}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
         return 130

@@ -8,6 +8,8 @@ import shlex
 
 import msgspec
 
+from spindle.workspace.files import read_own
+
 _MAX_BYTES = 1 << 20
 _MAX_PROMPTS = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -42,7 +44,7 @@ class CustomPrompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_prompts(home: str) -> list[CustomPrompt]:
-    """All of them by name. A file that cannot be read is left out."""
+    """All of them by name. A file that cannot be read, or is another user's, is left out."""
     folder = f"{home}/prompts"
     try:
         names = sorted(os.listdir(folder))
@@ -53,11 +55,10 @@ def load_prompts(home: str) -> list[CustomPrompt]:
 
 
 def _read(path: str, name: str) -> CustomPrompt | None:
-    if _NAME.fullmatch(name) is None or not os.path.isfile(path):
+    if _NAME.fullmatch(name) is None:
         return None
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(_MAX_BYTES)
+        text = read_own(path, _MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError):
         return None
     header = _HEADER.match(text)

@@ -78,6 +78,8 @@ def working_folder(given: str | None) -> str:
         raise UsageError("the current folder no longer exists; use -C DIR") from error
     except ValueError:  # no path at all: a NUL, or text that no file name can hold
         pass
+    if given is None:  # a folder above it may not be searched, or its path is longer than the system takes
+        raise UsageError("the current folder cannot be reached by its path; use -C DIR")
     raise UsageError(f"{given!r}: no such folder (-C)")
 
 

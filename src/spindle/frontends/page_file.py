@@ -10,10 +10,13 @@ from spindle.errors import ThreadError
 from spindle.workspace.output_file import OutputFile
 
 
-def write_page(content: bytes, path: str, load: Callable[[], Config]) -> None:
-    """Put it there, for its owner only. Raises ThreadError. `load` tells what the agent could have made."""
+def write_page(content: bytes, path: str, load: Callable[[], Config], *, mode: int = 0o600) -> None:
+    """Put it there, for its owner only unless `mode` says otherwise. Raises ThreadError.
+
+    `load` tells what the agent could have made.
+    """
     try:
-        output = OutputFile(path, reach=widest_reach(load()), mode=0o600)
+        output = OutputFile(path, reach=widest_reach(load()), mode=mode)
         try:
             output.write(content)
         finally:

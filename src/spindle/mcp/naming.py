@@ -12,6 +12,7 @@ import msgspec
 
 from spindle.mcp.spec import McpServer
 from spindle.protocol.items import encode_payload
+from spindle.protocol.origin import defused
 from spindle.protocol.quote import readable, visible
 
 NAME_MAX = 64
@@ -125,7 +126,7 @@ def _is_wanted(spec: McpServer, name: str) -> bool:
 
 def _description(raw: Mapping[str, Any]) -> str:
     text = next((raw[key] for key in ("description", "title") if isinstance(raw.get(key), str)), "")
-    text = readable(text)
+    text = _said(text)
     return text if len(text) <= DESCRIPTION_MAX else f"{text[:DESCRIPTION_MAX]}…"
 
 
@@ -142,7 +143,7 @@ def clean_parameters(schema: Any) -> dict[str, Any]:
 def _cleaned(schema: Any, depth: int) -> dict[str, Any]:
     if not isinstance(schema, dict) or depth > _DEPTH_MAX:
         return {"type": "string"}
-    clean = {readable(key): _cleaned_value(key, value, depth) for key, value in schema.items() if isinstance(key, str)}
+    clean = {_said(key): _cleaned_value(key, value, depth) for key, value in schema.items() if isinstance(key, str)}
     kind = _type_of(schema)
     if kind is not None:
         clean["type"] = kind
@@ -156,7 +157,7 @@ def _cleaned(schema: Any, depth: int) -> dict[str, Any]:
 def _cleaned_value(key: str, value: Any, depth: int) -> Any:
     match key:
         case "properties" | "$defs" | "definitions" if isinstance(value, dict):
-            return {readable(name): _cleaned(value[name], depth + 1) for name in sorted(value)}
+            return {_said(name): _cleaned(value[name], depth + 1) for name in sorted(value)}
         case "patternProperties" if isinstance(value, dict):
             return {_pattern(name): _cleaned(value[name], depth + 1) for name in sorted(value)}
         case "pattern" if isinstance(value, str):
@@ -176,12 +177,17 @@ def _cleaned_value(key: str, value: Any, depth: int) -> Any:
 def clean_words(value: Any, depth: int = 0) -> Any:
     """A value of a server with nothing hidden in any of its texts, names of members included."""
     if isinstance(value, str):
-        return readable(value)
+        return _said(value)
     if depth > _DEPTH_MAX:
         return None
     if isinstance(value, dict):
-        return {readable(str(key)): clean_words(entry, depth + 1) for key, entry in value.items()}
+        return {_said(str(key)): clean_words(entry, depth + 1) for key, entry in value.items()}
     return [clean_words(entry, depth + 1) for entry in value] if isinstance(value, list) else value
+
+
+def _said(text: str) -> str:
+    """What a server says, as a model may see it: nothing hidden, and no tag of ours."""
+    return defused(readable(text))
 
 
 def _pattern(expression: str) -> str:

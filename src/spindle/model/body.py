@@ -71,6 +71,7 @@ class GrowingBody:
         except BufferError:
             # The last body was not sent to its end (the server answered early): the transport still holds it.
             self._buffer = self._buffer[: self._items_end]
-        if new:
-            self._buffer += b","
-            self._buffer += b",".join(new)
+        buffer = self._buffer
+        for item in new:  # one by one: a request that goes on after many items would need them all a second time
+            buffer += b","
+            buffer += item

@@ -7,7 +7,7 @@ still hold such ids; those are replaced whenever they are sent, always in the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container
 
 from spindle.protocol.items import call_id_of, is_call
 from spindle.protocol.request import VisibleItem
@@ -25,17 +25,14 @@ def is_sendable(call_id: str) -> bool:
 class CallIds:
     """The ids that calls of a thread have; gives out those of new ones."""
 
-    def __init__(self, taken: Iterable[str], new_id: Callable[[], str]) -> None:
-        self._given: Iterable[str] | None = taken
-        self._taken: set[str] = set()
+    def __init__(self, taken: Container[str], new_id: Callable[[], str]) -> None:
+        self._taken = taken
+        self._new: set[str] = set()
         self._new_id = new_id
 
     def keeps(self, given: str) -> bool:
         """Whether a call that has this id from the server will keep it."""
-        if self._given is not None:
-            # Not before there is a call: most answers have none, and a long thread has many.
-            self._taken, self._given = set(self._given), None
-        return is_sendable(given) and given not in self._taken
+        return is_sendable(given) and given not in self._new and given not in self._taken
 
     def take(self, given: str | None) -> str:
         """The id of a new call: the one the server gave if it will do, else one of our own."""
@@ -43,7 +40,7 @@ class CallIds:
         while not self.keeps(call_id):
             call_id = _digest(self._new_id(), attempt)
             attempt += 1
-        self._taken.add(call_id)
+        self._new.add(call_id)
         return call_id
 
 
@@ -54,14 +51,32 @@ class ShownCalls:
         self._items: list[VisibleItem] = []
         self._ids: set[str] = set()
 
-    def ids(self, items: list[VisibleItem]) -> Iterator[str]:
-        """Those of one request, looked for when somebody wants the first of them."""
-        known = self._items
-        if items[: len(known)] != known:
-            known, self._ids = [], set()
-        self._ids.update(call_id_of(shown.item) for shown in items[len(known) :] if is_call(shown.item))
+    def ids(self, items: list[VisibleItem]) -> Container[str]:
+        """Those of one request. It is looked at with the first question: most answers have no call."""
+        return _ShownIds(self, items)
+
+    def has(self, call_id: str, items: list[VisibleItem]) -> bool:
+        """Whether a call of this request has the id."""
+        if items is not self._items:
+            known = self._items
+            if items[: len(known)] != known:
+                known, self._ids = [], set()
+            self._ids.update(call_id_of(shown.item) for shown in items[len(known) :] if is_call(shown.item))
+            self._items = items
+        return call_id in self._ids
+
+
+class _ShownIds:
+    """The ids of one request. They stay with `ShownCalls`: a copy of them for each round would grow with the thread."""
+
+    __slots__ = ("_calls", "_items")
+
+    def __init__(self, calls: ShownCalls, items: list[VisibleItem]) -> None:
+        self._calls = calls
         self._items = items
-        yield from self._ids
+
+    def __contains__(self, call_id: object) -> bool:
+        return isinstance(call_id, str) and self._calls.has(call_id, self._items)
 
 
 class SentIds:

@@ -35,13 +35,15 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     replay_reasoning: bool = False
     """Readable reasoning is wanted back with the message it led to."""
     tool_choice_none: bool = True
-    """Calls can be forbidden while tools are listed."""
+    """Calls can be forbidden while tools are listed: `tool_choice` is known, and its `none`."""
     responses: bool = True
     """There is a Responses endpoint; else Chat Completions is spoken."""
     effort: bool = True
     """How hard to think may be said, on Chat and Messages."""
     thinking: bool = True
     """Thinking may be asked for, on Messages."""
+    max_completion_tokens: bool = False
+    """On Chat, the limit of an answer is `max_completion_tokens`; else `max_tokens`, which most servers know."""
     output_tokens: int | None = None
     """No flag, but learned like one: how much a Messages server lets an answer have."""
 

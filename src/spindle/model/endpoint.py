@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from spindle.errors import ConfigError, ModelError, SpindleError, StreamDropped
 from spindle.model.call_ids import ShownCalls
 from spindle.model.capabilities import Capabilities, CapabilityMemory
@@ -29,7 +31,7 @@ from spindle.model.url import Url, join_url, parse_url
 from spindle.model.wires import make_wire
 from spindle.model.wires.wire import Terms, Wire
 from spindle.protocol.provenance import ModelOrigin
-from spindle.protocol.request import ModelFacts, Request
+from spindle.protocol.request import ModelFacts, Request, VisibleItem
 
 if TYPE_CHECKING:
     from spindle.model.lowering import Lowering
@@ -64,6 +66,8 @@ class Endpoint:
         self.wire: Wire = make_wire(provider.wire_api)
         self.drops_opaque = False
         """It could not read the opaque parts of this thread that should be its own."""
+        self._unthinking: VisibleItem | None = None
+        """The person's word to which the answer is finished without thinking, because its beginning is lost."""
         self.shown_calls = ShownCalls()
         self._lowering: Lowering | None = None
         self._words: ToolsInWords | None = None
@@ -114,7 +118,18 @@ class Endpoint:
 
     def terms(self, request: Request) -> Terms:
         """On which terms a request is made now."""
-        return Terms(self.provider, self.capabilities(request.model, request.facts))
+        found = self.capabilities(request.model, request.facts)
+        if self._unthinking is not None:
+            if _last_word(request) is self._unthinking:
+                found = msgspec.structs.replace(found, thinking=False)
+            else:
+                self._unthinking = None
+        return Terms(self.provider, found)
+
+    def leave_thinking_out(self, request: Request) -> bool:
+        """Until a person says something else, do not ask for thinking. False where nobody has said anything."""
+        self._unthinking = _last_word(request)
+        return self._unthinking is not None
 
     def capabilities(self, model: str, facts: ModelFacts) -> Capabilities:
         """What is known of a model here. Without a Responses endpoint, Chat Completions is spoken from now on."""
@@ -285,3 +300,8 @@ class Endpoint:
             if len(secret) >= SECRET_MIN_CHARS:
                 text = text.replace(secret, "[redacted]")
         return text
+
+
+def _last_word(request: Request) -> VisibleItem | None:
+    """The last message of a person."""
+    return next((shown for shown in reversed(request.items) if shown.item.get("role") == "user"), None)

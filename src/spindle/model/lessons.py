@@ -16,6 +16,9 @@ from spindle.model.server_words import ServerWords
 from spindle.protocol.request import Request, VisibleItem
 
 STATUSES = frozenset((400, 404, 422))
+CRASHES = frozenset((500, 501))
+"""llama.cpp's server refuses tools and pictures with these, so such words count there too."""
+TOLD_BY_CRASHES = frozenset(("tools", "images"))
 MOST_IN_ONE_CALL = 4
 LOCAL = frozenset(("ollama", "lmstudio", "local"))
 """Providers whose servers may be too old for the Responses API."""
@@ -29,7 +32,7 @@ LEFT_OUT = {
     "json_schema": "an output schema; the answer is asked for in words, and checked here",
     "images": "pictures; a text stands in their place",
     "developer_role": "the role developer",
-    "tool_choice_none": "tool_choice none",
+    "tool_choice_none": "a tool_choice",
     "responses": "the Responses API; Chat Completions is used instead",
     "effort": "a word on how hard to think",
     "thinking": "a demand for thinking",
@@ -54,10 +57,17 @@ class Refused(msgspec.Struct, frozen=True):
 
 def lessons_of(refused: Refused) -> dict[str, bool | int]:
     """The flags that must change, and to what; none when the refusal is about something else."""
+    if refused.status in CRASHES:
+        taught = _taught(refused)
+        return taught if TOLD_BY_CRASHES.issuperset(taught) else {}
     if refused.status not in STATUSES:
         return {}
     if (most := _output_limit(refused)) is not None:
         return {"output_tokens": most}
+    return _taught(refused)
+
+
+def _taught(refused: Refused) -> dict[str, bool | int]:
     for flags, is_meant in _TABLE:
         meant: dict[str, bool | int] = {flag: value for flag in flags if (value := _changed(refused, flag)) is not None}
         if meant and is_meant(refused):
@@ -72,6 +82,8 @@ def notice(provider: Provider, lessons: dict[str, bool | int]) -> str:
     said = [f"{name} does not take {', nor '.join(lowered)}"] if lowered else []
     if "output_tokens" in lessons:
         said.append(f"{name} lets an answer of this model have {lessons['output_tokens']} tokens at most")
+    if "max_completion_tokens" in lessons:
+        said.append(f"{name} calls the limit of an answer max_completion_tokens")
     if "replay_reasoning" in lessons:
         said.append(f"{name} wants its reasoning {'back' if lessons['replay_reasoning'] else 'no longer back'}")
     return f"{'; '.join(said)}. This is remembered; `spindle models --forget` makes Spindle try again."
@@ -82,7 +94,7 @@ def notice(provider: Provider, lessons: dict[str, bool | int]) -> str:
 _OPAQUE_CODES = frozenset(("invalid_encrypted_content",))
 _OPAQUE_WORDS = re.compile(
     r"invalid\W{0,3}(?:signature|data)\W{0,3} in\W{0,3} ?(?:redacted_)?thinking|could not be verified"
-    r"|\bthinking\W{0,3} ?blocks?\b.{0,80}\bcannot be modified"
+    r"|thinking\W{0,3} ?blocks?\b.{0,80}\bcannot be modified"
     r"|invalid.{0,20}encrypted.content|encrypted.content.{0,40}(?:invalid|could not be|cannot be|not valid)",
     re.IGNORECASE,
 )
@@ -91,6 +103,16 @@ _OPAQUE_WORDS = re.compile(
 def is_about_opaque(words: ServerWords) -> bool:
     """The server cannot read parts that should be its own."""
     return bool(words.codes & _OPAQUE_CODES) or _OPAQUE_WORDS.search(words.text) is not None
+
+
+_WANTS_THINKING = re.compile(
+    r"expected .{0,60}thinking\b.{0,60}\bfound\b|must start with a thinking block", re.IGNORECASE
+)
+
+
+def wants_thinking(words: ServerWords) -> bool:
+    """The server asks for thinking with the calls that are being answered, and there is none that it could read."""
+    return _WANTS_THINKING.search(words.text) is not None
 
 
 def has_opaque(request: Request) -> bool:
@@ -124,6 +146,8 @@ def _changed(refused: Refused, flag: str) -> bool | None:
     value = getattr(refused.capabilities, flag)
     if flag == "replay_reasoning":
         return not value
+    if flag == "max_completion_tokens":
+        return None if value else True
     return False if value else None
 
 
@@ -144,6 +168,8 @@ _NO_TOOLS = re.compile(
     r"(?:not support|n't support|unsupported).{0,30}\b(?:tools?\b|function[ _-]?call)"
     r"|\b(?:tools?|tool[ _]use|tool[ _]call(?:s|ing)?|function[ _-]?call(?:s|ing)?)\b.{0,20}"
     r"(?:not|n't|un)[ -]?(?:be )?(?:support|available|enabled|allowed)"
+    r"|(?:unrecogni[sz]ed|unknown|unexpected|extra)\b[^.]{0,50}(?<!\w)['\"`]?tools['\"`]?(?:$|[\s,;])"
+    r"|^(?:body\.)?['\"`]?tools['\"`]?: (?:extra|unrecogni[sz]ed|unknown|unexpected)"
     r"|enable-auto-tool-choice|tool-call-parser|support tool use|--jinja",
     re.IGNORECASE,
 )
@@ -152,8 +178,8 @@ _NO_IMAGES = re.compile(
     r"(?:image|vision|multimodal)"
     r"|\b(?:image|input_image|vision|multimodal)\w*\b.{0,60}(?:not support|unsupported|only supported|not allowed"
     r"|not enabled|not available)"
-    r"|unknown variant `(?:image_url|input_image|image)|content type.{0,20}image|mmproj"
-    r"|(?:only|must be) text|text[- ]only",
+    r"|unknown variant `(?:image_url|input_image|image)|content type.{0,20}image|mmproj|at most 0 image"
+    r"|(?:only|must be) text|text[- ]only|content\W.{0,40}(?:should|must) be a (?:valid )?string",
     re.IGNORECASE,
 )
 _EFFORT = re.compile(r"\breasoning_effort\b|\boutput_config\b|\beffort\b.{0,40}\b(?:support|param)")
@@ -188,7 +214,17 @@ def _is_images(refused: Refused) -> bool:
 
 
 def _is_choice(refused: Refused) -> bool:
-    return refused.request.tool_choice == "none" and "tool_choice" in refused.text
+    is_said = refused.request.tool_choice == "none" or refused.wire == "chat"
+    return is_said and "tool_choice" in refused.text and not _is_tools(refused)
+
+
+def _is_tools(refused: Refused) -> bool:
+    return _NO_TOOLS.search(refused.text) is not None
+
+
+def _is_limit(refused: Refused) -> bool:
+    is_said = refused.wire == "chat" and refused.request.facts.max_output_tokens is not None
+    return is_said and "max_tokens" in refused.text and "max_completion_tokens" in refused.text
 
 
 def _is_parallel(refused: Refused) -> bool:
@@ -235,6 +271,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Callable[[Refused], bool]], ...] = (
     (("parallel",), _is_parallel),
     (("json_schema",), _is_schema),
     (("replay_reasoning",), _is_reasoning),
+    (("max_completion_tokens",), _is_limit),
     (("effort",), _is_effort),
     (("thinking",), _is_thinking),
     (("tool_choice_none",), _is_choice),
@@ -243,7 +280,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Callable[[Refused], bool]], ...] = (
     (("custom_tools", "hosted_tools"), _is_tool_type),
     (("images",), _is_images),
     (("developer_role",), _is_developer),
-    (("tools",), lambda refused: _NO_TOOLS.search(refused.text) is not None),
+    (("tools",), _is_tools),
     (("responses",), _is_path),
 )
 """In this order: the more telling words first."""

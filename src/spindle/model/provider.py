@@ -17,6 +17,7 @@ WIRES = ("responses", "chat", "messages")
 FLAGS = (
     *("custom_tools", "hosted_tools", "tools", "parallel", "stream_options", "json_schema", "images"),
     *("developer_role", "replay_reasoning", "tool_choice_none", "responses", "effort", "thinking"),
+    "max_completion_tokens",
 )
 """What may be said of a server's capabilities; each is explained in `capabilities.py`."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spindle.errors import ModelError
+from spindle.errors import ModelError, StreamDropped
 from spindle.model.call_ids import CallIds
 from spindle.model.capabilities import default_capabilities
 from spindle.model.client import Completed, Created, ItemDone, ModelEvent, Notice, OpaqueRefused
@@ -122,16 +122,19 @@ class Question:
 
     # ---- what a refusal teaches --------------------------------------------------------------------
 
-    def learns(self, status: int, words: ServerWords, failure: ModelError) -> bool:
+    def learns(self, status: int, words: ServerWords, failure: ModelError | StreamDropped) -> bool:
         """True when the refusal tells how to ask better, and asking again at once makes sense."""
         from spindle.model import lessons  # only after a refusal
 
-        if failure.info == "context_window_exceeded":
+        is_refusal = isinstance(failure, ModelError) or status in lessons.CRASHES
+        if not is_refusal or failure.info == "context_window_exceeded":
             return False
         if self.drops_opaque(words):
             return True
         assert self._terms is not None
         endpoint = self.endpoint
+        if self._terms.capabilities.thinking and lessons.wants_thinking(words):
+            return endpoint.leave_thinking_out(self.request)
         refused = lessons.Refused(
             status, words, endpoint.provider, endpoint.wire.name, self._sent, self._terms.capabilities
         )

@@ -14,6 +14,8 @@ from spindle.model.question import Question
 from spindle.model.wires.wire import Decoder
 
 _TO_COMPLETE = (ItemDone, Created, Completed)
+_NO_EVENT = (b"{", b"<", b"[")
+"""How a body begins that is JSON or a page, whatever it is said to be."""
 
 
 class Answer(Protocol):
@@ -66,9 +68,9 @@ class Reading:
         self._frames: Frames = _WholeFrames(response) if response.is_framed else sse.SseDecoder(event_max_bytes)
         self._decoder = question.decoder(response.headers)
         self._time = asyncio.get_running_loop().time
+        self._event_max_bytes = event_max_bytes
+        self._has_begun = response.is_framed
         self.deadline = self._time() + self._idle_s
-        self.begun = b""
-        """What was already read of it."""
         self.is_over = False
 
     async def more(self) -> Iterator[ModelEvent]:
@@ -80,14 +82,19 @@ class Reading:
             self._end_by = self._end_by or self._time() + self._end_patience_s
             self.deadline = min(self.deadline, self._end_by)
         try:
-            data = self.begun or await next_chunk(self._response, self.deadline, self._idle_s)
+            data = await next_chunk(self._response, self.deadline, self._idle_s)
         except StreamDropped:
             # Some servers never say that they have ended; what they said may be whole all the same.
             if not (rest := _rest_of_whole(self._decoder)):
                 raise
             self.is_over = True
             return map(self._question.completed, rest)
-        self.begun = b""
+        if not self._has_begun:
+            self._has_begun = True
+            if data[:1] in _NO_EVENT or not is_event_stream(self._response):
+                from spindle.model import unanswered  # most servers stream
+
+                data = await unanswered.beginning(self._response, data, self._question, self._event_max_bytes)
         return self._events(data)
 
     def _events(self, data: bytes) -> Iterator[ModelEvent]:

@@ -19,7 +19,7 @@ from spindle.model.endpoint import Endpoint
 from spindle.model.headers import rate_limits
 from spindle.model.http import Response
 from spindle.model.question import Question
-from spindle.model.reading import Answer, Reading, is_event_stream
+from spindle.model.reading import Answer, Reading
 from spindle.model.retry import backoff_s, parse_retry_after
 from spindle.model.sending import RequestWatch
 from spindle.model.url import Url
@@ -98,11 +98,6 @@ class RemoteModel:
                 if (snapshot := rate_limits(response.headers)) is not None:
                     yield RateLimits(snapshot)
                 reading = Reading(response, question, self._sse_event_max_bytes, self._end_patience_s)
-                if not response.is_framed and not is_event_stream(response):
-                    from spindle.model import unanswered  # most servers stream
-
-                    most = self._sse_event_max_bytes
-                    reading.begun = await unanswered.beginning(response, reading.deadline, question, most)
                 while not reading.is_over:
                     for event in await reading.more():
                         yield event
@@ -181,7 +176,7 @@ class RemoteModel:
                     if await question.endpoint.credential.refresh():
                         continue
                 failure = await unanswered.refusal(response, words, url, question)
-                if isinstance(failure, ModelError) and question.learns(response.status, words, failure):
+                if question.learns(response.status, words, failure):
                     continue
                 if response.status < 500 or isinstance(failure, ModelError):
                     raise failure

@@ -13,7 +13,7 @@ from spindle.model import refusals
 from spindle.model.advice import Asked
 from spindle.model.connection import TransportError
 from spindle.model.question import Question
-from spindle.model.reading import Answer, next_chunk
+from spindle.model.reading import Answer
 from spindle.model.server_words import ServerWords, json_words, read_words
 from spindle.model.url import Url
 
@@ -21,10 +21,9 @@ ERROR_BODY_MAX_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 10.0
 
 
-async def beginning(response: Answer, deadline: float, question: Question, max_bytes: int) -> bytes:
-    """The first bytes of an answer that does not call itself an event stream; some are one all the same."""
+async def beginning(response: Answer, data: bytes, question: Question, max_bytes: int) -> bytes:
+    """How an answer that may be no event stream begins, as one; `data` is what came first of it."""
     idle_s = question.endpoint.provider.idle_timeout_s
-    data = await next_chunk(response, deadline, idle_s)
     start = data.lstrip()[:1]
     if start not in (b"<", b"{", b"["):
         return data

@@ -6,6 +6,7 @@ Fields that nobody reads are not looked at, and unknown types have no shape.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -54,8 +55,13 @@ class _Compaction(msgspec.Struct):
     encrypted_content: str
 
 
-_NEVER_OF_MODEL = frozenset(("item_reference", "additional_tools"))
-"""Kinds of input that stand for something else, or bring tools along."""
+_NEVER_OF_MODEL = (
+    r".*(?:_message|_outputs?|_response|_results?)|input_.*|spindle_.*|inter_agent_.*"
+    r"|item_reference|additional_tools|mcp_list_tools|prompt|ghost_snapshot"
+    r"|session_meta|turn_context|response_item|event_msg|compacted|world_state"
+)
+"""Kinds of input that stand for something else or bring tools along, words of others, and lines of a record."""
+_NAME = "[a-z][a-z0-9_]*"
 
 _SHAPES: dict[str, Any] = {
     "message": _Message,
@@ -78,9 +84,14 @@ def is_of_model(item: Item) -> bool:
     Those are ours to record. A server that could bring them would speak in another's name, in every later request.
     """
     kind = item.get("type")
-    if not isinstance(kind, str) or kind.endswith(("_output", "_response", "_outputs")) or kind in _NEVER_OF_MODEL:
+    if not isinstance(kind, str) or (kind != "message" and not _is_unsuspicious(kind)):
         return False
-    return kind != "message" or item.get("role") in _OWN_ROLES
+    return item.get("role") in _OWN_ROLES
+
+
+def _is_unsuspicious(kind: str) -> bool:
+    """Known kinds, and unknown ones that cannot pass for anything else: those are recorded, and never sent."""
+    return kind in _SHAPES or (re.fullmatch(_NAME, kind) is not None and not re.fullmatch(_NEVER_OF_MODEL, kind))
 
 
 def is_well_formed(item: Item) -> bool:

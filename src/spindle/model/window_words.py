@@ -13,7 +13,8 @@ _CODES = frozenset(
     )
 )
 _WORDS = re.compile(
-    r"prompt is too long|input is too long|too long for requested model|maximum (?:context|prompt) length"
+    r"prompt is too long|input is too long|too long for requested model|too long to fit into the model"
+    r"|too many tokens(?! per)|context_?window_?exceeded_?error|maximum (?:context|prompt) length"
     r"|exceeds? (?:the )?(?:model'?s? |available |maximum )*context (?:length|size|window|limit)"
     r"|context (?:length|size|window|limit)(?: was| is| of the model)? (?:exceeded|full)"
     r"|input token count.{0,40}exceeds|greater than the context length|longer than the context (?:length|window)",
@@ -28,6 +29,7 @@ _LIMITS = [
         rf"(?:maximum|max|available|model'?s) (?:context|prompt|input) {_SIZE}",
         rf"\d ?(?:tokens?)? ?> ?{_NUMBER}",
         rf"{_NUMBER}(?: tokens?)? maximum context",
+        rf"\btokens\b.{{0,40}}cannot exceed {_NUMBER}",
         rf"maximum number of tokens allowed \(?{_NUMBER}",
         rf"context {_SIZE}",
     )

@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spindle.policy.danger import is_dangerous
-from spindle.policy.safe import FIND_ACTS, is_known_safe, safe_environment
+from spindle.policy.safe import FIND_ACTS, is_known_safe, safe_environment, writes_nothing
 from spindle.policy.within import commands_within
 from spindle.policy.words import SHELLS, Part, plain_parts, script_of, split_script
 from spindle.protocol.quote import shell_join
+
+if TYPE_CHECKING:
+    from spindle.policy.sandbox import Boundary
 
 __all__ = [
     "commands_within",
     "is_dangerous",
     "is_known_safe",
+    "needed",
     "parse_command",
     "safe_environment",
     "split_command",
     "split_parts",
+    "writes_nothing",
 ]
+
+
+def needed(argv: Sequence[str], boundary: Boundary | None, *, reads_profile: bool) -> Boundary | None:
+    """What a command needs of what it may reach: one that only looks gets nothing to write.
+
+    So nothing has to be kept from being created either, and no placeholder appears in the user's folders. A shell that
+    reads its start files (`reads_profile`) does what they say, so it keeps all.
+    """
+    if boundary is None or not writes_nothing(argv) or (reads_profile and script_of(argv) is not None):
+        return boundary
+    return boundary.for_looking()
 
 
 def split_command(argv: Sequence[str]) -> list[list[str]] | None:

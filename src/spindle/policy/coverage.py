@@ -33,9 +33,10 @@ STATE_CHANGERS = frozenset(_BUILTINS.split())
 """Builtins of shells. They decide what the commands behind them mean: where they run, and which program a name is."""
 
 _NO_PROGRAMS = frozenset(("test", "true", "false", "["))
-_PLAIN_PYTHON = re.compile(r"-[uBOEsIqSx]+")
-_PATHS = re.compile(r"[./~\\]|\w+:|[^@].*/")
-_REMOTE_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*\Z|(https|ssh|git)://|[\w.-]+@[\w.-]+:", re.ASCII)
+# As text: `re` makes each of them when it is first needed, and most commands need none.
+_PLAIN_PYTHON = r"-[uBOEsIqSx]+"
+_PATHS = r"[./~\\]|\w+:|[^@].*/"
+_REMOTE_NAME = r"(?a)[A-Za-z0-9_][\w.-]*\Z|(https|ssh|git)://|[\w.-]+@[\w.-]+:"
 _MAX_DEPTH = 8
 
 
@@ -185,7 +186,7 @@ class _Cover:
                 return self._as_module(named, at + 1)
             if re.fullmatch(r"-[A-Za-z]*[cem]|--eval|--print|-p|-pe|-jar|--command", word):
                 return at + 1 < named and self._operands_and_options(named, at + 2, None, is_script=True)
-            if at >= named and not (name in ("python", "pypy") and _PLAIN_PYTHON.fullmatch(word)):
+            if at >= named and not (name in ("python", "pypy") and re.fullmatch(_PLAIN_PYTHON, word)):
                 return False
             at += 1
         return self._operands_and_options(named, at + 1, None, is_script=True)
@@ -229,14 +230,13 @@ class _Cover:
             return False  # `tar xIf PROGRAM a.tar`
         if "at!" in marks and word.startswith("@"):
             return False
-        if "paths!" in marks and _PATHS.match(word) and not word.startswith("@"):
+        if "paths!" in marks and re.match(_PATHS, word) and not word.startswith("@"):
             return False
         if "remote!" in marks:
             # A folder is a repository, too, whose hooks or settings name programs.
-            is_remote = not is_first or (_REMOTE_NAME.match(word) is not None and not self._is_path(word))
-            return (
-                is_remote and not word.startswith((".", "/", "~")) and "::" not in word and ".." not in word.split("/")
-            )
+            is_remote = not is_first or (re.match(_REMOTE_NAME, word) is not None and not self._is_path(word))
+            is_near = not word.startswith((".", "/", "~")) and ".." not in word.split("/")
+            return is_remote and is_near and "::" not in word
         return True
 
     def _starts(self, word: str) -> bool:

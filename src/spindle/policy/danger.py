@@ -34,8 +34,8 @@ COPIERS = frozenset(("cp", "ln", "mv", "install"))
 _WRITERS = COPIERS | {"tee", "sponge", "dd", "sed", "gsed", "awk", "gawk", "mawk"}
 _TALKERS = frozenset(("echo", "printf", "print", "cat"))
 _PREFIXES = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc", "noglob"))
-_FORK_BOMB = r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
-DISK = re.compile(r"/+dev/+(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|loop|mem|kmem|port)")
+FORK_BOMB = r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&"
+DISK = r"/+dev/+(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|loop|mem|kmem|port)"
 
 
 def is_dangerous(argv: Sequence[str]) -> bool:
@@ -79,7 +79,7 @@ class Examination:
         self._work += len(script)
         if self._work > MAX_WORK:
             return self._give_up()
-        if re.search(_FORK_BOMB, script):
+        if re.search(FORK_BOMB, script):
             return True
         return self._by_scan(script, depth) or self._by_tree(script, depth)
 
@@ -100,7 +100,7 @@ class Examination:
             return self._give_up()
         if found is None:
             return False
-        if any(DISK.match(os.path.normpath(path)) for path in found.written):
+        if any(re.match(DISK, os.path.normpath(path)) for path in found.written):
             return True
         if self._runs_what_it_fetched(found.commands):
             return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,7 +18,6 @@ _MOST_POINTER = 1 << 20
 _MOST_COMMON = 1 << 20
 _HEAD_BYTES = 255
 _HEX = b"0123456789abcdefABCDEF"
-_MOST_LINKS = 100
 _UNCLEAR = "names a folder with blanks, line ends or control characters, which not every program reads alike"
 
 
@@ -147,27 +146,6 @@ def is_plain(entry: str) -> bool:
     except OSError:
         return True
     return not os.path.lexists(f"{entry}/commondir")
-
-
-def links_towards(path: str) -> Iterator[str]:
-    """Every symbolic link on the way along `path`, each by its own real place. Whoever turns it changes the end."""
-    waiting, place, left = path.split("/")[::-1], "/", _MOST_LINKS
-    while waiting and left:
-        name = waiting.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            place = os.path.dirname(place)
-            continue
-        here = f"{place.rstrip('/')}/{name}"
-        if not os.path.islink(here):
-            place = here
-            continue
-        yield here
-        left -= 1
-        target = os.readlink(here)
-        place = "/" if target.startswith("/") else place
-        waiting += target.split("/")[::-1]
 
 
 def _is_strangers(entry: str) -> bool:

@@ -10,7 +10,8 @@ import os
 import re
 from collections.abc import Mapping
 
-from spindle.policy.git_find import OddRepository, common_dir, is_plain, links_towards, oddity, pointer
+from spindle.policy.git_find import OddRepository, common_dir, is_plain, oddity, pointer
+from spindle.policy.links import links_towards
 
 _SETTINGS_LIMIT = 1 << 16
 _NAMES_PATHS = re.compile(rb"(?i)hookspath|\[\s*include")

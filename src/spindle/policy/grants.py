@@ -14,8 +14,8 @@ import msgspec
 from spindle.policy.sandbox import Boundary
 from spindle.protocol.quote import shell_join, visible
 
-Effect = Literal["run_in_sandbox", "run_without_sandbox", "write_file", "call_tool"]
-Expiry = Literal["once", "session", "revoked"]
+Effect = Literal["run_in_sandbox", "run_without_sandbox", "write_file", "call_tool", "reach_more"]
+Expiry = Literal["once", "turn", "session", "revoked"]
 
 
 class CommandScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="command"):
@@ -49,7 +49,19 @@ class ToolScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 RESOURCES = "resources"
 """The definition, and the name, of what is no tool of a server: listing and reading what it keeps."""
 
-Scope = CommandScope | PrefixScope | FileScope | ToolScope
+
+class PlaceScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="place"):
+    """A file or folder with all that is below it, for commands in the sandbox; an absolute path."""
+
+    path: str
+    access: Literal["read", "write"]
+
+
+class NetworkScope(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="network"):
+    """The network, for commands in the sandbox."""
+
+
+Scope = CommandScope | PrefixScope | FileScope | ToolScope | PlaceScope | NetworkScope
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,12 +103,24 @@ def tool_grant(server: str, tool: str, *, expires: Expiry, definition: str = "")
     return Grant(effect="call_tool", scope=scope, expires=expires)
 
 
+def place_grant(path: str, access: Literal["read", "write"], *, expires: Expiry) -> Grant:
+    return Grant(effect="reach_more", scope=PlaceScope(path=path, access=access), expires=expires)
+
+
+def network_grant(*, expires: Expiry) -> Grant:
+    return Grant(effect="reach_more", scope=NetworkScope(), expires=expires)
+
+
 def describe(grant: Grant) -> str:
     """The grant as a sentence in which nothing is hidden."""
-    until = {"once": "once", "session": "until the session ends", "revoked": "until you revoke it"}[grant.expires]
+    until = _UNTIL[grant.expires]
     match grant.scope:
         case FileScope(path=path):
             return f"write {visible(path)}, {until}"
+        case PlaceScope(path=path, access=access):
+            return f"{access} {visible(path)} and what is below it inside the sandbox, {until}"
+        case NetworkScope():
+            return f"use the network inside the sandbox, {until}"
         case ToolScope(server=server, definition="resources"):
             return f"list and read the resources of the MCP server {visible(server)}, {until}"
         case ToolScope(server="", tool=tool):
@@ -111,6 +135,14 @@ def describe(grant: Grant) -> str:
     return f"{what} {where}, {until}"
 
 
+_UNTIL: dict[Expiry, str] = {
+    "once": "once",
+    "turn": "until this turn ends",
+    "session": "until the session ends",
+    "revoked": "until you revoke it",
+}
+
+
 class Grants:
     """What holds until the session ends, each with the boundary it was given in."""
 
@@ -122,8 +154,8 @@ class Grants:
         return (grant for grant, _ in self._held.values())
 
     def add(self, offered: Grant, boundary: Boundary) -> Grant | None:
-        """Keep it, with an id. None when it is there already."""
-        if self._find(offered.effect, offered.scope, boundary):
+        """Keep it, with an id. None when it is there already, for as long or longer."""
+        if self._find(offered.effect, offered.scope, boundary, lasting=offered.expires != "turn"):
             return None
         self._count += 1
         grant = msgspec.structs.replace(offered, id=f"grant-{self._count}")
@@ -134,9 +166,13 @@ class Grants:
         grant, _ = self._held.pop(grant_id, (None, None))
         return grant
 
-    def end_outside(self, boundary: Boundary) -> list[Grant]:
-        """Take out what was given in any other boundary than this one."""
-        ended = [grant for grant, given_in in self._held.values() if given_in != boundary]
+    def end_turn(self) -> None:
+        """Take out what was given for one turn."""
+        self._held = {key: held for key, held in self._held.items() if held[0].expires != "turn"}
+
+    def end_outside(self, *boundaries: Boundary) -> list[Grant]:
+        """Take out what was given in any other boundary than these."""
+        ended = [grant for grant, given_in in self._held.values() if given_in not in boundaries]
         for grant in ended:
             del self._held[grant.id]
         return ended
@@ -145,8 +181,15 @@ class Grants:
         """Was each of these granted here, word for word?"""
         return all(self._find(grant.effect, grant.scope, boundary) for grant in wanted)
 
-    def _find(self, effect: Effect, scope: Scope, boundary: Boundary) -> bool:
+    def lasting(self, wanted: Iterable[Grant], boundary: Boundary) -> bool:
+        """Does each of these hold for longer than this turn?"""
+        return all(self._find(grant.effect, grant.scope, boundary, lasting=True) for grant in wanted)
+
+    def _find(self, effect: Effect, scope: Scope, boundary: Boundary, *, lasting: bool = False) -> bool:
         return any(
-            grant.effect == effect and grant.scope == scope and given_in == boundary
+            grant.effect == effect
+            and grant.scope == scope
+            and given_in == boundary
+            and not (lasting and grant.expires == "turn")
             for grant, given_in in self._held.values()
         )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from spindle.policy.danger import DISK, gives_up
+from spindle.policy.danger import DISK, FORK_BOMB, gives_up
 from spindle.policy.destroyers import git_command, has_flag
 from spindle.policy.effects import EVERY_FILE, Walk, find_narrows, path_of
 from spindle.policy.place import Place
@@ -35,7 +35,6 @@ _DISK_TOOLS = re.compile(
     r"vgremove|lvremove|dd|tee|cp|truncate|install|flashrom"
 )
 _MOUNTS = frozenset(("mount", "umount", "swapoff", "swapon", "pivot_root", "fusermount", "fusermount3"))
-_FORK_BOMB = re.compile(r"([\w:.]{1,40})\s{0,9}\(\s{0,9}\)\s{0,9}\{[^}]{0,200}?\1\s{0,9}\|\s{0,9}\1\s{0,9}&")
 _IN_CODE = re.compile(
     r"(?:rmtree|removedirs|rmSync|rmdirSync|rm_rf|remove_tree|rm_r|rimraf\w*)\W{1,3}[rfub]?"
     r"(?:(?:pathlib\.)?Path\()?"
@@ -57,7 +56,7 @@ def loss(argv: Sequence[str], place: Place) -> str | None:
     """Why this must not run where nobody can be asked, and what to do instead; None when nothing speaks against it."""
     if gives_up(argv) or look_within(argv) is None:
         return "it is too long or too deeply nested to be read in full; split it into commands that can be read"
-    if _FORK_BOMB.search(" ".join(argv)):
+    if re.search(FORK_BOMB, " ".join(argv)):
         return "it would fill the machine with processes; leave that out"
     judged = (_Judge(place, base).reason(words) for words, base in _ordered(argv, place))
     return next(filter(None, judged), None) or _Judge(place, place.cwd).fed(argv)
@@ -216,7 +215,9 @@ class _Judge:
         except TooMuch:
             return None
         disks = (
-            [path for path in sorted(tree.written) if DISK.match(os.path.normpath(path))] if tree is not None else []
+            [path for path in sorted(tree.written) if re.match(DISK, os.path.normpath(path))]
+            if tree is not None
+            else []
         )
         return self._devices(disks)
 

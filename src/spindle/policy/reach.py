@@ -20,6 +20,7 @@ no meaning: nothing counts as in reach.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
@@ -27,13 +28,13 @@ from functools import cached_property
 
 import msgspec
 
+from spindle.policy.links import links_towards
 from spindle.policy.ownership import place_of
 from spindle.policy.sandbox import Boundary, absolute, is_below, writable_roots
 
 NEUTRAL_FOLDER = "/"
 """Where a person's program is started that must not find the project around it: it has no folder above it."""
 
-_MOST_LINKS = 200
 _MOST_ENTRIES = 20_000
 """How many names are looked at for another one of the same file."""
 _MOUNTS = "/proc/self/mountinfo"
@@ -54,9 +55,20 @@ _CODE_NAMES = frozenset(
         *("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "LUA_INIT", "PROMPT_COMMAND", "VIRTUAL_ENV"),
         *("NPM_CONFIG_USERCONFIG", "NPM_CONFIG_GLOBALCONFIG", "NPM_CONFIG_PREFIX", "NPM_CONFIG_SCRIPT_SHELL"),
         *("UV_CONFIG_FILE", "UV_PROJECT", "UV_WORKING_DIR", "PIP_CONFIG_FILE", "BUNDLE_GEMFILE", "DENO_DIR"),
+        *("EDITOR", "VISUAL", "PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE", "BROWSER", "SHELL", "SSH_ASKPASS"),
+        *("SUDO_ASKPASS", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH", "LOCPATH", "MAKEFLAGS"),
+        *("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS", "DOCKER_CONFIG", "KUBECONFIG"),
+        *("AWS_CONFIG_FILE", "RUSTC_WRAPPER", "RUSTC", "GOFLAGS", "GOROOT", "GTK_MODULES", "GTK_PATH"),
+        *("GIO_EXTRA_MODULES", "QT_PLUGIN_PATH", "QML2_IMPORT_PATH", "PHPRC"),
     )
 )
 """Variables that name code, or settings that name code, in other ways than as a list of folders."""
+_CODE_PREFIXES = (
+    *("NPM_CONFIG_", "GIT_", "UV_", "PIP_", "BUNDLE_", "CARGO_", "COMPOSER_", "BUN_", "DENO_", "TS_NODE_", "CONDA_"),
+    *("PYENV_", "RBENV_", "NVM_", "ASDF_", "MISE_", "VOLTA_", "R_PROFILE", "R_ENVIRON", "JULIA_", "DOTNET_", "COR_"),
+    *("CORECLR_", "LD_", "DYLD_", "PYTHON"),
+)
+"""How others begin."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,7 +203,8 @@ class Reach:
             folders = value.split(os.pathsep)
             kept = [folder for folder in folders if os.path.isabs(folder) and not self.holds(folder, cwd)]
             return value if kept == folders else os.pathsep.join(kept) or None
-        if name in _CODE_NAMES and any(self.holds(path, cwd) for path in paths_in(value)):
+        is_code = name in _CODE_NAMES or name.upper().startswith(_CODE_PREFIXES)
+        if is_code and any(self.holds(path, cwd) for path in (*paths_in(value), *_here(value))):
             return None
         return value
 
@@ -216,34 +229,22 @@ def paths_in(text: str) -> list[str]:
     for separator in ("=", ",", os.pathsep, " "):
         pieces += [part for piece in list(pieces) for part in piece.split(separator)]
     pieces += [piece[2:] for piece in list(pieces) if piece.startswith("-") and "/" in piece]
-    pieces = [piece[7:] if piece.startswith("file://") else piece for piece in pieces]
+    pieces = [piece[7:] if piece.startswith("file://") else piece.removeprefix("@") for piece in pieces]
     return [piece for piece in dict.fromkeys(pieces) if "/" in piece and not piece.startswith("-")]
+
+
+def _here(text: str) -> list[str]:
+    """`.` and `..`, and `-I.`: folders seen from wherever the program is."""
+    return re.findall(r"(?:^|[\s=:,]|-\w)(\.\.?)(?=$|[\s:,/])", text)
 
 
 def _way(path: str) -> Iterator[str]:
     """Every link on the way along `path`, each by its own real place; at last the end. A folder on the way that could
     be replaced is one in which the end can be written too, and what is protected cannot be moved away with it."""
-    waiting = path.split("/")[::-1]
-    place, links = "/", 0
-    while waiting:
-        name = waiting.pop()
-        if name in ("", "."):
-            continue
-        if name == "..":
-            place = os.path.dirname(place)
-            continue
-        here = f"{place.rstrip('/')}/{name}"
-        if not os.path.islink(here):
-            place = here
-            continue
-        yield here
-        links += 1
-        if links > _MOST_LINKS:
-            raise OSError("too many links")
-        target = os.readlink(here)
-        place = "/" if target.startswith("/") else place
-        waiting += target.split("/")[::-1]
-    yield place
+    end = yield from links_towards(path)
+    if end is None:
+        raise OSError("too many links")
+    yield end
 
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/snap", "/System", "/Library")

@@ -55,6 +55,10 @@ _SHEBANG_BYTES = 512
 _EDITABLE_BYTES = 1 << 16
 
 
+_BUILDS = frozenset(("compose", "build", "buildx", "bake"))
+"""What container programs do by the files of a folder."""
+
+
 class Judge:
     """Judges commands that are started in one folder with one environment."""
 
@@ -147,7 +151,7 @@ class Judge:
             return self._first(inner, depth)
         if name in FETCHERS or (name, next(iter(words), "")) in FETCHING:
             return self._fetched(argv, depth)
-        if name in PROJECT_RUNNERS or (name == "docker" and "compose" in words[:3]):
+        if name in PROJECT_RUNNERS or (name in ("docker", "podman") and _BUILDS.intersection(words[:3])):
             return self._by_folder(argv) or self._rest(words, depth)
         if name in OWN_LANGUAGE and (found := self._told(argv, depth)) is not None:
             return found
@@ -175,6 +179,8 @@ class Judge:
                 return found
         if said.is_unread and name in TEXT_TOOLS:
             return Found(what=_short(shlex.join(argv)))
+        if (found := self._any_of([inner[0] for inner in said.maybe if "/" in inner[0]])) is not None:
+            return found
         options = SCRIPT_OPTIONS.get(name, ())
         given = [words[at + 1] for at, word in enumerate(words[:-1]) if word in options]
         given += [word.partition("=")[2] for word in words if "=" in word and word.partition("=")[0] in options]
@@ -199,6 +205,9 @@ class Judge:
                 found = find_program(one, cwd=self._cwd, path=self._path) if one else None
                 if found is not None and self._reach.holds(found):
                     return Found(what=found)
+                kinds = (how for pattern, how in INTERPRETERS if re.fullmatch(pattern, os.path.basename(one)))
+                if (around := self._around(next(kinds, Interpreter()))) is not None:
+                    return around
         return self._editable(path)
 
     def _editable(self, program: str) -> Found | None:
@@ -243,7 +252,7 @@ class Judge:
                 return self._text(value or following, is_apart=is_apart) or self._rest(words[at + 2 :], depth)
             if option in how.module or word in how.module:
                 return self._module(value or following, is_apart=is_apart) or self._rest(words[at + 1 :], depth)
-            if (found := self._any_of(paths_in(word))) is not None:
+            if (found := self._any_of([*paths_in(word), *_glued_folders(word, how.folders)])) is not None:
                 return found
             if word in how.valued or word in how.folders:
                 paths = following.split(os.pathsep) if word in how.folders else paths_in(following)
@@ -253,11 +262,19 @@ class Judge:
             at += 1
         if at >= len(words):
             return Found(what=shlex.join([name, *words]))  # whatever it is fed
-        return self._file(words[at]) or self._beside(words[at]) or self._rest(words[at + 1 :], depth)
+        return (
+            self._file(words[at]) or self._beside(words[at]) or self._rest(words[at + 1 :], depth) or self._around(how)
+        )
+
+    def _around(self, how: Interpreter) -> Found | None:
+        if not how.looks_around or not self._reach.holds(self._cwd):
+            return None
+        return Found(what=f"settings and modules in {self._cwd}", is_by_folder=True)
 
     def _file(self, word: str) -> Found | None:
         if "$" in word:
             return Found(what=word)  # only a shell knows
+        word = word[1:] if word.startswith("@") and "/" in word else word  # a file with arguments
         return Found(what=absolute(word, self._cwd)) if self._reach.holds(word, self._cwd) else None
 
     def _beside(self, word: str) -> Found | None:
@@ -331,7 +348,7 @@ class Judge:
                 if self._looks_like_code(path) and (found := self._file(path)) is not None:
                     return found
             name = os.path.basename(word)
-            is_program = name in SHELLS or any(re.fullmatch(pattern, name) for pattern, _ in INTERPRETERS[:6])
+            is_program = name in SHELLS or any(re.fullmatch(pattern, name) for pattern, _ in INTERPRETERS[:8])
             if is_program and len(words) > at + 1 and (found := self.command(words[at:], depth + 1)) is not None:
                 return found
             if " " in word.strip() and depth < _MAX_DEPTH:
@@ -352,6 +369,14 @@ class Judge:
         if word.endswith(CODE_ENDS):
             return is_there or "/" in word
         return is_there and (os.access(path, os.X_OK) or _first_line(path).startswith("#!"))
+
+
+def _glued_folders(word: str, options: Sequence[str]) -> list[str]:
+    """`-Ilib` and `--env-file=.env`: the folder or the file."""
+    option, equals, value = word.partition("=")
+    if equals and option in options:
+        return value.split(os.pathsep)
+    return [word[2:]] if len(word) > 2 and word[:2] in options and not word.startswith("--") else []
 
 
 def _glued(word: str, options: Sequence[str]) -> tuple[str, str]:

@@ -23,6 +23,8 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     """Other options that take the next word."""
     subcommands: tuple[str, ...] = ()
     """Words before the file."""
+    looks_around: bool = False
+    """It reads settings or modules that lie in the folder it is started in, whatever file it is given."""
 
 
 PYTHON = Interpreter(code=("-c",), module=("-m",), valued=("-W", "-X", "--check-hash-based-pycs"))
@@ -32,15 +34,20 @@ NODE = Interpreter(
     valued=("-C", "--conditions", "--input-type", "--title", "--icu-data-dir"),
 )
 INTERPRETERS: tuple[tuple[str, Interpreter], ...] = (
-    (r"(python|pypy)w?[\d.]*t?|ipython\d*", PYTHON),
-    (r"node(js)?[\d.]*|tsx|ts-node(-esm)?|esr|babel-node", NODE),
-    (r"bun", msgspec.structs.replace(NODE, subcommands=("run",))),
-    (r"deno", Interpreter(subcommands=("run", "eval", "serve"))),
+    (r"(python|pypy)w?[\d.]*t?", PYTHON),
+    (r"ipython\d*", msgspec.structs.replace(PYTHON, looks_around=True)),
+    (r"node(js)?[\d.]*", NODE),
+    (
+        r"tsx|ts-node(-\w+)?|esr|esbuild-runner|babel-node|vite-node|swc-node|zx",
+        msgspec.structs.replace(NODE, looks_around=True),
+    ),
+    (r"bun", msgspec.structs.replace(NODE, subcommands=("run",), looks_around=True)),
+    (r"deno", Interpreter(subcommands=("run", "eval", "serve"), looks_around=True)),
     (r"perl[\d.]*", Interpreter(code=("-e", "-E"), folders=("-I",))),
     (r"j?ruby[\d.]*", Interpreter(code=("-e",), module=("-r",), folders=("-I", "-C"))),
-    (r"php[\d.]*", Interpreter(code=("-r",), valued=("-d", "-c"))),
-    (r"(lua|luajit)[\d.-]*", Interpreter(code=("-e",), module=("-l",))),
-    (r"Rscript|R", Interpreter(code=("-e",))),
+    (r"php[\d.]*", Interpreter(code=("-r",), folders=("-c",), valued=("-d",))),
+    (r"(lua|luajit)[\d.-]*", Interpreter(code=("-e",), module=("-l",), looks_around=True)),
+    (r"Rscript|R", Interpreter(code=("-e",), valued=("-f",), looks_around=True)),
     (r"at|batch|crontab", Interpreter(valued=("-q", "-t", "-u"))),
     (
         r"java",
@@ -89,6 +96,9 @@ PROJECT_RUNNERS = frozenset(
             "pylint",
             "flake8",
         ),
+        *("uvicorn", "gunicorn", "hypercorn", "daphne", "flask", "celery", "streamlit", "fastmcp", "mcp", "jupyter"),
+        *("dotenv", "nodemon", "pm2", "forever", "terraform", "tofu", "pulumi", "gdb", "lldb", "irb", "pry", "ghci"),
+        *("vi", "vim", "nvim", "ex", "view"),
         *("devbox", "mise", "asdf", "lerna", "nx", "turbo", "rush", "pytest", "ansible-playbook", "vagrant", "earthly"),
     )
 )
@@ -135,6 +145,15 @@ SOURCE_OPTIONS = frozenset(
 )
 """Options of theirs that take the next word, which may be a folder that code comes from."""
 FOLDER_OPTIONS = ("-C", "--directory", "--project", "--prefix", "--cwd", "--dir", "--manifest-path", "-f", "--file")
+FOLDER_OPTIONS += (
+    "--app-dir",
+    "--chdir",
+    "--pythonpath",
+    "--rootdir",
+    "--with",
+    "--with-editable",
+    "--with-requirements",
+)
 CODE_ENDS = (
     *(".py", ".pyz", ".pyc", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx", ".sh", ".bash"),
     *(".zsh", ".fish", ".rb", ".pl", ".pm", ".php", ".lua", ".jar", ".class", ".wasm", ".so", ".dylib", ".node"),
@@ -166,7 +185,7 @@ OTHER_BUILTINS = frozenset(
     )
 )
 """They change what the words behind them mean, or run what they are given."""
-TEXT_TOOLS = frozenset(("awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq", "m4", "bc", "dc"))
+TEXT_TOOLS = frozenset(("awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq", "m4", "bc", "dc", "sqlite3", "psql"))
 """Programs whose own language is given as a word, or in the file of an option; what else they are given is data."""
 
 
@@ -180,15 +199,19 @@ SCRIPT_OPTIONS = {
     **dict.fromkeys(("less", "more", "most"), ("-k", "--lesskey-file", "--lesskey-src")),
 }
 """Options with a file of commands."""
+_SQL = frozenset(("sqlite3", "psql"))
 
 
 def program_files(name: str, words: list[str], at: int) -> list[str]:
     """`-f FILE`, `-fFILE`, `--file=FILE`: the file if such an option stands there."""
     options = ("-f", "--file", "--from-file", *(("-i", "-l", "-E") if name.endswith("awk") else ()))
+    options += ("-init", "--init") if name in _SQL else ()
     option, equals, value = words[at].partition("=")
     if option in options:
         return [value] if equals else words[at + 1 : at + 2]
-    return [words[at][2:]] if words[at].startswith("-f") else []
+    if name not in _SQL and (cluster := re.match(r"-[a-zA-Z]*?f(.*)", words[at])):
+        return [cluster[1]] if cluster[1] else words[at + 1 : at + 2]
+    return []
 
 
 def package_names(source: str) -> list[str]:

@@ -22,6 +22,8 @@ _ALWAYS = frozenset(
     )
 )
 _ON_LINUX = frozenset(("numfmt", "tac"))
+_NEED_ROOM = frozenset(("git", "tac"))
+"""git puts versions of files aside for a program that is to show their differences, tac what comes by a pipe."""
 _GIT_READS = frozenset(("status", "log", "diff", "show", "branch"))
 _GIT_SHORT = frozenset(("-c", "-C"))
 _GIT_LONG = (
@@ -47,6 +49,14 @@ def is_known_safe(argv: Sequence[str]) -> bool:
     """Every part of the command only looks."""
     parts = _parts(argv)
     return parts is not None and all(_is_safe_part(part) for part in parts)
+
+
+def writes_nothing(argv: Sequence[str]) -> bool:
+    """Every part only looks, and needs no room for temporary files either."""
+    parts = _parts(argv)
+    return parts is not None and all(
+        os.path.basename(part.words[0]) not in _NEED_ROOM and _is_safe_part(part) for part in parts
+    )
 
 
 def safe_environment(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -135,6 +135,15 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
                 return True
         return False
 
+    def for_looking(self) -> Boundary:
+        """The same with nothing to write, for a command that only looks.
+
+        Unchanged where something is denied or hidden: what of that has another name is looked for below the roots.
+        """
+        if self.rules is not None or self.denied or self.fence.hidden or not self.roots or self.is_let_out:
+            return self
+        return msgspec.structs.replace(self, roots=())
+
     def protected(self) -> tuple[str, ...]:
         """What stays read-only below the roots, existing or not, as it is now. Outside of them everything does."""
         if self.is_let_out:
@@ -291,7 +300,7 @@ def writable_roots(
 
 def _without_own(roots: tuple[str, ...], homes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(
-        root for root in roots if not any(is_below(root, home) for home in homes) and not _is_system_folder(root)
+        root for root in roots if not any(is_below(root, home) for home in homes) and not is_system_folder(root)
     )
 
 
@@ -320,7 +329,7 @@ def is_led_by_link(path: str, folders: Sequence[str]) -> bool:
     return True
 
 
-def _is_system_folder(path: str) -> bool:
+def is_system_folder(path: str) -> bool:
     return any(is_below(path, folder) for folder in _SYSTEM_FOLDERS) and not is_below(path, _SHARED_MEMORY)
 
 

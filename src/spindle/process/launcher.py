@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 
 from spindle.errors import SandboxUnavailable
-from spindle.policy.commands import safe_environment
+from spindle.policy.commands import needed, safe_environment
 from spindle.policy.environment import NETWORK_DISABLED, is_loader_variable
 from spindle.policy.sandbox import Boundary
 from spindle.process import kill, login_env, sandbox, spawn
@@ -123,8 +123,9 @@ class Launcher:
             check_startable(argv, command.cwd, env)
             if command.is_let_out or not command.is_confined:
                 self.let_go()  # a placeholder would be in the way of what a person let out
+            reach = needed(command.argv, command.boundary, reads_profile=login is None)
             launch = await sandbox.plan(
-                argv, boundary=command.boundary, cwd=command.cwd, env=env, home=self._home, tty=command.tty
+                argv, boundary=reach, cwd=command.cwd, env=env, home=self._home, tty=command.tty
             )
             self._count += 1
             spec = spawn.SpawnSpec(
@@ -180,8 +181,12 @@ class Launcher:
 
     # ---- the login shell ---------------------------------------------------------------------------
 
-    async def _login(self, command: Command) -> login_env.LoginEnvironment | None:
-        """What stands in for the profile, if `command` is a script for the user's login shell."""
+    def prepare(self, command: Command) -> None:
+        """Begin with what `launch` would wait for."""
+        self._capturing(command)
+
+    def _capturing(self, command: Command) -> asyncio.Task[login_env.LoginEnvironment | None] | None:
+        """The capture that serves `command`, begun now if need be; None when it is no script for the login shell."""
         argv, shell = command.argv, self._shell
         if shell.name != "bash" or len(argv) != 3 or argv[1] != "-lc" or argv[0] not in (shell.path, "bash"):
             return None
@@ -190,6 +195,14 @@ class Launcher:
         task = self._captures.get(reach)
         if task is None:
             task = self._captures[reach] = asyncio.get_running_loop().create_task(self._capture(command))
+        return task
+
+    async def _login(self, command: Command) -> login_env.LoginEnvironment | None:
+        """What stands in for the profile, if `command` is a script for the user's login shell."""
+        task = self._capturing(command)
+        if task is None:
+            return None
+        reach = command.boundary if command.is_confined else None
         if not task.done() and reach not in self._slow:
             await asyncio.wait((task,), timeout=login_env.PATIENCE_S)
         if task.done():

@@ -106,6 +106,15 @@ class OutputRing:
         """Head and tail as one."""
         return self.head + self.tail
 
+    def _last_bytes(self, count: int) -> bytes:
+        """The end of `value`, without a copy of the rest."""
+        found = b""
+        for piece in reversed(self._pieces):
+            found = bytes(piece[-count:]) + found
+            if len(found) >= count:
+                return found[-count:]
+        return bytes(self._head[-count:]) + found if len(self._head) else found
+
     def peek(self) -> Taken:
         """What `take` would hand over."""
         if self._secrets is None:
@@ -121,7 +130,7 @@ class OutputRing:
         `hold_partial` keeps back a character that is not whole, and what may be the beginning of a secret. Of more than
         `most` bytes only that much from either end may be wanted.
         """
-        kept = self.value()
+        kept = self.value() if hold_partial else self._last_bytes(_GIVEN)
         end = len(kept) - len(_partial_character(kept)) if hold_partial else len(kept)
         if hold_partial and self._secrets is not None:
             end = min(end, max(0, self._secrets.forms().holds_from(self._given + kept) - len(self._given)))

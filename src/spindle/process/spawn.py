@@ -166,6 +166,8 @@ class Running:
             self._loop.remove_reader(self._fd)
             os.close(self._fd)
             self._fd = -1
+            # Whoever listened knows this program: without each other, both go with their last user.
+            self._on_output = _ignore
 
     # ---- what a caller may do ----------------------------------------------------------------------
 
@@ -220,6 +222,10 @@ class Running:
         if not self.finished.done():
             self.exit_code = 128 + signal.SIGKILL
             self._finish()
+
+
+def _ignore(data: bytes) -> None:
+    """What listens when nothing comes any more."""
 
 
 async def stop_all(running: Sequence[Running], mark: kill.Mark) -> None:

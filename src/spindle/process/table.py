@@ -270,6 +270,9 @@ class ProcessTable:
         """Start it, and let whoever watches know."""
         if self.watch is None or not self.watch.concerns(command):
             return await self._start(command, on_output, *rings)
+        if self._launcher is None:
+            # The first command waits for the disk: what it needs beside its permission can be made meanwhile.
+            asyncio.get_running_loop().call_soon(self._prepare, command)
         return await self.watch.around(command, self._start(command, on_output, *rings))
 
     async def _start(self, command: Command, on_output: Callable[[bytes], None], *rings: OutputRing) -> Running:
@@ -292,6 +295,10 @@ class ProcessTable:
                 ring.clear()
             running = await launcher.launch(command, on_output)
         return running
+
+    def _prepare(self, command: Command) -> None:
+        if self in _open_tables:
+            self._ready().prepare(command)
 
     def _ready(self) -> Launcher:
         if self._launcher is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, user_message
-from spindle.protocol.origin import block
+from spindle.protocol.origin import block, defused_parts
 
 
 def aborted_marker() -> Item:
@@ -14,6 +14,7 @@ def aborted_marker() -> Item:
 
 def user_command_message(command: str, exit_code: int, duration_s: float, output: str) -> Item:
     """A `!command` the user ran."""
+    command, output = (defused_parts(text, "command", "result") for text in (command, output))
     told = (
         f"<command>\n{command}\n</command>\n<result>\nExit code: {exit_code}\n"
         f"Duration: {duration_s:.4f} seconds\nOutput:\n{output}\n</result>"

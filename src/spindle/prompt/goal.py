@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from spindle.prompt.bundled import text
 from spindle.protocol.goal import Goal
 from spindle.protocol.items import Item, user_message
-from spindle.protocol.origin import defused
+from spindle.protocol.origin import defused_parts
 
 TAG = "codex_internal_context"
 """Also the reference program's: there, too, such a message is taken for no person's."""
-
-_OBJECTIVE = re.compile(r"<(?=\s*/?\s*objective\b)", re.IGNORECASE)
 
 
 def goal_message(goal: Goal) -> Item:
@@ -27,7 +23,7 @@ def budget_message(goal: Goal) -> Item:
 
 def _message(words: str, goal: Goal) -> Item:
     # Whoever wrote the objective, a person or a model, can neither end it early nor speak in our name.
-    objective = _OBJECTIVE.sub(r"\\u{3C}", defused(goal.objective))
+    objective = defused_parts(goal.objective, "objective")
     left = goal.remaining_tokens
     budget = "no limit" if left is None else f"{goal.token_budget} in all, {left} left"
     facts = f"Tokens used for it so far: {goal.tokens_used} ({budget}). Time: {goal.time_used_seconds} seconds."

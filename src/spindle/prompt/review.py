@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from spindle.prompt.bundled import text
 from spindle.protocol.items import Item, user_message
-from spindle.protocol.origin import block, defused
+from spindle.protocol.origin import block, defused_name, defused_parts
+from spindle.protocol.quote import visible
 from spindle.protocol.review import BaseBranch, Commit, Custom, Target, Uncommitted
-
-_PARTS = re.compile(r"<(?=\s*/?\s*(?:context|action|results)\b)", re.IGNORECASE)
 
 
 def reviewer_instructions() -> str:
@@ -27,19 +24,25 @@ def review_request(target: Target, merge_base: str | None = None) -> str:
             )
         case BaseBranch(branch=branch):
             return (
-                f"Review what this branch would bring into the base branch '{branch}'. The merge base of the two is "
-                f"commit {merge_base}: `git diff {merge_base}` shows the changes. Provide prioritized findings."
+                f"Review what this branch would bring into the base branch '{_inside(branch)}'. "
+                f"The merge base of the two is commit {merge_base}: `git diff {merge_base}` shows the changes. "
+                "Provide prioritized findings."
             )
         case Commit(sha=sha, title=title):
-            named = f' ("{title}")' if title else ""
+            named = f' ("{_inside(title)}")' if title else ""
             return f"Review the changes that commit {sha}{named} introduces. Provide prioritized findings."
         case Custom(instructions=instructions):
             return instructions
 
 
+def _inside(name: str) -> str:
+    """A name or title that a repository gave: it stays between its quotes, and on its line."""
+    return defused_name(visible(name)).replace("'", "’").replace('"', "”")
+
+
 def review_note(rendering: str) -> Item:
     """What the model of the thread is told of a review: what the reviewer wrote is material, and stays in its place."""
-    return _note(text("review_done"), _PARTS.sub(r"\\u{3C}", defused(rendering)))
+    return _note(text("review_done"), defused_parts(rendering, "context", "action", "results"))
 
 
 def review_cut_short() -> Item:

@@ -28,6 +28,17 @@ class VisibleItem(msgspec.Struct, frozen=True, kw_only=True):
         return cls(item=item, raw=encode_json(item), origin=origin, opaque=opaque)
 
 
+class VisibleItems(list[VisibleItem]):
+    """A list of them, never changed, and beside it their JSON: taking that out of each item anew for every request
+    would cost more the longer a thread is."""
+
+    __slots__ = ("raws",)
+
+    def __init__(self, items: list[VisibleItem], raws: list[bytes]) -> None:
+        super().__init__(items)
+        self.raws = raws
+
+
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the model that is asked, where a wire wants to know more than a Responses server is told."""
 
@@ -78,8 +89,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def input(self) -> list[bytes]:
-        """The items as JSON, in the form of the Responses API."""
-        return [item.raw for item in self.items]
+        """The items as JSON, in the form of the Responses API. Never changed."""
+        items = self.items
+        return items.raws if isinstance(items, VisibleItems) else [item.raw for item in items]
 
     def encode(self) -> bytes:
         """The body for the Responses endpoint. Equal requests give equal bytes."""

@@ -61,7 +61,7 @@ class ElicitationRequest(Msg, frozen=True, kw_only=True, tag="elicitation_reques
     outside = Outside(
         words=(
             *("server_name", "id", "message", "requested_schema", "call_id", "invocation"),
-            *("if_approved", "available_decisions", "offers"),
+            *("if_approved", "available_decisions", "offers", "permissions", "cwd"),
         )
     )
     server_name: str
@@ -75,6 +75,11 @@ class ElicitationRequest(Msg, frozen=True, kw_only=True, tag="elicitation_reques
     turn_id: str = ""
     invocation: dict[str, Any] | None = None
     """With a tool approval: server, tool, arguments."""
+    permissions: dict[str, Any] | None = None
+    """Where the model asks to reach more than the sandbox allows: what, in the words of the app-server. An answer may
+    give less, in the same words, as `permissions` of its content."""
+    cwd: str | None = None
+    """Where the commands run that it is asked for."""
     if_approved: str = ""
     available_decisions: list[Any] = []
     offers: list[dict[str, Any]] = []

@@ -7,7 +7,7 @@ is a line of ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,9 @@ CLEARED = "spindle_goal_cleared"
 _EVENT, _HEAD = b'"thread_goal_updated"', 60
 _COUNT, _OUTPUT = b'"token_count"', b'"function_call_output"'
 _CHANGING_TOOLS = ("create_goal", "update_goal")
+
+OURS = b'{"goal":"spindle"}'
+"""Stands beside the lines that Spindle writes."""
 
 
 def goal_line(goal: Goal, turn_id: str | None) -> dict[str, Any]:
@@ -59,6 +62,12 @@ def recorded_goal(records: Iterable[Record], thread_id: str) -> Goal | None:
     # A process that was killed has not written down what its last turn used for the goal.
     used = max(0, _charged(count) - _charged(counted))
     return msgspec.structs.replace(goal, tokens_used=goal.tokens_used + used)
+
+
+def is_last_line_ours(records: Sequence[Record]) -> bool:
+    """Did Spindle write down what is known of the goal, and not another program?"""
+    last = next((record for record in reversed(records) if _is_goal_line(record)), None)
+    return last is not None and last.beside == OURS
 
 
 def _is_goal_line(record: Record) -> bool:

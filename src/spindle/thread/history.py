@@ -230,10 +230,10 @@ class History:
                 entry.made = Provenance(made.origin)
         return entry, self._write("response_item", entry.raw, encode_made(entry.made))
 
-    def append_event(self, payload: dict[str, Any]) -> None:
-        """Record an event message in its wire form."""
+    def append_event(self, payload: dict[str, Any], beside: bytes = b"") -> None:
+        """Record an event message in its wire form, and what we have to say of it."""
         raw = encode_payload(payload)
-        self._record("event_msg", raw, own_only=payload.get("type") == "user_message")
+        self._record("event_msg", raw, own_only=payload.get("type") == "user_message", beside=beside)
         self._fold_event(raw)
 
     def append_turn_context(self, payload: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """An index of all rollout files, for lists and searches. Derived: delete it and the answers stay the same.
 
-SQLite with FTS5 in `$CODEX_HOME/spindle/index.sqlite`. A file is read again when its time or size changed. The only
-module that imports sqlite3; never on the way to a turn.
+SQLite with FTS5 in `$CODEX_HOME/spindle/index.sqlite`. A file is read again when its time or size changed. Never
+on the way to a turn.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import msgspec
 
@@ -21,17 +22,53 @@ class _Line(msgspec.Struct):
 _decode = json_reader(_Line)
 
 
+class NoteFile:
+    """A file of notes about threads, one JSON object a line. `what` is noted there, as an error message calls it."""
+
+    def __init__(self, path: str, what: str) -> None:
+        self.path = path
+        self._what = what
+
+    def lines(self) -> list[bytes]:
+        """What was noted, the oldest first."""
+        try:
+            with open(self.path, "rb") as file:
+                return [line for line in file.read().split(b"\n") if line]
+        except FileNotFoundError:
+            return []
+
+    def append(self, note: dict[str, Any]) -> None:
+        """Raises ThreadError when it cannot be written."""
+        line = encode_payload(note) + b"\n"
+        try:
+            fd = private_files.open_private(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            try:
+                private_files.wait_for_lock(fd)
+                private_files.append_line(fd, line)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise ThreadError(f"{self._what} cannot be recorded in {self.path}: {error.strerror}") from error
+
+    def forget(self, thread_id: str) -> None:
+        """Remove every line about a thread that was deleted."""
+        lines = self.lines()
+        kept = [line for line in lines if thread_id.encode() not in line]
+        if len(kept) != len(lines):
+            private_files.replace_private(self.path, b"".join(line + b"\n" for line in kept))
+
+
 class ThreadNames:
     """Reads the file anew for every question: other programs append to it too."""
 
     def __init__(self, home: str, clock: Clock) -> None:
-        self.path = f"{home}/session_index.jsonl"
+        self._file = NoteFile(f"{home}/session_index.jsonl", "the name")
         self._clock = clock
 
     def all(self) -> dict[str, str]:
         """Thread id → name; the thread named last comes last."""
         names: dict[str, str] = {}
-        for line in self._lines():
+        for line in self._file.lines():
             try:
                 entry = _decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError):
@@ -49,30 +86,8 @@ class ThreadNames:
         if not name:
             raise ThreadError("a thread's name cannot be empty")
         entry = {"id": thread_id, "thread_name": name, "updated_at": iso_utc(self._clock.now())}
-        try:
-            self._append(encode_payload(entry) + b"\n")
-        except OSError as error:
-            raise ThreadError(f"the name cannot be recorded in {self.path}: {error.strerror}") from error
-
-    def _append(self, line: bytes) -> None:
-        fd = private_files.open_private(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        try:
-            private_files.wait_for_lock(fd)
-            private_files.append_line(fd, line)
-        finally:
-            os.close(fd)
+        self._file.append(entry)
 
     def forget(self, thread_id: str) -> None:
         """Remove every line about a thread that was deleted."""
-        lines = self._lines()
-        marker = thread_id.encode()
-        kept = [line for line in lines if marker not in line]
-        if len(kept) != len(lines):
-            private_files.replace_private(self.path, b"".join(line + b"\n" for line in kept))
-
-    def _lines(self) -> list[bytes]:
-        try:
-            with open(self.path, "rb") as file:
-                return [line for line in file.read().split(b"\n") if line]
-        except FileNotFoundError:
-            return []
+        self._file.forget(thread_id)

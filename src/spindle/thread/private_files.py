@@ -95,15 +95,16 @@ def try_lock(fd: int) -> bool:
     return True
 
 
-def wait_for_lock(fd: int) -> None:
-    """Take the exclusive lock, waiting for holders that keep it only for one write.
+def wait_for_lock(fd: int, patience_s: float = _LOCK_PATIENCE_S) -> bool:
+    """Take the exclusive lock, waiting for holders that keep it only for one write; False when it was not to be had.
 
     Whoever may read a file can lock it, a command of the model too; so a holder that keeps it for long is not waited
     for.
     """
-    give_up = time.monotonic() + _LOCK_PATIENCE_S
-    while not try_lock(fd) and time.monotonic() < give_up:
+    give_up = time.monotonic() + patience_s
+    while not (is_taken := try_lock(fd)) and time.monotonic() < give_up:
         time.sleep(_LOCK_PAUSE_S)
+    return is_taken
 
 
 def lock_holder(path: str) -> int | None:

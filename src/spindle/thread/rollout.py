@@ -287,10 +287,12 @@ def check_unused(path: str) -> None:
 
 
 def locked(path: str) -> ThreadLocked:
-    """The error for a file that another process writes."""
+    """The error for a file that somebody else writes: another process, or another client in this one."""
     holder = private_files.lock_holder(path)
-    suffix = f" (pid {holder})" if holder else ""
-    return ThreadLocked(f"thread {layout.thread_id_of(path) or path} is being written by another process{suffix}")
+    thread = f"thread {layout.thread_id_of(path) or path}"
+    if holder == os.getpid():
+        return ThreadLocked(f"{thread} is open in this process already; close it there first")
+    return ThreadLocked(f"{thread} is being written by another process{f' (pid {holder})' if holder else ''}")
 
 
 def _last_ordinal(fd: int, size: int) -> int | None:

@@ -14,7 +14,8 @@ from spindle.process.table import WARN_LIVE, LiveProcess, sandbox_failure
 from spindle.protocol.events import TerminalInteraction
 from spindle.protocol.quote import shell_join
 from spindle.tools.command_arguments import Amount, PermissionArgs
-from spindle.tools.execution import Execution, apply_patch_instead, cut_for_model, folder_of, put_aside, refuse_masks
+from spindle.tools.execution import Execution, apply_patch_instead, folder_of, refuse_masks
+from spindle.tools.shown_output import cut_for_model, put_aside
 from spindle.tools.specs import TYPED_YIELD_MS, YIELD_MS
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, parse_arguments
 

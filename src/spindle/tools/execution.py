@@ -1,4 +1,4 @@
-"""What all shell tools share: permission to run, the events people see, and cutting output for the model."""
+"""What all shell tools share: permission to run, and the events people see."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from spindle.context.truncate import truncate_text
 from spindle.errors import Rejected, SandboxUnavailable, ToolError
 from spindle.patch.heredoc import BARE_PATCH_HINT, find_patch, is_bare_patch
 from spindle.policy.approval import looks_denied
 from spindle.policy.commands import parse_command
 from spindle.policy.sandbox import absolute
 from spindle.process.command import Command
-from spindle.process.output import OutputRing, Taken
+from spindle.process.output import OutputRing
 from spindle.protocol.events import (
     Duration,
     ExecCommandBegin,
@@ -26,6 +25,7 @@ from spindle.protocol.events import (
 )
 from spindle.tools.apply_patch import apply_patch_text
 from spindle.tools.command_arguments import PermissionArgs
+from spindle.tools.shown_output import cut_for_model, whole_text
 from spindle.tools.tool import ToolContext
 
 if TYPE_CHECKING:
@@ -208,50 +208,3 @@ async def apply_patch_instead(argv: Sequence[str], cwd: str, ctx: ToolContext) -
         raise
     except ToolError as error:
         return 1, str(error)
-
-
-def cut_for_model(output: Taken, mode: str, limit: int) -> tuple[str, bool]:
-    """The text within the limit, and whether anything is missing. What the ring dropped counts as cut."""
-    text = output.text()
-    cut, truncated = truncate_text(text, mode, limit)
-    if not output.dropped:
-        return cut, truncated
-    unit = "tokens" if mode == "tokens" else "chars"
-    if not truncated:
-        head, tail = output.head.decode("utf-8", "replace"), output.tail.decode("utf-8", "replace")
-        missing = -(-output.dropped // 4) if mode == "tokens" else output.dropped
-        return f"{head}…{missing} {unit} truncated…{tail}", True
-    # The marker counts what was cut from the text at hand; add what the text had lost before.
-    at = cut.rfind("…", 0, cut.rindex(f" {unit} truncated…"))
-    end = cut.index(" ", at)
-    removed = int(cut[at + 1 : end])
-    if mode == "tokens":
-        removed = -(-(output.total - 4 * limit) // 4)
-    else:
-        removed += output.dropped
-    return f"{cut[: at + 1]}{removed}{cut[end:]}", True
-
-
-def put_aside(output: Taken, ctx: ToolContext, *, held: int = 0) -> str:
-    """Store the whole of an output that the model gets a part of; gives the line that says where, or "".
-
-    The last `held` bytes are left for the next look at it: they may be the beginning of a secret.
-    """
-    if ctx.output.offload_home is None:
-        return ""
-    if held and output.tail:
-        output.tail = output.tail[:-held]
-    elif held:
-        output.head = output.head[:-held]
-    from spindle.thread.offload import store_output  # with the first output that is too large
-
-    handle = store_output(ctx.output.offload_home, ctx.thread_id, ctx.call_id, whole_text(output))
-    return f"\n{handle.line}" if handle is not None else ""
-
-
-def whole_text(taken: Taken) -> str:
-    """All that was kept of an output, with a word about what was not."""
-    if not taken.dropped:
-        return taken.text()
-    head, tail = taken.head.decode("utf-8", "replace"), taken.tail.decode("utf-8", "replace")
-    return f"{head}\n… {taken.dropped} bytes are not shown …\n{tail}"

@@ -13,6 +13,8 @@ import msgspec
 
 from spindle.errors import SpindleError
 from spindle.protocol.items import Part
+from spindle.protocol.origin import defused_name
+from spindle.protocol.quote import visible
 
 MAX_WIDTH, MAX_HEIGHT = 2048, 768
 MAX_FILE_BYTES = 32 * 1024 * 1024
@@ -79,7 +81,7 @@ def _local_image(path: str, number: int, warnings: list[str], may_read: Callable
         image = read_image(true, is_true=True)
     except ImageError as error:
         warnings.append(f"the image {path} could not be attached: {error}")
-        return [_text_part(f"The image at `{path}` could not be attached: {error}")]
+        return [_text_part(f"The image at `{defused_name(visible(path))}` could not be attached: {error}")]
     if image.warning:
         warnings.append(image.warning)
     return _wrapped(f"<image name=[Image #{number}]>", image.url)

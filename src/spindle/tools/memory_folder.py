@@ -17,6 +17,7 @@ import msgspec
 
 from spindle.errors import ToolError
 from spindle.patch.apply import reason_of
+from spindle.policy.ownership import foreign_owner
 from spindle.protocol.quote import visible
 from spindle.thread.private_files import FILE_MODE, make_private_folders, open_private, try_lock
 from spindle.tools import safe_files
@@ -75,7 +76,9 @@ class MemoryFolder:
             below = "" if folder in ("", ".") else "/".join(_parts(folder)) + "/"
             listed = [note for note in self.notes() if note.path.startswith(below)]
             return "\n".join(f"{_line(note)} ({note.size} bytes)" for note in listed) or "There are no notes here."
-        return read_lines(self._true(path), shown=path, offset=offset, limit=limit, budget=budget)
+        if (uid := foreign_owner(true := self._true(path))) is not None:
+            raise ToolError(f"{path} belongs to another user ({uid})")
+        return read_lines(true, shown=path, offset=offset, limit=limit, budget=budget)
 
     def index(self) -> str | None:
         """What a thread is told at its start: each note's name and first line; None when there are none.
@@ -180,7 +183,7 @@ class MemoryFolder:
                 continue
             if is_folder and depth > 1:
                 yield from self._walk(f"{folder}/{name}", f"{prefix}{name}/", depth - 1)
-            elif name.endswith(SUFFIX) and not is_folder:
+            elif name.endswith(SUFFIX) and not is_folder and foreign_owner(f"{folder}/{name}") is None:
                 try:
                     data = safe_files.read_file(f"{folder}/{name}", FILE_BYTES)
                 except OSError:

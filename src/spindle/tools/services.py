@@ -13,6 +13,7 @@ from spindle.protocol.settings import ThreadSettings
 
 if TYPE_CHECKING:
     from spindle.mcp.naming import RemoteTool
+    from spindle.policy.widening import Given, Wish
     from spindle.tools.tool import Permit
 
 
@@ -65,6 +66,10 @@ class Permission(Protocol):
 
         Raises Rejected when a person says why not.
         """
+        ...
+
+    async def more(self, wish: Wish) -> Given:
+        """To reach more than the sandbox allows, for this turn or longer. A no is given back, not raised."""
         ...
 
     async def note(self, changes: dict[str, Any]) -> None:

@@ -12,7 +12,8 @@ from spindle.process.table import Finished
 from spindle.protocol.items import encode_json
 from spindle.protocol.quote import shell_join
 from spindle.tools.command_arguments import Amount, PermissionArgs
-from spindle.tools.execution import Execution, apply_patch_instead, cut_for_model, folder_of, put_aside
+from spindle.tools.execution import Execution, apply_patch_instead, folder_of
+from spindle.tools.shown_output import cut_for_model, put_aside
 from spindle.tools.specs import TIMEOUT_MS
 from spindle.tools.tool import ToolCall, ToolContext, ToolResult, parse_arguments
 

@@ -189,6 +189,19 @@ def update_plan() -> BuiltIn:
     return BuiltIn("update_plan", "update_plan:run", properties, ["plan"])
 
 
+def request_permissions() -> BuiltIn:
+    files = _closed_object({"read": _PATHS, "write": _PATHS})
+    network = _closed_object({"enabled": _flag("Whether commands are to use the network.")})
+    wanted = _closed_object({"file_system": files, "network": network})
+    for part in (files, network, wanted):
+        del part["required"]
+    properties = {
+        "permissions": wanted,
+        "reason": _text("Why they are needed, in one sentence that the user is shown."),
+    }
+    return BuiltIn("request_permissions", "request_permissions:run", properties, ["permissions"])
+
+
 def request_user_input() -> BuiltIn:
     option = _closed_object(
         {
@@ -260,6 +273,7 @@ def _closed_object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
+_PATHS = {**_TEXTS, "description": "Absolute paths; leave it out when none is needed."}
 _WORKDIR = _text("Folder to run it in; the working directory by default.")
 _LOGIN = _flag("Read the user's profile first (true by default).")
 _TIMEOUT = _number(f"When to end the command, in milliseconds ({TIMEOUT_MS} by default); allow builds and tests more.")

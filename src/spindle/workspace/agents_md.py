@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from spindle.workspace.files import LeftOut, ProjectFiles, folders_between, is_regular, read_regular, revealed, shown
+from spindle.workspace.files import LeftOut, ProjectFiles, folders_between, is_regular, read_own, revealed, shown
 from spindle.workspace.git import find_root
 
 PROJECT_SEPARATOR = "\n\n--- project-doc ---\n\n"
@@ -94,7 +94,10 @@ def _read_global(home: str, sources: list[str], warnings: list[str]) -> str | No
         if not is_regular(path):
             continue
         try:
-            content = read_regular(path, _GLOBAL_SANITY_BYTES + 1)
+            content = read_own(path, _GLOBAL_SANITY_BYTES + 1)
+        except LeftOut as error:
+            warnings.append(f"{shown(path)} is left out: {error.strerror}")
+            continue
         except OSError as error:
             warnings.append(_unreadable(path, error))
             continue

@@ -19,6 +19,8 @@ from spindle.protocol.quote import reveal, visible
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
+_MOST_ENTRIES = 50_000
+"""How many names are looked at for another one of the same file."""
 
 
 def read_regular(path: str, limit: int) -> bytes:
@@ -96,13 +98,32 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     def _is_in_home(self, place: str, status: os.stat_result, home: str) -> bool:
         if is_below(place, home):
             return self.root is None or not is_below(self.root, home)
-        if status.st_nlink < 2:
-            return False
+        return status.st_nlink > 1 and _has_name_in(home, status)
+
+
+def _has_name_in(folder: str, status: os.stat_result) -> bool:
+    """Does the file have another name somewhere below? In doubt, among too many names to look at, it has."""
+    waiting, left = [folder], _MOST_ENTRIES
+    while waiting:
         try:
-            with os.scandir(home) as entries:
-                return any(entry.inode() == status.st_ino for entry in entries)
+            entries = os.scandir(waiting.pop())
         except OSError:
-            return False
+            continue
+        with entries:
+            for entry in entries:
+                left -= 1
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif left < 0 or (entry.inode() == status.st_ino and _device_of(entry) == status.st_dev):
+                    return True
+    return False
+
+
+def _device_of(entry: os.DirEntry[str]) -> int | None:
+    try:
+        return entry.stat(follow_symlinks=False).st_dev
+    except OSError:
+        return None
 
 
 def open_without_links(path: str) -> int:

@@ -125,7 +125,8 @@ def compares_itself_with_the_victim(p: Place) -> None:
 
 @attack(seen=victim("priority"))
 def lowers_the_priority_of_the_victim(p: Place) -> None:
-    os.setpriority(os.PRIO_PROCESS, p.victim, 7)
+    # Lower than it is: the whole run may be a nice one, and nobody may raise it again.
+    os.setpriority(os.PRIO_PROCESS, p.victim, os.getpriority(os.PRIO_PROCESS, p.victim) + 1)
 
 
 @attack(seen=victim("processors"), no_control="" if len(os.sched_getaffinity(0)) > 1 else "one processor only")

@@ -15,6 +15,7 @@ from fake_server import call, fails, message, refuses, turn
 from fleet_attempts import Fleet, commit, git, make_repo, runs
 from spindle.fleet.attempt.mirror import Mirrors
 from spindle.fleet.exchange import Failure, Used
+from spindle.fleet.task_rules import checked_repo
 
 USAGE = {"input": 900, "output": 100}
 
@@ -270,3 +271,53 @@ async def test_a_fetch_that_takes_too_long_may_be_tried_again(fleet: Fleet) -> N
     assert outcome.ended == "setup_failed" and outcome.may_retry
     assert outcome.error is not None and outcome.error.kind == "repository" and "took longer" in outcome.error.message
     assert not fleet.server.turns_asked and not [*(fleet.cache / "mirrors").glob("*.git")]
+
+
+async def test_a_source_that_has_only_its_last_commits_is_good_enough(fleet: Fleet) -> None:
+    (fleet.repo / "more.txt").write_text("more\n")
+    commit(fleet.repo)
+    shallow = fleet.folder / "shallow"
+    git("clone", "-q", "--depth", "1", f"file://{fleet.repo}", str(shallow), cwd=fleet.folder)
+    fleet.server.script(*runs("git log --oneline | wc -l > commits.txt; git status --short >> commits.txt"))
+    outcome = await fleet.run(repo=str(shallow))
+    assert outcome.ended == "ok", outcome.error
+    assert (fleet.applied(outcome) / "commits.txt").read_text().split("\n")[0].strip() == "1"
+
+
+async def test_a_commit_can_be_named_by_its_way_from_the_head(fleet: Fleet) -> None:
+    first = git("rev-parse", "HEAD", cwd=fleet.repo)
+    commit(fleet.repo)
+    outcome = await fleet.run(base="HEAD~1")
+    assert outcome.ended == "ok" and outcome.base_commit == first
+
+
+@pytest.fixture
+def ssh(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for `ssh` that runs on this machine what it is told to run on another, where HOME is the repository's
+    folder; a file `refusal` beside it lets nobody in."""
+    programs = fleet.folder / "programs"
+    programs.mkdir()
+    program = programs / "ssh"
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >> {programs}/asked\n'
+        f"if [ -e {programs}/refusal ]; then echo 'me@host: Permission denied (publickey).' >&2; exit 255; fi\n"
+        f'for last; do :; done\nHOME={fleet.folder} exec sh -c "$last"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return programs
+
+
+@pytest.mark.parametrize("form", ["ssh://me@host{}", "me@host:{}", "me@host:repo"])
+async def test_a_repository_comes_by_ssh_without_a_question(fleet: Fleet, ssh: Path, form: str) -> None:
+    outcome = await fleet.run(repo=checked_repo(form.format(fleet.repo), "/"))
+    assert outcome.ended == "ok", outcome.error
+    assert outcome.base_commit == git("rev-parse", "HEAD", cwd=fleet.repo)
+    assert "-oBatchMode=yes" in (ssh / "asked").read_text() and "me@host" in (ssh / "asked").read_text()
+
+
+async def test_why_ssh_lets_nobody_in_is_told(fleet: Fleet, ssh: Path) -> None:
+    (ssh / "refusal").touch()
+    outcome = await fleet.run(repo=f"ssh://me@host{fleet.repo}")
+    assert outcome.ended == "setup_failed" and outcome.error is not None
+    assert outcome.error.message.endswith("git fetch failed: Permission denied (publickey).")

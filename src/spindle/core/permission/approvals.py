@@ -23,12 +23,13 @@ from spindle.protocol.ops import (
     ResolveElicitation,
     UserInputAnswer,
 )
-from spindle.protocol.settings import ThreadSettings
+from spindle.protocol.settings import Allowed, ThreadSettings
 
 if TYPE_CHECKING:
     from spindle.core.permission.asking import CallPermission
     from spindle.core.permission.person import CallPerson
     from spindle.policy.grants import Grant, Grants
+    from spindle.policy.widening import Widening
 
 AMENDMENT = "approved_execpolicy_amendment"
 Consult = Callable[[str, str | None], Awaitable[bool]]
@@ -54,6 +55,13 @@ class CallSite(msgspec.Struct, frozen=True, kw_only=True):
     boundary: Boundary
     emit: Callable[[Msg], None]
     consult: Consult | None = None
+    base: Boundary | None = None
+    """The boundary without what a person gave the thread beside it, where that is another one."""
+
+    @property
+    def drawn(self) -> Boundary:
+        """The boundary that the settings alone draw."""
+        return self.boundary if self.base is None else self.base
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +160,8 @@ class Approvals:
         self.new_id = new_id
         self.is_attended = True
         """Somebody is there to answer."""
+        self.allowed = Allowed()
+        """What the administrator lets a person give."""
         self._open: list[Question] = []
         self._grants: Grants | None = None
 
@@ -214,17 +224,28 @@ class Approvals:
             self._grants = Grants()
         return self._grants
 
-    def keep(self, offered: Iterable[Grant], site: CallSite) -> None:
-        """Hold what a person granted until the session ends."""
+    def keep(self, offered: Iterable[Grant], boundary: Boundary, emit: Callable[[Msg], None]) -> None:
+        """Hold what a person granted in this boundary for as long as they said."""
         for one in offered:
-            if (grant := self.grants.add(one, site.boundary)) is not None:
-                site.emit(GrantAdded(grant=grant.to_wire()))
+            grant = self.grants.add(one, boundary)
+            if grant is not None and grant.expires != "turn":
+                emit(GrantAdded(grant=grant.to_wire()))
 
-    def begin_turn(self, boundary: Callable[[], Boundary], emit: Callable[[Msg], None]) -> None:
-        """What was granted in another folder or another sandbox ends."""
+    def begin_turn(self, draw: Callable[[Widening | None], Boundary], emit: Callable[[Msg], None]) -> None:
+        """What was granted for the turn before, in another folder or in another sandbox ends."""
         if self._grants is not None:
-            for grant in self._grants.end_outside(boundary()):
+            self._grants.end_turn()
+            for grant in self._grants.end_outside(draw(None), draw(self.widening())):
                 emit(GrantRevoked(grant=grant.to_wire(), reason="settings_changed"))
+
+    def widening(self) -> Widening | None:
+        """What a person gave the thread beside what its sandbox allows; None for nothing."""
+        held = [] if self._grants is None else [one for one in self._grants if one.effect == "reach_more"]
+        if not held:
+            return None
+        from spindle.core.permission.more import widening_of  # after a person has given something
+
+        return widening_of(held)
 
     def list_grants(self) -> list[Grant]:
         """What holds for the session, then what was allowed for good."""

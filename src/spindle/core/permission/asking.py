@@ -36,7 +36,7 @@ class CallPermission(Kinds):
                     return Permit(sandboxed=sandboxed)
                 case Ask() as ask:
                     pass
-            granted = self._approvals.grants.cover(matter.grants(ask, "session"), self._site.boundary)
+            granted = self._approvals.grants.cover(matter.grants(ask, "session"), matter.boundary)
             if granted and matter.may_be_remembered(ask):
                 return matter.permit(ask)
             question = Question(matter.kind, self._site.sub_id, self._site.call_id, matter.key(ask))

@@ -196,21 +196,26 @@ class CommandRun(Command):
     ) -> None:
         super().__init__(approvals, site, argv, cwd, is_typed_into=is_typed_into)
         self._escalation = escalation
+        self._has_sandbox = has_sandbox
         # Most commands start in the turn's own folder, which was resolved a line above.
-        workspace = self._cwd if cwd == site.boundary.cwd else os.path.realpath(site.boundary.cwd)
-        self._circumstances = Circumstances(
+        self._workspace = self._cwd if cwd == site.boundary.cwd else os.path.realpath(site.boundary.cwd)
+
+    def _circumstances(self) -> Circumstances:
+        """Made for each decision: kept, they and this object would hold on to each other."""
+        site, environment = self.site, self.approvals.environment
+        return Circumstances(
             policy=site.settings.approval_policy,
             sandbox=site.boundary.policy,
-            sandbox_available=has_sandbox,
+            sandbox_available=self._has_sandbox,
             is_planted=self._is_planted,
-            git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwds, approvals.environment),
+            git_runs_programs=lambda parts: _git_may_run_programs(parts, self._cwds, environment),
             git_in_reach=self._git_in_reach,
-            is_elsewhere=self._cwd != workspace,
+            is_elsewhere=self._cwd != self._workspace,
             place=Place(
                 cwd=self._cwd,
-                workspace=(workspace, *site.boundary.policy.writable_roots),
+                workspace=(self._workspace, *site.boundary.policy.writable_roots),
                 home=os.path.expanduser("~"),
-                variables=approvals.environment,
+                variables=self.approvals.environment,
             ),
             is_program=self._is_program,
             is_path=lambda word: os.path.lexists(absolute(word, self._cwd)),
@@ -220,7 +225,7 @@ class CommandRun(Command):
         rules = self.approvals.rules
         decision = decide_command(
             self._argv,
-            self._circumstances,
+            self._circumstances(),
             rules=rules.rules if rules.is_on else None,
             escalated=self._escalation.is_wanted,
             prefix_rule=self._escalation.prefix_rule,

@@ -14,6 +14,7 @@ from spindle.tools.tool import Permit
 
 if TYPE_CHECKING:
     from spindle.mcp.naming import RemoteTool
+    from spindle.policy.widening import Given, Wish
 
 
 class Kinds(ABC):
@@ -73,6 +74,11 @@ class Kinds(ABC):
             if refusal.has_reason:
                 raise
             return None
+
+    async def more(self, wish: Wish) -> Given:
+        from spindle.core.permission.more import more_given  # only where the model may ask for it
+
+        return await more_given(wish, self._approvals, self._site, self.obtain)
 
     async def note(self, changes: dict[str, Any]) -> None:
         from spindle.core.permission.patches import NoteWrite  # only where notes are switched on

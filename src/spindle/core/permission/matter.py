@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from spindle.core.permission.approvals import Answer, Approvals, CallSite
 from spindle.policy.approval import Ask, Decision
 from spindle.policy.grants import Expiry, Grant
+from spindle.policy.sandbox import Boundary
 from spindle.protocol.events import Msg
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import visible
@@ -30,6 +31,11 @@ class Matter(ABC):
     def __init__(self, approvals: Approvals, site: CallSite) -> None:
         self.approvals = approvals
         self.site = site
+
+    @property
+    def boundary(self) -> Boundary:
+        """In which a yes to it holds."""
+        return self.site.boundary
 
     @abstractmethod
     def decide(self) -> Decision:
@@ -74,7 +80,7 @@ class Matter(ABC):
     def settle(self, ask: Ask, answer: Answer) -> None:
         """Give a person's answer its lasting effect. No other question is let on before this has happened."""
         if answer.word == "approved_for_session" and self.may_be_remembered(ask):
-            self.approvals.keep(self.grants(ask, "session"), self.site)
+            self.approvals.keep(self.grants(ask, "session"), self.boundary, self.site.emit)
 
     def permit(self, ask: Ask, answer: Answer | None = None) -> Permit:
         """What a yes comes to. `answer` is a person's, None when nobody had to be asked."""

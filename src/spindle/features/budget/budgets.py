@@ -77,6 +77,10 @@ class Budgets(Feature):
         self._ledger.warn = lambda text: turn.emit(Warning(message=text))
         self._ledger.begin_turn(Meter(self._ledger, "turn", self._plan.turn), self._brought)
 
+    async def aclose(self) -> None:
+        for meter in self._ledger.thread:
+            meter.close()
+
     def _record(self, session: Session) -> None:
         if self._lasting:
             line = _line(self._lasting["thread"])

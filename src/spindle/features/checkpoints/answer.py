@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from spindle.protocol.items import Item, user_message
 from spindle.protocol.ops import Undo
 from spindle.protocol.origin import block, defused_name
+from spindle.protocol.quote import visible
 from spindle.protocol.undo import Restored, UndoReport
 
 _MOST_NAMED = 50
@@ -43,7 +44,7 @@ def _count(number: int, what: str) -> str:
 
 def back_note(restored: Sequence[Restored], turns: Sequence[str]) -> Item:
     """Tells the model that files went back though the conversation did not."""
-    names = [f"- {defused_name(one.path)} ({one.action})" for one in restored[:_MOST_NAMED]]
+    names = [f"- {defused_name(visible(one.path))} ({one.action})" for one in restored[:_MOST_NAMED]]
     if len(restored) > _MOST_NAMED:
         names.append(f"- and {len(restored) - _MOST_NAMED} more")
     which = f"turn {turns[0]}" if len(turns) == 1 else f"turn {turns[0]} and those after it"

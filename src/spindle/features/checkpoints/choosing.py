@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from spindle.errors import SpindleError, ThreadError
-from spindle.features.checkpoints.images import Change
+from spindle.features.checkpoints.images import Change, net_of
 from spindle.features.checkpoints.journal import State, journal_path, read_state
-from spindle.features.checkpoints.plan import net_of
 from spindle.features.checkpoints.talk import TalkTurn
 from spindle.protocol.ops import Undo
 from spindle.thread.store import ThreadStore

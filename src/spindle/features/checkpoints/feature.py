@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,27 +16,23 @@ import msgspec
 
 from spindle.core.feature import Feature, Handler, RunCall
 from spindle.errors import SpindleError
-from spindle.features.checkpoints.answer import back_note, sentence
-from spindle.features.checkpoints.choosing import Nothing, ancestors_of
 from spindle.features.checkpoints.images import Change
 from spindle.features.checkpoints.journal import TurnKey
-from spindle.features.checkpoints.pruning import is_due, prune
-from spindle.features.checkpoints.reach import covered_roots
+from spindle.features.checkpoints.reach import roots_of
 from spindle.features.checkpoints.recorder import Options, Recorder
-from spindle.features.checkpoints.restore import Intent, has_unfinished
-from spindle.features.checkpoints.talk import come_back, go_back, has_gone_back, turn_count, turns_of
-from spindle.features.checkpoints.undoing import Prepared, Undoer, record_change
-from spindle.policy.sandbox import protected_paths
+from spindle.features.checkpoints.store import has_unfinished
+from spindle.features.checkpoints.talk import TurnCount
 from spindle.protocol.clock import Clock
 from spindle.protocol.events import TurnDiff, Warning
 from spindle.protocol.ops import Submission, Undo
-from spindle.protocol.undo import UndoCompleted, UndoReport, UndoStarted
 from spindle.workspace.git import find_repository
 
 if TYPE_CHECKING:
     from spindle.core.running_turn import RunningTurn
     from spindle.core.session import Session
+    from spindle.features.checkpoints.undo_desk import UndoDesk
     from spindle.process.spawn import Running
+    from spindle.protocol.undo import UndoReport
     from spindle.tools.tool import ToolCall, ToolResult
 
 _TIDY_AFTER_BYTES = 32 << 20
@@ -56,6 +51,7 @@ class Checkpoints(Feature):
         self._fence = fence
         self._session: Session
         self._turn: TurnKey | None = None
+        self._turn_count = TurnCount()
         self._roots: list[str] = []
         self._active = 0
         """Commands that run and may write."""
@@ -71,10 +67,7 @@ class Checkpoints(Feature):
         self._session = session
         if has_unfinished(self._home):
             # Seldom: a process was killed in the middle. Whoever asks for the same again gets this as the answer.
-            try:
-                self._finished = self._note_finished(self._undoer().finish_others())
-            except (OSError, sqlite3.Error) as error:
-                session.tell(Warning(message=f"an undo that was cut short cannot be finished: {error}"))
+            self._finished = self._desk().finish_others()
 
     def ops(self) -> Mapping[type[Any], Handler]:
         return {Undo: self._undo}
@@ -161,10 +154,10 @@ class Checkpoints(Feature):
         session = self._session
         running = session.turns.running
         settings = session.settings if running is None else running.settings
-        turn = TurnKey(turn_count(session.thread.history), "" if running is None else running.turn_id)
+        turn = TurnKey(self._turn_count.of(session.thread.history), "" if running is None else running.turn_id)
         if running is None and self._turn is not None:
             turn = self._turn
-        self._turn, self._roots = turn, covered_roots(settings.cwd, settings.sandbox.writable_roots)
+        self._turn, self._roots = turn, roots_of(session, settings)
         return turn, self._roots
 
     async def _show(self, changes: Sequence[Change]) -> None:
@@ -191,6 +184,8 @@ class Checkpoints(Feature):
             turn.emit(TurnDiff(unified_diff=diff))
 
     def _record(self, tracker: Any, changes: Sequence[Change]) -> None:
+        from spindle.features.checkpoints.shown import record_change  # only where a command has changed something
+
         room = _MOST_SHOWN_BYTES
         for number, change in enumerate(changes):
             room -= change.before.size + change.after.size
@@ -212,112 +207,21 @@ class Checkpoints(Feature):
     # ---- undo ----------------------------------------------------------------------------------
 
     async def _undo(self, session: Session, submission: Submission) -> None:
-        op = submission.op
+        op, desk = submission.op, self._desk()
         assert isinstance(op, Undo)
-        _check(op)
+        desk.check(op)
         if session.is_running:
             raise SpindleError("a turn is running; interrupt it first, then undo")
-        session.emit(submission.id, UndoStarted(message="redo" if op.redo else "undo"))
+        session.emit(submission.id, desk.begun(op))
         async with self._lock:
-            report, diff = await self._carry_out(op)
-        success = report.status in ("undone", "redone", "dry_run")
-        told = UndoCompleted(success=success, message=report.message, report=msgspec.to_builtins(report), diff=diff)
+            finished, self._finished = self._finished, None
+            told = await desk.carry_out(op, finished)
         session.emit(submission.id, told)
 
-    async def _carry_out(self, op: Undo) -> tuple[UndoReport, str | None]:
-        session = self._session
-        thread = session.thread
-        undoer = self._undoer()
-        finished, self._finished = self._finished, None
-        finished = self._note_finished(await self._beside(undoer.finish_others)) or finished
-        if finished is not None:
-            return finished, None
-        turns = turns_of(thread.history)
-        ancestors = await self._beside(ancestors_of, session.store, thread.history.meta)
-        try:
-            prepared: Prepared = await self._beside(undoer.prepare, op, turns, ancestors)
-        except Nothing as nothing:
-            return UndoReport(status="nothing", thread_id=thread.thread_id, message=str(nothing)), None
-        except sqlite3.Error as error:
-            raise SpindleError(f"the store of checkpoints cannot be used: {error}") from error
-        if prepared.does_nothing:
-            text = "there is nothing to put back: the files are as they were before"
-            return UndoReport(status="nothing", thread_id=thread.thread_id, message=text), None
-        is_done = not prepared.is_refused and not op.dry_run
-        if is_done:
-            await self._do(undoer, prepared)
-        diff = None
-        if op.dry_run:
-            cwd = session.settings.cwd
-            root = find_repository(cwd) or os.path.realpath(cwd)
-            diff = await self._beside(undoer.diff, prepared.plan, root)
-        report = undoer.report(prepared, is_done=is_done)
-        return msgspec.structs.replace(report, message=sentence(report, op)), diff
+    def _desk(self) -> UndoDesk:
+        from spindle.features.checkpoints.undo_desk import UndoDesk  # few ever undo anything
 
-    async def _do(self, undoer: Undoer, prepared: Prepared) -> None:
-        thread, undone = self._session.thread, prepared.undone
-        if not prepared.is_redo:
-            thread.history.append_undo_mark(undone.mark, "undo")
-        try:
-            restoration = await self._beside(undoer.restore, prepared)
-        except sqlite3.Error as error:
-            raise SpindleError(f"nothing was changed: the store of checkpoints cannot be used: {error}") from error
-        self._change_talk(prepared)
-        await self._beside(restoration.finish)
-
-    def _change_talk(self, prepared: Prepared) -> None:
-        """What the model is shown follows what was done to the files."""
-        session, undone = self._session, prepared.undone
-        if prepared.is_redo:
-            if undone.mark and session.thread.history.has_bookmark(undone.mark):
-                come_back(session.thread, session.briefing, undone.mark)
-        elif prepared.chosen:
-            go_back(session.thread, session.briefing, prepared.chosen[0])
-        elif not prepared.op.conversation and prepared.plan.actions:
-            session.thread.history.append_item(back_note(prepared.plan.restored, undone.told))
-
-    def _note_finished(self, found: list[tuple[Intent, list[str] | None]]) -> UndoReport | None:
-        """What killed processes had left is done now: say so; the last one counts as the answer to an undo."""
-        report = None
-        for intent, changed in found:
-            what = "redo" if intent.line["t"] == "redo" else "undo"
-            if changed is None:
-                text = f"an {what} was cut short before it changed any file; nothing of it is left"
-                self._session.tell(Warning(message=text.replace("an redo", "a redo")))
-                continue
-            report = self._bring_up_to_date(intent, changed)
-            self._session.tell(Warning(message=report.message))
-        return report
-
-    def _bring_up_to_date(self, intent: Intent, changed: list[str]) -> UndoReport:
-        """The conversation follows, too."""
-        session, line = self._session, intent.line
-        history, mark = session.thread.history, str(line.get("mark", ""))
-        restored = [told for action in intent.actions if (told := action.told()) is not None]
-        is_redo = line["t"] == "redo"
-        if is_redo:
-            if mark and history.has_bookmark(mark):
-                come_back(session.thread, session.briefing, mark)
-        elif not has_gone_back(history, mark):
-            turn = next((one for one in turns_of(history) if one.number == line.get("back_to")), None)
-            if turn is not None:
-                go_back(session.thread, session.briefing, turn)
-            elif line.get("tells"):
-                history.append_item(back_note(restored, line["told"]))
-        left = f"; left alone, because somebody changed them since: {', '.join(changed)}" if changed else ""
-        return UndoReport(
-            status="redone" if is_redo else "undone",
-            thread_id=session.thread_id,
-            turns=list(line.get("told", ())),
-            restored=restored,
-            message=f"{'a redo' if is_redo else 'an undo'} that was cut short has been finished{left}",
-        )
-
-    def _undoer(self) -> Undoer:
-        settings = self._session.settings
-        roots = {*covered_roots(settings.cwd, settings.sandbox.writable_roots), os.path.realpath(settings.cwd)}
-        protected = [path for root in sorted(roots) for path in protected_paths(root, self._fence)]
-        return Undoer(self._recorder, self._clock.uuid7, [*protected, os.path.realpath(self._home)])
+        return UndoDesk(self._session, self._recorder, self._clock, self._fence, self._beside)
 
     # ---- beside the loop -----------------------------------------------------------------------
 
@@ -351,21 +255,12 @@ class Checkpoints(Feature):
         """Keep the store within its limits, where something was added to it."""
         if not self._recorder.has_store or not (store := self._recorder.store).added:
             return
+        from spindle.features.checkpoints.pruning import is_due, prune  # only where something was added
+
         now = self._clock.now()
         if is_due(store, self._options, now):
             prune(store, self._home, self._options, now, in_use=self._roots)
         store.added = 0
-
-
-def _check(op: Undo) -> None:
-    if op.turns is not None and op.turns < 1:
-        raise SpindleError("`turns` is a number of turns, 1 or more")
-    if op.turns is not None and op.to is not None:
-        raise SpindleError("`turns` and `to` cannot be given together")
-    if not op.files and not op.conversation:
-        raise SpindleError("with neither files nor conversation there is nothing to undo")
-    if op.redo and (op.turns is not None or op.to is not None):
-        raise SpindleError("`redo` puts back what the last undo took; it takes neither `turns` nor `to`")
 
 
 def _unshown(image: Any) -> Any:

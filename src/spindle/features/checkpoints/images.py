@@ -6,7 +6,7 @@ made go with it and those it removed come back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -85,3 +85,17 @@ class Change(msgspec.Struct, frozen=True):
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Change:
         return cls(str(fields[0]), Image.from_json(fields[1]), Image.from_json(fields[2]))
+
+
+def net_of(changes: Iterable[Change]) -> list[Change]:
+    """One change for each path that is not as it was."""
+    first: dict[str, Change] = {}
+    for change in changes:
+        known = first.get(change.path)
+        first[change.path] = change if known is None else Change(change.path, known.before, change.after)
+    return [change for change in first.values() if not is_unchanged(change.before, change.after)]
+
+
+def is_unchanged(before: Image, after: Image) -> bool:
+    """The same, as far as anybody can tell."""
+    return before.is_same(after) and before.is_kept

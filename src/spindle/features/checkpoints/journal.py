@@ -6,7 +6,6 @@ before the command starts, with the state of every covered folder, so that a tur
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,6 +14,7 @@ import msgspec
 
 from spindle.features.checkpoints.images import Change, Image
 from spindle.features.checkpoints.store import folder_of
+from spindle.protocol.items import decode_own, encode_json
 from spindle.thread.private_files import append_line, make_private_folders, open_private, wait_for_lock
 
 
@@ -109,8 +109,7 @@ class Journal:
         if self._fd is None:
             make_private_folders(os.path.dirname(self.path), f"{self._home.rstrip('/')}/spindle")
             self._fd = open_private(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
-        # Escaped by the standard library: a name of a file may hold bytes that are no text.
-        append_line(self._fd, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        append_line(self._fd, _encode(line) + b"\n")
         if durable:
             os.fsync(self._fd)
 
@@ -132,7 +131,7 @@ def forget(path: str, turns: Iterable[int], why: str) -> None:
         wait_for_lock(fd)
         if gone.issuperset(step.turn.number for step in state.steps):
             os.ftruncate(fd, 0)
-        append_line(fd, json.dumps({"t": "forgotten", "turns": sorted(gone), "why": why}).encode() + b"\n")
+        append_line(fd, _encode({"t": "forgotten", "turns": sorted(gone), "why": why}) + b"\n")
     finally:
         os.close(fd)
 
@@ -145,13 +144,30 @@ def read_state(path: str) -> State:
             lines = file.read().split(b"\n")
     except OSError:
         return state
-    for raw in lines:
+    for raw in filter(None, lines):
         try:
-            line = json.loads(raw)
-            _fold(state, line)
+            _fold(state, _decode(raw))
         except (ValueError, LookupError, TypeError, AttributeError):
             continue
     return state
+
+
+def _encode(line: dict[str, Any]) -> bytes:
+    try:
+        return encode_json(line)
+    except UnicodeEncodeError:
+        import json  # the name of a file may hold bytes that are no text; this escapes them
+
+        return json.dumps(line, separators=(",", ":")).encode()
+
+
+def _decode(raw: bytes) -> Any:
+    try:
+        return decode_own(raw)
+    except msgspec.DecodeError:
+        import json  # as above; and it says of what is no line at all that it is none
+
+        return json.loads(raw)
 
 
 def _fold(state: State, line: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from spindle.features.checkpoints.images import EXECUTABLE, Change, Image
+from spindle.features.checkpoints.images import EXECUTABLE, Image, is_unchanged, net_of
 from spindle.features.checkpoints.journal import Step
 from spindle.protocol.undo import Conflict, Restored, Skipped
 
@@ -72,19 +72,6 @@ class _Net(msgspec.Struct):
     """Somebody else changed it between two of the steps."""
 
 
-def net_of(changes: Iterable[Change]) -> list[Change]:
-    """One change for each path that is not as it was."""
-    first: dict[str, Change] = {}
-    for change in changes:
-        known = first.get(change.path)
-        first[change.path] = change if known is None else Change(change.path, known.before, change.after)
-    return [change for change in first.values() if not _is_same(change.before, change.after)]
-
-
-def _is_same(before: Image, after: Image) -> bool:
-    return before.is_same(after) and before.is_kept
-
-
 def make_plan(steps: Iterable[Step], image_now: Callable[[str], Image], is_protected: Callable[[str], bool]) -> Plan:
     """How to get from what is there now to what was there before the first of the steps."""
     nets: dict[str, _Net] = {}
@@ -111,7 +98,7 @@ def _follows(after: Image, before: Image) -> bool:
 
 def _decide(plan: Plan, path: str, net: _Net, now: Image, is_protected: Callable[[str], bool]) -> None:
     target, expected = net.target, net.expected
-    if now.is_same(target) or (_is_same(target, expected) and not net.is_broken):
+    if now.is_same(target) or (is_unchanged(target, expected) and not net.is_broken):
         return
     if {target.kind, expected.kind} == {"folder", "absent"} and target.kind == "absent":
         if now.kind == "folder":

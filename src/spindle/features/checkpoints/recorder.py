@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from spindle.features.checkpoints.images import ABSENT, Change, Image
+from spindle.features.checkpoints.images import ABSENT, Change, Image, net_of
 from spindle.features.checkpoints.journal import Journal, State, Step, TurnKey
-from spindle.features.checkpoints.plan import net_of
 from spindle.features.checkpoints.present import image_at, missing_folders
 from spindle.features.checkpoints.store import Store
 from spindle.features.checkpoints.tree import MOST_FILES, Limits, TooLarge, Tree

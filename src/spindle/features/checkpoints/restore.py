@@ -21,7 +21,7 @@ from spindle.errors import SpindleError
 from spindle.features.checkpoints.images import EXECUTABLE, Image
 from spindle.features.checkpoints.plan import Action
 from spindle.features.checkpoints.present import image_at
-from spindle.features.checkpoints.store import Store, folder_of
+from spindle.features.checkpoints.store import Store, intents_folder
 from spindle.thread.private_files import make_private_folders, open_private, try_lock, write_all
 from spindle.tools.safe_files import open_parent
 
@@ -55,10 +55,6 @@ class Intent(msgspec.Struct):
         id, thread_id, phase, actions, line = json.loads(data)
         read = [Action(one[0], Image.from_json(one[1]), Image.from_json(one[2]), one[3], one[4]) for one in actions]
         return cls(id, thread_id, read, line, phase)
-
-
-def intents_folder(home: str) -> str:
-    return f"{folder_of(home)}/restoring"
 
 
 class Restoration:
@@ -290,14 +286,6 @@ class Restoration:
                     self._step("clean")
                     with contextlib.suppress(OSError), open_parent(path) as (folder, name):
                         os.unlink(name, dir_fd=folder)
-
-
-def has_unfinished(home: str) -> bool:
-    """Somebody puts files back, or was killed while doing so."""
-    try:
-        return bool(os.listdir(intents_folder(home)))
-    except OSError:
-        return False
 
 
 def unfinished(home: str) -> Iterator[tuple[Intent, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import zlib
-from hashlib import blake2b
+from _blake2 import blake2b  # of the standard library; `hashlib` would load OpenSSL with the first command
 
 from spindle.thread.private_files import FILE_MODE, make_private_folders, open_private
 
@@ -27,6 +27,18 @@ CREATE TABLE IF NOT EXISTS baseline (root TEXT PRIMARY KEY, manifest TEXT NOT NU
 
 def folder_of(home: str) -> str:
     return f"{home.rstrip('/')}/{FOLDER}"
+
+
+def intents_folder(home: str) -> str:
+    return f"{folder_of(home)}/restoring"
+
+
+def has_unfinished(home: str) -> bool:
+    """Somebody puts files back, or was killed while doing so."""
+    try:
+        return bool(os.listdir(intents_folder(home)))
+    except OSError:
+        return False
 
 
 class Store:

@@ -46,9 +46,19 @@ def starts_turn(record: Record) -> bool:
     return record.kind == "event_msg" and b"_started" in record.raw[:64] and record.payload.get("type") in _STARTS
 
 
-def turn_count(history: History) -> int:
-    """How many turns have begun."""
-    return sum(starts_turn(record) for record in history.records)
+class TurnCount:
+    """How many turns have begun. Asked before each command that may write, so it looks at each record only once."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._turns = 0
+
+    def of(self, history: History) -> int:
+        """`history` is the same at each call."""
+        records = history.records
+        self._turns += sum(starts_turn(record) for record in records[self._seen :])
+        self._seen = len(records)
+        return self._turns
 
 
 def turns_of(history: History) -> list[TalkTurn]:

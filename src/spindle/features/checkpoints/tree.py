@@ -83,6 +83,10 @@ class Tree:
         """Files that must be read again whatever their stamps say: folder and name."""
         self._shared: set[str] = set()
         """Folders with files that have several names: a change through another name is not told."""
+        self._links: set[int] = set()
+        """The inodes of such files; all folders with names of theirs are known."""
+        self._new_links: set[int] = set()
+        """Those that were met in this look: a folder that was not looked at may have another name of theirs."""
         self._late: set[str] = set()
         """Folders to look at next time, whatever the kernel tells."""
         self._held: list[Change] = []
@@ -167,11 +171,29 @@ class Tree:
         if folders is None:
             self._watch = make_watch() if self._can_watch else None
             changes += self._look({""}, everywhere=True)
+            self._settle_links()
         else:
             changes += self._look(folders)
+            if self._new_links:
+                changes += self._look(self._other_names() - folders)
         if is_first or is_beginning:
             changes += self._look(self._coverage.find_tracked() & self._listings.keys())
         return changes
+
+    def _other_names(self) -> set[str]:
+        """The folders that knew files under one name which were found to have another: neither the second name nor
+        what happens through it is told there."""
+        found = {
+            folder
+            for folder, data in self._listings.items()
+            if any(entry.kind == "f" and entry.inode in self._new_links for entry in unpack(data).values())
+        }
+        self._settle_links()
+        return found
+
+    def _settle_links(self) -> None:
+        self._links |= self._new_links
+        self._new_links = set()
 
     def _touched(self) -> set[str] | None:
         """The folders to look at; None = all."""
@@ -191,6 +213,8 @@ class Tree:
         while folder and folder not in self._listings:
             folder = os.path.dirname(folder)
         self._held += [change for change in self._look({folder}) if change.path != path]
+        if self._new_links:
+            self._held += self._look(self._other_names() - {folder})
 
     def _look(self, folders: set[str], *, everywhere: bool = False) -> list[Change]:
         """Look at folders, and at all that is new below them."""
@@ -267,7 +291,12 @@ class Tree:
                     if old is not None and old.inode != status.st_ino and self._watch is not None:
                         self._watch.remove(path)  # another folder has its name now
                 elif kind == "f":
-                    is_shared |= status.st_nlink > 1
+                    if status.st_nlink > 1:
+                        is_shared = True
+                        if status.st_ino not in self._links:
+                            self._new_links.add(status.st_ino)
+                    elif self._links:
+                        self._links.discard(status.st_ino)
                     is_young = (folder, name) in self._young
                     if old is not None and old.kind == "f" and not is_young and old.is_untouched(status):
                         listing[name] = old

@@ -16,6 +16,7 @@ from spindle.features.checkpoints.plan import IN_THE_WAY, NOT_EMPTY, Plan, add_c
 from spindle.features.checkpoints.present import image_at
 from spindle.features.checkpoints.recorder import Recorder
 from spindle.features.checkpoints.restore import EXCHANGING, Intent, Restoration, unfinished
+from spindle.features.checkpoints.shown import record_change
 from spindle.features.checkpoints.store import Store, save_beside
 from spindle.features.checkpoints.talk import TalkTurn, mark_of
 from spindle.patch.diff import TurnDiffTracker
@@ -203,31 +204,6 @@ class Undoer:
         for action in plan.actions:
             record_change(tracker, self._store, Change(action.path, action.expected, action.target))
         return tracker.render(root)
-
-
-def record_change(tracker: TurnDiffTracker, store: Store, change: Change) -> None:
-    """Tell the diff of a turn what has become of a path."""
-    if change.is_about_folder:
-        return
-    old, new = content_of(store, change.before), content_of(store, change.after)
-    tracker.record(change.path, old, new, mode=git_mode(change.after), before_mode=git_mode(change.before))
-
-
-def content_of(store: Store, image: Image) -> bytes | None:
-    """What a diff shows of an image: None for nothing, and bytes that are no text for what was not kept."""
-    match image.kind:
-        case "file" if image.digest:
-            return store.get(image.digest)
-        case "file" | "other":
-            return b"\0" + repr(image).encode()
-        case "link":
-            return os.fsencode(image.target)
-        case _:
-            return None
-
-
-def git_mode(image: Image) -> int:
-    return 0o120000 if image.kind == "link" else image.mode or 0o644
 
 
 def shown(path: str) -> str:

@@ -20,7 +20,8 @@ from spindle.prompt.goal import budget_message, goal_message
 from spindle.protocol.events import Error, Warning
 from spindle.protocol.goal import Goal, Status, ThreadGoalUpdated, charged_tokens, check_budget, check_objective
 from spindle.protocol.ops import GoalClear, GoalSet, InjectItems, Op, Submission
-from spindle.thread.goals import CLEARED, goal_line, recorded_goal
+from spindle.thread.codex_goals import present_goal
+from spindle.thread.goals import CLEARED, OURS, goal_line, recorded_goal
 from spindle.tools.tool import Tool, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Goals(Feature):
         if goal is None:
             history.append_extra(CLEARED, {})
         else:
-            history.append_event(goal_line(goal, turn_id))
+            history.append_event(goal_line(goal, turn_id), beside=OURS)
         self._tell(turn_id, sub_id)
 
     def _tell(self, turn_id: str | None = None, sub_id: str = "") -> None:
@@ -148,7 +149,9 @@ class Goals(Feature):
         thread = session.thread
         self._charged, self._moment = charged_tokens(thread.total_usage), thread.clock.monotonic()
         self._turn_id = None if session.turns.running is None else session.turns.running.turn_id
-        self._goal = self._recorded = recorded_goal(thread.history.records, thread.thread_id)
+        self._goal = self._recorded = present_goal(thread.history.records, thread.thread_id, session.store.home)
+        if self._goal is None and recorded_goal(thread.history.records, thread.thread_id) is not None:
+            thread.history.append_extra(CLEARED, {})  # so that whoever reads the record hears of it
         if self._goal is not None:
             self._goal = _within_budget(self._goal)
             self._seconds = float(self._goal.time_used_seconds)

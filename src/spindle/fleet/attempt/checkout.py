@@ -1,8 +1,9 @@
-"""Work trees at a base commit, and the git folders that belong to them.
+"""Work trees at a base commit, and what belongs to them.
 
-A git folder here is what `git clone --shared --no-checkout` makes, written by hand: the objects are the mirror's, the
-branches its branches. Each work tree has two: its own, which the agent may do anything to, and one of ours, which is
-all that we look at it with.
+The git folder in a work tree is what `git clone --shared --no-checkout` makes, written by hand: the objects are the
+mirror's, the branches its branches. The agent may do anything to it. We look at work trees with `OurGit` alone.
+
+To make a folder or a file costs as much as anything that an attempt does, so none is made before it is needed.
 """
 
 from __future__ import annotations
@@ -16,17 +17,51 @@ from spindle.fleet.attempt.mirror import Base
 _HEADS, _TAGS = b"refs/heads/", b"refs/tags/"
 
 
-async def check_out(git: Git, base: Base, work: str, ours: str, *, index: str = "index") -> Repository:
-    """Fill an empty folder with the files of a commit; gives the repository to look at it with."""
-    if not os.path.isdir(ours):
-        _write_git_folder(ours, base)
-    here = Repository(git_dir=ours, work_tree=work, index=f"{ours}/{index}")
-    await git.run(here, "read-tree", "--reset", "-u", base.commit)
-    _date_later(f"{ours}/{index}")
-    _write_git_folder(f"{work}/.git", base)
+_PLAIN = "* !text !eol !crlf !ident !filter !working-tree-encoding\n"
+"""Files as they are, for a work tree whose attributes cannot be followed."""
+
+
+class OurGit:
+    """What we look at the work trees of an attempt with: the git folder of the mirror, indexes and objects of ours."""
+
+    def __init__(self, base: Base, folder: str) -> None:
+        """`folder` is the attempt's, and out of its commands' sight."""
+        self.base = base
+        self._folder = folder
+        self._git_dir = base.mirror
+        self._objects: str | None = None
+
+    def repository(self, work_tree: str | None, index: str) -> Repository:
+        return Repository(
+            git_dir=self._git_dir, work_tree=work_tree, index=f"{self._folder}/{index}", objects=self._objects
+        )
+
+    def take_objects(self) -> None:
+        """From now on git may write objects: to a folder of the attempt, never into the mirror."""
+        if self._objects is None:
+            objects = f"{self._folder}/objects"
+            _write_objects(objects, self.base)
+            self._objects = objects
+
+    def follow_no_attributes(self) -> None:
+        """Take files as they are from now on. Only the git folder itself has a say above the work tree's attributes."""
+        plain = f"{self._folder}/plain.git"
+        _write_git_folder(plain, self.base)
+        os.mkdir(f"{plain}/info", 0o700)
+        _write(f"{plain}/info/attributes", _PLAIN.encode())
+        self.take_objects()
+        self._git_dir = plain
+
+
+async def check_out(git: Git, ours: OurGit, work: str, *, index: str = "index") -> None:
+    """Fill an empty folder with the files of the base commit."""
+    here = ours.repository(work, index)
+    assert here.index is not None
+    await git.run(here, "read-tree", "--reset", "-u", ours.base.commit)
+    _date_later(here.index)
+    _write_git_folder(f"{work}/.git", ours.base)
     # What it knows of the files holds for both.
-    shutil.copyfile(f"{ours}/{index}", f"{work}/.git/index")
-    return here
+    shutil.copyfile(here.index, f"{work}/.git/index")
 
 
 def _date_later(index: str) -> None:
@@ -39,8 +74,9 @@ def _date_later(index: str) -> None:
 
 
 def _write_git_folder(folder: str, base: Base) -> None:
-    for name in ("", "/objects", "/objects/info", "/refs", "/info"):  # git makes the others when it needs them
+    for name in ("", "/refs"):  # git makes the others when it needs them
         os.mkdir(folder + name, 0o700)
+    _write_objects(f"{folder}/objects", base)
     is_long = len(base.commit) == 64
     config = [
         "[core]",
@@ -53,9 +89,15 @@ def _write_git_folder(folder: str, base: Base) -> None:
     if base.url is not None:
         config += ['[remote "origin"]', f"\turl = {_quoted(base.url)}", "\tfetch = +refs/heads/*:refs/remotes/origin/*"]
     _write(f"{folder}/config", "\n".join(config).encode("utf-8", "surrogateescape") + b"\n")
-    _write(f"{folder}/objects/info/alternates", f"{base.mirror}/objects\n".encode("utf-8", "surrogateescape"))
     _write(f"{folder}/packed-refs", _refs(f"{base.mirror}/packed-refs"))
     _write(f"{folder}/HEAD", f"{base.commit}\n".encode())
+
+
+def _write_objects(folder: str, base: Base) -> None:
+    """A store of objects that has those of the mirror."""
+    for name in ("", "/info"):
+        os.mkdir(folder + name, 0o700)
+    _write(f"{folder}/info/alternates", f"{base.mirror}/objects\n".encode("utf-8", "surrogateescape"))
 
 
 def _refs(packed: str) -> bytes:

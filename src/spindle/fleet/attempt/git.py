@@ -68,9 +68,16 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
     git_dir: str
     work_tree: str | None = None
     index: str | None = None
+    objects: str | None = None
+    """Where it keeps objects, if not in the git folder."""
 
     def variables(self) -> dict[str, str]:
-        named = {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.work_tree, "GIT_INDEX_FILE": self.index}
+        named = {
+            "GIT_DIR": self.git_dir,
+            "GIT_WORK_TREE": self.work_tree,
+            "GIT_INDEX_FILE": self.index,
+            "GIT_OBJECT_DIRECTORY": self.objects,
+        }
         return {name: value for name, value in named.items() if value is not None}
 
 

@@ -75,18 +75,19 @@ class Operator:
         self._terms = terms
         self._nowhere = nowhere
         self._environ = {**(os.environ if environ is None else environ), "CODEX_HOME": terms.home}
+        self._hidden = tuple(map(os.path.realpath, (terms.cache, terms.out, terms.home)))
+        self._skills = os.path.realpath(f"{terms.home}/skills")
         self._made: dict[bytes, Config] = {}
         self._prices: dict[tuple[str, str, str | None], Prices | None] = {}
 
     def config_for(self, task: Task, place: Place, base_mirror: str) -> Config:
         """What a session for the task is opened with. Raises ConfigError."""
         config = self._config(task)
-        spindle, cache = config.spindle, os.path.realpath(self._terms.cache)
-        skills = os.path.realpath(f"{self._terms.home}/skills")
+        spindle = config.spindle
         fence = msgspec.structs.replace(
             spindle.fence,
-            hidden=(*spindle.fence.hidden, cache, *map(os.path.realpath, (self._terms.out, self._terms.home))),
-            shown=(*spindle.fence.shown, skills, *map(os.path.realpath, (base_mirror, place.home))),
+            hidden=(*spindle.fence.hidden, *self._hidden),
+            shown=(*spindle.fence.shown, self._skills, *map(os.path.realpath, (base_mirror, place.home))),
             deny_read=(*spindle.fence.deny_read, *self._credentials()),
         )
         if config.sandbox.is_full_access:

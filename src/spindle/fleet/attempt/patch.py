@@ -15,6 +15,7 @@ import os
 
 import msgspec
 
+from spindle.fleet.attempt.checkout import OurGit
 from spindle.fleet.attempt.git import Git, GitFailed, Repository, names
 from spindle.fleet.attempt.places import open_up
 from spindle.fleet.exchange import FILE_BYTES, PatchFacts
@@ -25,8 +26,6 @@ _OTHER = b"? "
 _LARGEST = 32 << 20
 """A binary file takes up to one and a third times its size in a patch."""
 _TOGETHER = 40 << 20
-_PLAIN = "* !text !eol !crlf !ident !filter !working-tree-encoding\n"
-"""Files as they are, for a work tree whose attributes cannot be followed."""
 _DIFF = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
 
 Entry = tuple[bytes, bytes]
@@ -54,15 +53,20 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
 class Tracker:
     """Follows a work tree from its checkout on."""
 
-    def __init__(self, git: Git, repository: Repository, commit: str) -> None:
+    def __init__(self, git: Git, ours: OurGit, work_tree: str) -> None:
         self._git = git
-        self._here = repository
-        self._commit = commit
+        self._ours = ours
+        self._work_tree = work_tree
+        self._commit = ours.base.commit
         self._of_setup: list[Change] = []
         self._skipped: dict[bytes, None] = {}
         self._is_as_base = True
         """The index has nothing but `base`."""
-        self._has_modules = os.path.lexists(f"{repository.work_tree}/.gitmodules")
+        self._has_modules = os.path.lexists(f"{work_tree}/.gitmodules")
+
+    @property
+    def _here(self) -> Repository:
+        return self._ours.repository(self._work_tree, "index")
 
     async def note_setup(self) -> None:
         """`setup` is over: what is different now is its work."""
@@ -88,21 +92,22 @@ class Tracker:
             await self._take_all()
         except GitFailed:
             # A file or folder that cannot be read, or attributes that its content does not fit.
-            await asyncio.to_thread(open_up, self._here.work_tree or "")
+            await asyncio.to_thread(open_up, self._work_tree)
             try:
                 await self._take_all()
             except GitFailed:
-                with open(f"{self._here.git_dir}/info/attributes", "w", encoding="ascii") as file:
-                    file.write(_PLAIN)
+                self._ours.follow_no_attributes()
                 await self._take_all()
 
     async def _take_all(self) -> None:
-        git, here = self._git, self._here
+        git = self._git
         words = ("ls-files", "-z", "-t", "--others", "--modified", "--deleted", "--exclude-standard")
-        told = names(await git.run(here, *words, strict=True))
+        told = names(await git.run(self._here, *words, strict=True))
         if not told:
             return  # most often there is nothing, and then one process is enough
         self._is_as_base = False
+        self._ours.take_objects()
+        here = self._here
         listed = [name.removeprefix(_OTHER) for name in told if name.startswith(_OTHER)]
         nested = [name.rstrip(b"/") for name in listed if name.endswith(b"/")]
         others = [name for name in listed if not name.endswith(b"/")]
@@ -116,7 +121,7 @@ class Tracker:
 
     def _size(self, name: bytes) -> int:
         try:
-            return os.lstat(os.fsencode(self._here.work_tree or "") + b"/" + name).st_size
+            return os.lstat(os.fsencode(self._work_tree) + b"/" + name).st_size
         except OSError:
             return 0
 
@@ -183,7 +188,7 @@ class Tracker:
         if not self._has_modules:
             return
         listed = names(await self._git.run(self._here, "ls-tree", "-r", "-z", self._commit))
-        root = os.fsencode(self._here.work_tree or "")
+        root = os.fsencode(self._work_tree)
         for path in (entry.partition(b"\t")[2] for entry in listed if entry.startswith(_LINK)):
             try:
                 if os.listdir(root + b"/" + path):
@@ -201,7 +206,8 @@ class Tracker:
 
     async def _with_only(self, changes: list[Change]) -> str:
         """`base` with these changes, as an object; made in an index of its own."""
-        here = msgspec.structs.replace(self._here, index=f"{self._here.git_dir}/patch-index", work_tree=None)
+        self._ours.take_objects()
+        here = self._ours.repository(None, "patch-index")
         await self._git.run(here, "read-tree", self._commit)
         gone = [change for change in changes if change.new is None]
         there = [change for change in changes if change.new is not None]
@@ -217,7 +223,7 @@ class Tracker:
     async def _write(self, path: str, tree: str) -> PatchFacts:
         counted = names(await self._git.run(self._here, *_DIFF, "--numstat", "-z", self._commit, tree))
         skipped = [name.decode("utf-8", "backslashreplace") for name in sorted(self._skipped)]
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
             shape = ("-p", "--binary", "--full-index", "--unified=3", *prefixes)

@@ -1,10 +1,10 @@
 """The folders of attempts on a node: always new, closed to others, and gone with whoever made them.
 
 CACHE/mirrors/HASH.git         see `mirror.py`
-CACHE/attempts/NAME/lock       held by the worker as long as anything of the attempt is wanted
-                   /work       the workspace         /check  the fresh checkout of `verify`
-                   /home       CODEX_HOME            /tmp    $TMPDIR of commands
-                   /ours.git   the git folder that we look at the workspace with
+CACHE/attempts/NAME            locked by the worker as long as anything of the attempt is wanted
+                   /work       the workspace         /check    the fresh checkout of `verify`
+                   /home       CODEX_HOME            /tmp      $TMPDIR of commands
+                   /index      and what else we look at the workspace with (`checkout.py`)
                    /files      what the driver takes
 """
 
@@ -44,10 +44,6 @@ class Place(msgspec.Struct, frozen=True):
         return f"{self.root}/tmp"
 
     @property
-    def ours(self) -> str:
-        return f"{self.root}/ours.git"
-
-    @property
     def files(self) -> str:
         return f"{self.root}/files"
 
@@ -63,19 +59,23 @@ def attempts_folder(cache: str) -> str:
 def make_place(cache: str, name: str) -> Place:
     """A new folder. `name` must be new."""
     root = f"{attempts_folder(cache)}/{name}"
-    os.mkdir(root, 0o700)
-    lock = os.open(f"{root}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    while True:
+        os.mkdir(root, 0o700)
+        lock = _lock(root, wait=True)
+        if lock is not None:
+            break  # else somebody who sweeps was here between the two
     place = Place(root, lock)
-    for folder in (place.work, place.home, place.tmp, place.files):
+    for folder in (place.work, place.home, place.tmp):
         os.mkdir(folder, 0o700)
+    os.mkdir(place.files)  # the folder of the task later on, whose mode is the user's choice
     return place
 
 
 def empty(place: Place) -> None:
     """Remove all but what the driver takes."""
-    for folder in (place.work, place.check, place.home, place.tmp, place.ours):
-        remove(folder)
+    for entry in os.scandir(place.root):
+        if entry.path != place.files:
+            remove(entry.path)
 
 
 def discard(place: Place) -> None:
@@ -97,24 +97,34 @@ def sweep(cache: str) -> None:
     for root in (f"{folder}/{name}" for name in found):
         if root.endswith(_GONE):
             remove(root)
-            continue
-        if os.path.exists(f"{root}/{_KEPT}"):
-            continue
-        try:
-            lock = os.open(f"{root}/lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            continue  # it is being made, or removed
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        elif not os.path.exists(f"{root}/{_KEPT}") and (lock := _lock(root)) is not None:
             _retire(root)
-        except BlockingIOError:
-            pass  # somebody works there
-        finally:
             os.close(lock)
+
+
+def _lock(root: str, *, wait: bool = False) -> int | None:
+    """Hold a folder; None where somebody else does, or where it is none any more."""
+    try:
+        lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), os.lstat(root)):
+            return lock
+    except OSError:
+        pass
+    os.close(lock)
+    return None
 
 
 def _retire(root: str) -> None:
     """Remove the folder of an attempt. Renamed first: whoever is killed meanwhile leaves what anybody may remove."""
+    try:
+        os.rmdir(root)  # most often nothing is left in it
+        return
+    except OSError:
+        pass
     gone = root + _GONE
     try:
         os.rename(root, gone)
@@ -124,9 +134,15 @@ def _retire(root: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a folder, whatever modes an agent gave to what is in it. No link is followed."""
-    if not os.path.lexists(path):
+    """Remove whatever is there, with whatever modes an agent gave to what is in it. No link is followed."""
+    try:
+        os.unlink(path)
         return
+    except IsADirectoryError:
+        pass
+    except OSError:
+        if not os.path.isdir(path) or os.path.islink(path):
+            return
     shutil.rmtree(path, ignore_errors=True)
     if os.path.lexists(path):
         open_up(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import stat
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from spindle.config.schema import Config
 from spindle.errors import SpindleError, kind_of, may_pass
 from spindle.fleet.attempt import places
-from spindle.fleet.attempt.checkout import check_out
+from spindle.fleet.attempt.checkout import OurGit, check_out
 from spindle.fleet.attempt.commands import run_command, tail
 from spindle.fleet.attempt.git import GitFailed
 from spindle.fleet.attempt.mirror import Base, NoSource
@@ -122,7 +123,7 @@ class _Run:
         if self._task.container is not None:
             raise Ended("setup_failed", "container", "this engine has no containers; leave out `container`")
         async with self._workshop.starts:
-            base, config, tracker = await self._prepare()
+            ours, config, tracker = await self._prepare()
         problem: Ended | None = None
         try:
             await self._ask(config, budget)
@@ -134,7 +135,7 @@ class _Run:
             raise problem
         self._read_output()
         if self._task.verify is not None:
-            await self._verify(base, config)
+            await self._verify(ours, config)
 
     # ---- before the turn -------------------------------------------------------------------------
 
@@ -155,23 +156,24 @@ class _Run:
             left[name] = most - so_far
         return BudgetLimits(**left)
 
-    async def _prepare(self) -> tuple[Base, Config, Tracker]:
+    async def _prepare(self) -> tuple[OurGit, Config, Tracker]:
         workshop, task, place = self._workshop, self._task, self._place
         try:
             base = self.base = await workshop.mirrors.find(task.repo, task.base)
             config = workshop.operator.config_for(task, place, base.mirror)
-            here = await check_out(workshop.git, base, place.work, place.ours)
+            ours = OurGit(base, place.root)
+            await check_out(workshop.git, ours, place.work)
         except NoSource as error:
             raise Ended("setup_failed", "repository", str(error), may_retry=error.may_pass) from error
         except GitFailed as error:
             raise Ended("setup_failed", "checkout", str(error)) from error
         except SpindleError as error:
             raise Ended("setup_failed", "configuration", str(error)) from error
-        tracker = Tracker(workshop.git, here, base.commit)
+        tracker = Tracker(workshop.git, ours, place.work)
         if task.setup is not None:
             await self._set_up(config, place.work, f"{place.files}/setup.log")
             await self._git_work(tracker.note_setup())
-        return base, config, tracker
+        return ours, config, tracker
 
     async def _set_up(self, config: Config, cwd: str, log: str) -> None:
         task = self._task
@@ -212,7 +214,8 @@ class _Run:
         except SpindleError as error:
             raise Ended("agent_failed", "session", str(error)) from error
         if turn.rollout is not None:
-            await asyncio.to_thread(_copy, turn.rollout, f"{files}/rollout.jsonl")
+            take = _link if self._terms.keep == "never" else _copy
+            await asyncio.to_thread(take, turn.rollout, f"{files}/rollout.jsonl")
         self.final_message = turn.final_message or ""
         if turn.final_message is not None:
             _write(f"{files}/final.md", turn.final_message.encode("utf-8", "replace") + b"\n")
@@ -245,19 +248,19 @@ class _Run:
         except (GitFailed, OSError) as error:
             raise Ended("agent_failed", "patch", f"the work tree cannot be compared: {error}") from error
 
-    async def _verify(self, base: Base, config: Config) -> None:
+    async def _verify(self, ours: OurGit, config: Config) -> None:
         workshop, task, place = self._workshop, self._task, self._place
         assert task.verify is not None and self.patch is not None
         os.mkdir(place.check, 0o700)
         config = msgspec.structs.replace(config, cwd=place.check)
         async with workshop.starts:
             try:
-                here = await check_out(workshop.git, base, place.check, place.ours, index="check-index")
+                await check_out(workshop.git, ours, place.check, index="check-index")
             except GitFailed as error:
                 raise Ended("setup_failed", "checkout", str(error)) from error
             if task.setup is not None:
                 await self._set_up(config, place.check, f"{place.root}/setup-again.log")
-        await self._git_work(put_in_place(workshop.git, here, self.patch, base.commit, task.restore))
+        await self._git_work(put_in_place(workshop.git, ours, place.check, self.patch, task.restore))
         try:
             done = await run_command(
                 task.verify,
@@ -304,6 +307,15 @@ def _first(text: str) -> str:
 def _write(path: str, content: bytes) -> None:
     with open(path, "xb") as file:
         file.write(content if len(content) <= FILE_BYTES else content[: FILE_BYTES - len(_CUT)] + _CUT)
+
+
+def _link(source: str, target: str) -> None:
+    """A second name for a file of ours whose first is about to go."""
+    status = os.lstat(source)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= FILE_BYTES:
+        os.link(source, target, follow_symlinks=False)
+    else:
+        _copy(source, target)
 
 
 def _copy(source: str, target: str) -> None:

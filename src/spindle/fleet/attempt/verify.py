@@ -9,30 +9,29 @@ from __future__ import annotations
 
 import os
 
-import msgspec
-
+from spindle.fleet.attempt.checkout import OurGit
 from spindle.fleet.attempt.git import Git, Repository
 from spindle.fleet.attempt.patch import Change, Patch
 
 
-async def put_in_place(git: Git, here: Repository, patch: Patch, commit: str, restore: list[str]) -> None:
+async def put_in_place(git: Git, ours: OurGit, work_tree: str, patch: Patch, restore: list[str]) -> None:
     """Lay the patch over a checkout, but for the paths that are to be as they were."""
     kept = [os.fsencode(os.path.normpath(path)) for path in restore]
     applied = [change for change in patch.changes if not any(_is_within(change.path, path) for path in kept)]
-    await _write(git, here, patch.tree, [change.path for change in applied if change.new is not None])
+    apart = ours.repository(work_tree, "verify-index")
+    await _write(git, apart, patch.tree, [change.path for change in applied if change.new is not None])
     for change in applied:
         if change.new is None:
-            _remove(here.work_tree or "", change)
+            _remove(work_tree, change)
     if kept:
-        listed = await git.run(here, "ls-tree", "-r", "-z", "--name-only", commit)
+        listed = await git.run(apart, "ls-tree", "-r", "-z", "--name-only", ours.base.commit)
         again = [name for name in listed.split(b"\0")[:-1] if any(_is_within(name, path) for path in kept)]
-        await _write(git, here, commit, again)
+        await _write(git, apart, ours.base.commit, again)
 
 
-async def _write(git: Git, here: Repository, tree: str, paths: list[bytes]) -> None:
+async def _write(git: Git, apart: Repository, tree: str, paths: list[bytes]) -> None:
     if not paths:
         return
-    apart = msgspec.structs.replace(here, index=f"{here.git_dir}/verify-index")
     await git.run(apart, "read-tree", tree)
     given = b"".join(path + b"\0" for path in paths)
     await git.run(apart, "checkout-index", "-f", "-q", "-z", "--stdin", given=given)

@@ -8,7 +8,6 @@ For the commands of `spindle fleet` (`folder` is a `RunFolder`; each raises Usag
               rows.table_lines(folder, statuses, width) for people: lines, safe on a terminal
     report    writing.write_report(folder, output, now) → the path of the page; `DIR/results.csv` is written with it
     export    predictions.swebench_lines(folder, name)  `--format swebench`: bytes, a line each
-              writing.write_file(path, pieces)          for `-o`
 
 Everything that tasks, models and servers said is text of others: it becomes neither markup, nor a formula, nor a code
 for the terminal.

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from spindle.frontends.json_rpc import INVALID_PARAMS, RpcError
 from spindle.protocol.origin import defused
+from spindle.protocol.quote import visible
 
 _MAX_CHARACTERS = 8 << 20
 
@@ -69,8 +70,8 @@ def _resource(resource: Any) -> dict[str, Any]:
     uri = about.get("uri")
     name = path_of(uri) if isinstance(uri, str) else "an attached file"
     if isinstance(text := about.get("text"), str):
-        return {"type": "text", "text": f"Content of {defused(name)}:\n{defused(text)}\n\n"}
+        return {"type": "text", "text": f"Content of {defused(visible(name))}:\n{defused(text)}\n\n"}
     kind, blob = about.get("mimeType"), about.get("blob")
     if isinstance(blob, str) and isinstance(kind, str) and kind.startswith("image/"):
         return {"type": "image", "image_url": f"data:{kind};base64,{blob}"}
-    return {"type": "text", "text": f"(The file {defused(name)} was attached; it is not text.)\n\n"}
+    return {"type": "text", "text": f"(The file {defused(visible(name))} was attached; it is not text.)\n\n"}

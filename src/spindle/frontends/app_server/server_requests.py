@@ -52,6 +52,29 @@ class FileChangeApproval(Ask, frozen=True, kw_only=True):
     grant_root: str | None
 
 
+class PermissionsReply(Wire, frozen=True, kw_only=True):
+    """What is given of it, in the same form; nothing is a no."""
+
+    permissions: dict[str, Any]
+    scope: Literal["turn", "session"] = "turn"
+    strict_auto_review: bool | None = None
+
+
+class PermissionsApproval(Ask, frozen=True, kw_only=True):
+    """The model asks to reach more than the sandbox allows."""
+
+    method = "item/permissions/requestApproval"
+    reply = PermissionsReply
+    thread_id: str
+    turn_id: str
+    item_id: str
+    environment_id: str = "local"
+    started_at_ms: int
+    cwd: str
+    reason: str | None
+    permissions: dict[str, Any]
+
+
 class Answers(Wire, frozen=True, kw_only=True):
     answers: list[str] = []
 

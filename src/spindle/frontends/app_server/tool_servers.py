@@ -6,7 +6,7 @@ from typing import Any
 
 from spindle.frontends.app_server import notifications as notes
 from spindle.frontends.app_server import server_requests as asks
-from spindle.frontends.app_server.asking import Put
+from spindle.frontends.app_server.asking import Put, Reply
 from spindle.frontends.app_server.objects import McpToolCallItem
 from spindle.protocol.ops import Op, ResolveElicitation
 from spindle.protocol.tool_servers import ElicitationRequest, McpStartupUpdate, McpToolCallBegin, McpToolCallEnd
@@ -42,8 +42,39 @@ def startup_note(msg: McpStartupUpdate, thread_id: str) -> notes.ServerStartupUp
     return notes.ServerStartupUpdated(thread_id=thread_id, name=msg.server, status=state, error=msg.status.get("error"))
 
 
-def elicitation_put(msg: ElicitationRequest, thread_id: str) -> Put:
+def _permissions_put(msg: ElicitationRequest, thread_id: str, now_ms: int) -> Put:
+    """The model asks to reach more than the sandbox allows: the client gives what it likes of it."""
+
+    def read(reply: Reply) -> tuple[Op, bool]:
+        decision, content = "decline", None
+        # To have every command of the turn looked at by another model is nothing that Spindle can promise.
+        if isinstance(reply, asks.PermissionsReply) and not reply.strict_auto_review and _is_any(reply.permissions):
+            decision = "accept_for_session" if reply.scope == "session" else "accept"
+            content = {"permissions": reply.permissions}
+        op = ResolveElicitation(server_name=msg.server_name, request_id=msg.id, decision=decision, content=content)
+        return op, decision == "decline"
+
+    asked = (msg.invocation or {}).get("arguments") or {}
+    ask = asks.PermissionsApproval(
+        thread_id=thread_id,
+        turn_id=msg.turn_id,
+        item_id=msg.call_id,
+        started_at_ms=now_ms,
+        cwd=msg.cwd or "",
+        reason=asked.get("reason"),
+        permissions=msg.permissions or {},
+    )
+    return Put(ask, read)
+
+
+def _is_any(permissions: dict[str, Any]) -> bool:
+    return any(value is not None for value in permissions.values())
+
+
+def elicitation_put(msg: ElicitationRequest, thread_id: str, now_ms: int) -> Put:
     """A server's own question, or ours about a tool of it: that one has nothing to fill in."""
+    if msg.permissions is not None:
+        return _permissions_put(msg, thread_id, now_ms)
     meta = None
     if msg.kind == "tool_approval":
         meta = {

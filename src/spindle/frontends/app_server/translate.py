@@ -336,7 +336,7 @@ class Translator:
             case told.McpStartupUpdate():
                 return [tool_servers.startup_note(msg, self._thread_id)]
             case told.ElicitationRequest():
-                return self._wait(tool_servers.elicitation_put(msg, self._thread_id), None, now_ms)
+                return self._wait(tool_servers.elicitation_put(msg, self._thread_id, now_ms), None, now_ms)
             case _:
                 return []
 

@@ -58,7 +58,10 @@ def check_folder(parsed: Parsed, config: Config) -> None:
         or config.trust_level == "trusted"
         or is_inside_repository(config.cwd)
     ):
-        raise ConfigError("Not inside a trusted directory and --skip-git-repo-check was not specified.")
+        raise ConfigError(
+            "Not inside a trusted directory and --skip-git-repo-check was not specified. "
+            "Work in a Git repository (`git init` makes one), or add that option."
+        )
 
 
 def check_files(parsed: Parsed) -> dict[str, object] | None:

@@ -7,7 +7,7 @@ from spindle.frontends.exec.arguments import ExecArgs
 from spindle.frontends.launch import config_from
 from spindle.frontends.options import Parsed
 from spindle.protocol.clock import SystemClock
-from spindle.thread.goals import recorded_goal
+from spindle.thread.codex_goals import present_goal
 from spindle.thread.store import ThreadStore
 
 
@@ -26,5 +26,5 @@ def has_active_goal(args: ExecArgs, parsed: Parsed) -> bool:
         data = store.read(ref)
     except ThreadError:
         return False  # what is wrong with it is told when it is opened
-    goal = recorded_goal(data.records, data.thread_id)
+    goal = present_goal(data.records, data.thread_id, config.home)
     return goal is not None and goal.status == "active"

@@ -30,8 +30,10 @@ def run(parsed: Parsed, words: list[str]) -> int:
             cancelling.take_back(folder.path)
     if open_ids and not folder.is_alive():
         _record_here(folder.path, open_ids)
+    statuses = RunFolder(words[0]).statuses
     for task in ids:
-        what = "cancelled" if task in open_ids else f"has a record already ({folder.statuses[task]})"
+        is_cancelled = task in open_ids and statuses.get(task, "cancelled") == "cancelled"
+        what = "cancelled" if is_cancelled else f"has a record already ({statuses[task]})"
         sys.stdout.write(f"{task}: {what}\n")
     return 0
 

@@ -112,7 +112,8 @@ async def _drive(opened: Opened, engine: Chosen, parsed: Parsed) -> int:
     def stop(number: int) -> None:
         caught.append(number)
         if caught.count(signal.SIGINT) > 1:
-            os._exit(KILLED)  # workers see that their driver is gone, and end by themselves
+            engine.end_workers()
+            os._exit(KILLED)  # other workers see that their driver is gone, and end by themselves
         driver.interrupt(f"stopped by {signal.Signals(number).name}")
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

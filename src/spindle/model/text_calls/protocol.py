@@ -27,7 +27,10 @@ from spindle.protocol.items import (
 from spindle.protocol.request import Request, VisibleItem
 
 _NO_TOOLS = b"[]"
-_RESULT_TAG = re.compile(r"<(?=\s*/?\s*tool_result\b)", re.IGNORECASE)
+_HEADING = re.compile(r"(?m)^[ \t]*#")
+"""A server describes its own tool, and none beside it."""
+_RESULT_TAG = re.compile(r"<(?=\s*(?:/\s*)?(?:tool_result|developer|permissions\s+instructions)\b)", re.IGNORECASE)
+"""What would end a result, or speak in our name behind it. Other tags stay: files are full of them, and are edited."""
 
 
 class ToolsInWords:
@@ -119,10 +122,10 @@ def _described(tool: FunctionTool) -> str:
     """A tool and its arguments; a line for each is easier on small models than a schema."""
     properties = tool.parameters.get("properties")
     required = tool.parameters.get("required") or ()
-    lines = [f"## {tool.name}", tool.description] if tool.description else [f"## {tool.name}"]
+    lines = [tool.description] if tool.description else []
     for name, schema in properties.items() if isinstance(properties, dict) else ():
         lines.append(f"- {name} ({_kind(schema)}{', required' if name in required else ''}){_explained(schema)}")
-    return "\n".join(lines)
+    return f"## {tool.name}\n" + _HEADING.sub(r"\\\g<0>", "\n".join(lines)) if lines else f"## {tool.name}"
 
 
 def _kind(schema: Any) -> str:

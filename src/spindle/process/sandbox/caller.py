@@ -14,8 +14,8 @@ from spindle.process import proc_files
 from spindle.process.sandbox import kernel
 
 _IS_ALIVE = 0x40082102
-_PROCESS_AND_PARENT = re.compile(rb"\nTgid:\s*(\d+)\n(?:.*\n)*?PPid:\s*(\d+)\n")
-_OWN_FOLDER = re.compile(rb"/proc/(?:thread-)?self/(cwd|fd/\d+)/(.+)", re.DOTALL)
+_PROCESS_AND_PARENT = rb"\nTgid:\s*(\d+)\n(?:.*\n)*?PPid:\s*(\d+)\n"
+_OWN_FOLDER = rb"(?s)/proc/(?:thread-)?self/(cwd|fd/\d+)/(.+)"
 
 
 class Caller:
@@ -80,7 +80,7 @@ class Caller:
     def open(self, path: bytes) -> int:
         """A handle of what a path leads to in the caller's world."""
         folder = f"/proc/{self.tid}"
-        own = _OWN_FOLDER.fullmatch(path)
+        own = re.fullmatch(_OWN_FOLDER, path)
         if own is not None:  # a way around the length of addresses; "self" is the caller, not us
             start = os.open(f"{folder}/{own[1].decode()}", os.O_PATH | os.O_CLOEXEC)
             try:
@@ -105,7 +105,7 @@ class Caller:
 
     def process_and_parent(self) -> tuple[int, int]:
         """The same, and the number of that process's parent."""
-        found = _PROCESS_AND_PARENT.search(proc_files.read_record(f"/proc/{self.tid}/status"))
+        found = re.search(_PROCESS_AND_PARENT, proc_files.read_record(f"/proc/{self.tid}/status"))
         if found is None:
             raise ProcessLookupError(errno.ESRCH, "the caller is gone")
         return int(found[1]), int(found[2])

@@ -6,8 +6,10 @@ import msgspec
 
 from spindle.frontends.app_server.method import Call, Method
 from spindle.frontends.app_server.objects import Wire
+from spindle.frontends.app_server.rpc import RpcError
 from spindle.protocol.goal import Goal, Status, ThreadGoalUpdated
 from spindle.protocol.ops import GoalClear, GoalSet
+from spindle.thread.codex_goals import present_goal
 from spindle.thread.goals import recorded_goal
 
 
@@ -40,7 +42,16 @@ class GoalClearResult(Wire, frozen=True, kw_only=True):
     """False when there was none."""
 
 
+def _check(call: Call, thread_id: str) -> None:
+    """Clients know this refusal by its words."""
+    loaded = call.server.threads.get(thread_id)
+    config = call.server.config if loaded is None else loaded.config
+    if not config.features.get("goals", True):
+        raise RpcError("goals feature is disabled")
+
+
 async def goal_set(call: Call, params: GoalSetParams) -> Wire:
+    _check(call, params.thread_id)
     thread = await call.server.awake(params.thread_id)
     op = GoalSet(objective=params.objective, token_budget=params.token_budget, status=params.status)
     answer = await thread.ask(op)
@@ -49,14 +60,17 @@ async def goal_set(call: Call, params: GoalSetParams) -> Wire:
 
 
 async def goal_get(call: Call, params: GoalParams) -> Wire:
+    _check(call, params.thread_id)
     loaded = call.server.threads.get(params.thread_id)
     if loaded is not None:
         return GoalGetResult(goal=recorded_goal(loaded.live.records, loaded.id))
     store = call.server.store
-    return GoalGetResult(goal=recorded_goal(store.read(store.get(params.thread_id)).records, params.thread_id))
+    records = store.read(store.get(params.thread_id)).records
+    return GoalGetResult(goal=present_goal(records, params.thread_id, call.server.home))
 
 
 async def goal_clear(call: Call, params: GoalParams) -> Wire:
+    _check(call, params.thread_id)
     thread = await call.server.awake(params.thread_id)
     if recorded_goal(thread.live.records, thread.id) is None:
         return GoalClearResult(cleared=False)

@@ -203,7 +203,7 @@ def _tool(msg: ElicitationRequest, agent: str) -> Matter:
     shown = _arguments(arguments)
     of = f" of the MCP server {server}" if server else ""
     return Matter(
-        question=_asked("Use this MCP tool?" if server else "Use this tool?", agent),
+        question=_asked(_tool_question(msg, server), agent),
         subject=lambda width: [
             *([*exact((Span("server  ", "dim"), *_one(server)), width, INDENT)] if server else []),
             *exact((Span("tool    ", "dim"), *_one(tool)), width, INDENT),
@@ -217,6 +217,12 @@ def _tool(msg: ElicitationRequest, agent: str) -> Matter:
             server_name=msg.server_name, request_id=msg.id, decision=decision, content=None
         ),
     )
+
+
+def _tool_question(msg: ElicitationRequest, server: str) -> str:
+    if msg.permissions is not None:
+        return "Let commands reach more than the sandbox allows?"
+    return "Use this MCP tool?" if server else "Use this tool?"
 
 
 def _arguments(arguments: Any) -> str:

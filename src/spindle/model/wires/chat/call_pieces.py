@@ -38,7 +38,7 @@ class CallInPieces:
         given_id = _text(piece.get("id"))
         if given_id and not self.given_id:
             self.given_id = given_id
-        function = _mapping(piece.get("function"))
+        function = _function(piece)
         self._add_name(_text(function.get("name")))
         arguments = function.get("arguments")
         if isinstance(arguments, dict | list):
@@ -79,7 +79,7 @@ class CallPieces:
     def _call_of(self, piece: dict[str, Any], place: int) -> CallInPieces:
         """The call that a piece belongs to: by index, or by id, or in order where it has neither."""
         given_id, index = _text(piece.get("id")), _index(piece.get("index"))
-        name = _text(_mapping(piece.get("function")).get("name"))
+        name = _text(_function(piece).get("name"))
         if index is not None:
             call = self._by_index.get(index)
             # Some servers give every call the same index, and each its own id.
@@ -135,8 +135,10 @@ class _Scan:
             self._depth -= 1
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _function(piece: dict[str, Any]) -> dict[str, Any]:
+    """What holds name and arguments; a few servers leave out the object around them."""
+    function = piece.get("function")
+    return function if isinstance(function, dict) else piece
 
 
 def _text(value: Any) -> str:
@@ -144,6 +146,6 @@ def _text(value: Any) -> str:
 
 
 def _index(value: Any) -> int | None:
-    if isinstance(value, float) and value.is_integer():
+    if (isinstance(value, float) and value.is_integer()) or (isinstance(value, str) and value.isdecimal()):
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

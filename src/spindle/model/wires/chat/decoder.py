@@ -226,10 +226,16 @@ class _Streamed:
 def _raise_error(holder: dict[str, Any]) -> None:
     """Some servers begin an answer and then send an error in the place of its end."""
     error = holder.get("error")
-    if not error and holder.get("object") == "error":
+    if not error and (holder.get("object") == "error" or holder.get("type") == "error" or _is_complaint(holder)):
         error = holder
     if error:
         raise ResponseFailed(error if isinstance(error, dict) else {"message": str(error)})
+
+
+def _is_complaint(chunk: dict[str, Any]) -> bool:
+    """No part of an answer, but a sentence. That its event is named `error` is not seen here."""
+    is_part = any(name in chunk for name in ("choices", "usage", "delta", "index"))
+    return not is_part and any(isinstance(chunk.get(name), str) for name in ("message", "detail"))
 
 
 def _usage(chunk: dict[str, Any], choice: Any) -> dict[str, Any] | None:
@@ -262,7 +268,7 @@ def _pieces(content: Any) -> tuple[str, str]:
 
 def _reasoning(delta: dict[str, Any]) -> str:
     """A piece of reasoning, under whichever name; servers that know two of them send it twice."""
-    for name in ("reasoning_content", "reasoning"):
+    for name in ("reasoning_content", "reasoning", "thinking"):
         text = delta.get(name)
         if isinstance(text, str) and text:
             return text

@@ -72,7 +72,8 @@ class ChatWire:
         tools = self._tools[1]
         settings: dict[str, Any] = {}
         if len(tools) > len("[]"):
-            settings["tool_choice"] = _tool_choice(request.tool_choice)
+            if can.tool_choice_none or request.tool_choice != "auto":  # which is what a server does anyway
+                settings["tool_choice"] = _tool_choice(request.tool_choice)
             if can.parallel:
                 settings["parallel_tool_calls"] = request.parallel_tool_calls
         else:
@@ -86,7 +87,8 @@ class ChatWire:
             settings["reasoning_effort"] = facts.effort
         if facts.max_output_tokens:
             # OpenAI's own newer models refuse the old name; most other servers know no other.
-            settings["max_completion_tokens" if is_openai else "max_tokens"] = facts.max_output_tokens
+            is_new = is_openai or can.max_completion_tokens
+            settings["max_completion_tokens" if is_new else "max_tokens"] = facts.max_output_tokens
         if is_openai:
             settings["prompt_cache_key"] = request.prompt_cache_key
         return (b',"tools":' + tools if tools else b"") + b"," + encode_json(settings)[1:-1]

@@ -64,6 +64,8 @@ class _MessageDelta(msgspec.Struct):
 
 class _Error(msgspec.Struct):
     error: Any = None
+    message: Any = None
+    """Where a gateway leaves out the object around the sentence."""
 
 
 _PEEK_BYTES = 80
@@ -102,21 +104,12 @@ class MessagesDecoder:
         self._bytes = 0
         self.is_over = False
         self.failure: ModelError | None = None
-        self._readers: dict[bytes, tuple[Callable[[bytes], Any], Callable[[Any], list[ModelEvent]]]] = {
-            b"message_start": (_message_start, self._begin),
-            b"content_block_start": (_block_start, self._begin_block),
-            b"content_block_delta": (_block_delta, self._extend_block),
-            b"message_delta": (_message_delta, self._note),
-            b"message_stop": (_tag, self._end),
-            b"error": (_error, self._fail),
-            b"": (_error, self._fail),
-        }
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
         self._bytes += len(frame)
         if self._bytes > ANSWER_MAX_BYTES:
             raise too_long()
-        reader = self._readers.get(_peek_type(frame))
+        reader = _READERS.get(_peek_type(frame))
         if reader is None:
             return []
         shape, read = reader
@@ -124,7 +117,7 @@ class MessagesDecoder:
             event = shape(frame)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return []
-        return read(event)
+        return read(self, event)
 
     def finish(self) -> list[ModelEvent]:
         raise disconnected(
@@ -195,9 +188,10 @@ class MessagesDecoder:
         return [*(event for event in done if event is not None), *end]
 
     def _fail(self, event: _Error) -> list[ModelEvent]:
-        if event.error is None:
+        if event.error is None and not isinstance(event.message, str):
             return []
-        raise ResponseFailed(event.error if isinstance(event.error, dict) else {"message": str(event.error)})
+        error = event.message if event.error is None else event.error
+        raise ResponseFailed(error if isinstance(error, dict) else {"message": str(error)})
 
     # ---- blocks ----------------------------------------------------------------------------------------
 
@@ -285,6 +279,17 @@ _block_start = json_reader(_BlockStart, MAX_FOREIGN_DEPTH)
 _message_start = json_reader(_MessageStart, MAX_FOREIGN_DEPTH)
 _message_delta = json_reader(_MessageDelta, MAX_FOREIGN_DEPTH)
 _error = json_reader(_Error, MAX_FOREIGN_DEPTH)
+_Reader = tuple[Callable[[bytes], Any], Callable[[MessagesDecoder, Any], list[ModelEvent]]]
+# Not a table of each decoder's own methods: with that, it would hold on to itself and all it knows.
+_READERS: dict[bytes, _Reader] = {
+    b"message_start": (_message_start, MessagesDecoder._begin),
+    b"content_block_start": (_block_start, MessagesDecoder._begin_block),
+    b"content_block_delta": (_block_delta, MessagesDecoder._extend_block),
+    b"message_delta": (_message_delta, MessagesDecoder._note),
+    b"message_stop": (_tag, MessagesDecoder._end),
+    b"error": (_error, MessagesDecoder._fail),
+    b"": (_error, MessagesDecoder._fail),
+}
 
 
 def _peek_type(frame: bytes) -> bytes:

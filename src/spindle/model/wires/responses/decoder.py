@@ -98,27 +98,10 @@ class ResponsesDecoder:
         self.is_over = False
         self.last_error: dict[str, Any] | None = None
         """What the server complained about last, where a stream may end without saying more."""
-        self._readers: dict[bytes, tuple[Callable[[bytes], Any], Callable[[Any], list[ModelEvent]]]] = {
-            b"response.created": (_response, self._created),
-            b"response.output_item.added": (_item, self._added),
-            b"response.output_text.delta": (_delta, self._text),
-            b"response.reasoning_summary_part.added": (_delta, self._summary_part),
-            b"response.reasoning_summary_text.delta": (_delta, self._summary),
-            b"response.reasoning_text.delta": (_delta, self._raw_reasoning),
-            b"response.custom_tool_call_input.delta": (_delta, self._input),
-            b"response.output_item.done": (_item, self._done),
-            b"response.completed": (_response, self._completed),
-            b"response.done": (_response, self._completed),
-            b"response.failed": (_response, self._failed),
-            b"response.incomplete": (_response, self._incomplete),
-            b"error": (_error, self._complaint),
-            b"": (_error, self._complaint),  # as some servers of others send it
-            b"codex.rate_limits": (_limits, self._rate_limits),
-        }
 
     def feed(self, frame: bytes) -> list[ModelEvent]:
         """The events that one frame means. Raises what `response.failed` and its like mean; skips garbage."""
-        reader = self._readers.get(event_type(frame))
+        reader = _READERS.get(event_type(frame))
         if reader is None:
             return []
         shape, read = reader
@@ -126,7 +109,7 @@ class ResponsesDecoder:
             event = shape(frame)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return []
-        return read(event)
+        return read(self, event)
 
     def finish(self) -> list[ModelEvent]:
         """The body ended, and nothing said that the response did."""
@@ -256,6 +239,25 @@ _item = json_reader(_ItemEvent, MAX_FOREIGN_DEPTH)
 _response = json_reader(_ResponseEvent, MAX_FOREIGN_DEPTH)
 _error = json_reader(_ErrorEvent, MAX_FOREIGN_DEPTH)
 _limits = json_reader(_LimitsEvent, MAX_FOREIGN_DEPTH)
+_Reader = tuple[Callable[[bytes], Any], Callable[[ResponsesDecoder, Any], list[ModelEvent]]]
+# Not a table of each decoder's own methods: with that, it would hold on to itself and all it knows.
+_READERS: dict[bytes, _Reader] = {
+    b"response.created": (_response, ResponsesDecoder._created),
+    b"response.output_item.added": (_item, ResponsesDecoder._added),
+    b"response.output_text.delta": (_delta, ResponsesDecoder._text),
+    b"response.reasoning_summary_part.added": (_delta, ResponsesDecoder._summary_part),
+    b"response.reasoning_summary_text.delta": (_delta, ResponsesDecoder._summary),
+    b"response.reasoning_text.delta": (_delta, ResponsesDecoder._raw_reasoning),
+    b"response.custom_tool_call_input.delta": (_delta, ResponsesDecoder._input),
+    b"response.output_item.done": (_item, ResponsesDecoder._done),
+    b"response.completed": (_response, ResponsesDecoder._completed),
+    b"response.done": (_response, ResponsesDecoder._completed),
+    b"response.failed": (_response, ResponsesDecoder._failed),
+    b"response.incomplete": (_response, ResponsesDecoder._incomplete),
+    b"error": (_error, ResponsesDecoder._complaint),
+    b"": (_error, ResponsesDecoder._complaint),  # as some servers of others send it
+    b"codex.rate_limits": (_limits, ResponsesDecoder._rate_limits),
+}
 
 
 def event_type(frame: bytes) -> bytes:
