@@ -18,10 +18,10 @@ class _Stays(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def visit(url: str, **headers: str) -> Seen:
+def visit(url: str, method: str = "GET", **headers: str) -> Seen:
     opener = urllib.request.build_opener(_Stays, urllib.request.ProxyHandler({}))
     try:
-        with opener.open(urllib.request.Request(url, headers=headers), timeout=20) as answer:
+        with opener.open(urllib.request.Request(url, headers=headers, method=method), timeout=20) as answer:
             return Seen(answer.status, answer.headers.get("location") or "", answer.read().decode())
     except urllib.error.HTTPError as refused:
         with refused:

@@ -44,9 +44,12 @@ class LoginService(FakeServer):
         """The person says no, in this word."""
         self.device_waits = 1
         """So many questions about a device code are answered with 403."""
+        self.device_troubles: list[int] = []
+        """With which statuses the first questions about a device code are answered."""
         self.answers: dict[str, Turn] = {}
         """By path: what is answered instead."""
         self.before_refresh: Callable[[], None] = lambda: None
+        self.before_exchange: Callable[[], None] = lambda: None
         self._refused = 0
         self._most_refused = 0
         self._all_refused = asyncio.Event()
@@ -121,6 +124,8 @@ class LoginService(FakeServer):
             return True
         if path.endswith("/oauth/token") and form_of(received).get("grant_type") == "refresh_token":
             self.before_refresh()
+        elif path.endswith("/oauth/token"):
+            self.before_exchange()
         await self._send_whole(writer, self.answers.get(path) or self._reply(path, received))
         return True
 
@@ -166,6 +171,8 @@ class LoginService(FakeServer):
     def _device(self, form: dict[str, str]) -> Turn:
         if form != {"device_auth_id": "device-1", "user_code": "ABCD-12345"}:
             return self._bad(f"device: {form}")
+        if self.device_troubles:
+            return _json({}, self.device_troubles.pop(0))
         if len(self.posts("/deviceauth/token")) <= self.device_waits:
             return _json({"error": {"code": "deviceauth_authorization_pending"}}, 403)
         verifier = "v" * 64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -479,3 +480,16 @@ def test_a_temporary_home_is_empty_and_goes_away(workspace: Path) -> None:
             one.thread_start(cwd=workspace).run("x")
         assert os.listdir(home)
     assert not os.path.exists(home)
+
+
+def test_results_can_be_pickled_and_what_belongs_to_the_process_says_that_it_cannot(
+    client: Client, workspace: Path
+) -> None:
+    one = client(says("a"))
+    thread = one.thread_start(cwd=workspace)
+    handle = thread.turn("x")
+    result = handle.run()
+    assert pickle.loads(pickle.dumps(result)) == result
+    for bound in (one, one.threads, thread, handle, handle.stream()):
+        with pytest.raises(TypeError, match=r"cannot be pickled or copied: open a client in each process"):
+            pickle.dumps(bound)

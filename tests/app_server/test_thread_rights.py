@@ -12,7 +12,7 @@ import pytest
 
 from app_server.client import Client
 from app_server.conftest import Start
-from fake_server import FakeServer
+from fake_server import FakeServer, call, message, turn
 from installed import Spindle
 
 ID = "01999999-aaaa-7bbb-8ccc-0123456789ab"
@@ -184,3 +184,45 @@ def test_15_nothing_is_said_of_a_thread_of_our_own(spindle: Spindle, server: Fak
     again = spindle("exec", "--skip-git-repo-check", "resume", first.thread_id, "go on")
     assert again.code == 0 and "its file" not in again.err
     assert [request.json["instructions"] for request in server.requests] == ["You are terse."] * 2
+
+
+def with_goal(path: Path) -> None:
+    goal = {"threadId": ID, "objective": "EVIL", "status": "active", "tokenBudget": None, "tokensUsed": 0}
+    goal |= {"timeUsedSeconds": 0, "createdAt": 1, "updatedAt": 2}
+    with path.open("a") as file:
+        told = {"type": "thread_goal_updated", "threadId": ID, "goal": goal}
+        file.write(json.dumps(line("event_msg", told)) + "\n")
+
+
+def test_15_a_goal_of_a_foreign_file_starts_no_work_by_itself(
+    home: Path, workspace: Path, client: Client, start: Start, server: FakeServer
+) -> None:
+    with_goal(foreign(home, str(workspace)))
+    client.result("thread/resume", {"threadId": ID})
+    waiting = client.wait(lambda message: message.get("method") == "thread/goal/updated")
+    assert waiting["params"]["goal"]["status"] == "paused" and "waits until you resume it" in json.dumps(client.seen)
+    client.turn(ID, "hello")
+    client.close()
+    # The thread is ours now; the goal is still nobody's wish.
+    other = start()
+    other.initialize()
+    other.result("thread/resume", {"threadId": ID})
+    assert other.result("thread/goal/get", {"threadId": ID})["goal"]["status"] == "paused"
+    other.turn(ID, "hello")
+    other.close()
+    assert len(server.requests) == 2 and all(b"EVIL" not in request.body for request in server.requests)
+
+
+def test_15_a_goal_of_a_foreign_file_goes_on_where_that_is_what_a_person_asks_for(
+    spindle: Spindle, home: Path, server: FakeServer
+) -> None:
+    with_goal(foreign(home, "/"))
+    said = spindle("exec", "--skip-git-repo-check", "resume", ID, "only this")
+    assert said.code == 0 and len(server.requests) == 1 and "brings a goal: EVIL; it waits" in said.err
+    with_goal(next(home.rglob(f"rollout-*{ID}.jsonl")))
+    lines = (home / "sessions/2026/01/02").glob("*.jsonl")
+    for path in lines:  # as if another program had written all of it
+        path.write_text(path.read_text().replace('"seal":', '"unsealed":'))
+    server.script(turn(call("update_goal", {"status": "complete"}, "g1")), turn(message("done")))
+    done = spindle("exec", "--skip-git-repo-check", "resume", ID)
+    assert done.code == 0 and "brings a goal: EVIL; the thread goes on with it" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -12,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from login_service import LoginService, form_of
+from spindle.auth import issuer
+from spindle.auth.lock import LoginLock
 from spindle.auth.login import login_status, login_with_api_key, logout
+from spindle.auth.login import sign_out as sign_out_quietly
 from spindle.auth.store import read_login
 from spindle.model.provider import LoginSettings
 
@@ -148,6 +152,38 @@ def test_signing_out_of_chatgpt_revokes_the_refresh_token(tmp_path: Path):
         "client_id": "app_EMoamEEZ73f0CkXaXp7hrann",
     }
     assert not (tmp_path / "auth.json").exists()
+
+
+async def test_signing_out_waits_for_who_renews_the_login_and_revokes_what_is_stored_then(tmp_path: Path):
+    with LoginService() as service:
+        service.store(tmp_path)
+        async with LoginLock(str(tmp_path)):
+            leaving = asyncio.ensure_future(
+                sign_out_quietly(LoginSettings(home=str(tmp_path), issuer=service.issuer), {})
+            )
+            await asyncio.sleep(0)
+            assert (tmp_path / "auth.json").exists()
+            service.store(tmp_path)
+        assert await leaving == ["file"]
+        assert [form_of(request)["token"] for request in service.posts("/oauth/revoke")] == ["rt-2"]
+    assert not (tmp_path / "auth.json").exists()
+
+
+def test_the_address_to_revoke_at_can_be_overridden(tmp_path: Path):
+    with LoginService() as service:
+        service.store(tmp_path)
+        elsewhere = {"CODEX_REVOKE_TOKEN_URL_OVERRIDE": f"{service.issuer}/elsewhere/revoke"}
+        assert sign_out(tmp_path, service, **elsewhere)[0] == 0
+        assert [request.path for request in service.requests] == ["/elsewhere/revoke"]
+
+
+def test_signing_out_waits_ten_seconds_for_the_login_service_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert issuer.REVOKE_S == 10.0
+    monkeypatch.setattr(issuer, "REVOKE_S", 0.0)
+    with LoginService() as service:
+        service.store(tmp_path)
+        assert sign_out(tmp_path, service)[0] == 0
+        assert service.posts("/oauth/revoke") == []
 
 
 def test_signing_out_works_without_the_login_service_and_with_a_damaged_file(tmp_path: Path):

@@ -18,6 +18,7 @@ import pytest
 from browser import Seen, visit
 from fake_server import Turn
 from login_service import CLIENT_ID, LoginService, form_of
+from spindle.auth import browser_login, device_login, issuer, loopback
 from spindle.auth.browser_login import BrowserLogin
 from spindle.auth.device_login import DeviceLogin
 from spindle.auth.issuer import Issuer
@@ -91,11 +92,41 @@ async def test_only_the_answer_to_this_sign_in_counts_and_only_once(service: Log
         assert (await step(back.replace("code=", "other="))).status == 400
         assert (await step(back, host=f"evil.example:{port}")).status == 403
         assert (await step(f"http://127.0.0.1:{port}/elsewhere")).status == 404
+        assert (await step(back, method="POST")).status == 404
         assert not (tmp_path / "auth.json").exists() and service.posts("/oauth/token") == []
         first, second = await asyncio.gather(step(back), step(back))
         assert sorted((first.status, second.status)) == [200, 400]
         await attempt.finish()
     assert len(service.posts("/oauth/token")) == 1
+
+
+async def test_another_user_of_the_computer_cannot_finish_a_sign_in(
+    service: LoginService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loopback, "owner_of_peer", lambda peer, own: os.getuid() + 1)
+    async with browser(service, tmp_path) as attempt:
+        back = (await step(attempt.address)).location
+        assert (await step(back)).status == 403
+    assert service.posts("/oauth/token") == [] and os.listdir(tmp_path) == []
+
+
+async def test_the_account_is_told_by_the_id_token(service: LoginService, tmp_path: Path) -> None:
+    tokens = {**service.mint(), "access_token": "opaque"}
+    service.answers["/oauth/token"] = Turn(body=json.dumps(tokens).encode())
+    async with browser(service, tmp_path) as attempt:
+        await step((await step(attempt.address)).location)
+        await attempt.finish()
+    assert stored(tmp_path)["tokens"]["account_id"] == "acc-1"
+
+
+async def test_a_service_that_answers_without_tokens_signs_nobody_in(service: LoginService, tmp_path: Path) -> None:
+    tokens = {**service.mint(), "refresh_token": None}
+    service.answers["/oauth/token"] = Turn(body=json.dumps(tokens).encode())
+    async with browser(service, tmp_path) as attempt:
+        await step((await step(attempt.address)).location)
+        with pytest.raises(LoginFailed, match="without tokens"):
+            await attempt.finish()
+    assert os.listdir(tmp_path) == []
 
 
 async def test_a_person_who_says_no_leaves_everything_as_it_was(service: LoginService, tmp_path: Path) -> None:
@@ -127,6 +158,41 @@ async def test_visiting_cancel_ends_the_sign_in(service: LoginService, tmp_path:
         with pytest.raises(LoginCancelled):
             await attempt.finish()
     assert not (tmp_path / "auth.json").exists()
+
+
+async def test_a_sign_in_that_is_cancelled_while_its_code_is_exchanged_stores_nothing(
+    service: LoginService, tmp_path: Path
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with browser(service, tmp_path) as attempt:
+        service.before_exchange = lambda: void(loop.call_soon_threadsafe(attempt.cancel))
+        page = await step((await step(attempt.address)).location)
+        with pytest.raises(LoginCancelled):
+            await attempt.finish()
+    assert (page.status, os.listdir(tmp_path)) == (400, [])
+
+
+def void(anything: object) -> None:
+    """Nobody needs it."""
+
+
+async def test_who_never_comes_back_is_not_waited_for_for_ever(
+    service: LoginService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_login, "WAIT_S", 0.0)
+    async with browser(service, tmp_path) as attempt:
+        with pytest.raises(LoginFailed, match="nobody signed in within"):
+            await attempt.finish()
+
+
+async def test_the_program_around_us_may_sign_in_under_its_own_name(service: LoginService, tmp_path: Path) -> None:
+    environ = {"CODEX_INTERNAL_ORIGINATOR_OVERRIDE": "my_editor"}
+    async with BrowserLogin(settings(service, tmp_path), environ, ports=(0,)) as attempt:
+        assert "&originator=my_editor" in attempt.address
+
+
+def test_the_ports_are_those_that_the_login_service_sends_browsers_back_to() -> None:
+    assert browser_login.PORTS == (1455, 1457)
 
 
 async def test_a_taken_port_is_passed_over_and_two_of_them_are_said(service: LoginService, tmp_path: Path) -> None:
@@ -264,3 +330,38 @@ async def test_the_service_says_how_often_it_may_be_asked(
     code = {"device_auth_id": "d", "user_code": "C", "interval": given}
     service.answers["/api/accounts/deviceauth/usercode"] = Turn(body=json.dumps(code).encode())
     assert (await DeviceLogin(settings(service, tmp_path), {}).start()).interval_s == seconds
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits between two questions about a device code."""
+    monkeypatch.setattr(issuer, "_interval", lambda given: 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_trouble_that_passes_does_not_end_a_sign_in_with_a_code(service: LoginService, tmp_path: Path) -> None:
+    service.device_troubles = [404, *[500] * 4, 403, *[500] * 4]
+    attempt = DeviceLogin(settings(service, tmp_path), {})
+    await attempt.start()
+    await attempt.finish()
+    assert len(service.posts("/deviceauth/token")) == 11 and stored(tmp_path)["auth_mode"] == "chatgpt"
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_trouble_that_does_not_pass_ends_a_sign_in_with_a_code(service: LoginService, tmp_path: Path) -> None:
+    service.device_troubles = [500] * 9
+    attempt = DeviceLogin(settings(service, tmp_path), {})
+    await attempt.start()
+    with pytest.raises(SpindleError, match="answered 500"):
+        await attempt.finish()
+    assert len(service.posts("/deviceauth/token")) == 5 and os.listdir(tmp_path) == []
+
+
+async def test_a_code_that_nobody_types_in_is_not_asked_about_for_ever(
+    service: LoginService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_login, "WAIT_S", 0.0)
+    attempt = DeviceLogin(settings(service, tmp_path), {})
+    await attempt.start()
+    with pytest.raises(LoginFailed, match="nobody typed in the code within"):
+        await attempt.finish()

@@ -161,3 +161,14 @@ def test_what_is_written_through_a_second_name_that_a_command_made_is_noticed_un
     assert changed(bench) == ["second", "sub/first"]
     bench.undo(Undo(turns=2 + len(between)))
     assert (bench.root / "sub/first").read_text() == "1\n" and not (bench.root / "second").exists()
+
+
+def test_a_file_that_is_far_too_large_is_not_read_to_be_told_from_others(bench: Bench) -> None:
+    bench.turn("truncate -s 1T huge; echo 2 > a.txt")
+    shell(bench.root, "truncate -s 1T a.txt")  # a person has done the same
+    prepared = bench.undo(Undo())
+    assert bench.names(prepared) == ["a.txt"]
+    assert [os.path.basename(one.path) for one in prepared.plan.skipped] == ["huge"]
+    shell(bench.root, "echo 2 > a.txt")
+    bench.undo(Undo())
+    assert (bench.root / "huge").exists() and (bench.root / "a.txt").read_text() != "2\n"

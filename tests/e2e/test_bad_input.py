@@ -148,6 +148,11 @@ def test_a_schema_that_is_none_is_refused_before_any_request(
     refused(spindle("exec", "--output-schema", "s.json", "hi"), server, "s.json")
 
 
+@pytest.mark.parametrize("prompt", ["", " \n"])
+def test_an_empty_prompt_is_refused_before_any_request(spindle: Spindle, server: FakeServer, prompt: str) -> None:
+    refused(spindle("exec", prompt), server, "the prompt is empty; nothing was sent")
+
+
 def test_resume_of_an_unknown_id_names_it(spindle: Spindle, server: FakeServer) -> None:
     missing = "00000000-0000-0000-0000-000000000000"
     refused(

@@ -193,6 +193,7 @@ def test_a_second_ctrl_c_does_not_wait(watch: Watch, server: FakeServer) -> None
         screen.process.send_signal(signal.SIGCONT)
         assert screen.wait() in (130, 143)
         assert "working" not in screen.text and screen.lines[-1].startswith("to go on: spindle exec resume ")
+        assert screen.lines[-2].startswith("tokens used: at least "), "the request is not booked yet"
 
 
 def test_a_job_can_be_stopped_and_continued(

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from app_server.client import Client
 from fake_server import FakeServer, Item, Received, call, custom_call, message, reasoning, turn
 from npm_cache import installed
 
@@ -185,27 +186,37 @@ def test_codex_resumes_a_thread_of_spindle(
     assert '"third"' in rollout_of(home, thread).read_text()
 
 
-def test_codex_resumes_a_thread_that_has_been_to_servers_of_other_wires(
-    spindle: Agent, codex: Agent, server: FakeServer
+def test_codex_resumes_a_thread_that_changed_its_provider_at_every_turn(
+    spindle: Agent, codex: Agent, server: FakeServer, spindle_cmd: list[str]
 ) -> None:
-    work(server, 1)
-    thread = spindle.start("prompt 1")
-    for number, wire in ((2, "chat"), (3, "messages")):
-        work(server, number)
-        table = (
-            f'model_providers.other={{name="other", base_url="{server.base_url}", wire_api="{wire}", env_key="HOME"}}'
-        )
-        spindle("-c", "model_provider=other", "-c", table, FULL_ACCESS, "resume", thread, f"prompt {number}")
+    """Twelve turns over three wires; then Codex goes on with it, and Spindle with what Codex made of it."""
+    numbers = range(12)
+    providers = ("fake", "to_chat", "to_messages")
+    told = f'name="other", base_url="{server.base_url}", env_key="HOME"'
+    tables = [f'model_providers.to_{wire}={{{told}, wire_api="{wire}"}}' for wire in ("chat", "messages")]
+    options = [word for table in tables for word in ("-c", table)]
+    client = Client(
+        [*spindle_cmd, "app-server", "--listen", "stdio://", *options], spindle.workspace, spindle.environment
+    )
+    try:
+        client.initialize()
+        thread = client.start_thread()
+        for number in numbers:
+            work(server, number)
+            ended, _ = client.turn(thread, f"prompt {number}", modelProvider=providers[number * 5 % 3])
+            assert ended["status"] == "completed", ended
+    finally:
+        client.close()
     assert server.problems == []
-    codex.resume(thread, "prompt 4")
+    codex.resume(thread, "prompt of codex")
     said = conversation(server.turns_asked[-1])
-    for number in (1, 2, 3):
+    for number in numbers:
         assert ("function_call_output", f"run-{number}", f"out-{number}\n") in said
         assert prompt(f"prompt {number}") in said and answer(f"answer {number}") in said
     assert_calls_are_paired(said)
-    work(server, 5)
-    spindle.resume(thread, "prompt 5")
-    assert prompt("prompt 4") in conversation(server.turns_asked[-1])
+    work(server, 12)
+    spindle.resume(thread, "prompt 12")
+    assert prompt("prompt of codex") in conversation(server.turns_asked[-1]) and server.problems == []
 
 
 @pytest.mark.parametrize("by", ["id", "--last"])

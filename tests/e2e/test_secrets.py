@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from fake_server import FakeServer, Received, Turn, call, custom_call, message, reasoning, refuses, turn
 from installed import Done, Spindle
+from mcp_servers.kit import STUB
 
 LIVE = "canary-live-7f3a9c2e41d8b6"
 TOKEN = "canary+env/0a1b2c3d4e5f6071"
@@ -289,6 +291,22 @@ def test_10_a_command_with_a_mask_is_stopped_with_a_sentence(run: Spindle, serve
     assert "[secret: MY_SERVICE_TOKEN]" in told[0] and "so nothing was run" in told[1]
     assert not (workspace / ".env").exists() and (workspace / "doc.md").read_text().startswith("[secret: NAME]")
     assert (workspace / "good.env").read_text() == f"token={TOKEN}\n"
+
+
+def test_10_a_tool_of_a_server_that_may_write_gets_no_mask(run: Spindle, server: FakeServer, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for name, reads in (("writes", False), ("reads", True)):
+        how = json.dumps({"tools": ["a"], "read_only": reads, "log": str(log)})
+        run.configure(f'[mcp_servers.{name}]\ncommand = "{sys.executable}"\nargs = {json.dumps([str(STUB), how])}')
+    text = {"text": "token=[secret: MY_SERVICE_TOKEN]"}
+    server.script(
+        *(turn(call(f"mcp__{name}__a", text, name)) for name in ("writes", "reads")),
+        turn(call("mcp__writes__a", {"text": "[secret: NAME] is how a mask looks"}, "looks")),
+    )
+    run("exec", "--json", "--yolo", "x")
+    told = {item["call_id"]: str(item["output"]) for item in server.requests[-1].json["input"] if "output" in item}
+    assert "so nothing was run" in told["writes"] and "a:{" in told["reads"] and "a:{" in told["looks"]
+    assert log.read_text().count('"tools/call"') == 2
 
 
 def test_10_a_value_in_disguise_reaches_neither_model_nor_record(

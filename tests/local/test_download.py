@@ -15,6 +15,7 @@ from spindle.errors import ConfigError
 from spindle.local import download as module
 from spindle.local.download import download
 from spindle.local.store import LocalModel, ModelStore
+from spindle.model.url import Url, parse_url
 
 Answer = Callable[[dict[str, str], int], bytes]
 """From the headers of a request, and which one it is, to the whole of the answer."""
@@ -104,6 +105,29 @@ async def test_a_download_that_broke_off_goes_on_where_it_stopped(
     assert server.asked == [("/m", ""), ("/m", "bytes=5000-")]
 
 
+async def test_a_server_that_gives_less_than_the_rest_is_asked_for_what_is_missing(
+    server: FileServer, store: ModelStore, whole: bytes
+) -> None:
+    """Each answer is whole in itself, and the file is not."""
+
+    def piece(fields: dict[str, str], number: int) -> bytes:
+        start = int(fields.get("range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        end = len(whole) if number == 3 else start + 5_000
+        return reply(206, whole[start:end], content_range=f"bytes {start}-{end - 1}/{len(whole)}")
+
+    server.paths = {"/m": piece}
+    model = await get(store, f"{server.url}/m", hashlib.sha256(whole).hexdigest())
+    assert Path(model.path).read_bytes() == whole
+    assert server.asked == [("/m", ""), ("/m", "bytes=5000-"), ("/m", "bytes=10000-")]
+
+
+async def test_a_part_that_was_not_asked_for_is_not_taken(server: FileServer, store: ModelStore, whole: bytes) -> None:
+    elsewhere = reply(206, whole[7:], content_range=f"bytes 7-{len(whole) - 1}/{len(whole)}")
+    server.paths = {"/m": lambda fields, number: elsewhere if number == 1 else ranged(whole)(fields, number)}
+    model = await get(store, f"{server.url}/m", hashlib.sha256(whole).hexdigest())
+    assert Path(model.path).read_bytes() == whole
+
+
 async def test_the_next_command_goes_on_with_it_only_if_the_checksum_can_tell(
     server: FileServer, store: ModelStore, whole: bytes
 ) -> None:
@@ -165,3 +189,25 @@ async def test_another_file_is_thrown_away(server: FileServer, store: ModelStore
 async def test_an_address_without_encryption_needs_a_checksum(store: ModelStore) -> None:
     with pytest.raises(ConfigError, match=r"is not encrypted.*--sha256"):
         await get(store, "http://models.example/m.gguf")
+
+
+class LeadsAway:
+    """A client whose every server leads to the same place."""
+
+    def __init__(self, place: str) -> None:
+        self.status, self.headers = 302, {"location": place}
+        self.asked: list[str] = []
+
+    async def request(self, method: str, url: Url, headers: dict[str, str], *, timeout_s: float) -> LeadsAway:
+        self.asked.append(str(url))
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+async def test_a_file_that_is_behind_encryption_is_not_taken_from_elsewhere_without() -> None:
+    http = LeadsAway("http://models.example/file.gguf")
+    with pytest.raises(ConfigError, match="which is not encrypted"):
+        await module._open(http, parse_url("https://models.example/file.gguf"), 0)  # pyright: ignore[reportArgumentType]
+    assert http.asked == ["https://models.example/file.gguf"]

@@ -5,22 +5,28 @@ What a real model does is in `test_real_model.py`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from browser import visit
 from installed import Done, Spindle, wait_for
 from local.tiny_model import ANSWERS, LISTS, write_model
 from spindle.errors import ConfigError, ModelError
 from spindle.local import endpoint as endpoint_module
 from spindle.local.engine import Engine, borrow, child_environment, give_back
 from spindle.local.plan import Plan, plan_for
+from spindle.local.serving import Order
 from spindle.local.store import ModelStore, copy_in
 from spindle.protocol.clock import SystemClock
 
@@ -194,11 +200,28 @@ async def test_a_child_that_was_killed_is_started_anew(plan: Plan) -> None:
     assert not engine.is_running
 
 
+def test_the_child_ends_by_itself_when_nobody_can_tell_it_to(plan: Plan) -> None:
+    """Also where the system does not end children with their parent."""
+    command = [sys.executable, "-P", "-m", "spindle.local.serving"]
+    order = Order(path=plan.model.path, name="tiny", key="k" * 40, context=plan.context, threads=1)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write(msgspec.json.encode(order) + b"\n")
+        child.stdin.flush()
+        assert b"http://127.0.0.1:" in child.stdout.readline()
+        assert child.poll() is None
+        child.stdin.close()
+        assert child.wait(20) == 0
+
+
 async def test_threads_share_a_child_and_the_last_one_ends_it(plan: Plan) -> None:
     first, second = borrow(plan, SystemClock()), borrow(plan, SystemClock())
     assert first is second
-    await first.ready()
+    running = await first.ready()
     pid = child_of(first)
+    for key, is_let_in in (("", False), ("Bearer guessed", False), (f"Bearer {running.key}", True)):
+        seen = await asyncio.to_thread(visit, f"{running.base_url}/slots", authorization=key)
+        assert (seen.status != 401) is is_let_in, "other programs of this computer get no answer"
     await give_back(first)
     assert second.is_running
     await give_back(second)

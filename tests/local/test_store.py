@@ -152,3 +152,11 @@ def test_the_window_follows_the_user_the_model_and_the_memory(store: ModelStore,
     assert plan_for(model, context=None, threads=1, free_bytes=little).context == 8_192
     least = plan_for(model, context=None, threads=1, free_bytes=1)
     assert least.context == 4_096 and "may be very slow, or the system may end it" in describe(least)[1]
+
+
+def test_one_core_is_left_to_the_person(store: ModelStore, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = add(store, write_model(file))
+    for cores, threads in ((8, 7), (2, 1), (1, 1)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)), raising=False)
+        assert plan_for(model, context=None, threads=None, free_bytes=None).threads == threads
+    assert plan_for(model, context=None, threads=8, free_bytes=None).threads == 8

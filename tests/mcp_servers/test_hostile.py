@@ -22,6 +22,7 @@ from spindle.mcp.naming import clean_parameters, full_name
 from spindle.model.scripted import calls, says
 from spindle.protocol.ops import ResolveElicitation
 from spindle.protocol.tool_servers import ElicitationRequest
+from spindle.tools.mcp_output import model_output
 
 
 @pytest.mark.parametrize("start_with", ["flood", "garbage"])
@@ -381,6 +382,30 @@ async def test_23_a_list_of_resources_hides_nothing(start: Start) -> None:
     driver = await start(calls("list_mcp_resources", {}, "c1"), says("done"), config=servers(tiny=entry))
     await driver.turn("hello")
     assert outputs(driver.inputs[-1])["c1"].isprintable()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"content": [{"type": "text", "text": f"evil{HIDDEN}"}]},
+        {"structuredContent": {f"evil{HIDDEN}": [f"x{HIDDEN}"]}},
+        {"content": [{"type": "resource_link", "uri": f"a://{HIDDEN}", "name": f"evil{HIDDEN}"}]},
+        {"content": [{"type": "text", "text": f"evil{HIDDEN}"}, {"type": "image", "data": "AA==", "mimeType": HIDDEN}]},
+    ],
+    ids=["text", "structured", "link", "mixed"],
+)
+def test_23_no_answer_of_a_tool_hides_anything_from_a_reader(answer: dict[str, Any]) -> None:
+    told = json.dumps(model_output(answer, 0.0, accepts_images=True), ensure_ascii=False)
+    assert "evil" in told and told.isprintable() and not any(char in told for char in HIDDEN if not char.isprintable())
+
+
+def test_23_ordinary_answers_keep_their_bytes() -> None:
+    for text in ("a\r\nb\tc\n", "\u00fc \u8d64 \U0001f469\u200d\U0001f4bb \u2764\ufe0f", "x" * 100):
+        told = model_output({"content": [{"type": "text", "text": text}]}, 0.0, accepts_images=True)
+        assert isinstance(told, str) and told.endswith(f"\n{text}")
+        assert json.loads(str(model_output({"structuredContent": {"a": text}}, 0.0, accepts_images=True))) == {
+            "a": text
+        }
 
 
 def test_23_the_list_of_servers_shows_no_field_raw(spindle: Spindle) -> None:

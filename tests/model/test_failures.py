@@ -490,14 +490,16 @@ async def test_values_of_headers_from_the_environment_never_stand_in_an_error(se
     assert "azure-secret-1" not in str(error)
 
 
-async def test_a_password_in_the_address_is_used_and_never_shown(serve, client_for, ask) -> None:
-    server = await serve(refuse(403, b"no"))
+@pytest.mark.parametrize(
+    ("status", "words"), [(403, "403 Forbidden"), (404, "404 Not Found"), (400, "400 Bad Request")]
+)
+async def test_a_password_in_the_address_is_used_and_never_shown(serve, client_for, ask, status, words) -> None:
+    server = await serve(refuse(status, b"who is ann:hunter2?"))
     with pytest.raises(ModelError) as caught:
         base_url = server.base_url.replace("http://", "http://ann:hunter2@")
         await ask(client_for(base_url, credential=StaticCredential()))
     assert server.requests[0].headers["authorization"] == "Basic YW5uOmh1bnRlcjI="
-    assert str(caught.value).startswith(f"unexpected status 403 Forbidden: no, url: {server.base_url}/responses. ")
-    assert "hunter2" not in str(caught.value)
+    assert words in str(caught.value) and "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("base_url", ["not a url", "http://" + "x" * 70 + ".test/v1"])

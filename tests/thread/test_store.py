@@ -14,6 +14,7 @@ from spindle.protocol.items import user_message
 from spindle.thread.history import History
 from spindle.thread.listing import ThreadFilter, ThreadOrder
 from spindle.thread.offload import store_output
+from spindle.thread.rollout import read_bytes
 from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.thread.view import initial_messages, transcript
 
@@ -423,3 +424,30 @@ def test_24_no_value_in_one_file_hides_the_others(tmp_path: Path, kind: str, val
     assert store.list(ThreadFilter(search="hello")).threads and store.latest("/") is not None
     for thread in page.threads:
         initial_messages(store.read(store.get(thread.id)).records)
+
+
+def test_24_what_is_no_ordinary_file_is_no_thread_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions/2026/01/02"
+    folder.mkdir(parents=True)
+
+    def path(number: int) -> Path:
+        return folder / f"rollout-2026-01-02T03-04-05-01999999-aaaa-7bbb-8ccc-{number:012d}.jsonl"
+
+    said = '{"type":"message","role":"user","content":[{"type":"input_text","text":"hello"}]}'
+    for number, cwd in ((0, '"/"'), (9, '""')):
+        meta = f'{{"id":"01999999-aaaa-7bbb-8ccc-{number:012d}","timestamp":"2026-01-02T03:04:05.000Z","cwd":{cwd}}}'
+        rows = (("session_meta", meta), ("response_item", said))
+        path(number).write_text("".join(f'{{"timestamp":"t","type":"{kind}","payload":{row}}}\n' for kind, row in rows))
+    os.mkfifo(path(1))
+    path(2).symlink_to("/dev/zero")
+    path(3).symlink_to(path(3).name)
+    path(4).mkdir()
+    store = ThreadStore(str(tmp_path), FixedClock())
+    assert {thread.id[-1] for thread in store.list(limit=100).threads} == {"0", "9"}
+    for number in (1, 2):
+        with pytest.raises(ThreadError, match="no ordinary file"):
+            read_bytes(str(path(number)))
+    # A thread that does not say where it was is not the last one of wherever we are.
+    latest = store.latest("/")
+    assert latest is not None and latest.path == str(path(0)) and store.latest(str(tmp_path)) is None
+    assert store.latest(os.getcwd()) is None or os.getcwd() == "/"

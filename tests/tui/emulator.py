@@ -52,7 +52,7 @@ class Grid(pyte.Screen):
                     flagged: Any = self.buffer[self.cursor.y]
                     flagged[_WRAPPED] = True
                     self.carriage_return()
-                    self.linefeed()
+                    super().linefeed()
                 else:
                     self.cursor.x = self.columns - width
             row = self.buffer[self.cursor.y]
@@ -62,6 +62,11 @@ class Grid(pyte.Screen):
             self.cursor.x += width
             if self.cursor.x == self.columns:
                 row.pop(_WRAPPED, None)
+
+    def linefeed(self) -> None:
+        """A line feed ends a line that was broken here, as in tmux."""
+        self.buffer[self.cursor.y].pop(_WRAPPED, None)
+        super().linefeed()
 
     def _combine(self, char: str) -> None:
         row = self.buffer[self.cursor.y]
@@ -74,7 +79,19 @@ class Grid(pyte.Screen):
     def erase_in_line(self, how: int = 0, private: bool = False) -> None:
         super().erase_in_line(how, private)
         if how != 1:
-            self.buffer[self.cursor.y].pop(_WRAPPED, None)
+            self._empty(self.cursor.y, 0 if how == 2 else self.cursor.x)
+
+    def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
+        super().erase_in_display(how, *args, **kwargs)
+        if how != 1:
+            for y in range(self.cursor.y + 1 if how == 0 else 0, self.lines):
+                self._empty(y, 0)
+
+    def _empty(self, y: int, start: int) -> None:
+        """Cells that were erased are no blanks that were written: a narrower window does not break them."""
+        row = self.buffer[y]
+        for x in [x for x in row if x >= start or x == _WRAPPED]:
+            row.pop(x)
 
     def index(self) -> None:
         top, bottom = self.margins or (0, self.lines - 1)
@@ -115,10 +132,11 @@ class Grid(pyte.Screen):
         self.cursor.x, self.cursor.y = min(self.cursor.x, columns), max(0, min(self.cursor.y, rows - 1))
 
     def reflow(self, columns: int, rows: int) -> None:
-        """A new size as most newer terminals take it: lines are broken anew, and the screen ends where it ended."""
+        """A new size as tmux takes it: a lower window drops rows below the cursor first, lines are broken anew, and
+        the screen ends where it ended, but never above the cursor."""
         old = [*self.above, *(self.buffer[y] for y in range(self.lines))]
         cursor_row = len(self.above) + self.cursor.y
-        last = max((n for n, row in enumerate(old) if self.row_text(row) or n == cursor_row), default=0)
+        last = len(old) - 1 - min(self.lines - 1 - self.cursor.y, max(0, self.lines - rows))
         made: list[Row] = []
         cells: list[Any] = []
         place = (0, 0)
@@ -156,7 +174,7 @@ class Grid(pyte.Screen):
         raise AssertionError("a line has at least one row")
 
     def _end(self, row: Row) -> int:
-        return max((x + 1 for x, cell in row.items() if x >= 0 and cell.data != " "), default=0)
+        return max((x + 1 for x in row if x >= 0), default=0)
 
     def _fresh(self) -> Row:
         return type(self.buffer[0])(self.default_char)
@@ -186,6 +204,7 @@ class Emulator:
         reply: Callable[[bytes], None] = lambda _: None,
         kitty: bool = False,
         reflows: bool = False,
+        tells_size: bool | None = None,
         identity: bytes = b"\x1b[>41;367;0c",
     ) -> None:
         self.main = Grid(columns, rows, keeps=True)
@@ -201,6 +220,7 @@ class Emulator:
         self._reply = reply
         self._knows_kitty = kitty
         self._reflows = reflows
+        self._tells_size = reflows if tells_size is None else tells_size
         self._identity = identity
         self._rest = b""
 
@@ -323,7 +343,7 @@ class Emulator:
                 self._mode(int(number), final == "h")
         elif final == "n" and given == "6":
             self._reply(f"\x1b[{self.cursor[0] + 1};{self.cursor[1] + 1}R".encode())
-        elif final == "t" and given == "18" and self._reflows:  # the others play those that do not tell
+        elif final == "t" and given == "18" and self._tells_size:
             self._reply(f"\x1b[8;{self.grid.lines};{self.grid.columns}t".encode())
         elif final == "c" and given in ("", "0"):
             self._reply(b"\x1b[?62;22c")

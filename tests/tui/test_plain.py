@@ -46,7 +46,9 @@ def test_questions_are_numbered_and_answered_by_a_line(tui: OpenTui, server: Fak
         turn(message("after both")),
     )
     t = tui("--plain", *ASK).wait_for("> ").send("go\n")
-    t.wait_for(re.compile(r"Run this command\?[\s\S]*1\. Yes, once \(y\)[\s\S]*>\s*$")).send("y\n")
+    t.wait_for(re.compile(r"Run this command\?[\s\S]*1\. Yes, once \(y\)[\s\S]*>\s*$"))
+    assert "Enter a number or a letter; Ctrl-C stops the turn." in t.screen and "Esc" not in t.screen
+    t.send("y\n")
     t.wait_for(re.compile(r"/two[\s\S]*1\. Yes, once \(y\)[\s\S]*>\s*$")).send("d\n")
     t.wait_for("after both")
     assert (workspace / "one").exists() and not (workspace / "two").exists()
@@ -80,6 +82,6 @@ def test_the_prompt_comes_when_the_whole_answer_is_there(tui: OpenTui, server: F
     t = tui("--plain").wait_for("> ")
     for number in range(1, 4):
         t.send(f"question {number}\n")
-        t.until(lambda n=number: t.flat.count("Turn: Worked") == n, "the end of the turn")
+        t.until(lambda n=number: t.flat.count("Turn: Worked") == n and t.flat.endswith(">"), "the end of the turn")
     prompted = [line for line in t.scrollback.splitlines() if line.startswith(">")]
     assert prompted[:3] == ["> question 1", "> question 2", "> question 3"]

@@ -100,6 +100,17 @@ async def test_a_no_is_an_answer_that_says_why(
     assert not (outside / "x").exists()
 
 
+async def test_an_answer_cannot_name_a_part_that_nobody_can_give(start: Start, outside: Path) -> None:
+    (outside / ".git").mkdir()
+    driver = await start(
+        wants(outside), run(f"touch {outside}/.git/x {outside}/x"), says("ok"),
+        sandbox="read-only", approval="on-request", config=ON,
+    )  # fmt: skip
+    await go(driver, say("approved", permissions={"fileSystem": {"write": [f"{outside}/.git"]}}))
+    assert json.loads(answers(driver)["p1"])["permissions"]["file_system"] is None
+    assert list(outside.rglob("x")) == []
+
+
 async def test_the_tool_is_there_only_when_it_is_switched_on(start: Start, outside: Path) -> None:
     driver = await start(wants(outside), says("ok"), sandbox="read-only", approval="on-request")
     await go(driver)

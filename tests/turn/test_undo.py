@@ -192,6 +192,7 @@ async def test_switched_off_nothing_is_kept_and_the_conversation_goes_back_all_t
     await driver.turn("go", runs("echo x > a.txt"), says("done"))
     report = await undo(driver)
     assert report["status"] == "undone" and report["restored"] == [] and (workspace / "a.txt").exists()
+    assert "checkpoints.enabled is false" in report["message"]
     journals = (tmp_path / "codex-home" / "spindle").rglob("*.jsonl")
     assert not any('"t":"open"' in path.read_text() for path in journals)
 

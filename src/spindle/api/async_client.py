@@ -10,7 +10,7 @@ from typing import Any
 from spindle.api.agent_roles import AgentRole
 from spindle.api.async_thread import AsyncThread
 from spindle.api.budgets import Budget
-from spindle.api.client_core import ClientCore
+from spindle.api.client_core import BoundToProcess, ClientCore
 from spindle.api.configuring import ClientOptions
 from spindle.api.options import (
     ApprovalPolicy,
@@ -27,7 +27,7 @@ from spindle.api.shown import Account, Match, ModelEntry, Page, ThreadRecord
 from spindle.model.client import ModelClient
 
 
-class AsyncSpindle:
+class AsyncSpindle(BoundToProcess):
     """The agent in your own process, on your own event loop.
 
         async with AsyncSpindle() as spindle:
@@ -343,7 +343,7 @@ class AsyncSpindle:
         await self.close()
 
 
-class AsyncThreads:
+class AsyncThreads(BoundToProcess):
     """The recorded threads of a home. Made by `AsyncSpindle.threads`."""
 
     def __init__(self, core: ClientCore) -> None:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from spindle.api.budgets import Budget
-from spindle.api.client_core import ClientCore
+from spindle.api.client_core import BoundToProcess, ClientCore
 from spindle.api.conversation import Conversation, undo_op
 from spindle.api.events import Event, EventTranslator
 from spindle.api.inputs import ImageSource, Input
@@ -28,7 +28,7 @@ from spindle.errors import ThreadError
 from spindle.protocol import events as v1
 
 
-class AsyncThread:
+class AsyncThread(BoundToProcess):
     """A thread: one conversation with the model, recorded unless it is ephemeral. Made by `AsyncSpindle`."""
 
     def __init__(self, core: ClientCore, conversation: Conversation) -> None:
@@ -82,7 +82,7 @@ class AsyncThread:
         summary: Summary | None = None,
         personality: Personality | None = None,
     ) -> TurnResult:
-        """Run one turn to its end and give its result. A cancelled wait interrupts the turn.
+        """Run one turn to its end and return its result. A cancelled wait interrupts the turn.
 
         Args:
             input: a text, an input item, or a list of them
@@ -199,7 +199,7 @@ class AsyncThread:
         summary: Summary | None = None,
         personality: Personality | None = None,
     ) -> AsyncTurnHandle:
-        """Start a turn and give a handle on it: to read, steer or interrupt it while it runs.
+        """Start a turn and return a handle on it, to read, steer or interrupt it while it runs.
 
         Args:
             input: a text, an input item, or a list of them
@@ -268,7 +268,7 @@ class AsyncThread:
         return await self._conversation.undo(op)
 
     async def compact(self, instructions: str | None = None) -> None:
-        """Replace what was said so far by a summary; `instructions` say what must be kept."""
+        """Replace what was said so far with a summary; `instructions` say what it must keep."""
         self._core.check_open()
         await self._conversation.compact(instructions)
 
@@ -300,7 +300,7 @@ class AsyncThread:
         await self.close()
 
 
-class AsyncTurnHandle:
+class AsyncTurnHandle(BoundToProcess):
     """A turn that was started. Made by `AsyncThread.turn`."""
 
     def __init__(self, conversation: Conversation, turn: TurnRun) -> None:
@@ -352,7 +352,7 @@ class AsyncTurnHandle:
         await self._conversation.stop(self._turn)
 
 
-class AsyncTurnStream(AsyncIterator[Event]):
+class AsyncTurnStream(BoundToProcess, AsyncIterator[Event]):
     """The events of one turn. Made by `AsyncThread.stream` and `AsyncTurnHandle.stream`."""
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import Any
 
 from spindle.api.agent_roles import AgentRole
 from spindle.api.budgets import Budget
-from spindle.api.client_core import ClientCore
+from spindle.api.client_core import BoundToProcess, ClientCore
 from spindle.api.configuring import ClientOptions
 from spindle.api.options import (
     ApprovalPolicy,
@@ -27,7 +27,7 @@ from spindle.api.thread import Thread
 from spindle.model.client import ModelClient
 
 
-class Spindle:
+class Spindle(BoundToProcess):
     """The agent in your own process.
 
         with Spindle() as spindle:
@@ -333,7 +333,7 @@ class Spindle:
         self.close()
 
 
-class Threads:
+class Threads(BoundToProcess):
     """The recorded threads of a home. Made by `Spindle.threads`."""
 
     def __init__(self, core: ClientCore) -> None:

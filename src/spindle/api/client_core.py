@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 from spindle.api.budgets import budget_limits
 from spindle.api.configuring import ClientOptions, home_of, load, recorded, recorded_options
@@ -38,6 +38,15 @@ T = TypeVar("T")
 
 _SOURCE = "vscode"
 """What a record says of threads that a program drives; the reference program's package says the same."""
+
+
+class BoundToProcess:
+    """Belongs to the process and the event loop that made it."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled or copied: open a client in each process, and pass ids or results"
+        )
 
 
 class ClientCore:

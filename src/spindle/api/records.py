@@ -19,6 +19,7 @@ from spindle.errors import ThreadError
 from spindle.protocol.quote import shell_join
 from spindle.thread.history import History
 from spindle.thread.listing import ThreadFilter, ThreadSummary
+from spindle.thread.private_files import open_regular
 from spindle.thread.rollout import Record, RolloutData
 from spindle.thread.store import ThreadRef, ThreadStore
 from spindle.thread.view import TurnView, preview, transcript
@@ -116,7 +117,7 @@ def _turns_that_may_have(store: ThreadStore, summary: ThreadSummary, texts: Sequ
 
 def _may_have(path: str, texts: Sequence[str]) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             raw = file.read().lower()
     except OSError:
         return False

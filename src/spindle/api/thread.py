@@ -12,7 +12,7 @@ from typing import Any
 
 from spindle.api.async_thread import AsyncTurnHandle, AsyncTurnStream
 from spindle.api.budgets import Budget
-from spindle.api.client_core import ClientCore
+from spindle.api.client_core import BoundToProcess, ClientCore
 from spindle.api.conversation import Conversation, undo_op
 from spindle.api.events import Event
 from spindle.api.inputs import ImageSource, Input
@@ -30,7 +30,7 @@ from spindle.api.shown import ThreadRecord, TurnResult, UndoReport
 from spindle.errors import ThreadClosed
 
 
-class Thread:
+class Thread(BoundToProcess):
     """A thread: one conversation with the model, recorded unless it is ephemeral. Made by `Spindle`."""
 
     def __init__(self, core: ClientCore, conversation: Conversation) -> None:
@@ -84,7 +84,7 @@ class Thread:
         summary: Summary | None = None,
         personality: Personality | None = None,
     ) -> TurnResult:
-        """Run one turn to its end and give its result. Ctrl-C interrupts the turn.
+        """Run one turn to its end and return its result. Ctrl-C interrupts the turn.
 
         Args:
             input: a text, an input item, or a list of them
@@ -201,7 +201,7 @@ class Thread:
         summary: Summary | None = None,
         personality: Personality | None = None,
     ) -> TurnHandle:
-        """Start a turn and give a handle on it: to read, steer or interrupt it while it runs.
+        """Start a turn and return a handle on it, to read, steer or interrupt it while it runs.
 
         Args:
             input: a text, an input item, or a list of them
@@ -279,7 +279,7 @@ class Thread:
         return self._core.call(self._conversation.undo(op))
 
     def compact(self, instructions: str | None = None) -> None:
-        """Replace what was said so far by a summary; `instructions` say what must be kept."""
+        """Replace what was said so far with a summary; `instructions` say what it must keep."""
         self._core.call(self._conversation.compact(instructions))
 
     def set_name(self, text: str) -> None:
@@ -308,7 +308,7 @@ class Thread:
         self.close()
 
 
-class TurnHandle:
+class TurnHandle(BoundToProcess):
     """A turn that was started. Made by `Thread.turn`."""
 
     def __init__(self, core: ClientCore, inner: AsyncTurnHandle) -> None:
@@ -356,7 +356,7 @@ class TurnHandle:
         self._core.call(self._inner.interrupt())
 
 
-class TurnStream(Iterator[Event]):
+class TurnStream(BoundToProcess, Iterator[Event]):
     """The events of one turn. Made by `Thread.stream` and `TurnHandle.stream`."""
 
     def __init__(self, core: ClientCore, inner: AsyncTurnStream) -> None:

@@ -240,7 +240,8 @@ def _goals(draft: Draft, late_tools: list[Tool]) -> Feature:
             raise SpindleError("goals are switched off; `spindle features enable goals` switches them on")
         from spindle.features.goal.goals import Goals  # few threads have a goal
 
-        return Goals(pursues=draft.request.pursues_goals, late_tools=late_tools)
+        foreign = "" if not draft.is_foreign else "goes on" if draft.request.pursues_foreign_goals else "waits"
+        return Goals(pursues=draft.request.pursues_goals, late_tools=late_tools, foreign=foreign)
 
     return make() if is_on and draft.history.has_had_goal else Late(make, (GoalSet, GoalClear))
 

@@ -76,6 +76,8 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the thread may use as long as it is open, beside what is configured; None = nothing is said about it."""
     pursues_goals: bool = False
     """Turns that nobody asked for are welcome: a thread with an active goal goes on by itself."""
+    pursues_foreign_goals: bool = False
+    """The same for a goal that a thread's file brings which another home wrote: to go on is what was asked for."""
     reload: Callable[[], Config] | None = None
     """Reads the configuration anew; None = it stays as it is."""
     pool: ServerPool | None = None

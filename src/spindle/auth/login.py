@@ -138,14 +138,13 @@ async def sign_out(settings: LoginSettings, environ: Mapping[str, str] = os.envi
     """Forget the login wherever it is stored, then tell the login service, if it can be reached, to do the same.
 
     Gives the places where there was one."""
-    try:
-        login = read_login(settings)
-    except ConfigError:
-        login = None  # damaged, but there
-    else:
-        if login is None and not os.path.lexists(auth_path(settings.home)):
+    with suppress(ConfigError):  # damaged, but there
+        if read_login(settings) is None and not os.path.lexists(auth_path(settings.home)):
             return []
+    login: StoredLogin | None = None
     async with LoginLock(settings.home):
+        with suppress(ConfigError):
+            login = read_login(settings)  # only now: somebody may have renewed it meanwhile
         places = forget_kept(settings)
     if login is not None and login.refresh_token is not None:
         from spindle.auth.issuer import Issuer  # only where there is something to revoke

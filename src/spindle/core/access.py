@@ -58,7 +58,7 @@ class BaseText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def about_new_model(thread: LiveThread, former: str, slug: str) -> Iterator[str]:
-    """A turn goes on with the model `slug`: what people should know of that, if it is another one than before."""
+    """A turn goes on with the model `slug`: what people should know if it is not the model from before."""
     if former == slug:
         return
     thread.cache.declare("model_changed")
@@ -69,7 +69,7 @@ def about_new_model(thread: LiveThread, former: str, slug: str) -> Iterator[str]
 
 
 def tell_other_model(turn: RunningTurn, asked: str, answering: str | None) -> None:
-    """The server lets another model answer than was asked for: people are told once in a turn."""
+    """Another model answers than the one that was asked: people are told, once in a turn."""
     if answering is None or turn.has_other_model or answering.lower() == asked.lower():
         return
     from spindle.protocol.model_side import ModelReroute  # seldom
@@ -85,7 +85,7 @@ def tell_other_model(turn: RunningTurn, asked: str, answering: str | None) -> No
 
 
 def forget_opaque(turn: RunningTurn, origin: ModelOrigin) -> None:
-    """A server cannot read what it is said to have written: the thread goes on without that, and says so once."""
+    """A server cannot read items recorded as its own: the thread goes on without them, and says so once."""
     turn.thread.note_refused(origin)
     turn.emit(
         Warning(

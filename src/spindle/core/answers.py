@@ -78,7 +78,7 @@ def answer(session: Session, op: object) -> Msg:
 
 
 def update_turn(session: Session, op: UpdateTurn) -> bool:
-    """Give the running turn other settings from its next request on; False when it is not that turn that runs."""
+    """Give the running turn other settings from its next request on; False when another turn, or none, runs."""
     turn = session.turns.running
     if turn is None or turn.turn_id != op.turn_id or turn.is_stopping:
         return False

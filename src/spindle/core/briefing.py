@@ -82,7 +82,7 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Briefing:
-    """Keeps the snapshot last told to one thread, and what was read for its folder."""
+    """Remembers what one thread was last told about its surroundings, and what was read for its folder."""
 
     def __init__(self, options: BriefingOptions, turn_context: dict[str, Any] | None = None) -> None:
         """`turn_context`: the last one recorded, when the thread is not new."""
@@ -97,13 +97,13 @@ class Briefing:
         """Folders that were looked at for documents of their own."""
 
     def forget_since(self, turn_context: dict[str, Any] | None) -> None:
-        """The thread was cut back: what was told after that point was not told."""
+        """The thread was cut back: what was told after that point counts as not told."""
         self._told = snapshot_from_turn_context(turn_context) if turn_context else None
 
     def before_input(
         self, thread: LiveThread, settings: ThreadSettings, emit: Emit, approved_prefixes: Prefixes | None = None
     ) -> ContextSnapshot:
-        """Append a message for each thing that is not as the thread was last told."""
+        """Append a message for each thing that has changed since the thread was last told about it."""
         snapshot = self._snapshot(settings, thread, emit, approved_prefixes)
         told = self._told
         if told is not None and told.model is not None:

@@ -85,7 +85,7 @@ class Meter:
         self.reserved = Use()
         """By requests that run."""
         self.largest: dict[Whose, Use] = {}
-        """The most that one request came to: the next ones may come to as much. None came yet: it may be any amount."""
+        """The most that a request has used so far: the next may use as much. Before the first, it may be any amount."""
         self._seconds = seconds
         """Of the turns before."""
         self._began_s: float | None = None
@@ -96,7 +96,7 @@ class Meter:
     # ---- time ----------------------------------------------------------------------------------
 
     def begin_turn(self, now_s: float) -> None:
-        """The time runs, from now on for another turn; between turns it does not."""
+        """Begin to count time, for a new turn; between turns none is counted."""
         self._seconds = self.seconds
         self._began_s = self._last_s = now_s
 
@@ -116,7 +116,7 @@ class Meter:
         return expected.most if largest is None else expected.least.at_least(largest)
 
     def try_hold(self, use: Use) -> bool:
-        """Set `use` aside; False when what others have set aside may be all there is. Raises BudgetReached."""
+        """Set `use` aside; False when what others have set aside may use up the rest. Raises BudgetReached."""
         if (spent := self.is_spent()) is not None:
             raise spent
         if self.is_spent(self.reserved) is not None:
@@ -133,7 +133,7 @@ class Meter:
         self.wake()
 
     def wake(self) -> None:
-        """Let those look again who wait here."""
+        """Wake everyone who waits here, so that they look again."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
@@ -143,7 +143,7 @@ class Meter:
         """Nothing is asked of it any more."""
 
     def count_attempt(self) -> None:
-        """A request was made in vain, and is made once more."""
+        """A request got no answer, and is made once more."""
         self.used += Use(requests=1)
 
     async def changed(self) -> None:
@@ -160,7 +160,7 @@ class Meter:
         return None
 
     def warning(self) -> str | None:
-        """Said once, when the most of a limit is used and something is left."""
+        """The warning that most of a limit is used, given once."""
         if self._has_warned:
             return None
         for limit, most, used in self._lines(self.used):

@@ -40,7 +40,7 @@ class CallEvents:
         self._emit(msg)
 
     def recorded(self) -> None:
-        """The answer is safe. Whatever the call still has to tell (a command may outlive it) is told at once."""
+        """The answer is recorded. From now on, what the call still says (a command may outlive it) is shown at once."""
         self._is_recorded = True
         self._let_go()
 
@@ -73,7 +73,7 @@ class CallRunner:
         self._thread = turn.thread
         self._calls: list[RunningCall] = []
         self._all_known = asyncio.Event()
-        """The response is over: no call comes any more."""
+        """The response is over: no more calls will come."""
 
     def start(self, item: Item) -> None:
         """Begin to answer `item` as soon as the calls before it allow."""

@@ -65,7 +65,7 @@ class Tap(Subscription):
 
 
 async def open_whole(opening: Coroutine[Any, Any, Session]) -> Session:
-    """Open a session; whoever is cancelled meanwhile leaves nothing half-open behind."""
+    """Open a session; if the caller is cancelled meanwhile, nothing half-open is left behind."""
     task = asyncio.ensure_future(opening)
     try:
         return await asyncio.shield(task)

@@ -20,11 +20,11 @@ from spindle.thread.private_files import make_private_folders, open_private, rep
 
 NAME = "spindle/day.json"
 HELD_AT_MOST_S = 3600.0
-"""What was set aside for longer than that is free again, whoever it belongs to."""
+"""What was set aside longer ago than this is free again, whichever process it belongs to."""
 LOCKED_OUT_AT_MOST_S = 10.0
 """How long requests wait while others keep the file to themselves; then the budget holds for one thread alone."""
 _ASKING_PATIENCE_S, _BOOKING_PATIENCE_S, _LAST_PATIENCE_S = 0.05, 1.0, 5.0
-"""How long to stand still for the file: who only asks can come back later."""
+"""How long to block for the file: a caller that only asks can come back later."""
 
 
 class _Held(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class DayMeter(Meter):
         self._own: list[tuple[Use, str]] = []
         """What this session has set aside, with its names in the file."""
         self._pending: list[_Change] = []
-        """What is to be changed in the file, and is not yet: it could not be had, or not be written."""
+        """Changes that are not in the file yet, because it was locked or could not be written."""
         self._released: list[str] = []
         """Names of what is free again as soon as the file says so."""
         self._locked_out_s: float | None = None
@@ -162,7 +162,7 @@ class DayMeter(Meter):
         self._take(day)
 
     def _may_wait(self) -> bool:
-        """Whether the file will be had soon. A command of the model can lock it too, and is not waited for for long."""
+        """Whether the file is worth waiting for. A command of the model can lock it too: then nobody waits long."""
         now_s = self._clock.monotonic()
         if self._has_complained:
             return False

@@ -143,7 +143,7 @@ async def leave_turn(turn: RunningTurn) -> None:
 
 
 class Late(Feature):
-    """Stands in the list for a feature that is not loaded before it is needed: when an op of its comes, or when
+    """Takes the place of a feature that is loaded only when it is needed: when one of its ops comes, or when
     `is_needed` says so at the beginning of a turn, before a request or after one that failed."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What came of an answer, for whoever must say what a request cost although the server does not."""
+"""What was heard of an answer, to estimate what a request cost when the server does not say."""
 
 from __future__ import annotations
 

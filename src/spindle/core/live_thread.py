@@ -173,7 +173,7 @@ class LiveThread:
         return audience_for(self.traits, self.wire, origin, refused, keeps_all_ids=keeps_all_ids)
 
     def note_refused(self, origin: ModelOrigin) -> None:
-        """A server cannot read what it is said to have written: it is not shown that again."""
+        """A server cannot read items recorded as its own: they are not sent to it again."""
         if origin not in self.history.refused_origins:
             self.history.append_refused(origin)
             self.cache.declare("context_edit")

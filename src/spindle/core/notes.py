@@ -1,4 +1,4 @@
-"""What the harness itself keeps of a thread: facts that were pinned, a person's answers, and the ledger made of all.
+"""What Spindle itself notes about a thread: facts that were pinned, a person's answers, and the ledger made of them.
 
 Notes are lines of the record like everything else, so they survive resume and fork; a compaction writes what they add
 up to into the thread. The record also holds all that was compacted away, which `recall` searches.
@@ -52,7 +52,7 @@ class Notes:
         self._append({"kind": "pin", "text": text, "by": by})
 
     def unpin(self, text: str) -> bool:
-        """Let a fact go again; false when it was not pinned."""
+        """Unpin a fact; false when it was not pinned."""
         is_there = text.strip() in self.ledger().pins
         if is_there:
             self._append({"kind": "unpin", "text": text})
@@ -171,7 +171,7 @@ def _readable(item: Item) -> tuple[str, str]:
 
 
 def _around(text: str, word: str) -> str:
-    """The part of a text around the first place where a word stands."""
+    """The part of a text around the first place where a word occurs."""
     at = max(0, text.casefold().find(word) - _EXCERPT // 2)
     return text[at : at + _EXCERPT]
 

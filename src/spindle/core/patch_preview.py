@@ -1,4 +1,4 @@
-"""A patch while the model writes it, for people who watch. What is done with it in the end is for its tool to say."""
+"""A patch while the model is still writing it, for people who watch. What it did is reported by its tool, later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from spindle.policy.secrets import Secrets
 from spindle.protocol.model_side import PatchApplyUpdated
 
 _MOST_CHARACTERS = 1 << 18
-"""Of a longer patch no more is shown before it is whole."""
+"""A patch that is longer than this is shown only once it is whole."""
 
 
 class PatchPreview:

@@ -66,13 +66,13 @@ class RunningTurn:
         self.requests = 0
         """How many were answered."""
         self.failure: ModelError | None = None
-        """Why the last request failed for good, while features try to mend it."""
+        """Why the last request failed for good, while features try to put that right."""
         self.last_message: str | None = None
         self.task: asyncio.Task[None] | None = None
         self.has_begun = False
         self.is_stopping = False
         self.reason = "interrupted"
-        """What its terminal event says should somebody stop it."""
+        """What its terminal event says if somebody stops it."""
         self.error: Error | None = None
         """Why it failed, once it has."""
 
@@ -182,7 +182,7 @@ class RunningTurn:
         return is_any
 
     async def recover(self, error: ModelError) -> bool:
-        """True when a feature has done away with what made a request fail, and it should be made again."""
+        """True when a feature has removed the cause of the failure, so that the request should be made again."""
         self.failure = error
         if isinstance(error, WindowFull) and error.window is not None:
             self.thread.learn_window(error.window)

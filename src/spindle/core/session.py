@@ -138,7 +138,7 @@ class Session:
         self.stream.attach(reader)
 
     def end_stream(self) -> None:
-        """Nothing more will be emitted: whoever reads the events comes to their end."""
+        """Nothing more will be emitted: readers of the events reach the end."""
         self.stream.close()
 
     async def run(self, configured_by: str = "") -> None:

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from spindle.protocol.events import AgentMessageContentDelta, Event, Msg, ReasoningContentDelta
 
 BEHIND = 64
-"""A reader is behind when so many events wait for it although it had its chance to take them."""
+"""A reader is behind when this many events wait for it although it had a chance to take them."""
 
 FAR_BEHIND = 4096
-"""Or when so many wait, whatever chance it had."""
+"""Or when this many wait, whether it had a chance or not."""
 
 MAX_MERGED_CHARACTERS = 1 << 16
-"""A longer delta is not added to: joining it anew for each that follows takes time in the square of the text."""
+"""A delta longer than this is not extended: joining again for every piece takes quadratic time."""
 
 DELTAS = (AgentMessageContentDelta, ReasoningContentDelta)
 

@@ -79,7 +79,7 @@ class Turns:
                 await asyncio.wait([running.task])
 
     def _drop_steered(self) -> None:
-        """What waits for a turn that is stopped goes with it; whoever sent it is told."""
+        """Input that waits for a turn that is stopped is dropped with it; its sender is told."""
         if self.running is None:
             return
         steered, self.running.steered = self.running.steered, []
@@ -90,7 +90,7 @@ class Turns:
     # ---- one turn ------------------------------------------------------------------------------
 
     async def _run(self, turn: RunningTurn) -> None:
-        """One turn from its first event to its terminal one. Whatever happens in it, there is one to tell."""
+        """One turn from its first event to its terminal one. Whatever happens in it, a terminal event is emitted."""
         turn.has_begun = True
         limits = self._session.limits
         warming = asyncio.ensure_future(self._warm_up(turn.settings))

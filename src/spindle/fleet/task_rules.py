@@ -20,7 +20,7 @@ from spindle.fleet.exchange import Task
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*::")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:]")
+_SCP = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)", re.DOTALL)
 TRANSPORTS = ("https", "ssh", "file")
 _MAX_SCHEMA_BYTES = 1 << 20
 
@@ -192,8 +192,9 @@ def checked_repo(repo: str, cwd: str) -> str:
             raise TaskRefused(f"`repo`: the transport `{scheme[1]}` is refused: {_ALLOWED}")
         _check_address(repo, scheme[1].lower(), repo[scheme.end() :].partition("/")[0])
         return repo
-    if _SCP.match(repo) and not os.path.exists(resolve_path(repo, cwd)):
-        return repo
+    if (short := _SCP.fullmatch(repo)) and not os.path.exists(resolve_path(repo, cwd)):
+        path = short[2] if short[2].startswith(("/", "~")) else f"~/{short[2]}"
+        return f"ssh://{short[1]}/{path.removeprefix('/')}"
     return resolve_path(repo, cwd)
 
 

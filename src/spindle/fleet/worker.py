@@ -74,15 +74,21 @@ class Worker:
         self._gate = LeasedGate(line)
         self._tell = tell
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._unbegun: set[tuple[str, int]] = set()
+        """Those of which nothing has happened yet: a task that is cancelled then would end without a word."""
         self._kept: dict[str, Over] = {}
         """Attempts that are over and whose files the driver may still want, by the folders of those."""
 
     def take(self, order: Order) -> None:
         match order:
             case Attempt():
+                self._unbegun.add((order.task.id, order.number))
                 self._running[order.task.id, order.number] = asyncio.create_task(self._try(order))
             case Interrupt():
-                if (running := self._running.get((order.task, order.attempt))) is not None:
+                key = (order.task, order.attempt)
+                if key in self._unbegun:
+                    self._unbegun.discard(key)
+                elif (running := self._running.get(key)) is not None:
                     running.cancel()
             case Revoke():
                 self._gate.revoke(order.provider)
@@ -114,6 +120,9 @@ class Worker:
         name, number = attempt.task.id, attempt.number
         self._tell(Began(task=name, attempt=number))
         try:
+            if (name, number) not in self._unbegun:
+                raise asyncio.CancelledError
+            self._unbegun.discard((name, number))
             outcome = await self._bench.run(attempt, self._gate)
         except asyncio.CancelledError:
             outcome = Outcome(ended="stopped")

@@ -27,7 +27,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
     try:
         found = replay_thread(store.read(_thread(store, words[0])))
     except ThreadError as error:
-        print(f"spindle: {visible(str(error))}", file=sys.stderr)
+        print(f"error: {visible(str(error))}", file=sys.stderr)
         return IMPOSSIBLE
     if parsed.flag("json"):
         difference = found.first_difference and msgspec.to_builtins(found.first_difference)

@@ -6,12 +6,30 @@ import asyncio
 import os
 import socket
 import struct
+from collections.abc import Iterable
+from typing import SupportsIndex
 
 from spindle.frontends.stdio import LineTooLong
 
 MAX_LINE_BYTES = 16 << 20
 _CHUNK_BYTES = 1 << 16
 _LINGER_S = 1.0
+
+
+class EndableReader(asyncio.StreamReader):
+    """Takes nothing more once it was told that there is nothing more to come, though the client goes on sending."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit=limit)
+        self._is_ended = False
+
+    def feed_eof(self) -> None:
+        self._is_ended = True
+        super().feed_eof()
+
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        if not self._is_ended:
+            super().feed_data(data)
 
 
 class SocketPeer:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from spindle.errors import SpindleError, UsageError, reason_of
-from spindle.frontends.socket_lines import SocketPeer
+from spindle.frontends.socket_lines import EndableReader, SocketPeer
 from spindle.protocol.quote import readable
 
 _BACKLOG = 128
@@ -196,8 +196,12 @@ async def serve(listener: Listener, converse: Converse, ended: asyncio.Event, gr
         talks[task] = peer
         task.add_done_callback(talks.pop)
 
-    start = asyncio.start_unix_server if is_unix else asyncio.start_server
-    server = await start(accept, sock=listener.socket, limit=_READ_AHEAD)
+    def make_protocol() -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(EndableReader(limit=_READ_AHEAD), accept)
+
+    loop = asyncio.get_running_loop()
+    start = loop.create_unix_server if is_unix else loop.create_server
+    server = await start(make_protocol, sock=listener.socket)
     if greeting:
         print(greeting, file=sys.stderr, flush=True)
     try:

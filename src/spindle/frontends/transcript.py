@@ -151,12 +151,12 @@ class Transcript:
         fresh = total.get("input_tokens", 0) - total.get("cached_input_tokens", 0)
         self._tokens = max(0, fresh) + total.get("output_tokens", 0)
 
-    def ending(self) -> str:
-        """What it cost, and the way back to the thread."""
+    def ending(self, *, is_counted: bool = True) -> str:
+        """What it cost, and the way back to the thread. Not `is_counted`: the last request is not booked yet."""
         seconds = None if self._elapsed_s is None else self._elapsed_s()
         took = "" if seconds is None else f" in {duration_words(seconds, precise=seconds < 1)}"
         lines = [f"stopped with the turn: {self._label(command, 23)}" for command in self._commands.values()]
-        lines.append(f"tokens used: {self._tokens:,}{took}")
+        lines.append(f"tokens used: {'' if is_counted else 'at least '}{self._tokens:,}{took}")
         if self._way_back is not None and self._thread_id is not None and self._is_recorded:
             lines.append(f"to go on: {self._way_back(self._thread_id)}")
         return self._block("end", [self._paint("2", line) for line in lines])

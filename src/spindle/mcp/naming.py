@@ -50,7 +50,8 @@ class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(hints, dict) and hints.get("readOnlyHint") is True and not self.has_changed
 
 
-_DEFINING = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+_NOT_DEFINING = ("_meta", "icons")
+"""Neither shown nor used; all else that a server says of a tool may mean something."""
 
 
 def definition_of(spec: McpServer, raw: Any) -> str:
@@ -60,7 +61,7 @@ def definition_of(spec: McpServer, raw: Any) -> str:
     import hashlib  # never before the first call
 
     entry = (spec.command, spec.args, spec.env, spec.cwd, spec.url, spec.http_headers)
-    said = [entry, [raw.get(key) for key in _DEFINING]]
+    said = [entry, {key: value for key, value in raw.items() if key not in _NOT_DEFINING}]
     return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 

@@ -68,7 +68,7 @@ def for_key(asked: Asked) -> str:
     if header is not None:
         return f"The header {header} of {_table(provider)} was not accepted: correct it."
     if provider.id in ("ollama", "lmstudio"):
-        return f"{provider.name} needs no key, so none was sent: check that {provider.base_url} is its address."
+        return f"{provider.name} needs no key, so none was sent: check that {provider.public_base_url} is its address."
     return (
         f'No key was sent, because {provider.name} has no env_key: add env_key = "NAME" to {_table(provider)} in '
         "config.toml, and set the environment variable NAME to the key."
@@ -96,7 +96,8 @@ def for_path(asked: Asked) -> str:
         return "The path is right for this service: try again later, or update Spindle."
     needs = "" if "/v" in parse_url(provider.base_url).target else "; most servers want it to end in /v1"
     return (
-        f"There is no such path on the server: check {_address_setting(provider)} (now {provider.base_url}){needs}. "
+        f"There is no such path on the server: check {_address_setting(provider)} "
+        f"(now {provider.public_base_url}){needs}. "
         f"The server must offer {_API_NAMES.get(asked.path, 'this API')}, POST {asked.path}, or wire_api "
         "must name the one it offers: responses, chat or messages."
     )

@@ -295,7 +295,7 @@ class Endpoint:
 
         from_variables = environment_headers(self.provider, self._environ).values()
         in_address = [value for name, value in self.provider.query_params.items() if is_telling(name)]
-        given = (*from_variables, *self.provider.http_headers.values(), *in_address)
+        given = (*from_variables, *self.provider.http_headers.values(), *in_address, self.provider.password)
         for secret in (*self.credential.secrets(), *given):
             if len(secret) >= SECRET_MIN_CHARS:
                 text = text.replace(secret, "[redacted]")

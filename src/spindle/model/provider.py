@@ -95,6 +95,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return scheme + mark + host.rpartition("@")[2] + slash + path
 
     @property
+    def password(self) -> str:
+        """The one that stands in the address, as it is spelled there; "" for none."""
+        place = self.base_url.partition("://")[2].partition("/")[0]
+        return place.rpartition("@")[0].partition(":")[2]
+
+    @property
     def is_azure(self) -> bool:
         """Azure keeps responses and wants the ids of items back."""
         url = self.base_url.lower()

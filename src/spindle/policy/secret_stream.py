@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Generic, TypeVar
 
+from spindle.policy.secret_codes import Coded
 from spindle.policy.secret_shapes import HELD_MAX, MARKS, Span, find_shapes, opens_at
 from spindle.policy.secrets import json_forms, mark
 
@@ -82,6 +83,7 @@ class Forms:
         self._seen = set[str]() if seen is None else seen
         """The names of all that was masked."""
         self._plain = {value.encode("utf-8", "replace"): name for value, name in values.items()} if encoded else {}
+        self._coded = Coded(self._plain)
         found: dict[bytes, Form] = {}
         for value, name in values.items():
             for form in _forms(value, name) if encoded else [Form(value.encode("utf-8", "replace"), name)]:
@@ -121,7 +123,7 @@ class Forms:
             pattern = b"|".join(first + b"(?:" + b"|".join(rest) + b")" for first, rest in by_first.items())
             self._marks = re.compile(pattern or rb"(?!)").search
         if self._plain:
-            if b"\x1b" in data or b"\0" in data or _is_dump(data):
+            if b"\x1b" in data or b"\0" in data or _is_dump(data) or self._coded.are_in(data):
                 return False
             data = data.translate(None, _GAPS)
         return self._marks(data.lower()) is None
@@ -186,6 +188,7 @@ class Forms:
             from spindle.policy.secret_dumps import dump_spans  # few outputs are dumps
 
             yield from dump_spans(data, self._plain)
+        yield from self._coded.spans(data)
 
     def opens_at(self, data: bytes) -> int:
         """Where a secret may begin that the end of `data` cuts off; the length of `data` if there is none."""
@@ -360,6 +363,7 @@ def _forms(value: str, name: str) -> list[Form]:
     if len(plain) < MIN_ENCODED:
         return forms
     forms += (
+        Form(plain[::-1], name),
         Form(plain.hex().encode(), name, is_wrapped=True),
         Form(plain.hex().upper().encode(), name, is_wrapped=True),
     )

@@ -133,7 +133,7 @@ def bounded(wish: Wish, boundary: Boundary, allowed: Allowed) -> Bounded:
     more = Widening(
         network=network,
         read=keep(read, lambda real: _why_unreadable(real, boundary)),
-        write=keep(write, lambda real: _why_unwritable(real, boundary, allowed)),
+        write=keep(write, lambda real: _why_unwritable(real, boundary)),
     )
     return Bounded(more=more, refused=tuple(refused))
 
@@ -148,18 +148,20 @@ def _limit(policy: SandboxPolicy, allowed: Allowed) -> str | None:
 
 
 def _why_unreadable(real: str, boundary: Boundary) -> str | None:
-    if not real:
-        return "this is no path"
+    if not real or not os.path.lexists(real):
+        return "there is no such file or folder"
     if deny.is_denied(real, boundary.denied) or boundary.is_hidden(real):
         return "the settings deny reading it, and no answer changes that"
     return None
 
 
-def _why_unwritable(real: str, boundary: Boundary, allowed: Allowed) -> str | None:
+def _why_unwritable(real: str, boundary: Boundary) -> str | None:
     if (reason := _why_unreadable(real, boundary)) is not None:
         return reason
-    if real == "/" and allowed.sandbox_modes is not None and "danger-full-access" not in allowed.sandbox_modes:
-        return "the administrator of this machine does not allow writing everywhere"
+    if real == "/":
+        return "nobody gives all of the disk at once; name the folders that you need"
+    if not os.path.isdir(real):
+        return "it is no folder, and only whole folders can be made writable; ask for the one around it"
     if is_system_folder(real):
         return "files of the system itself are never writable in the sandbox"
     if any(is_below(real, own) for own in (*boundary.homes, *boundary.programs, *boundary.fence.shown)):
@@ -206,7 +208,10 @@ def widened(base: Boundary, more: Widening, draw: Callable[[SandboxPolicy], Boun
             )
         )
         drawn = msgspec.structs.replace(
-            drawn, policy=policy, roots=tuple(root for root in drawn.roots if root in more.write)
+            # The working folder is a root where it lies in what was given, so that its own `.git` stays closed.
+            drawn,
+            policy=policy,
+            roots=tuple(root for root in drawn.roots if any(is_below(root, given) for given in more.write)),
         )
     else:
         roots = tuple(dict.fromkeys((*policy.writable_roots, *more.write)))

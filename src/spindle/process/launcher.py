@@ -181,12 +181,8 @@ class Launcher:
 
     # ---- the login shell ---------------------------------------------------------------------------
 
-    def prepare(self, command: Command) -> None:
-        """Begin with what `launch` would wait for."""
-        self._capturing(command)
-
-    def _capturing(self, command: Command) -> asyncio.Task[login_env.LoginEnvironment | None] | None:
-        """The capture that serves `command`, begun now if need be; None when it is no script for the login shell."""
+    def prepare(self, command: Command) -> asyncio.Task[login_env.LoginEnvironment | None] | None:
+        """Begin with what `launch` waits for: the capture of the profile. None if it is no script for a login shell."""
         argv, shell = command.argv, self._shell
         if shell.name != "bash" or len(argv) != 3 or argv[1] != "-lc" or argv[0] not in (shell.path, "bash"):
             return None
@@ -199,7 +195,7 @@ class Launcher:
 
     async def _login(self, command: Command) -> login_env.LoginEnvironment | None:
         """What stands in for the profile, if `command` is a script for the user's login shell."""
-        task = self._capturing(command)
+        task = self.prepare(command)
         if task is None:
             return None
         reach = command.boundary if command.is_confined else None

@@ -66,10 +66,18 @@ def top_folder(path: str) -> str:
 def rollouts_in(folder: str) -> list[str]:
     """The rollout files of one folder, newest first."""
     try:
-        names = [name for name in os.listdir(folder) if is_rollout_name(name)]
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if is_rollout_name(entry.name) and _is_file(entry)]
     except OSError:
         return []
     return [f"{folder}/{name}" for name in sorted(names, reverse=True)]
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False  # a link that leads to itself
 
 
 def kept_originals(path: str) -> list[str]:

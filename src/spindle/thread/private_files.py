@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable
+from typing import BinaryIO
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -55,6 +56,15 @@ def open_private(path: str, flags: int) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def open_regular(path: str) -> BinaryIO:
+    """An ordinary file, for reading. Pipes and devices are refused at once: nobody waits for them. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no ordinary file", path)
+    return open(fd, "rb")
 
 
 def close_to_others(fd: int) -> None:

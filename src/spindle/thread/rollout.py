@@ -421,7 +421,7 @@ def is_utf8(data: bytes) -> bool:
 def read_bytes(path: str) -> bytes:
     """The text of a rollout file, compressed or not. Raises ThreadError."""
     try:
-        with open(path, "rb") as file:
+        with private_files.open_regular(path) as file:
             data = file.read()
     except OSError as error:
         raise ThreadError(f"{path} cannot be read: {error.strerror}") from error

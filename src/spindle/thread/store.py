@@ -134,7 +134,7 @@ class ThreadStore:
             if head is None or not head.has_user_message or isinstance(head.meta.get("source"), dict):
                 continue  # nobody spoke in it, or only another agent did
             cwd = str(head.meta.get("cwd") or "")
-            if wanted is not None and ("\0" in cwd or os.path.realpath(cwd) != wanted):
+            if wanted is not None and (not cwd or "\0" in cwd or os.path.realpath(cwd) != wanted):
                 continue
             begun_with = head.meta.get("model_provider")
             if provider is None or begun_with in (provider, None) or _last_provider(path) == provider:
@@ -239,7 +239,7 @@ class ThreadStore:
         needle = b'"' + response_id.encode() + b'"'
         for path, archived in self._all_files():
             try:
-                with open(path, "rb") as file:
+                with private_files.open_regular(path) as file:
                     if not path.endswith(".zst") and needle not in file.read():
                         continue
                 history = History.replay(read_rollout(path, self._path_of))
@@ -349,7 +349,7 @@ _LATE_START_FIELDS = ("forked_from_ordinal_exclusive", "history_mode", "history_
 def _last_provider(path: str) -> str | None:
     """The provider of the newest turn in a plain file, if that is not the one the thread began with."""
     try:
-        with open(path, "rb") as file:
+        with private_files.open_regular(path) as file:
             file.seek(max(0, os.path.getsize(path) - _TAIL_BYTES))
             lines = file.read().split(b"\n")
     except OSError:
@@ -365,7 +365,7 @@ def _first_lines(path: str) -> Iterator[bytes]:
     rest = b""
     read = 0
     try:
-        with open(path, "rb") as file:
+        with private_files.open_regular(path) as file:
             while read < HEAD_LIMIT and (chunk := file.read(HEAD_CHUNK)):
                 read += len(chunk)
                 *lines, rest = (rest + chunk).split(b"\n")

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from spindle.thread import layout
+from spindle.thread.private_files import open_regular
 from spindle.thread.rollout import Record, parse_line
 
 _TELLING = re.compile(rb'"(?:token_count|task_started|task_complete|turn_aborted)"')
@@ -53,7 +54,7 @@ def usage_of(home: str) -> Usage:
 
 def _records(path: str) -> Iterable[Record]:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             for line in file:
                 if _TELLING.search(line) and (record := parse_line(line)) is not None:
                     yield record

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spindle.protocol.items import Part, encode_payload
+from spindle.protocol.quote import readable, reveal, without_terminal_codes
 
 IMAGE_MAX_CHARS = 28_000_000
 EVENT_MAX_BYTES = 1024 * 1024
@@ -15,16 +16,16 @@ def model_output(result: dict[str, Any], seconds: float, *, accepts_images: bool
     """Structured content as JSON; else text as text; with a picture a list of parts; else the JSON of all of it."""
     structured = result.get("structuredContent")
     if structured is not None:
-        return _json(structured)
+        return visible_json(structured)
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
     texts = [_text_of(block) for block in blocks]
     if all(text is not None for text in texts):
         joined = "\n".join(text for text in texts if text is not None)
-        return f"Wall time: {seconds:.4f} seconds\nOutput:\n{joined}"
+        return f"Wall time: {seconds:.4f} seconds\nOutput:\n{_plain(joined)}"
     if any(_is_image(block) for block in blocks):
         return [_part(block, accepts_images) for block in blocks]
-    return _json(blocks)
+    return visible_json(blocks)
 
 
 def shown_result(result: dict[str, Any]) -> dict[str, Any]:
@@ -50,9 +51,9 @@ def _is_image(block: Any) -> bool:
 def _part(block: Any, accepts_images: bool) -> Part:
     text = _text_of(block)
     if text is not None:
-        return {"type": "input_text", "text": text}
+        return {"type": "input_text", "text": _plain(text)}
     if not _is_image(block):
-        return {"type": "input_text", "text": _json(block)}
+        return {"type": "input_text", "text": visible_json(block)}
     kind, data = block.get("mimeType"), block["data"]
     if not accepts_images:
         return {"type": "input_text", "text": "[a picture, which this model cannot see]"}
@@ -65,5 +66,16 @@ def _is_base64(data: str) -> bool:
     return data.isascii() and data.rstrip("=").replace("+", "0").replace("/", "0").isalnum()
 
 
-def _json(value: Any) -> str:
-    return encode_payload(value).decode()
+def _plain(text: str) -> str:
+    """Without colours, and with what could not be seen as escapes. Line ends stay: it may be a file."""
+    return reveal(without_terminal_codes(text))[0]
+
+
+def visible_json(value: Any) -> str:
+    """JSON that means the same, with what could not be seen in it as escapes."""
+    return readable(encode_payload(value).decode(), mark=_escaped)
+
+
+def _escaped(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

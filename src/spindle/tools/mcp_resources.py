@@ -13,6 +13,7 @@ from spindle.mcp.pool import ServerPool
 from spindle.protocol.items import encode_payload
 from spindle.protocol.quote import readable
 from spindle.tools.descriptions import description
+from spindle.tools.mcp_output import visible_json
 from spindle.tools.mcp_tool import observed, read_arguments
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult, function_spec, parse_arguments
 
@@ -132,21 +133,16 @@ async def _run(name: str, call: ToolCall, ctx: ToolContext, ask: Any) -> ToolRes
 
     invocation = {"server": SHOWN_SERVER, "tool": name, "arguments": read_arguments(call)}
     await observed(ctx, invocation, as_result)
-    return ToolResult(output=encode_payload(found).decode())
+    return ToolResult(output=visible_json(found))
 
 
 def _of_server(server: str, entries: list[Any]) -> list[Any]:
     listed = [entry for entry in entries if isinstance(entry, dict)]
     # A server cannot speak for another one.
-    # An address stays as it is: the server is asked for it in these very words.
     return [
         {
             "server": server,
-            **{
-                readable(str(key)): entry[key] if key in ("uri", "uriTemplate") else clean_words(entry[key])
-                for key in entry
-                if key != "server"
-            },
+            **{readable(str(key)): clean_words(entry[key]) for key in entry if key != "server"},
         }
         for entry in listed
     ]

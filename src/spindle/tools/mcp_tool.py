@@ -13,6 +13,7 @@ from spindle.mcp.pool import ServerPool
 from spindle.protocol.events import Duration
 from spindle.protocol.items import decode_foreign, encode_payload
 from spindle.protocol.tool_servers import McpToolCallBegin, McpToolCallEnd, McpToolCallProgress
+from spindle.tools.execution import refuse_masks
 from spindle.tools.mcp_output import model_output, shown_result
 from spindle.tools.tool import Tool, ToolCall, ToolContext, ToolResult
 
@@ -46,6 +47,8 @@ class McpTool:
     async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
         tool = self._tool
         arguments = read_arguments(call)
+        if not tool.is_read_only:
+            refuse_masks(call.arguments, ctx)  # it may write what it is given into a file of the user's
         invocation = {"server": tool.server, "tool": tool.name, "arguments": arguments}
         definition = self._pool.definition(tool)
         if definition != definition_of(self._spec, tool.raw):

@@ -57,6 +57,12 @@ def test_an_error_says_what_to_do(info: ErrorInfo | None, step: list[str]) -> No
     assert shown == ["■ status 400: the-bad-thing happened", *step]
 
 
+@pytest.mark.parametrize(("reason", "step"), [("max_output_tokens", "go on"), ("content_filter", "other words")])
+def test_an_answer_that_was_cut_short_says_how_to_go_on(reason: str, step: str) -> None:
+    shown = Told().take(v1.Error(message=f"Incomplete response returned, reason: {reason}"))
+    assert step in shown[1]
+
+
 def test_an_advice_that_the_message_gives_is_not_repeated() -> None:
     message = "No room. Use /compact now."
     assert Told().take(v1.Error(message=message, codex_error_info="context_window_exceeded")) == [f"■ {message}"]

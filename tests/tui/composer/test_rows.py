@@ -62,10 +62,10 @@ def test_keys_that_come_faster_than_the_pictures_move_in_the_text_as_it_is():
     assert composer.text == "oneX\ntwo"
 
 
-def test_the_shell_mark():
+def test_a_shell_command_stands_there_as_it_was_typed():
     composer = Composer()
     write(composer, "!ls")
-    assert rows(composer) == ["! !ls"]
+    assert rows(composer) == ["› !ls"]
 
 
 _composer = Composer()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -25,16 +26,24 @@ class Desk:
     """A painter before an emulated terminal."""
 
     def __init__(
-        self, columns: int = 40, rows: int = 10, *, reflows: bool = False, answers: bool = True, before: str = ""
+        self,
+        columns: int = 40,
+        rows: int = 10,
+        *,
+        reflows: bool = False,
+        answers: bool = True,
+        before: str = "",
+        is_gnu_screen: bool = False,
     ) -> None:
         self.asked: list[bytes] = []
         """Answers that the painter has not got yet."""
         self.decoder = Decoder()
-        self.emulator = Emulator(columns, rows, reflows=reflows, reply=self.asked.append if answers else lambda _: None)
+        reply = self.asked.append if answers else lambda _: None
+        self.emulator = Emulator(columns, rows, reflows=reflows, reply=reply, tells_size=reflows and not is_gnu_screen)
         self.emulator.feed(before.replace("\n", "\r\n").encode())
         self.frames: list[bytes] = []
         self.painter = Painter(self._write, theme("default"))
-        self.painter.take_reply(Reply("terminal", (84 if reflows else 41, 0, 0)))
+        self.painter.take_reply(Reply("terminal", (83 if is_gnu_screen else 84 if reflows else 41, 0, 0)))
         self.size = (columns, rows)
 
     def _write(self, data: bytes) -> None:
@@ -418,3 +427,101 @@ def test_a_text_that_nobody_cleaned_cannot_drive_the_terminal() -> None:
     written = b"".join(desk.frames).decode()
     assert "\x1b[2J" not in written and not re.search("[\x00\x07\x80-\x9f\u202e]", written)
     assert any("a�[2J�3Jb��c�d��" in row for row in desk.emulator.screen)
+
+
+# ---- frames that a new window overtakes while a text streams ----------------------------------------
+
+
+@pytest.mark.parametrize("is_gnu_screen", [False, True], ids=["tmux", "GNU screen"])
+@pytest.mark.parametrize(
+    "overtaking",
+    [
+        [(53, 12), (46, 57)],
+        [(27, 26), (21, 45)],
+        [(27, 26), (21, 45), (118, 34)],
+        [(30, 20), (25, 40), (90, 40)],
+        [(60, 14), (24, 30), (24, 60)],
+    ],
+    ids=str,
+)
+def test_a_text_drawn_in_a_narrower_window_and_broken_again_is_found_and_taken_away(
+    overtaking: list[tuple[int, int]], is_gnu_screen: bool
+) -> None:
+    """The frame writes over halves of rows that the terminal has broken, and the next window breaks these once more."""
+    words = [f"w{number:03d}" for number in range(60)]
+    desk = Desk(100, 30, reflows=True, before="before\n", is_gnu_screen=is_gnu_screen)
+
+    def live(count: int) -> list[str | Line]:
+        text = Line((Span("• "), Span(" ".join(words[:count]))), (Span("  "),))
+        return [
+            text,
+            "",
+            "* Working, which is told in a row of its own (esc to interrupt)",
+            "",
+            "> a draft",
+            "",
+            "s" * 90,
+        ]
+
+    desk.show(["a line that was finished"], live(6), (4, 4), pending=1)
+    for count, size in enumerate(overtaking):
+        desk.emulator.resize(*size)  # nobody tells the painter yet
+        if not count:
+            desk.show([], live(30), (4, 4), pending=1)
+    desk.size = overtaking[-1]
+    desk.show([], live(40), (4, 4), pending=1)
+    desk.resize(100, 30)
+    desk.show([Line((Span("• "), Span(" ".join(words))), (Span("  "),))], live(60)[1:], (3, 4))
+    seen = "\n".join(desk.everything)
+    found = re.findall(r"w\d{3}", seen)
+    assert seen.count("before") == seen.count("a line that was finished") == seen.count("> a draft") == 1, seen
+    if is_gnu_screen:  # it may keep what was broken together, so some of it may be left; but no more than that
+        assert found[-len(words) :] == words and len(found) <= len(words) + 6, seen
+    else:
+        assert found == words, seen
+        desk.assert_decent()
+
+
+@pytest.mark.parametrize("seed", [238, 587, 635, 1388, *range(30)])
+def test_a_window_that_changes_between_frames_and_answers_costs_no_word(seed: int) -> None:
+    """Frames are drawn, windows change and answers come in any order; what a low window pushed out may stand twice."""
+    chance = random.Random(seed)
+    desk = Desk(100, 30, reflows=True, before="before\n")
+    words: list[str] = []
+    start = 0
+
+    def live() -> list[Line]:
+        text = Line((Span("• "), Span(" ".join(words[start:]))), (Span("  "),))
+        return [
+            text,
+            *map(line, ("", "* Working, told in a row of its own (esc to interrupt)", "", "> a draft", "", "s" * 90)),
+        ]
+
+    desk.show(["first-line"], live(), (4, 4), pending=1)
+    desk.answer()
+    window = (100, 30)
+    for _ in range(chance.randint(3, 14)):
+        match chance.choices(["resize", "hear", "seek", "stream", "finish"], [7, 3, 2, 5, 3])[0]:
+            case "resize":
+                window = (chance.choice([chance.randint(20, 60), chance.randint(20, 120)]), chance.randint(10, 50))
+                desk.emulator.resize(*window)
+            case "hear":
+                desk.size = window
+                desk.painter.window_changes()
+            case "seek":
+                desk.painter.seek(desk.size)
+            case "stream":
+                words += [f"w{len(words) + number:03d}" for number in range(chance.randint(1, 12))]
+                if chance.random() < 0.7:
+                    desk.answer()
+                desk.painter.frame([], live(), (4, 4), desk.size, pending=1, is_wary=chance.random() < 0.5)
+            case _:
+                finished, start = live()[:1], len(words)
+                desk.show(finished, live(), (4, 4), pending=1)
+    desk.resize(*window)
+    desk.show([], live(), (4, 4), pending=1)
+    desk.resize(100, 30)
+    desk.show(live()[:1], live()[1:], (3, 4))
+    seen = "\n".join(desk.emulator.unbroken)
+    assert sorted(set(re.findall(r"w\d{3}", seen))) == words, seen
+    assert seen.count("before") == seen.count("first-line") == 1, seen

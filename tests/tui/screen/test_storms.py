@@ -49,7 +49,8 @@ def in_host(
     opened: list[Host] = []
 
     def start(*args: str) -> Host:
-        command = ["sh", "-c", 'echo what stood here before; exec "$@"', "sh", *spindle_cmd, *args]
+        # GNU screen copies no more rows of its scrollback than were ever pushed into it, into how many it breaks them.
+        command = ["sh", "-c", 'yes "" | head -500; echo what stood here before; exec "$@"', "sh", *spindle_cmd, *args]
         opened.append(HOSTS[request.param](tmp_path, command, 100, 30, cwd=workspace, env=environment))
         see(opened[-1], lambda: "Ask for anything" in opened[-1].screen, "the composer")
         return opened[-1]

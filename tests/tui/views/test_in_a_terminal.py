@@ -59,7 +59,7 @@ def test_plain_mode_asks_the_same_and_shows_no_key(tui: OpenTui, server: FakeSer
     with tui("--plain", "-a", "on-request", env=env, cwd=folder) as t:
         t.wait_for("Do you trust the files").wait_for("3. Quit").idle().send("1\n")
         t.wait_for("How shall Spindle reach a model?").wait_for("Quit").idle().send("1\n")
-        t.wait_for("API key for OpenAI").wait_for("Esc goes back").idle().send("sk-typed-in\n")
+        t.wait_for("API key for OpenAI").wait_for("Ctrl-C goes back").idle().send("sk-typed-in\n")
         t.wait_for("stored in auth.json").idle().send("visible words\n").wait_for("Yes, once (y)")
         assert (
             "echo line-0\n" in t.scrollback and "echo line-1099\n" in t.scrollback and "touch made-it" in t.scrollback

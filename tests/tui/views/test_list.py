@@ -31,6 +31,11 @@ async def test_rows_are_numbered_and_say_what_they_are() -> None:
     assert seen[6].strip() == "not now: no key for it"
 
 
+async def test_names_stand_below_each_other_however_many_there_are() -> None:
+    seen = shown(fruits(10), height=30)
+    assert "›  1. apple" in seen and "  10. fruit 10" in seen
+
+
 @pytest.mark.parametrize(
     ("keys", "chosen"),
     [

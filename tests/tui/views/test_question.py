@@ -55,6 +55,15 @@ async def test_a_digit_answers_at_once() -> None:
     assert answers(view) == {"q1": {"answers": ["Blue-two"]}}
 
 
+async def test_the_answer_that_a_note_is_written_for_is_marked() -> None:
+    view = ask(COLOUR)
+    press(view, "3")
+    assert "› 3. None of the above  say what instead" in shown(view)
+    write(view, "green")
+    press(view, "enter")
+    assert answers(view) == {"q1": {"answers": ["None of the above", "user_note: green"]}}
+
+
 async def test_tab_adds_a_note_to_the_highlighted_answer() -> None:
     view = ask(COLOUR)
     press(view, "down", "tab")

@@ -115,7 +115,7 @@ class MorePermissions(Matter):
     def settle(self, ask: Ask, answer: Answer) -> None:
         if answer.is_yes:
             content = answer.content or {}
-            more = self._wish.within(content["permissions"]) if "permissions" in content else self._wish
+            more = self._part(content["permissions"]) if "permissions" in content else self._wish
             self._give(Given(more=more, expires="session" if answer.word == "approved_for_session" else "turn"))
 
     def permit(self, ask: Ask, answer: Answer | None = None) -> Permit:
@@ -123,6 +123,12 @@ class MorePermissions(Matter):
             is_lasting = self.approvals.grants.lasting(self.grants(ask, "session"), self.boundary)
             self._give(Given(more=self._wish, expires="session" if is_lasting else "turn"))
         return super().permit(ask, answer)
+
+    def _part(self, answer: Any) -> Widening:
+        """What an answer names of it; below a folder that can be given there may be one that cannot."""
+        named = self._wish.within(answer)
+        asked = Wish(network=named.network, read=named.read, write=named.write)
+        return bounded(asked, self.site.drawn, self.approvals.allowed).more
 
     def _give(self, given: Given) -> None:
         self.given = given

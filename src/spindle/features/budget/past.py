@@ -18,6 +18,7 @@ from spindle.core.budget import Use
 from spindle.protocol.clock import iso_utc
 from spindle.protocol.request import TokenUsage
 from spindle.thread import layout
+from spindle.thread.private_files import open_regular
 from spindle.thread.rollout import parse_line
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _lines_since(path: str, moment: float) -> list[Record]:
     try:
         if os.stat(path).st_mtime < moment or path.endswith(".zst"):
             return []
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             found = (parse_line(line) for line in file if _TELLING.search(line))
             return [record for record in found if record is not None]
     except OSError:

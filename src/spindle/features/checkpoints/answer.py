@@ -13,8 +13,8 @@ from spindle.protocol.undo import Restored, UndoReport
 _MOST_NAMED = 50
 
 
-def sentence(report: UndoReport, op: Undo) -> str:
-    """The report in a sentence or two."""
+def sentence(report: UndoReport, op: Undo, *, keeps_files: bool = True) -> str:
+    """The report in a sentence or two. `keeps_files` is false where the user has switched that off."""
     turns = _count(len(report.turns), "turn")
     files = _count(len(report.restored), "file")
     match report.status:
@@ -33,6 +33,8 @@ def sentence(report: UndoReport, op: Undo) -> str:
         said += f"; {_count(len(report.conflicts), 'file')} left as somebody else changed it"
     if report.skipped:
         said += f"; {_count(len(report.skipped), 'path')} skipped"
+    if op.files and not keeps_files and not report.restored and not op.redo:
+        said += "; files are as the turn left them, because spindle.checkpoints.enabled is false"
     if report.incomplete:
         said += "; a turn was killed in the middle, so what was there now counts as its end"
     return said

@@ -72,8 +72,13 @@ class _Net(msgspec.Struct):
     """Somebody else changed it between two of the steps."""
 
 
-def make_plan(steps: Iterable[Step], image_now: Callable[[str], Image], is_protected: Callable[[str], bool]) -> Plan:
-    """How to get from what is there now to what was there before the first of the steps."""
+def make_plan(
+    steps: Iterable[Step], image_now: Callable[[str, Image, Image], Image], is_protected: Callable[[str], bool]
+) -> Plan:
+    """How to get from what is there now to what was there before the first of the steps.
+
+    `image_now` is given a path and the images that it is compared with.
+    """
     nets: dict[str, _Net] = {}
     for step in steps:
         for change in net_of(step.changes):
@@ -85,7 +90,8 @@ def make_plan(steps: Iterable[Step], image_now: Callable[[str], Image], is_prote
             net.expected = change.after
     plan = Plan(actions=[], conflicts=[], older={}, skipped=[])
     for path in sorted(nets):
-        _decide(plan, path, nets[path], image_now(path), is_protected)
+        net = nets[path]
+        _decide(plan, path, net, image_now(path, net.target, net.expected), is_protected)
     return plan
 
 

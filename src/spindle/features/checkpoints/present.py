@@ -33,6 +33,16 @@ def image_at(path: str, max_file_bytes: int, keep_in: Store | None = None) -> Im
         return Image("other", why=f"it cannot be looked at: {error.strerror}")
 
 
+def image_like(path: str, *others: Image, keep_in: Store | None = None) -> Image:
+    """The same as far as it takes to tell whether it is one of these: a larger file is none of them, and is not read.
+
+    A command can make a file of any size in no time.
+    """
+    return image_at(
+        path, max((other.size for other in others if other.kind == "file" and other.digest), default=0), keep_in
+    )
+
+
 def _file(name: str, folder: int, status: os.stat_result, max_file_bytes: int, keep_in: Store | None) -> Image:
     mode = status.st_mode & 0o777
     if status.st_size > max_file_bytes:

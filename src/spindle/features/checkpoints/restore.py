@@ -20,13 +20,12 @@ import msgspec
 from spindle.errors import SpindleError
 from spindle.features.checkpoints.images import EXECUTABLE, Image
 from spindle.features.checkpoints.plan import Action
-from spindle.features.checkpoints.present import image_at
+from spindle.features.checkpoints.present import image_at, image_like
 from spindle.features.checkpoints.store import Store, intents_folder
 from spindle.thread.private_files import make_private_folders, open_private, try_lock, write_all
 from spindle.tools.safe_files import open_parent
 
 STAGING, EXCHANGING = "staging", "exchanging"
-_ANY_SIZE = 1 << 62
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
@@ -109,14 +108,14 @@ class Restoration:
     def resume(self) -> list[str]:
         """Finish what another process has begun to exchange; gives the paths that somebody has changed meanwhile."""
         actions = self.intent.actions
-        done = [action.path for action in actions if image_at(action.path, _ANY_SIZE).is_same(action.target)]
+        done = [action.path for action in actions if image_like(action.path, action.target).is_same(action.target)]
         changed = [action.path for action in actions if action.path not in done and not self._can_go_on(action)]
         self._exchange(without=(*done, *changed))
         self._clean_up()
         return changed
 
     def _can_go_on(self, action: Action) -> bool:
-        now = image_at(action.path, _ANY_SIZE)
+        now = image_like(action.path, action.expected)
         if now.is_same(action.expected):
             return True
         # Taken away, and its successor has not come yet.

@@ -96,7 +96,8 @@ class UndoDesk:
             root = find_repository(cwd) or os.path.realpath(cwd)
             diff = await self._beside(undoer.diff, prepared.plan, root)
         report = undoer.report(prepared, is_done=is_done)
-        return msgspec.structs.replace(report, message=sentence(report, op)), diff
+        said = sentence(report, op, keeps_files=self._recorder.options.enabled)
+        return msgspec.structs.replace(report, message=said), diff
 
     async def _do(self, undoer: Undoer, prepared: Prepared) -> None:
         thread, undone = self._session.thread, prepared.undone

@@ -13,7 +13,7 @@ from spindle.features.checkpoints.images import Change, Image
 from spindle.features.checkpoints.journal import State, Step, TurnKey, undo_line
 from spindle.features.checkpoints.journal import Undo as Undone
 from spindle.features.checkpoints.plan import IN_THE_WAY, NOT_EMPTY, Plan, add_conflict, make_plan
-from spindle.features.checkpoints.present import image_at
+from spindle.features.checkpoints.present import image_at, image_like
 from spindle.features.checkpoints.recorder import Recorder
 from spindle.features.checkpoints.restore import EXCHANGING, Intent, Restoration, unfinished
 from spindle.features.checkpoints.shown import record_change
@@ -23,8 +23,6 @@ from spindle.patch.diff import TurnDiffTracker
 from spindle.policy.sandbox import is_inside
 from spindle.protocol.ops import Undo
 from spindle.protocol.undo import Conflict, Skipped, UndoReport
-
-_ANY_SIZE = 1 << 62
 
 
 class Prepared(msgspec.Struct, kw_only=True):
@@ -105,7 +103,7 @@ class Undoer:
         return Prepared(op=op, undone=undone, plan=self._plan([step]), chosen=[], is_redo=True)
 
     def _plan(self, steps: Sequence[Step]) -> Plan:
-        plan = make_plan(steps, lambda path: image_at(path, _ANY_SIZE), self._is_protected)
+        plan = make_plan(steps, image_like, self._is_protected)
         leaving = {action.path for action in plan.actions if action.target.kind in ("absent", "folder")}
         leaving |= {action.path for action in plan.actions if action.expected.kind == "folder"}
         for action in [one for one in plan.actions if one.expected.kind == "folder" and one.target.kind != "absent"]:
@@ -139,7 +137,7 @@ class Undoer:
             line["tells"] = prepared.op.files and not prepared.op.conversation
         for action in plan.actions:
             if action.expected.kind == "file":
-                image_at(action.path, _ANY_SIZE, self._store)  # what is there now can be put back again
+                image_like(action.path, action.expected, keep_in=self._store)  # what is there now can be put back again
         self._store.commit(durable=True)
         intent = Intent(self._new_id(), self._recorder.thread_id, plan.actions, line)
         restoration = Restoration(self._recorder.home, self._store, intent, self._on_step)

@@ -20,6 +20,7 @@ from spindle.prompt.goal import budget_message, goal_message
 from spindle.protocol.events import Error, Warning
 from spindle.protocol.goal import Goal, Status, ThreadGoalUpdated, charged_tokens, check_budget, check_objective
 from spindle.protocol.ops import GoalClear, GoalSet, InjectItems, Op, Submission
+from spindle.protocol.quote import visible
 from spindle.thread.codex_goals import present_goal
 from spindle.thread.goals import CLEARED, OURS, goal_line, recorded_goal
 from spindle.tools.tool import Tool, ToolCall, ToolResult
@@ -44,8 +45,12 @@ class PursueGoal(Op, frozen=True, kw_only=True, tag="goal_pursue"):
 class Goals(Feature):
     """The goal of one thread."""
 
-    def __init__(self, *, pursues: bool, late_tools: list[Tool]) -> None:
-        """`late_tools` are those that join the list after it was made; whoever makes the list anew adds them."""
+    def __init__(self, *, pursues: bool, late_tools: list[Tool], foreign: Literal["", "waits", "goes on"] = "") -> None:
+        """`late_tools` are those that join the list after it was made; whoever makes the list anew adds them.
+
+        `foreign`: the thread's file is not of this home, and what becomes of a goal that it brings.
+        """
+        self._foreign = foreign
         self._pursues = pursues
         self._late_tools = late_tools
         self._tools = goal_tools(self)
@@ -155,8 +160,23 @@ class Goals(Feature):
         if self._goal is not None:
             self._goal = _within_budget(self._goal)
             self._seconds = float(self._goal.time_used_seconds)
-            self._tell()
+            if self._foreign and self._is_active:
+                self._take_over(self._goal)
+            else:
+                self._tell()
             self._queue()
+
+    def _take_over(self, goal: Goal) -> None:
+        """A goal that nobody here set. It starts no work by itself, unless to go on is what a person asked for."""
+        what = (
+            f"the thread's file, which Spindle with this home did not write, brings a goal: {visible(goal.objective)}"
+        )
+        if self._foreign == "goes on":
+            self._session.emit("", Warning(message=f"{what}; the thread goes on with it"))
+            self._tell()
+            return
+        self._session.emit("", Warning(message=f"{what}; it waits until you resume it"))
+        self._put(msgspec.structs.replace(goal, status="paused"))
 
     async def _set(self, session: Session, submission: Submission) -> None:
         op = submission.op

@@ -91,6 +91,8 @@ def _write_git_folder(folder: str, base: Base) -> None:
     _write(f"{folder}/config", "\n".join(config).encode("utf-8", "surrogateescape") + b"\n")
     _write(f"{folder}/packed-refs", _refs(f"{base.mirror}/packed-refs"))
     _write(f"{folder}/HEAD", f"{base.commit}\n".encode())
+    if os.path.exists(shallow := f"{base.mirror}/shallow"):
+        shutil.copyfile(shallow, f"{folder}/shallow")
 
 
 def _write_objects(folder: str, base: Base) -> None:

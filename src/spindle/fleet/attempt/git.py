@@ -163,9 +163,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
+_NOT_READ = "fatal: Could not read from remote repository."
+_KEY_ADDED = "Warning: Permanently added"
+
+
 def _last_words(said: str, most: int = 500) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines[-1:]
+    if _NOT_READ in telling:  # git adds advice; why it was not, the program that git started has said before
+        telling = [line for line in lines[: lines.index(_NOT_READ)] if not line.startswith(_KEY_ADDED)] or telling
     text = "; ".join(line.partition(": ")[2] or line for line in telling) or "it gave no reason"
     return text[:most]
 

@@ -116,7 +116,9 @@ class Mirrors:
         """The commit that a name means in a mirror."""
         if base.startswith("-") or "\0" in base:
             return None
-        wanted = [_HEAD] if base == "HEAD" else [f"refs/heads/{base}", f"refs/tags/{base}", base]
+        wanted = [f"refs/heads/{base}", f"refs/tags/{base}", base]
+        if base.partition("~")[0].partition("^")[0] == "HEAD":  # the mirror has one of its own
+            wanted = [_HEAD + base.removeprefix("HEAD")]
         for name in wanted:
             try:
                 found = await self._git.run(
@@ -166,7 +168,8 @@ class Mirrors:
         await self._git.run(Repository(git_dir=mirror), "pack-refs", "--all")
 
     async def _ask_source(self, mirror: str, where: str, *refs: str) -> None:
-        words = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--update-head-ok", "--", where)
+        words = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--update-head-ok")
+        words = (*words, "--update-shallow", "--", where)  # a source may have no more than its last commits
         try:
             await self._git.run(Repository(git_dir=mirror), *words, *refs, timeout_s=self._fetch_s)
         except GitFailed as error:

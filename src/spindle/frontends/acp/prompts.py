@@ -21,7 +21,7 @@ def input_of(blocks: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
             case "text":
                 text += _text(block, "text")
             case "resource_link":
-                text = _joined(text, path_of(_text(block, "uri")))
+                text = _joined(text, defused(visible(path_of(_text(block, "uri")))))
             case "image":
                 attached.append(_image(block))
             case "resource":

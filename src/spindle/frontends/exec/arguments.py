@@ -120,7 +120,10 @@ def read_first_words(args: ExecArgs, parsed: Parsed, *, has_goal: bool) -> str |
     if args.prompt is None and has_goal:
         return None
     try:
-        return read_prompt(args)
+        text = read_prompt(args)
+        if not text.strip() and not parsed.many("image"):  # a variable that is not set, most likely
+            raise SpindleError("the prompt is empty; nothing was sent")
+        return text
     except SpindleError:
         if args.prompt is None and args.action == "resume" and not parsed.many("image"):
             from spindle.frontends.exec.goal_at_rest import has_active_goal  # only where nothing is said

@@ -56,6 +56,7 @@ def run(parsed: Parsed, words: list[str]) -> int:
         fork_at=arguments.fork_point(parsed.value("at")),
         bypass=parsed.flag("dangerously_bypass_approvals_and_sandbox"),
         pursues_goals=True,
+        pursues_foreign_goals=prompt is None,
         budget=arguments.run_budget(parsed, config),
     )
     ops = arguments.goal_ops(args, goal)

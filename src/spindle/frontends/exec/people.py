@@ -83,7 +83,7 @@ class TextPrinter(Printer):
     def abandon(self) -> None:
         """The last words of a run that does not wait for its turn to end."""
         self.close()
-        self._write(self._transcript.ending())
+        self._write(self._transcript.ending(is_counted=False))
 
     def finish(self, last_message: str | None) -> None:
         is_seen = last_message == self._said and not self._is_lost

@@ -61,7 +61,9 @@ def _result(finding: Finding, root: str) -> dict[str, Any]:
 
 def _location(finding: Finding, path: str, root: str) -> dict[str, Any]:
     inside = _below(path, root)
-    artifact = {"uri": _uri(path)} if inside is None else {"uri": quote(inside), "uriBaseId": "SRCROOT"}
+    # What is named from the working folder may lie outside of it, and only a whole path makes a valid address.
+    whole = path if os.path.isabs(path) else os.path.normpath(f"{root}/{path}")
+    artifact = {"uri": _uri(whole)} if inside is None else {"uri": _quoted(inside), "uriBaseId": "SRCROOT"}
     location: dict[str, Any] = {"artifactLocation": artifact}
     lines = finding.code_location.line_range
     if lines.start > 0:
@@ -75,11 +77,22 @@ def _below(path: str, root: str) -> str | None:
         return None
     if not os.path.isabs(path):
         path = f"{root}/{path}"
-    for one in (os.path.normpath(path), os.path.realpath(path)):
+    try:
+        real = os.path.realpath(path)
+    except UnicodeEncodeError:  # no path at all
+        real = path
+    for one in (os.path.normpath(path), real):
         if one.startswith(root.rstrip("/") + "/"):
             return os.path.relpath(one, root)
     return None
 
 
 def _uri(path: str) -> str:
-    return "file://" + quote(path.encode("utf-8", "surrogateescape"))
+    return "file://" + _quoted(path)
+
+
+def _quoted(path: str) -> str:
+    try:
+        return quote(path.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:  # no path, but a model may write it
+        return quote(path.encode("utf-8", "replace"))

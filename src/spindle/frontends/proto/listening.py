@@ -36,6 +36,7 @@ _TOKEN_S = 5.0
 _TOKEN_LINE = 1 << 16
 _MAX_WAITING = 64
 """So many may be at the door without having said the token; then the one who waits longest is turned away."""
+_GRACE_S = 0.1
 _PATIENCE_S = 10.0
 """How long a client may take to read what it is told last."""
 
@@ -103,8 +104,8 @@ class Door:
         self._make_engine = make
         self._token = token
         self._most = most
-        self._waiting: dict[SocketPeer, None] = {}
-        """Those who have not said the token yet, in the order they came."""
+        self._waiting: dict[SocketPeer, float] = {}
+        """Those who have not said the token yet, in the order they came, and when that was."""
         self._inside = 0
         self._complaints = Complaints("proto")
 
@@ -122,9 +123,8 @@ class Door:
                 self._inside -= 1
 
     async def _is_let_in(self, peer: SocketPeer) -> bool:
-        if len(self._waiting) >= _MAX_WAITING:
-            next(iter(self._waiting)).hang_up()
-        self._waiting[peer] = None
+        await self._make_room()
+        self._waiting[peer] = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(_TOKEN_S):
                 line = await peer.next(_TOKEN_LINE)
@@ -134,6 +134,17 @@ class Door:
             self._waiting.pop(peer, None)
         assert self._token is not None
         return hmac.compare_digest((token_of(line) or "").encode("utf-8", "replace"), self._token.encode())
+
+    async def _make_room(self) -> None:
+        """Many may come at once, each with the token in hand: nobody is turned away whose line is only not read yet."""
+        while len(self._waiting) >= _MAX_WAITING:
+            oldest, came = next(iter(self._waiting.items()))
+            left = came + _GRACE_S - asyncio.get_running_loop().time()
+            if left > 0:
+                await asyncio.sleep(left)
+                continue
+            del self._waiting[oldest]
+            oldest.hang_up()
 
     async def _serve(self, peer: SocketPeer) -> None:
         engine = self._make_engine()

@@ -20,7 +20,7 @@ from spindle.frontends.tui.input import GUARD_S
 from spindle.frontends.tui.interface import Interface
 from spindle.frontends.tui.keys import Key
 from spindle.frontends.tui.launching import Launch
-from spindle.frontends.tui.shown import Line, plain, texts
+from spindle.frontends.tui.shown import BLANK, Line, plain, texts
 from spindle.frontends.tui.text.clean import safe
 from spindle.frontends.tui.view import View
 from spindle.protocol.events import TERMINAL, Event
@@ -149,7 +149,7 @@ class PlainApp(Interface):
     def _print_view(self, view: View[Any]) -> None:
         self._print_finished()
         rows = ALL_ROWS if view.is_shown_whole else VIEW_ROWS
-        self._print(texts(view.lines(self.size[0], rows)))
+        self._print([*texts(_without_keys(view.lines(self.size[0], rows))), _how_to_answer(view)])
 
     def _answer(self, view: View[Any], text: str) -> None:
         """A number or a letter chooses, other words are written into the field that there is; Enter ends it."""
@@ -250,3 +250,16 @@ class PlainApp(Interface):
 
     def farewell(self) -> None:
         self._print(self.last_words)
+
+
+def _without_keys(lines: list[Line]) -> list[Line]:
+    """A view without the row at its end that names keys: here a line answers it."""
+    names_keys = len(lines) > 2 and lines[-2] == BLANK and all(span.style == "dim" for span in lines[-1].spans)
+    return lines[:-2] if names_keys else lines
+
+
+def _how_to_answer(view: View[Any]) -> str:
+    if view.is_secret:
+        return "Enter it here, it is not shown; Ctrl-C goes back."
+    what = "Enter a number, or your own words" if view.takes_words else "Enter a number or a letter"
+    return f"{what}; Ctrl-C {'stops the turn' if view.guards_typing else 'leaves'}."

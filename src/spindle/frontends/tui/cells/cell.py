@@ -14,7 +14,7 @@ from spindle.frontends.tui.text.clean import safe
 INDENT = "  "
 FOLDED_LINES = 5
 """How many lines are shown of what a command or a tool printed."""
-LONGEST_LINE = 1000
+LONGEST_LINE = 500
 """Cells that one line of output may take in the scrollback; an address is whole, a minified file is not."""
 UNFOLDED_LINE = 20_000
 """The same in the transcript, which shows everything that a person can read."""
@@ -151,8 +151,8 @@ def folded(lines: Sequence[Line], most: int = FOLDED_LINES) -> list[Line]:
     return [*lines[:head], more_lines(len(lines) - head - tail), *lines[-tail:]]
 
 
-def more_lines(number: int) -> Line:
-    return Line((Span(f"… +{counted(number, 'line')}", "dim"),))
+def more_lines(number: int, *, or_more: bool = False) -> Line:
+    return Line((Span(f"… +{counted(number, 'line')}{' or more' if or_more else ''}", "dim"),))
 
 
 def below(lines: Sequence[Line], look: Look) -> list[Line]:

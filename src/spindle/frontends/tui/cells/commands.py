@@ -33,6 +33,8 @@ USER_LINES = 50
 """How many lines are shown of what the person's own command printed: they ran it to see that."""
 LIVE_LINES = 3
 TAIL_BYTES = 4096
+FLOOD = 1_000_000
+"""Of an output that is as long as this, the middle may be missing: the engine keeps no more."""
 NEVER_RAN = -1
 TIMED_OUT = 124
 _FLOOD_S = 0.2
@@ -63,10 +65,11 @@ def verdict(exit_code: int) -> str:
 class OutputTail:
     """The end of what a command prints while it runs. Costs the same for each piece, however much there was before."""
 
-    __slots__ = ("_held", "_is_stale", "_lines", "_made_s", "_size")
+    __slots__ = ("_held", "_is_stale", "_line_ends", "_lines", "_made_s", "_size")
 
     def __init__(self) -> None:
         self._held = b""
+        self._line_ends = 0
         self._size = 0
         self._lines: list[Line] = []
         self._is_stale = False
@@ -75,7 +78,13 @@ class OutputTail:
     def add(self, chunk: bytes) -> None:
         self._held = (self._held + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
         self._size += len(chunk)
+        self._line_ends += chunk.count(b"\n")
         self._is_stale = True
+
+    @property
+    def count(self) -> int:
+        """How many lines were printed so far."""
+        return self._line_ends + (not self._held.endswith(b"\n") and bool(self._held))
 
     def lines(self, now_s: float) -> list[Line]:
         """The last lines with something in them. Those of a flood change a few times a second, not with every frame."""
@@ -93,8 +102,8 @@ class Command(Running):
     """One command of the model or of the person."""
 
     __slots__ = (
-        *("begun_s", "call_id", "cwd", "duration_s", "exit_code", "explores", "is_background", "is_stopped"),
-        *("output", "process_id", "script", "source", "tail", "turn_id"),
+        *("begun_s", "call_id", "cwd", "duration_s", "exit_code", "explores", "is_background", "is_cut", "is_stopped"),
+        *("line_count", "output", "process_id", "script", "source", "tail", "turn_id"),
     )
 
     def __init__(self, msg: ExecCommandBegin | ExecCommandEnd, begun_s: float) -> None:
@@ -112,6 +121,10 @@ class Command(Running):
         self.is_stopped = False
         self.exit_code: int | None = None
         self.output = ""
+        self.line_count = 0
+        """How many lines it printed; of a flood not all are kept."""
+        self.is_cut = False
+        """There were more than we were told."""
         self.duration_s = 0.0
         if isinstance(msg, ExecCommandEnd):
             self.end(msg)
@@ -131,6 +144,9 @@ class Command(Running):
     def end(self, msg: ExecCommandEnd) -> None:
         self.exit_code = msg.exit_code
         self.output = kept(msg.aggregated_output)
+        told = msg.aggregated_output.strip("\n").count("\n") + 1
+        self.line_count = max(told, 0 if self.tail is None else self.tail.count)
+        self.is_cut = len(msg.aggregated_output) >= FLOOD
         self.duration_s = msg.duration.secs + msg.duration.nanos / 1e9
         self.tail = None
 
@@ -198,7 +214,8 @@ class Command(Running):
         if look.is_whole:
             return [clipped(each, most) for each in command_output(self.output.strip("\n"))]
         count = USER_LINES if self.is_users else FOLDED_LINES
-        return [clipped(each, most) for each in folded_output(self.output, count)]
+        shown = folded_output(self.output, count, self.line_count, is_cut=self.is_cut)
+        return [clipped(each, most) for each in shown]
 
     def _not_run(self, look: Look) -> list[Line]:
         """A command that was refused or could not be started, and why."""
@@ -210,8 +227,9 @@ class Command(Running):
         return [head, *below(reason, look)]
 
 
-def folded_output(output: str, most: int) -> list[Line]:
-    """The first and the last lines of an output. What is between them is only counted: to clean it all takes long."""
+def folded_output(output: str, most: int, printed: int = 0, *, is_cut: bool = False) -> list[Line]:
+    """The first and the last lines of an output. What is between them is only counted: to clean it all takes long.
+    `printed` lines there were, or more (`is_cut`), if not all of them were kept."""
     text = output.strip("\n")
     count = text.count("\n") + 1
     if count <= most:
@@ -220,7 +238,8 @@ def folded_output(output: str, most: int) -> list[Line]:
     tail = most - 1 - head
     first = "\n".join(map(_bounded, text.split("\n", head)[:head]))
     last = "\n".join(map(_bounded, text.rsplit("\n", tail)[-tail:]))
-    return [*command_output(first), more_lines(count - head - tail), *command_output(last)]
+    between = more_lines(max(count, printed) - head - tail, or_more=is_cut)
+    return [*command_output(first), between, *command_output(last)]
 
 
 def _bounded(row: str) -> str:

@@ -22,6 +22,11 @@ _NEXT_STEPS = {
 }
 """What can be done in this interface; the message itself says what can be done elsewhere."""
 _TRY_AGAIN = "Up and Enter send the message again."
+_CUT_SHORT = {
+    "reason: max_output_tokens": "The answer has reached the longest that it may be: say “go on” for the rest.",
+    "reason: content_filter": "The provider's filter has stopped the answer: ask in other words, or of another /model.",
+}
+"""Why a server ends an answer early, and what helps then."""
 
 
 class Note(Cell):
@@ -63,7 +68,8 @@ def _rows(text: str) -> list[str]:
 
 def error(message: str, info: ErrorInfo | None = None) -> Note:
     """What failed and what to do about it."""
-    step = _NEXT_STEPS.get(kind_of(info)) or (_TRY_AGAIN if may_pass(info) else "")
+    cut_short = next((step for reason, step in _CUT_SHORT.items() if message.endswith(reason)), "")
+    step = cut_short or _NEXT_STEPS.get(kind_of(info)) or (_TRY_AGAIN if may_pass(info) else "")
     is_said = not step or step.split()[0] in message
     return Note(message if is_said else f"{message.rstrip()}\n{step}", sign="■", word="Error", style="error")
 

@@ -8,7 +8,7 @@ from spindle.frontends.tui.composer.rows import Layout
 from spindle.frontends.tui.shown import Line, Span
 
 PLACEHOLDER = "Ask for anything, / for commands, @ for files"
-MARK, SHELL_MARK = "› ", "! "
+MARK = "› "
 
 
 class Picture:
@@ -44,7 +44,7 @@ class Picture:
         row = self.layout.find(place)
         self._top = max(0, min(self._top, row, len(rows) - room), row - room + 1)
         self.cursor = (row - self._top, len(MARK) + self.layout.column(place))
-        first = Span(SHELL_MARK if raw.startswith("!") else MARK, "bold")
+        first = Span(MARK, "running bold" if raw.startswith("!") else "bold")
         others = Span(" " * len(MARK))
         return [
             Line((others if number else first, *self.layout.spans(number, selected)), is_verbatim=True)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from spindle.frontends.tui.keys import Reply
 from spindle.frontends.tui.screen.inking import Looks, tidy
-from spindle.frontends.tui.screen.sheet import ERASE, NO_WRAP, NOTHING, WRAP, Sheet
-from spindle.frontends.tui.screen.standing import Adrift, Place, Standing
+from spindle.frontends.tui.screen.sheet import NO_WRAP, NOTHING, WRAP, Sheet, erasing
+from spindle.frontends.tui.screen.standing import Place, Standing
 from spindle.frontends.tui.screen.stranded import Stranded
 from spindle.frontends.tui.screen.whereabouts import Size, Whereabouts
 from spindle.frontends.tui.shown import Line
@@ -35,6 +35,10 @@ class _Frame(NamedTuple):
     size: Size
     """For which it was made."""
     before: Place
+    after: Standing
+    at: int | None
+    """The row of the window in which the cursor was before it, if that was known."""
+    text: str
     sheet: Sheet
     printed: Sequence[Line]
     is_fresh: bool
@@ -47,6 +51,16 @@ class _Frame(NamedTuple):
             return self.is_fresh
         fits = len(self.before.rows) <= drawn_in[1] and self.sheet.widest <= drawn_in[0]
         return fits and self.before.is_unbroken(drawn_in[0])
+
+    def start_in(self, drawn_in: Size) -> int | None:
+        """In which row of this window the cursor was before it, as far as that is known."""
+        return None if self.at is None else _row_in(drawn_in[1], self.at, self.size[1])
+
+    def pending_in(self, width: int) -> Sequence[Line]:
+        """What is there of the lines that will be finished later, if it was drawn in a window of this width."""
+        if all(row_width(row) <= width for line in self.after.pending for row in rows(line, self.size[0])):
+            return self.after.pending
+        return () if self.is_fresh or self.printed else self.before.pending
 
     def is_whole(self, drawn_in: Size) -> bool:
         """Whether what it printed is there and whole, if not in the right place."""
@@ -148,6 +162,7 @@ class Painter:
         if self._held or self._damaged:
             finished = [*self._damaged, *self._held, *finished]
             self._held, self._damaged = [], []
+        at = None if is_fresh or self._where.top is None else self._where.top + self._row
         sheet = self._new_sheet(size, is_fresh=is_fresh)
         finished, live, pending = self._stranded.leave_out(finished, live, pending)
         self._size = size
@@ -161,21 +176,29 @@ class Painter:
         is_written = self._finish(sheet, shown, place)
         # Rows that were never shown cannot have been pushed out.
         self._pending = () if away else live[:pending]
-        self._place = Standing(shown, self._row, self._column, size[0], self._pending)
+        self._place = after = Standing(shown, self._row, self._column, size[0], self._pending)
         if is_written:
-            frame = _Frame(size, before, sheet, finished, is_fresh, self._era)
-            self._send("".join((*sheet.parts, self._questions(frame, asks=asks), END)))
+            text = "".join(sheet.parts)
+            frame = _Frame(size, before, after, at, text, sheet, finished, is_fresh, self._era)
+            self._send(text + self._questions(frame, asks=asks) + END)
         return True
 
     def _new_sheet(self, size: tuple[int, int], *, is_fresh: bool) -> Sheet:
         """The sheet that the frame is drawn on, and the way to where it begins."""
-        sheet = Sheet(self._rows, self._row, self.looks, size[0], is_confirmed=self._where.confirms)
+        sheet = Sheet(
+            self._rows,
+            self._row,
+            self.looks,
+            size[0],
+            is_confirmed=self._where.confirms,
+            saves_deleted=self._where.saves_deleted,
+        )
         if self._begins:
             sheet.parts.append(self._fresh_line(size[0]))
         elif is_fresh:
             self._lay_anew(sheet, size)
         elif self._is_outdated:
-            sheet.restart(f"{self._to_top()}\r{ERASE}", self._row)
+            sheet.restart(f"{self._to_top()}\r{self._erase}")
             self._row = 0
         self._is_outdated = False
         return sheet
@@ -222,7 +245,7 @@ class Painter:
     def _questions(self, frame: _Frame, *, asks: bool) -> str:
         if asks:
             return self._where.ask(self._row, self._size)
-        return self._where.confirm(frame) if self._where.confirms else ""
+        return self._where.confirm(frame) if self._where.may_confirm else ""
 
     def _send(self, text: str) -> None:
         if text:
@@ -236,7 +259,7 @@ class Painter:
         """What the terminal has told about itself, its window or its cursor."""
         if (answer := self._where.take(reply)) is not None:
             frame, told = answer
-            if frame.era == self._era and (self._is_lost or told != frame.size):
+            if self._where.confirms and frame.era == self._era and (self._is_lost or told != frame.size):
                 self._drawn_elsewhere(frame, told)
         if self._aim is not None and self._where.found is not None:
             self._arrived(self._aim)
@@ -244,29 +267,21 @@ class Painter:
     def _drawn_elsewhere(self, frame: _Frame, told: Size) -> None:
         """A frame was drawn in another window than it was made for, or after one that was."""
         is_first, self._is_lost = not self._is_lost, True
+        after = frame.after
         # Too many rows have pushed the first ones out.
-        row = max(self._row, len(self._rows) - told[1])
+        row = max(after.row, len(after.rows) - told[1])
         was_broken = not frame.is_fresh and not frame.before.is_unbroken(told[0])
-        drawn = Standing(self._rows, row, self._column, told[0], self._pending_in(frame, told[0]), was_broken)
+        drawn = Standing(after.rows, row, after.column, told[0], frame.pending_in(told[0]), was_broken)
         if is_first and frame.is_sound(told):
             self._place = drawn
             return
         is_whole = (is_first or self._whole is not None) and frame.is_whole(told)
         self._whole = drawn if is_whole else None
         place = frame.before if is_first else self._place
-        above = place.rows_above(told[0])
-        if isinstance(place, Standing):
-            place = Adrift(place, above, told[0], above)
-        untouched = min(place.untouched, max(0, above - frame.sheet.rise))
-        below = above + frame.sheet.sunk(told[0])
-        self._place = Adrift(place.base, below, told[0], untouched)
+        is_tmux = self._where.is_tmux
+        before = place.adrift(told[0], is_tmux=is_tmux) if isinstance(place, Standing) else place.broken(told[0])
+        self._place = before.drawn(frame.text, frame.start_in(told))
         self._damaged += frame.printed
-
-    def _pending_in(self, frame: _Frame, width: int) -> Sequence[Line]:
-        """What is there of the lines that will be finished later, after a frame in a window of this width."""
-        if all(row_width(row) <= width for line in self._pending for row in rows(line, frame.size[0])):
-            return self._pending
-        return () if frame.is_fresh or frame.printed else frame.before.pending
 
     def begins_in_column(self, column: int) -> None:
         """Where some other program left the cursor, counted from 1; known before the first frame, or never."""
@@ -330,7 +345,7 @@ class Painter:
         self._whole = whole if isinstance(whole, Standing) else None
         if self._place.is_top:
             # At once: if there is much below the cursor that a narrower window breaks, tmux loses its place.
-            self._send(f"{BEGIN}{ERASE}{END}")
+            self._send(f"{BEGIN}{self._erase}{END}")
             self._place = Standing([NOTHING], 0, 0, 1)
             self._is_away = True
 
@@ -340,6 +355,8 @@ class Painter:
         if self._where.found or now[1] >= before[1]:
             return aim.up
         # A lower window: it may have come to its first row before it was where it should be.
+        if self._where.is_tmux:
+            return min(aim.up, _row_in(now[1], aim.start, before[1]))
         sunk = self._place.rows_above(now[0]) - self._place.rows_above(before[0]) if self._where.reflows else 0
         return min(aim.up, aim.start + sunk, now[1] - 1)
 
@@ -354,9 +371,7 @@ class Painter:
         width = self._width_of_rows(size)
         up = self._place.rows_above(width)
         up_to = up if up <= at else at - self._place.rest_of_row(up - at, width)
-        is_certain = up - up_to <= self._place.known and (
-            isinstance(self._place, Standing) or self._place.width == width
-        )
+        is_certain = up - up_to <= self._place.known(width)
         if self._whole is not None and self._damaged and not is_certain:
             # What was printed is perhaps out of reach: it stays where it is, below what was there before.
             self._place, self._whole, self._damaged = self._whole, None, []
@@ -377,10 +392,10 @@ class Painter:
             self._where.top = self._where.found
         if gone:
             broken_at = min(self._size[0], self._width_of_rows(size))
-            known = min(gone, self._place.known)
+            known = min(gone, self._place.known(self._width_of_rows(size)))
             self._stranded.strand(self._place.pending, known, self._size[0], broken_at)
         # Rows are taken away, not only erased: a terminal that cuts them may still have what is out of sight.
-        sheet.restart(f"{start}\r{ERASE}")
+        sheet.restart(f"{start}\r{self._erase}")
         self._row = 0
         self._found_again()
 
@@ -411,7 +426,11 @@ class Painter:
         """
         if self._begins:
             return WRAP + SHOW  # nothing here is ours
-        return f"{END}\x1b[0m{self._to_top()}\r{ERASE}{WRAP}{SHOW}" + ("\x1b[c" if self._where.is_asking else "")
+        return f"{END}\x1b[0m{self._to_top()}\r{self._erase}{WRAP}{SHOW}" + ("\x1b[c" if self._where.is_asking else "")
+
+    @property
+    def _erase(self) -> str:
+        return erasing(saves_deleted=self._where.saves_deleted)
 
     def _to_top(self) -> str:
         return f"\x1b[{self._row}A" if self._row else ""
@@ -420,6 +439,13 @@ class Painter:
         self._rows, self._row, self._column, self._is_shown = [NOTHING], 0, 0, True
         self._place = Standing(self._rows, 0, 0, 1)
         self._found_again()
+
+
+def _row_in(height: int, row: int, before: int) -> int:
+    """In which row of a window of this height the cursor is that was in this row of a window with so many `before`:
+    tmux keeps what is below the cursor, but a lower window drops that first."""
+    below = before - 1 - row
+    return max(0, height - 1 - max(0, below - max(0, before - height)))
 
 
 def _vertically(up: int) -> str:

@@ -9,18 +9,26 @@ from spindle.frontends.tui.text.layout import Row, height, row_width
 WRAP, NO_WRAP = "\x1b[?7h", "\x1b[?7l"
 """Only finished rows may be broken by the terminal. Live rows are cut, also when the window has become narrower and we
 do not know it yet: each of them takes exactly one row."""
-ERASE = "\x1b[999M"
-"""This row and all below it. They are taken away, not erased: a terminal that cuts rows may still have what is out of
-sight, and where the whole window would become empty, tmux saves it in the scrollback first."""
+_TAKE_AWAY, _ERASE = "\x1b[999M", "\x1b[J"
 NOTHING: Row = ()
 _FARTHEST, _WORTH_IT = 8, 4
 """How far rows may have moved, and how many of them must have, for the terminal to move them."""
 
 
+def erasing(*, saves_deleted: bool) -> str:
+    """This row and all below it. They are taken away, not erased: a terminal that cuts rows may still have what is out
+    of sight, and where the whole window would become empty, tmux saves it in the scrollback first. With `saves_deleted`
+    rows that are taken away at the top of the window go into the scrollback, as in GNU screen: there they are erased.
+    """
+    return _ERASE if saves_deleted else _TAKE_AWAY
+
+
 class Sheet:
     """One frame in the making. Rows are counted from where the live area began before it."""
 
-    def __init__(self, old: list[Row], row: int, looks: Looks, width: int, *, is_confirmed: bool) -> None:
+    def __init__(
+        self, old: list[Row], row: int, looks: Looks, width: int, *, is_confirmed: bool, saves_deleted: bool
+    ) -> None:
         self.parts: list[str] = []
         self.row = row
         """Where the cursor is."""
@@ -38,28 +46,16 @@ class Sheet:
         self._looks = looks
         self._width = width
         self._wraps = False
-        self._sunk = self._highest = 0
-        self._broken: list[Row] = []
-        """Rows that the terminal breaks where it must."""
         self._is_confirmed = is_confirmed
         """The terminal will tell in which window it has drawn this."""
+        self._saves_deleted = saves_deleted
+        """Rows that are taken away at the top of the window go into the scrollback."""
         self._is_fresh = False
         """Nothing stands below."""
 
-    def sunk(self, width: int) -> int:
-        """How many rows lower the cursor is at the end, in a window of this width."""
-        return self._sunk + sum(height(row, width) for row in self._broken)
-
-    @property
-    def rise(self) -> int:
-        """How many rows higher than at the beginning the cursor has been."""
-        return -self._highest
-
-    def restart(self, text: str, up: int = 0) -> None:
-        """`text` leads so many rows up, to a place below which everything is blank."""
+    def restart(self, text: str) -> None:
+        """`text` leads to a place below which everything is blank."""
         self.parts.append(text)
-        self._sunk -= up
-        self._highest = min(self._highest, self._sunk)
         self._is_fresh = True
         self._old, self._there, self.row, self.top = [NOTHING], 1, 0, 0
 
@@ -78,12 +74,11 @@ class Sheet:
         """Where we cannot be certain how many rows it takes, nothing below may matter."""
         self._go(self.top)
         self._wrap(on=True)
-        self._broken.append(row)
-        erased = "" if self._is_fresh else ERASE
+        erased = "" if self._is_fresh else erasing(saves_deleted=self._saves_deleted)
         self.restart(f"\r{erased}{ink(row, self._looks)}\r\n")
 
     def show(self, live: list[Row]) -> None:
-        if not self.top:
+        if not self.top and not self._saves_deleted:
             self._shift(live)
         for number, row in enumerate(live):
             self._put(self.top + number, row, is_live=True)
@@ -134,8 +129,6 @@ class Sheet:
         self.parts.append(f"\x1b[{column + 1}G" + ink(rest, self._looks))
 
     def _go(self, row: int) -> None:
-        self._sunk += row - self.row
-        self._highest = min(self._highest, self._sunk)
         if row < self.row:
             self.parts.append(f"\x1b[{self.row - row}A")
         elif row > self.row:

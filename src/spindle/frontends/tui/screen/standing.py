@@ -6,13 +6,16 @@ behind. Where it is not certain, it is the latter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 from spindle.frontends.fit import cells, rows_of
 from spindle.frontends.tui.screen import inking
 from spindle.frontends.tui.shown import Line
 from spindle.frontends.tui.text.layout import Row, height, row_width
+
+if TYPE_CHECKING:
+    from spindle.frontends.tui.screen.adrift import Adrift
 
 
 class Standing(NamedTuple):
@@ -63,16 +66,23 @@ class Standing(NamedTuple):
             gone -= tall
         return 0
 
-    @property
-    def known(self) -> int:
+    def known(self, width: int) -> int:
         """How many rows of the terminal, at the top, are certainly what they should be."""
         return 1 << 20
+
+    def adrift(self, width: int, *, is_tmux: bool = False) -> Adrift:
+        """The same, row by row, in a window of this width."""
+        from spindle.frontends.tui.screen.adrift import Adrift, TerminalRow  # only when a frame has gone astray
+
+        texts = ("".join(span.text for span in self._cut(number)) for number in range(len(self.rows)))
+        rows = [TerminalRow(tuple(_cells(text)), is_known=True) for text in texts]
+        return Adrift(rows, 0, self.row, self.column, self.width, self.pending, is_tmux).broken(width)
 
     def raised(self, up: int, width: int) -> Standing | Adrift:
         """After the cursor went up, to the first column, in a window of this width."""
         left = self.rows_above(width) - up
         if left < 0:
-            return Adrift(self, left, width, 0)
+            return self.adrift(width).raised(up, width)
         for number, tall in enumerate(self.heights(width)):
             if left < tall:
                 text = "".join(span.text for span in self._cut(number))
@@ -82,55 +92,11 @@ class Standing(NamedTuple):
         return self
 
 
-class Adrift(NamedTuple):
-    """What was written since `base` was drawn in another window than it was made for. Only its height is known."""
-
-    base: Standing
-    below: int
-    """So many rows of the terminal are between the top of `base` and the cursor; negative: the cursor is above it."""
-    width: int
-    """As long as the window is as wide as this."""
-    untouched: int
-    """So many of them, at the top, are still what they were."""
-
-    @property
-    def pending(self) -> Sequence[Line]:
-        return self.base.pending
-
-    @property
-    def is_top(self) -> bool:
-        return not self.below
-
-    def is_unbroken(self, width: int) -> bool:
-        return self.base.is_unbroken(width)
-
-    def rows_above(self, width: int) -> int:
-        if width == self.width or (width > self.width and self.below < 0):
-            return self.below
-        if self.below < 0:
-            return self.below * -(-self.width // width)
-        return self.below if width < self.width else self._below_when_wider(width)
-
-    def _below_when_wider(self, width: int) -> int:
-        """Rows that were not touched are put together again. The others are not: we went over them by line feeds."""
-        rows, left = 0, self.untouched
-        for number, tall in enumerate(self.base.heights(self.width)):
-            if left < tall:
-                # What stands behind the last of them may become a part of it.
-                return rows + (-(-left * self.width // width) - 1 if left else 0) + self.below - self.untouched
-            rows += self.base.heights(width)[number]
-            left -= tall
-        return rows + self.below - self.untouched
-
-    def rest_of_row(self, gone: int, width: int) -> int:
-        return self.base.rest_of_row(gone, width) if gone <= self.untouched else 0
-
-    @property
-    def known(self) -> int:
-        return max(0, self.untouched)
-
-    def raised(self, up: int, width: int) -> Adrift:
-        return self._replace(below=self.rows_above(width) - up, width=width)
+def _cells(text: str) -> Iterator[str]:
+    """What stands in each cell; nothing in the second one of a wide character."""
+    for char in text:
+        for number in range(cells(char)):
+            yield "" if number else char
 
 
-Place = Standing | Adrift
+Place = Union[Standing, "Adrift"]

@@ -4,8 +4,9 @@ We write relative to the cursor, so as long as the window stays as it is, it doe
 that becomes smaller moves rows, each terminal in its own way; and what we wrote may be drawn before or after that,
 since the news of it comes late (up to a quarter of a second, from tmux). So after a change the terminal is asked before
 anything is painted; and it is always asked in which window it has drawn a frame that moved rows. Answers come in the
-order of the questions. One that does not tell its size, like GNU screen, is asked whether it is there: when it says so,
-`Terminal` looks up the size, which such a terminal tells the system as soon as it changes.
+order of the questions. One that does not tell its size is asked whether it is there: when it says so, `Terminal` looks
+up the size, which such a terminal tells the system as soon as it changes. GNU screen does not tell it either, and may
+have another one before we look: it is asked where the cursor is when that is sent to the last corner.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ T = TypeVar("T")
 
 _HOW_LARGE = "\x1b[18t"
 _ARE_YOU_THERE = "\x1b[5n"
+_WHERE_IS_THE_CORNER = "\x1b7\x1b[999;999H\x1b[6n\x1b8"
 _WHERE = "\x1b[6n"
 _CUTS = ((0, 136, 0), (1, 10, 0))
 """What PuTTY and mosh call themselves: a narrower window cuts their rows. Most others break them anew."""
-_XTERM = 41
-"""And xterm, whatever its version."""
+_XTERM, _TMUX, _GNU_SCREEN = 41, 84, 83
+"""And xterm, whatever its version; then tmux and GNU screen."""
 _MOST_OPEN = 50
 """Questions without an answer that are remembered: this terminal does not answer."""
 
@@ -52,6 +54,9 @@ class Whereabouts(Generic[T]):
     def __init__(self) -> None:
         self.reflows = False
         """Whether the terminal breaks its rows anew when the window becomes narrower."""
+        self.is_tmux = False
+        self.saves_deleted = False
+        """Rows that are deleted at the top of its window go into its scrollback."""
         self.top: int | None = None
         """The row of the window where the live area begins, if we know it."""
         self.found: int | None = None
@@ -63,6 +68,8 @@ class Whereabouts(Generic[T]):
         """Questions for the size: with a question for the cursor, the size that we take it to be."""
         self._tells_size = self._tells_cursor = False
         self._how_large = _HOW_LARGE
+        self._corners: list[bool] = []
+        """Of each place of the cursor that is to be told: whether it is that of the corner."""
         self._is_swapped: bool | None = None
         """Some versions of tmux tell columns and rows the wrong way round. None: not known yet."""
         self._has_asked = False
@@ -82,19 +89,23 @@ class Whereabouts(Generic[T]):
         """Whether we get to know in which window a frame was drawn, where it matters."""
         return self.reflows and self._tells_size
 
+    @property
+    def may_confirm(self) -> bool:
+        """The same, or the first question has no answer yet, and the terminal may turn out to be one that tells."""
+        is_new = bool(self._questions) and not self._tells_cursor and len(self._sizes) < _MOST_OPEN
+        return self.confirms or is_new
+
     def take(self, reply: Reply) -> tuple[T, Size] | None:
         """What the terminal has told. Gives a frame and the window in which it was drawn, if it was about that."""
         values = reply.values
         if reply.kind == "terminal" and values:
             self.reflows = values[0] != _XTERM and values not in _CUTS
-        elif reply.kind == "size" and len(values) == 2 and self._sizes:
-            self._tells_size = True
-            asked = self._sizes.pop(0)
-            if isinstance(asked, _Drawn):
-                return asked.frame, self._turned(values)
-            if self._is_swapped is None and asked in (values, values[::-1]) and values[0] != values[1]:
-                self._is_swapped = asked == values
-            self.told = self._turned(values)
+            self.is_tmux, self.saves_deleted = values[0] == _TMUX, values[0] == _GNU_SCREEN
+            if values[0] == _GNU_SCREEN and self._how_large != _WHERE_IS_THE_CORNER:
+                self._how_large, self._is_swapped = _WHERE_IS_THE_CORNER, False
+                self._sizes.clear()  # what was asked before is not answered
+        elif self._is_size(reply):
+            return self._take_size(values)
         elif reply.kind == "cursor" and values and self._questions:
             if not self._tells_size and self._how_large == _HOW_LARGE:
                 # The question for the size came before this one, and was not answered.
@@ -102,6 +113,23 @@ class Whereabouts(Generic[T]):
                 self._sizes.clear()
             self._tells_cursor = True
             self._locate(self._questions.pop(0), values[0] - 1)
+        return None
+
+    def _is_size(self, reply: Reply) -> bool:
+        if reply.kind == "cursor":
+            return bool(self._corners) and self._corners.pop(0)
+        return reply.kind == "size" and self._how_large != _WHERE_IS_THE_CORNER
+
+    def _take_size(self, values: tuple[int, ...]) -> tuple[T, Size] | None:
+        if len(values) != 2 or not self._sizes:
+            return None
+        self._tells_size = True
+        asked = self._sizes.pop(0)
+        if isinstance(asked, _Drawn):
+            return asked.frame, self._turned(values)
+        if self._is_swapped is None and asked in (values, values[::-1]) and values[0] != values[1]:
+            self._is_swapped = asked == values
+        self.told = self._turned(values)
         return None
 
     def _turned(self, values: tuple[int, ...]) -> Size:
@@ -121,12 +149,21 @@ class Whereabouts(Generic[T]):
         self._questions = [*self._questions[-_MOST_OPEN:], _Question(row)]
         self._sizes = [*self._sizes[-_MOST_OPEN:], size]
         self.told = self.found = None
-        return self._how_large + _WHERE
+        return self._size_question() + self._cursor_question()
+
+    def _size_question(self) -> str:
+        if self._how_large == _WHERE_IS_THE_CORNER:
+            self._corners = [*self._corners[-2 * _MOST_OPEN :], True]
+        return self._how_large
+
+    def _cursor_question(self) -> str:
+        self._corners = [*self._corners[-2 * _MOST_OPEN :], False]
+        return _WHERE
 
     def confirm(self, frame: T) -> str:
         """In which window is this frame drawn?"""
         self._sizes = [*self._sizes[-_MOST_OPEN:], _Drawn(frame)]
-        return self._how_large
+        return self._size_question()
 
     def outdate(self) -> None:
         """Answers that are still to come will tell where the cursor was before."""

@@ -56,13 +56,13 @@ def ways(
     for server in servers:
         shown = ", ".join(server.models[:_SHOWN_MODELS])
         more = f" and {len(server.models) - _SHOWN_MODELS} more" if len(server.models) > _SHOWN_MODELS else ""
-        place = "run by Spindle itself" if server.provider.runs_inside else server.provider.base_url
+        place = "run by Spindle itself" if server.provider.runs_inside else server.provider.public_base_url
         about = f"on this computer, {place}: {shown}{more}"
         rows.append(
             Row(
                 value=FromServer(server=server),
                 name=f"Use {server.provider.name}",
-                about=about if server.models else f"on this computer, {server.provider.base_url}",
+                about=about if server.models else f"on this computer, {server.provider.public_base_url}",
                 why_not="" if server.models else "it has no model yet",
                 is_current=config.provider.id == server.provider.id,
             )

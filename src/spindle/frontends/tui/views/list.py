@@ -195,8 +195,8 @@ class ListView(View[T | None]):
     def _letter(self, name: str) -> None:
         if (row := self._row_with_key(name)) is not None:
             self._choose(row)
-        elif name.isascii() and name.isdigit() and 1 <= int(name) <= len(self._found):
-            self._choose(self._rows[self._found[int(name) - 1]])
+        elif name.isascii() and name.isdigit():
+            self.choose_number(int(name))
 
     def choose_number(self, number: int) -> bool:
         if 1 <= number <= len(self._found):
@@ -352,7 +352,8 @@ class ListView(View[T | None]):
     def _label(self, at: int) -> str:
         row = self._rows[self._found[at]]
         key = f" ({row.key})" if row.key else ""
-        return f"{at + 1}. {' '.join(safe(row.name).split())}{key}{' (current)' if row.is_current else ''}"
+        number = f"{at + 1}.".rjust(len(f"{len(self._found)}."))
+        return f"{number} {' '.join(safe(row.name).split())}{key}{' (current)' if row.is_current else ''}"
 
     def _style(self, at: int) -> str:
         return "dim" if self._rows[self._found[at]].why_not else "accent bold" if at == self._at else ""

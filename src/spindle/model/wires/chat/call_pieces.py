@@ -21,8 +21,9 @@ class CallInPieces:
 
     @property
     def arguments(self) -> str:
-        """As they came; where nothing came at all, there are none."""
-        return "".join(self._pieces) if self._pieces else "{}"
+        """As they came; blanks alone are none."""
+        came = "".join(self._pieces)
+        return came if came.strip() else "{}"
 
     @property
     def is_something(self) -> bool:
