@@ -370,6 +370,31 @@ def hooks_that_start_scripts(place: Place, names: Iterable[str]) -> None:
         path.chmod(0o755)
 
 
+def hooks_of(place: Place, text: str) -> None:
+    """The user's own hooks, of this text."""
+    for hook in HOOKS:
+        path = place.work / ".git/hooks" / hook
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+def hooks_by_variable(place: Place, names: Iterable[str]) -> None:
+    script = place.canary("agent:script")
+    hooks_of(place, f'#!/bin/sh\nroot=$(git rev-parse --show-toplevel)\n"$root/tools/{script.name}" </dev/null\n')
+
+
+def hooks_after_cd(place: Place, names: Iterable[str]) -> None:
+    script = place.canary("agent:script")
+    hooks_of(place, f"#!/bin/sh\ncd {place.work}/tools && ./{script.name} </dev/null\n")
+
+
+def hooks_that_make(place: Place, names: Iterable[str]) -> None:
+    """Hooks in another language that start a program which does what the tree says."""
+    (place.work / "Makefile").write_text(f"all:; @{place.canary('agent:script')} </dev/null\n")
+    hooks_of(place, f'#!/usr/bin/env python3\nimport subprocess\nsubprocess.call(["make", "-sC", "{place.work}"])\n')
+
+
 def hooks_by_module(place: Place, names: Iterable[str]) -> None:
     """A filter of the user that looks for its code in the folder it is started in."""
     note = f"open({str(place.base / 'ran')!r}, 'a').write('agent:module\\n')"
@@ -439,6 +464,9 @@ KINDS: dict[str, tuple[Callable[[Place, Iterable[str]], None], tuple[str, ...]]]
     "of_the_tree_by_name": (of_the_tree_by_name, ("",)),
     "of_the_tree_by_shell": (of_the_tree_by_shell, ("",)),
     "hooks_that_start_scripts": (hooks_that_start_scripts, ("",)),
+    "hooks_by_variable": (hooks_by_variable, ("",)),
+    "hooks_after_cd": (hooks_after_cd, ("",)),
+    "hooks_that_make": (hooks_that_make, ("",)),
     "hooks_by_module": (hooks_by_module, ("",)),
     "on_the_path": (on_the_path, ("",)),
     "by_variable": (by_variable, ("",)),

@@ -34,6 +34,8 @@ TOO_MUCH: list[dict[str, Any]] = [
     {"sandbox_policy": {"type": "danger-full-access"}},
     {"sandbox_policy": {"mode": "danger-full-access"}},
     {"sandbox_policy": {"type": "external-sandbox", "network_access": "enabled"}},
+    {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/"]}},
+    {"sandbox_policy": {"type": "workspace-write", "writable_roots": ["/srv", "//"]}},
     {"sandbox_policy": {"type": "read-only", "permissions": {"name": "x", "rules": [[":root", "write"]]}}},
     {"sandbox_policy": {"type": "workspace-write", "permissions": {"name": "x", "rules": [["/", "write"]]}}},
 ]

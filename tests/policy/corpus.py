@@ -41,6 +41,9 @@ bomb() { bomb | bomb & }; bomb
 find . -type d -exec rm -rf {} \;
 find . -execdir rm -f {} +
 find . '-delete'
+find . -name x -or -delete
+find . | xargs rm -f
+find . -exec sh -c 'rm -rf "$1"' _ {} \;
 eval eval eval eval eval eval eval eval eval eval eval ls
 """.strip().splitlines()
 )

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from spindle.policy.approval import Allow, Circumstances, Decision, Refuse, decide_command
-from spindle.policy.catastrophe import Place, branches
+from spindle.policy.losses import branches
+from spindle.policy.place import Place
 from spindle.protocol.settings import SandboxMode, SandboxPolicy
 
 MODES: tuple[SandboxMode, ...] = ("read-only", "workspace-write", "danger-full-access")
@@ -118,3 +119,44 @@ def test_row_11_a_bare_forced_push_goes_by_the_branch_that_is_checked_out(work: 
     assert isinstance(decide("git push --force origin HEAD", work), Refuse)
     (work / ".git" / "HEAD").write_text("0123456789012345678901234567890123456789\n")
     assert isinstance(decide("git push --force", work), Refuse)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with a workspace in it, and links that lead around."""
+    work = tmp_path / "home/src/work"
+    (work / "build/deep").mkdir(parents=True)
+    (work / "src").mkdir()
+    (tmp_path / "home/other").mkdir()
+    for name in ("build/o", "src/a.py", "README", ".hidden"):
+        (work / name).touch()
+    for name, target in (("up", ".."), ("self", "."), ("h", str(tmp_path / "home"))):
+        (work / name).symlink_to(target)
+    return tmp_path / "home"
+
+
+def by_effect(script: str, home: Path) -> Decision:
+    work = str(home / "src/work")
+    variables = {"PATH": "/usr/bin", "OLDPWD": str(home)}
+    return decide_command(
+        ["bash", "-lc", script.replace("⏎", "\n").replace("@D", str(home.parent))],
+        Circumstances(
+            policy="never",
+            sandbox=SandboxPolicy(mode="danger-full-access"),
+            place=Place(cwd=work, workspace=(work,), home=str(home), variables=variables),
+        ),
+    )
+
+
+def scripts(name: str) -> list[str]:
+    return (Path(__file__).parent / name).read_text("utf-8").splitlines()
+
+
+def test_row_11_the_workspace_and_what_holds_it_are_found_however_they_are_named(home: Path) -> None:
+    """By links, patterns, variables that are empty, what `pwd` or `ls` prints, a `cd` before, a folder that `cd` does
+    not reach, pipes, loops, and code in other languages."""
+    assert [script for script in scripts("catastrophes.txt") if not isinstance(by_effect(script, home), Refuse)] == []
+
+
+def test_row_11_cleaning_up_is_left_alone(home: Path) -> None:
+    assert [script for script in scripts("cleaning.txt") if by_effect(script, home) != Allow(sandboxed=False)] == []

@@ -338,3 +338,29 @@ def test_a_pin_changes_with_whatever_the_program_could_load(places: Path, draw: 
 def test_what_looks_around_itself_cannot_be_pinned(places: Path, draw: Draw) -> None:
     for line in ("python3 -m server", "npx server"):
         assert pin_of(draw(), split(line, places), cwd=str(places / "project"), env={"PATH": "/usr/bin"}) is None
+
+
+def test_row_16_a_line_that_runs_what_the_agent_can_write_is_in_reach_however_it_is_written(tmp_path: Path) -> None:
+    """Lines of `hook_lines.txt`: @W is the workspace, @H the home; what begins with OK runs nothing of the agent."""
+    home, work = tmp_path / "home", tmp_path / "home/src/work"
+    for folder in (work / "tools", work / "node_modules/.bin", home / "hooks"):
+        folder.mkdir(parents=True)
+    scripts = [work / name for name in ("ok.sh", "guard", "tools/ok.sh", "node_modules/.bin/guard")]
+    for path in (*scripts, home / "hooks/good.sh"):
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+    for name in ("mod.py", "Makefile", "package.json", "x.awk", "x.sed", "x.js", "x.pl", "cmds", ".env", "data.json"):
+        (work / name).touch()
+    (home / "hooks/good.py").touch()
+    (home / "hooks/link.sh").symlink_to(work / "tools/ok.sh")
+    (home / "t").symlink_to(work / "tools")
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home)}
+    policy = SandboxPolicy(mode="workspace-write", exclude_slash_tmp=True, exclude_tmpdir_env_var=True)
+    reach = Reach(boundary_of(policy, cwd=str(work), env=env, home=""), env=env)
+    lines = (Path(__file__).parent / "hook_lines.txt").read_text("utf-8").splitlines()
+    wrong = []
+    for line in lines:
+        text = line.removeprefix("OK ").replace("@W", str(work)).replace("@H", str(home)).replace("⏎", "\n")
+        if (reach.script(text, cwd=str(work), env=env) is None) != line.startswith("OK "):
+            wrong.append(line)
+    assert wrong == []

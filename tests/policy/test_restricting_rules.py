@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from spindle.policy.approval import Allow, Ask, Circumstances, Decision, Refuse, decide_command
+from spindle.policy.destroyers import OWN_LANGUAGE
+from spindle.policy.languages import LANGUAGES
 from spindle.policy.launchers import LAUNCHERS
 from spindle.policy.rules import Rule, RuleSet
 from spindle.policy.wrappers import WRAPPERS
@@ -257,3 +259,7 @@ def test_row_3_ordinary_work_beside_many_rules_is_left_alone() -> None:
     )
     scripts = lines((HERE / "beside_rules.txt").read_text("utf-8"))
     assert [script for script in scripts if not isinstance(under(rules, script, "never"), Allow)] == []
+
+
+def test_the_list_of_programs_with_a_language_is_whole() -> None:
+    assert frozenset(LANGUAGES) == OWN_LANGUAGE

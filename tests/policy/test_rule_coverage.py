@@ -32,6 +32,20 @@ def decide(script: str, *rules: str, escalated: bool = False, wanted: str = "") 
 # rule | what somebody puts behind it
 STRETCHED = """
 rg TODO | rg TODO --pre ./x
+cloc src | cloc src --vcs=./x
+cloc src | cloc src --out=/etc/x
+tar | tar xIf ./x a.tar
+tar | tar cf /etc/x f
+tar | tar -cf /etc/x f
+tar -xf a.tar | tar -xf a.tar -C /etc
+unzip a.zip | unzip a.zip -d /etc
+zstd a | zstd a -o /etc/x
+systemctl start | systemctl start ./evil.service
+systemctl enable | systemctl enable /tmp/evil.service
+git apply | git apply --unsafe-paths p
+git apply | git apply --directory=/etc p
+git clone | git clone https://h/r x/../../etc
+gem install x | gem install x -n /usr/bin
 rg TODO | rg TODO --pre=./x src
 rg TODO | rg TODO --hostname-bin ./x
 rg TODO | rg TODO -z

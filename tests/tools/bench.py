@@ -122,6 +122,9 @@ class Bench:
             raise self.refusal
         return Permit(sandboxed=not self.sandbox.is_full_access)
 
+    async def typed_line(self, text: str, *, argv: list[str], cwd: str) -> None:
+        pass
+
     async def typing(self, chars: str, *, session_id: int, argv: list[str], cwd: str) -> None:
         raise ToolError("nothing is typed outside of the sandbox here")
 

@@ -90,3 +90,53 @@ async def test_07_looking_and_stopping_need_no_answer(start: Start) -> None:
     driver = await start(starts(**ESCALATED), types("", "c2"), types("\x03", "c3"), says("done"), **ON_REQUEST)
     assert len(await asked_in(driver, "approved")) == 1
     assert "Process exited" in outputs(driver.inputs[-1])["c3"]
+
+
+FORBIDS = 'prefix_rule(pattern=["touch"], decision="forbidden")\n'
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["touch evil\n"],
+        ["tou", "ch evil\n"],
+        ["touX\x7fch evil\r"],
+        ["ls\x15touch evil\n"],
+        ["\x1b[Atouch evil\n"],
+        ["bash -c 'touch evil'\n"],
+        [":!touch evil\n"],
+        ["rm -rf ../*\n"],
+        ["x=..; rm -rf $x\n"],
+    ],
+    ids=repr,
+)
+async def test_07_rules_and_refusals_are_not_got_around_by_typing(
+    start: Start, workspace: Path, tmp_path: Path, keys: list[str]
+) -> None:
+    rules = tmp_path / "codex-home" / "rules"
+    rules.mkdir()
+    (rules / "mine.rules").write_text(FORBIDS)
+    typed = [types(text, f"c{number}") for number, text in enumerate(keys, 2)]
+    driver = await start(starts("cat > typed"), *typed, says("done"), sandbox="workspace-write")
+    assert await asked_in(driver) == []
+    assert "write_stdin rejected" in outputs(driver.inputs[-1])[f"c{len(keys) + 1}"]
+
+
+@pytest.mark.parametrize(
+    "keys", ["touched it\n", "print('rm')\n", "y\n", "\x1b[B\x1b[B\r", ":wq\n", "rm -rf build\n"], ids=repr
+)
+async def test_07_other_keys_are_typed_unasked_where_nobody_can_be_asked(
+    start: Start, workspace: Path, tmp_path: Path, keys: str
+) -> None:
+    rules = tmp_path / "codex-home" / "rules"
+    rules.mkdir()
+    (rules / "mine.rules").write_text(FORBIDS)
+    driver = await start(starts("cat > typed"), types(keys, "c2"), says("done"), sandbox="workspace-write")
+    assert await asked_in(driver) == []
+    assert "rejected" not in outputs(driver.inputs[-1])["c2"]
+
+
+async def test_07_what_destroys_is_asked_about_when_it_is_typed(start: Start) -> None:
+    driver = await start(starts("cat > typed"), types("rm -rf build\n", "c2"), says("done"), **ON_REQUEST)
+    (asked,) = await asked_in(driver, "denied")
+    assert "it may destroy files or work" in str(asked.reason) and "in the sandbox" in str(asked.if_approved)

@@ -11,9 +11,10 @@ from typing import Literal
 
 import msgspec
 
-from spindle.policy.catastrophe import Place, catastrophe
+from spindle.policy.catastrophe import catastrophe
 from spindle.policy.commands import is_dangerous, is_known_safe, split_command, split_parts
 from spindle.policy.coverage import STATE_CHANGERS, covers, runs_by_place
+from spindle.policy.place import Place
 from spindle.policy.prefixes import offerable_prefix
 from spindle.policy.restricting import restricted
 from spindle.policy.rules import STRICTNESS as _STRICTNESS

@@ -226,6 +226,8 @@ class _Cover:
         marks = options.marks
         if "assigns!" in marks and "=" in word:
             return False
+        if "dashes!" in marks and is_first:
+            return False  # `tar xIf PROGRAM a.tar`
         if "at!" in marks and word.startswith("@"):
             return False
         if "paths!" in marks and re.match(_PATHS, word) and not word.startswith("@"):
@@ -233,7 +235,8 @@ class _Cover:
         if "remote!" in marks:
             # A folder is a repository, too, whose hooks or settings name programs.
             is_remote = not is_first or (re.match(_REMOTE_NAME, word) is not None and not self._is_path(word))
-            return is_remote and not word.startswith((".", "/", "~")) and "::" not in word
+            is_near = not word.startswith((".", "/", "~")) and ".." not in word.split("/")
+            return is_remote and is_near and "::" not in word
         return True
 
     def _starts(self, word: str) -> bool:

@@ -12,8 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from spindle.policy.destroyers import DESTROYERS, INTERPRETERS, destroys, may_be, run_by_git
-from spindle.policy.languages import LANGUAGES, told
+from spindle.policy.destroyers import DESTROYERS, INTERPRETERS, OWN_LANGUAGE, destroys, may_be, run_by_git
 from spindle.policy.launchers import is_launcher, subcommand_at
 from spindle.policy.scan import MAX_DEPTH, TOO_DEEP, commands_in
 from spindle.policy.script_tree import MANY, UNKNOWN, Command, Script, TooMuch, read_script
@@ -221,12 +220,14 @@ class Examination:
             return True
         if name == "git" and any(self.is_dangerous_script(text, depth + 1) for text in run_by_git(rest)):
             return True
-        if name in LANGUAGES and self._is_told_danger(name, rest, depth + 1):
+        if name in OWN_LANGUAGE and self._is_told_danger(name, rest, depth + 1):
             return True
         return destroys(name, rest)
 
     def _is_told_danger(self, name: str, words: list[str], depth: int) -> bool:
         """A text in the program's own language, such as an editor's command line."""
+        from spindle.policy.languages import told  # few commands hold a text in another language
+
         said = told(name, words)
         return any(self.is_dangerous_script(text, depth) for text in said.scripts) or any(
             inner[0] in DESTROYERS and self.is_dangerous_command(inner, depth) for inner in said.maybe

@@ -118,6 +118,16 @@ def has_flag(words: list[str], letter: str, long: str) -> bool:
     return False
 
 
+_OWN_LANGUAGE = """
+Rscript awk bc bun dc deno ed emacs emacsclient ex expect ftp gawk gdb gmake gnuplot groovy gsed guile gvim julia
+less lftp lldb lua m4 make mariadb mawk more most mysql nawk node nodejs nvim octave original-awk osascript perl php
+psql pypy3 python python2 python3 python3.10 python3.11 python3.12 python3.13 python3.14 python3.15 python3.16
+python3.17 python3.18 python3.19 python3.6 python3.7 python3.8 python3.9 red redis-cli ruby rvim sed sqlite sqlite3
+ssed tclsh telnet vi view vim vim.basic vim.tiny vimdiff wish
+"""
+OWN_LANGUAGE = frozenset(_OWN_LANGUAGE.split())
+"""Programs that `languages` knows how to read texts for. It is loaded with the first of them."""
+
 # ---- programs whose arguments are programs -------------------------------------------------------------
 
 

@@ -72,14 +72,14 @@ _STARTED = frozenset(
     )
 )
 """What git starts by its bare name."""
-git_words.PUSHING = frozenset(
-    ("push", "send-pack", "receive-pack", "archive", "upload-archive", "remote", "config", "submodule")
-)
 _HOOKS_OF_READING = frozenset(("post-index-change", "fsmonitor-watchman", "query-watchman"))
 _WORD = re.compile(r"[\s;|&()<>'\"`{}=,!]+")
 _STARTS = re.compile(r"(?:^|[;&|(`]|\b(?:then|do|else|exec|if|while|until|time|env|command)\s)\s*([\w./+-]+)", re.M)
+_STARTS_QUOTED = re.compile(r"[\[(]\s*[\"']([\w./+-]+)(?=[\"'\s])")
+"""The same in a language that quotes its words: `run(["make", "lint"])`."""
 _REMARK = re.compile(r"^\s*#.*$", re.M)
 _HOOK_BYTES = 1 << 16
+_MOST_AROUND = 20
 _MOST_HOOKS = 100
 _MOST_REPOSITORIES = 100
 _MOST_FOLDERS = 50_000
@@ -307,7 +307,7 @@ class _Look:
         text = (first.removeprefix("#!") if first.startswith("#!") else first) + "\n" + _REMARK.sub("", rest)
         inside = self._named_in(text, top)
         if inside is None:
-            names = (os.path.basename(name) for name in _STARTS.findall(text))
+            names = (os.path.basename(name) for name in (*_STARTS.findall(text), *_STARTS_QUOTED.findall(text)))
             inside = next((name for name in names if name in PROJECT_RUNNERS or name in FETCHERS), None)
             if inside is not None and self._reach.holds(top):
                 inside = f"{inside}, which does what files in {top} say"
@@ -318,12 +318,14 @@ class _Look:
 
     def _named_in(self, text: str, folder: str) -> str | None:
         """A file in reach that a script names, as far as its words tell."""
-        for word in dict.fromkeys(_WORD.split(text)):
-            if not word or "\0" in word or len(word) > 4096:
-                continue
-            path = absolute(word, folder)
-            if os.path.isfile(path) and self._reach.holds(path):
-                return path
+        words = [word for word in dict.fromkeys(_WORD.split(text)) if word and "\0" not in word and len(word) < 4096]
+        around = [folder, *(place for word in words if os.path.isdir(place := absolute(word, folder)))][:_MOST_AROUND]
+        for word in words:
+            # `$root/scripts/x` is seen from somewhere, and most likely from here.
+            bare = re.sub(r"^\$?\w*/+", "", word) if word[0] in "$/" else word
+            for path in (absolute(word, folder), *(f"{place}/{bare}" for place in around if bare)):
+                if os.path.isfile(path) and self._reach.holds(path):
+                    return path
         return None
 
     # ---- other repositories ------------------------------------------------------------------------

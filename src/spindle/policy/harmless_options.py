@@ -9,6 +9,7 @@ One line is a program or one of its subcommands, or several of them (`a|b, git l
     ~           options are whole words with one dash: `-run`
     assigns!    operands of the form NAME=VALUE are not covered     at!     operands that begin with @ are not covered
     paths!      operands that are paths or addresses are not        remote! the first operand must be a remote's name
+    dashes!     a first operand without a dash may be options, and is not covered
     exact!      nothing behind the rule's own words is covered: its operands are programs, or files that are written
 """
 
@@ -33,7 +34,7 @@ GENERAL_SHORT = "hVvq"
 _TABLE = """
 ls|cat|head|tail|wc|nl|tac|rev|cut|tr|paste|pwd|echo|seq|stat|id|whoami|uname|df|du|ps|free|uptime|which|type: *
 basename|dirname|realpath|readlink|cmp|comm|md5sum|sha1sum|sha256sum|sha512sum|cksum|b2sum|sum|expr|true|false: *
-fold|fmt|expand|unexpand|od|hexdump|strings|nproc|arch|groups|users|who|lsblk|lscpu|jq|tokei|cloc|sleep: *
+fold|fmt|expand|unexpand|od|hexdump|strings|nproc|arch|groups|users|who|lsblk|lscpu|jq|tokei|sleep: *
 touch|mkdir|rmdir|rm|mv|cp|ln|chmod|chown|chgrp|tee|test: *
 date: * !-s !--set
 printf: * !-v
@@ -42,6 +43,7 @@ grep|egrep|fgrep|zgrep: * !--filter !--pager !--save-config !--view !--config
 rg: * !--pre !--hostname-bin !--search-zip !-z
 ag|ack: * !--pager !--ackrc !--env !--output
 tree: * !-o !-R
+cloc: --by-file --by-file-by-lang --exclude-dir --exclude-lang --include-lang --include-ext --exclude-ext --csv --md
 sort: * !-o !--output !--compress-program !-T !--temporary-directory
 base64|base32: -diw= --decode --ignore-garbage --wrap
 find: * !-exec !-ok !-delete !-fls !-fprint !-files0-from
@@ -76,7 +78,7 @@ git merge: * !-s !--strategy !-S !--gpg-sign !-e !--edit
 git cherry-pick|revert: * !--strategy !-S !--gpg-sign !-e !--edit
 git rebase: * !-x !--exec !-s !--strategy !-i !--interactive !--edit-todo !-S !--gpg-sign
 git am: * !-i !--interactive !-S !--gpg-sign !--resolvemsg
-git apply: * !--build-fake-ancestor
+git apply: * !--build-fake-ancestor !--unsafe-paths !--directory
 git grep: * !-O !--open-files-in-pager !--ext-grep !--textconv
 git remote: paths! -v -t= -m= -p --tags --prune
 git worktree: -b= -d -f --detach --force --porcelain --lock
@@ -145,15 +147,16 @@ mvn|mvnw: ~ -q -B -o -U -e -X -T -pl -am -amd -ntp -N -fae -ff -fn --batch-mode 
 dotnet: -c= -v= -f= -r= --configuration --no-build --no-restore --verbosity --filter --nologo --framework --runtime
     --no-dependencies --list-tests --blame -t
 swift: -c= --configuration --filter --parallel --skip-build
-bundle|gem|rake|composer|mix: -j= -s -n -T -D --without --with --path=vendor/bundle --deployment --no-dev --trace
+bundle|rake|composer|mix: -j= -s -n -T -D --without --with --path=vendor/bundle --deployment --no-dev --trace
     --prefer-dist --no-scripts --only --cover
+gem: -v= --version --no-document --user-install --local
 rspec: -e= -t= -P= --example --tag --order --seed --only-failures --next-failure --backtrace
 gcc|g++|cc|c++|clang|clang++: at! ~ -c -g -O0 -O1 -O2 -O3 -Os -Og -Wall -Wextra -Werror -Wpedantic -pedantic -std -I
     -D -U -fPIC -pthread -shared -static -S -E -m32 -m64 -fsyntax-only -lm -lpthread -ldl
 javac: at! ~ -g -nowarn -Werror -Xlint -deprecation -source -target --release
 apt|apt-get|dnf|yum|apk|zypper|pacman|brew: paths! -y -q -qq -s -S -u --no-install-recommends --install-recommends
     --only-upgrade --reinstall --no-cache --cask --formula --noconfirm --needed --simulate --upgradable --installed
-systemctl|service: --user --now --no-block --failed --type --state -l -n= -t= --no-legend --plain
+systemctl|service: paths! --user --now --no-block --failed --type --state -l -n= -t= --no-legend --plain
 journalctl: -u= -f -n= -r -k -b -x -e -p= -o= --since --until --unit --follow --lines --output --boot --user
 docker|podman ps|images|logs|inspect|top|stats|port|version|info|history|search|diff|network|volume: *
 docker|podman build: -t= -f= --tag --no-cache --pull --target --build-arg --platform --file --rm --load --cache-from
@@ -183,9 +186,11 @@ curl: -s -S -f -L -v -I -k -g -G -i -4 -6 -X= -H= -m= -A= --fail --show-error --
     --retry-delay --retry-all-errors --no-buffer --ipv4 --ipv6
 wget: -q -c -S -N -r -l= -t= -T= --spider --no-verbose --tries --server-response --continue --no-check-certificate
     --max-redirect --waitretry
-tar: -x -c -z -j -J -v -t -k -p -a -f= -C= --extract --create --gzip --bzip2 --xz --file --exclude --strip-components
-    --directory --keep-old-files --no-same-owner --wildcards --zstd
-zip|unzip|7z|gzip|gunzip|bzip2|xz|zstd: -r -q -l -n -o -u -j -k -f -d -t -9 -1 -6 -v
+tar: dashes! -x -z -j -J -v -t -k -p -a -f= --extract --list --gzip --bzip2 --xz --file --exclude --strip-components
+    --keep-old-files --no-same-owner --wildcards --zstd
+zip|unzip: -r -q -l -n -u -j -k -f -t -9 -1 -6 -v
+gzip|gunzip|bzip2|xz|zstd: -r -q -l -k -f -d -t -9 -1 -6 -v
+7z: -r -y
 ping: -c= -i= -W= -w= -4 -6 -n -q
 dig|nslookup|host: +short -t= -x= -4 -6
 kill|pkill|killall: -9 -15 -TERM -KILL -HUP -INT -s= -f -u= -n -o -x

@@ -20,18 +20,18 @@ envuidgid execlineb expect fakechroot fakeroot fakeroot-ng fakeroot-sysv fakeroo
 flatpak-spawn flock foreman forever fstab-decode gamemoderun gdb gdbserver gksu gksudo gosu gprofng gtimeout gtime
 heaptrack honcho hyperfine ifne ip jexec kdesu kdesudo kstart ksu ktrace lckdo lldb lockf logsave logrotate ltrace
 luit lxc-attach lxc-execute machinectl memusage mispipe mosh mpiexec mpirun orterun msgexec msgfilter mutrace newgrp
-nocache nocorrect noglob nodemon nsenter numactl nvprof ncu nsys op optirun primusrun vglrun parallel pee perf pexec
-pipexec pkexec pkgx pm2 prlimit proot proxychains proxychains4 prun pssh parallel-ssh pdsh clush dsh mussh cssh pueue
-repeat retry rlwrap rr run-one run-one-constantly run-one-until-failure run-one-until-success run-this-one run-parts
-run0 runas runcon runlim runsv runsvdir runuser s6-envdir s6-setsid s6-setuidgid s6-softlimit s6-svscan salloc sbatch
-srun sandbox-exec schedtool schroot screen script sem setarch setlock setpriv setuidgid sg singularity slattach socat
-softlimit sops sotruss spindle codex ssh ssh-agent sshpass start-stop-daemon stap strace su su-exec sudoedit supervise
-svscan switch_root pivot_root systemd-cat systemd-inhibit systemd-nspawn systemd-run systemd-socket-activate taskset
-tcpserver tcpsvd timelimit tini tmate tmux toolbox torify torsocks trap trickle tsocks tsp ttyd uftrace unbuffer
-unshare uwsgi valgrind vidir vipe watch watchexec watchman-make watchmedo wine wine64 winpty with-contenv xinit startx
-xvfb-run xwfb-run xterm lxterm uxterm rxvt urxvt gnome-terminal konsole alacritty kitty foot st xfce4-terminal
-terminator wezterm zellij zargs aws-vault chamber consul-template coverage doppler dotenv dotenvx env-cmd envconsul
-infisical teller cross-env cross-env-shell concurrently npm-run-all run-s run-p onchange chokidar
+nocache nocorrect noglob nodemon nsenter numactl nvprof ncu nsys op optirun pamexec primusrun vglrun parallel pee perf
+pexec pipexec pkexec pkgx pm2 prlimit proot proxychains proxychains4 prun pssh parallel-ssh pdsh clush dsh mussh cssh
+pueue repeat retry rlwrap rr run-one run-one-constantly run-one-until-failure run-one-until-success run-this-one
+run-parts run0 runas runcon runlim runsv runsvdir runuser s6-envdir s6-setsid s6-setuidgid s6-softlimit s6-svscan
+salloc sbatch srun sandbox-exec schedtool schroot screen script sem setarch setlock setpriv setuidgid sg singularity
+slattach socat softlimit sops sotruss spindle codex ssh ssh-agent sshpass start-stop-daemon stap strace su su-exec
+sudoedit supervise svscan switch_root pivot_root systemd-cat systemd-inhibit systemd-nspawn systemd-run
+systemd-socket-activate taskset tcpserver tcpsvd timelimit tini tmate tmux toolbox torify torsocks trap trickle tsocks
+tsp ttyd uftrace unbuffer unshare uwsgi valgrind vidir vipe watch watchexec watchman-make watchmedo wine wine64 winpty
+with-contenv xinit startx xvfb-run xwfb-run xterm lxterm uxterm rxvt urxvt gnome-terminal konsole alacritty kitty foot
+st xfce4-terminal terminator wezterm zellij zargs aws-vault chamber consul-template coverage doppler dotenv dotenvx
+env-cmd envconsul infisical teller cross-env cross-env-shell concurrently npm-run-all run-s run-p onchange chokidar
 start-server-and-test wait-on guard rerun cargo-watch bacon air reflex modd gow uvx npx pnpx bunx pipx nix-shell fzf
 peco sk percol multitail anacron box64 box86 muvm krunvm linux32 linux64 i386 i486 i586 i686 x86_64 ia64 ppc ppc32
 ppc64 ppc64le s390 s390x sparc sparc64 mips mips64 parisc alpha arm armh aarch64 uname26 scalene py-spy memray

@@ -38,6 +38,7 @@ NEUTRAL_FOLDER = "/"
 _MOST_ENTRIES = 20_000
 """How many names are looked at for another one of the same file."""
 _MOUNTS = "/proc/self/mountinfo"
+_OF_PROCESSES = ("/proc", "/dev/fd")
 
 _PATH_LISTS = frozenset(
     (
@@ -120,6 +121,8 @@ class Reach:
             *_, real = steps = list(_way(absolute(path, cwd or self._boundary.cwd)))
         except (OSError, ValueError):
             return True  # a way without end, or a name that is none
+        if any(is_below(step, folder) for step in steps for folder in _OF_PROCESSES):
+            return True  # it leads elsewhere for every process
         if any(is_below(real, folder) for folder in self._apart):
             return False
         return any(self._may_write(step) for step in steps) or self._has_other_name(real)

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from spindle.policy.destroyers import OWN_LANGUAGE
 from spindle.policy.launchers import LAUNCHERS
 from spindle.policy.reach import Found, find_program, paths_in
 from spindle.policy.reach_programs import (
@@ -25,6 +26,7 @@ from spindle.policy.reach_programs import (
     OTHER_BUILTINS,
     PROJECT_RUNNERS,
     PYTHON,
+    SCRIPT_OPTIONS,
     SOURCE_OPTIONS,
     TAME_BUILTINS,
     TEXT_TOOLS,
@@ -151,16 +153,39 @@ class Judge:
             return self._fetched(argv, depth)
         if name in PROJECT_RUNNERS or (name in ("docker", "podman") and _BUILDS.intersection(words[:3])):
             return self._by_folder(argv) or self._rest(words, depth)
+        if name in OWN_LANGUAGE and (found := self._told(argv, depth)) is not None:
+            return found
         if name in TEXT_TOOLS:
             return self._any_of([path for at in range(len(words)) for path in program_files(name, words, at)])
         for pattern, interpreter in INTERPRETERS:
             if re.fullmatch(pattern, name):
                 return self._interpreted(name, interpreter, words, depth)
+        if name == "run-parts" and (found := self._any_of([word for word in words if not word.startswith("-")])):
+            return found
         if name in LAUNCHERS and not words:
             return Found(what=name)  # whatever it is fed
         if name in LAUNCHERS:
             return self._first([words[at:] for at in range(min(len(words), 20))], depth) or self._rest(words, depth)
         return self._rest(words, depth)
+
+    def _told(self, argv: list[str], depth: int) -> Found | None:
+        """What a text in the program's own language has it run, and the file that such a text is read from."""
+        from spindle.policy.languages import told  # few commands hold a text in another language
+
+        name, words = os.path.basename(argv[0]), argv[1:]
+        said = told(name, words)
+        for script in said.scripts if name in TEXT_TOOLS else ():
+            if (found := self.script(script, depth + 1)) is not None:
+                return found
+        if said.is_unread and name in TEXT_TOOLS:
+            return Found(what=_short(shlex.join(argv)))
+        if (found := self._any_of([inner[0] for inner in said.maybe if "/" in inner[0]])) is not None:
+            return found
+        options = SCRIPT_OPTIONS.get(name, ())
+        given = [words[at + 1] for at, word in enumerate(words[:-1]) if word in options]
+        given += [word.partition("=")[2] for word in words if "=" in word and word.partition("=")[0] in options]
+        given += [word[2:] for word in words if len(word) > 2 and word[:2] in options]
+        return self._any_of(given)
 
     def _first(self, commands: Sequence[list[str]], depth: int) -> Found | None:
         return next((found for one in commands if (found := self.command(one, depth + 1)) is not None), None)

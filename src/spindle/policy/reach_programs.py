@@ -72,6 +72,30 @@ PROJECT_RUNNERS = frozenset(
         *("go", "make", "gmake", "just", "task", "rake", "bundle", "bundler", "composer", "gradle", "gradlew", "mvn"),
         *("mvnw", "sbt", "lein", "clj", "clojure", "mix", "rebar3", "stack", "cabal", "zig", "nix", "nix-shell", "tox"),
         *("nox", "invoke", "inv", "fab", "ninja", "cmake", "bazel", "bazelisk", "meson", "docker-compose", "direnv"),
+        *(
+            "lefthook",
+            "overcommit",
+            "pre-commit",
+            "prek",
+            "lint-staged",
+            "husky",
+            "commitlint",
+            "captainhook",
+            "grumphp",
+        ),
+        *(
+            "eslint",
+            "prettier",
+            "stylelint",
+            "jest",
+            "vitest",
+            "mocha",
+            "rubocop",
+            "rspec",
+            "phpunit",
+            "pylint",
+            "flake8",
+        ),
         *("uvicorn", "gunicorn", "hypercorn", "daphne", "flask", "celery", "streamlit", "fastmcp", "mcp", "jupyter"),
         *("dotenv", "nodemon", "pm2", "forever", "terraform", "tofu", "pulumi", "gdb", "lldb", "irb", "pry", "ghci"),
         *("vi", "vim", "nvim", "ex", "view"),
@@ -165,6 +189,16 @@ TEXT_TOOLS = frozenset(("awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq"
 """Programs whose own language is given as a word, or in the file of an option; what else they are given is data."""
 
 
+SCRIPT_OPTIONS = {
+    **dict.fromkeys(("vi", "vim", "view", "ex", "nvim", "rvim", "gvim"), ("-S", "-u", "-s", "-c")),
+    **dict.fromkeys(("gdb", "lldb"), ("-x", "-ix", "--command", "-s", "--source")),
+    **dict.fromkeys(("emacs", "emacsclient"), ("-l", "--load", "--script", "-x")),
+    **dict.fromkeys(("sqlite3", "sqlite"), ("-init", "-cmd")),
+    **dict.fromkeys(("psql", "mysql", "mariadb"), ("-f", "--file", "--defaults-file", "--defaults-extra-file")),
+    **dict.fromkeys(("dc", "bc", "octave", "gnuplot", "lftp"), ("-f", "--file", "-l", "-c")),
+    **dict.fromkeys(("less", "more", "most"), ("-k", "--lesskey-file", "--lesskey-src")),
+}
+"""Options with a file of commands."""
 _SQL = frozenset(("sqlite3", "psql"))
 
 

@@ -7,7 +7,7 @@ The order of statements does not matter here: this looks for what may happen.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -62,19 +62,27 @@ class Script(msgspec.Struct):
     functions: set[str]
 
 
-def read_script(script: str, known: Mapping[str, list[str]] | None = None) -> Script | None:
+def read_script(
+    script: str,
+    known: Mapping[str, list[str]] | None = None,
+    output_of: Callable[[str], list[str] | None] = lambda _: None,
+) -> Script | None:
     """None when there is no tree. Raises TooMuch when it is too big to be looked at in full.
 
-    `known` are values of variables that the script itself does not set.
+    `known` are values of variables that the script itself does not set; `output_of` tells what a command in it would
+    print, where that is known.
     """
     if script.count("<<") > MAX_HEREDOCS:
         raise TooMuch
     tree = parse(script)
-    return None if tree is None else _Reader(tree, known or {}).read()
+    return None if tree is None else _Reader(tree, known or {}, output_of).read()
 
 
 class _Reader:
-    def __init__(self, tree: Tree, known: Mapping[str, list[str]]) -> None:
+    def __init__(
+        self, tree: Tree, known: Mapping[str, list[str]], output_of: Callable[[str], list[str] | None]
+    ) -> None:
+        self._output_of = output_of
         self._root = tree.root
         self._text = tree.text
         self._values: dict[str, list[str]] = {name: list(values) for name, values in known.items()}
@@ -224,6 +232,9 @@ class _Reader:
             return [_ansi(self._text(node)[2:-1])]
         if kind in ("word", "number", "string_content", "variable_name", "special_variable_name"):
             return [re.sub(r"\\(.?)", lambda found: found[1].strip("\n"), self._text(node), flags=re.DOTALL)]
+        if kind == "command_substitution":
+            text = self._text(node)
+            return self._output_of(text[2:-1] if text.startswith("$(") else text[1:-1]) or [UNKNOWN]
         if kind in _SUBSTITUTIONS or kind == "arithmetic_expansion":
             return [UNKNOWN]
         if not node.is_named and kind in ('"', "$", '$"'):

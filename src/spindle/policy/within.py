@@ -13,8 +13,7 @@ import msgspec
 
 from spindle.policy.coverage import unlisted_options
 from spindle.policy.danger import COPIERS, FIND_RUNS, Examination, strip_prefixes
-from spindle.policy.destroyers import INTERPRETERS, git_command, run_by_git
-from spindle.policy.languages import LANGUAGES, reads_programs, told
+from spindle.policy.destroyers import INTERPRETERS, OWN_LANGUAGE, git_command, run_by_git
 from spindle.policy.launchers import is_launcher, launched, subcommand_at
 from spindle.policy.reach_programs import PROJECT_RUNNERS
 from spindle.policy.scan import MAX_DEPTH, commands_in
@@ -79,7 +78,7 @@ def look_within(argv: Sequence[str]) -> Within | None:
         name = os.path.basename(words[0])
         if name != words[0]:
             waiting.append(([name, *words[1:]], depth, is_certain))
-        run = _run_by(name, words)
+        run = run_by(name, words)
         unread = unread or (name if run.is_unread else "")
         waiting += [(inner, depth + 1, is_certain) for inner in run.commands]
         waiting += [(inner, depth + 1, False) for inner in run.maybe]
@@ -98,7 +97,7 @@ def look_within(argv: Sequence[str]) -> Within | None:
     return Within(certain, unclear, [list(words) for words in files], maybe, unread, functions)
 
 
-class _Run(msgspec.Struct):
+class Run(msgspec.Struct):
     """What one command runs."""
 
     commands: list[list[str]] = []
@@ -114,39 +113,48 @@ def _is_unclear(words: Sequence[str]) -> bool:
     return is_pattern or any(UNKNOWN in word for word in words)
 
 
-def _run_by(name: str, words: list[str]) -> _Run:
+def run_by(name: str, words: list[str]) -> Run:
     rest = words[1:]
     scripts = evaluates(words)
     if name in WRAPPERS:
         pairs = [word.partition("=") for word in rest if "=" in word and not word.startswith("-")]
         values = [value.removeprefix("()").strip(" {}") for key, _, value in pairs if names_code(key.rstrip("%"))]
-        return _Run(_by_wrapper(name, words), scripts, [], values)
+        return Run(_by_wrapper(name, words), scripts, [], values)
     if name in ("find", "fd", "fdfind"):
         acts = [at for at, word in enumerate(words) if word in FIND_RUNS]
-        return _Run([[word.replace("{}", UNKNOWN) for word in words[at + 1 :]] for at in acts[:100]])
+        return Run([[word.replace("{}", UNKNOWN) for word in words[at + 1 :]] for at in acts[:100]])
     if name == "eval":
-        return _Run([], [" ".join(rest)])
+        return Run([], [" ".join(rest)])
     if name in SHELLS:
         script = script_argument(rest)
-        return _Run([], [script]) if script is not None else _Run(_file_run(rest))
+        return Run([], [script]) if script is not None else Run(_file_run(rest))
     if name in _RUN_A_FILE:
-        return _Run([rest])
+        return Run([rest])
     if name == "history" and "-s" in rest:
-        return _Run([rest[rest.index("-s") + 1 :]])
+        return Run([rest[rest.index("-s") + 1 :]])
     if is_launcher(name):
         commands, more = _split(launched(words))
-        said = told(name, rest)
-        is_unread = said.is_unread or (name in _FED and not any(not word.startswith("-") for word in rest))
-        return _Run(commands, [*scripts, *more, *said.scripts], said.maybe, [], is_unread or name == "run-parts")
+        texts, maybe, is_unread = _told(name, rest)
+        is_unread = is_unread or (name in _FED and not any(not word.startswith("-") for word in rest))
+        return Run(commands, [*scripts, *more, *texts], maybe, [], is_unread or name == "run-parts")
     if (at := subcommand_at(words)) is not None:
-        return _Run(*_split(launched(words[at:])), [], list(_option_values(words)))
+        return Run(*_split(launched(words[at:])), [], list(_option_values(words)))
     if name == "git":
         commands, more = _by_git(rest)
-        return _Run(commands, more, [], [*_option_values(words), *_settings(words)], "--config-env" in " ".join(rest))
-    said = told(name, rest)
+        return Run(commands, more, [], [*_option_values(words), *_settings(words)], "--config-env" in " ".join(rest))
+    texts, maybe, is_unread = _told(name, rest)
     commands = _file_run(rest) if name in INTERPRETERS else []
-    values = [] if name in LANGUAGES else [*_option_values(words), *_settings(words)]
-    return _Run(commands, [*scripts, *said.scripts], said.maybe, values, said.is_unread)
+    values = [] if name in OWN_LANGUAGE else [*_option_values(words), *_settings(words)]
+    return Run(commands, [*scripts, *texts], maybe, values, is_unread)
+
+
+def _told(name: str, rest: list[str]) -> tuple[list[str], list[list[str]], bool]:
+    if name not in OWN_LANGUAGE:
+        return [], [], False
+    from spindle.policy.languages import told  # few commands hold a text in another language
+
+    said = told(name, rest)
+    return said.scripts, said.maybe, said.is_unread
 
 
 def _by_wrapper(name: str, words: list[str]) -> list[list[str]]:
@@ -245,7 +253,7 @@ def _commands_of(script: str) -> _Inside | None:
     if len(script) > MAX_SCRIPT:
         return None
     script = script.replace("``", "")  # stands for nothing, and no grammar of ours reads it
-    found = [_without_braces(strip_prefixes(words)) for _, words in commands_in(script, 0, _runs_a_shell)]
+    found = [without_braces(strip_prefixes(words)) for _, words in commands_in(script, 0, _runs_a_shell)]
     inside = _Inside(found, [["sh", "-c", text] for text in _evaluated(script)])
     try:
         tree = read_script(script)
@@ -259,7 +267,7 @@ def _commands_of(script: str) -> _Inside | None:
             if MANY in name:
                 return None
             words = strip_prefixes([*(name.split() if " " in name and UNKNOWN not in name else [name]), *command.words])
-            found.append(_without_braces(words))
+            found.append(without_braces(words))
             if "IFS=" in script and not re.fullmatch(r"[\w./+-]*", name):
                 inside.maybe.append([*re.split(r"[^\w./+-]+", name), *command.words])
     for name, values in tree.values.items():
@@ -293,11 +301,13 @@ def _runs_files(command: Command) -> bool:
 
 def _fed(tree: Script, texts: list[str], examination: Examination, inside: _Inside) -> None:
     """What reaches a shell or an interpreter through its input, or in a file that the script writes."""
+    from spindle.policy.languages import LANGUAGES, reads_programs  # only for scripts, where rules or losses matter
+
     for command in tree.commands:
         name = examination.program([*command.names[:1], *command.words])
         words = command.words
         is_shell = examination.reads_commands([*command.names[:1], *words])
-        if not is_shell and name not in LANGUAGES and name not in _FED:
+        if not is_shell and name not in OWN_LANGUAGE and name not in _FED:
             continue
         files = {os.path.basename(path) for path in tree.written}
         written = any(os.path.basename(word) in files for word in words) or _reads_unknown_file(words)
@@ -337,7 +347,7 @@ def _evaluated(script: str) -> Iterator[str]:
             yield part.partition(")")[0]
 
 
-def _without_braces(words: list[str]) -> list[str]:
+def without_braces(words: list[str]) -> list[str]:
     """`{git,push}` is two words, and so is `{git,}push` in its way."""
     if words and re.fullmatch(r"[^{}]*,[^{}]*\}", words[0]):
         words = ["{" + words[0], *words[1:]]  # a brace at the beginning is taken for that of a group

@@ -63,6 +63,8 @@ class LiveProcess:
         self.running: Running
         self.tell: Callable[[Msg], None] | None = None
         """How the call that came back last tells people what it sees; None before one has."""
+        self.typed = ""
+        """What stands on the line that the model is typing."""
 
     @property
     def exit_code(self) -> int | None:

@@ -85,7 +85,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def amounts_to(self) -> str:
         """The plain mode that allows as much, whatever name it goes by."""
         if self.permissions is None or self.is_full_access:
-            return self.mode
+            is_everywhere = self.mode == "workspace-write" and any(not root.strip("/.") for root in self.writable_roots)
+            return "danger-full-access" if is_everywhere else self.mode
         if self.permissions.writes_everywhere:
             return "danger-full-access"
         return "workspace-write" if self.permissions.can_write else self.mode

@@ -24,6 +24,7 @@ SHELLS = ("bash", "zsh", "sh", "dash", "ksh")
 _MIN_YIELD_MS, _MAX_YIELD_MS = 250, 30_000
 _MIN_POLL_MS = 5000
 _TYPE_LIMIT_S = 5.0
+_MOST_TYPED = 4096  # what a terminal takes for one line
 
 
 class ExecCommandArgs(PermissionArgs, kw_only=True):
@@ -135,6 +136,10 @@ async def _type(chars: str, live: LiveProcess, ctx: ToolContext) -> None:
     if live.command.is_let_out and not ctx.boundary.is_full_access:
         started = {"session_id": live.id, "argv": list(live.command.argv), "cwd": live.command.cwd}
         await ctx.permission.typing(chars, **started)
+    else:
+        line = live.typed + chars  # a command may come in pieces
+        await ctx.permission.typed_line(line, argv=list(live.command.argv), cwd=live.command.cwd)
+        live.typed = line[max(line.rfind("\r"), line.rfind("\n")) + 1 :][-_MOST_TYPED:]
     ctx.emit(TerminalInteraction(call_id=live.call_id, process_id=str(live.id), stdin=chars))
     if not await live.running.write(chars.encode(), _TYPE_LIMIT_S) and live.running.exit_code is None:
         raise ToolError("write_stdin failed: the program does not read its input; not all characters were taken")

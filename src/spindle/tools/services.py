@@ -46,6 +46,10 @@ class Permission(Protocol):
         """To type into a program that runs outside of the sandbox; `argv` and `cwd` are those it was started with."""
         ...
 
+    async def typed_line(self, text: str, *, argv: list[str], cwd: str) -> None:
+        """To type into any other, which may be a shell; `text` is all that then stands on its line."""
+        ...
+
     async def retry(self, argv: list[str], *, cwd: str, tty: bool = False) -> bool:
         """To run `argv` again outside, after the sandbox stopped it and nobody had been asked; false for no.
 

@@ -25,9 +25,9 @@ from spindle.policy.approval import (
     prefix_for_retry,
     program_at,
 )
-from spindle.policy.catastrophe import Place
 from spindle.policy.commands import parse_command, split_command
 from spindle.policy.grants import Expiry, Grant, command_grant, prefix_grant
+from spindle.policy.place import Place
 from spindle.policy.prefixes import means_anything
 from spindle.policy.reach import Reach
 from spindle.policy.sandbox import Boundary, absolute
@@ -215,6 +215,7 @@ class CommandRun(Command):
                 cwd=self._cwd,
                 workspace=(self._workspace, *site.boundary.policy.writable_roots),
                 home=os.path.expanduser("~"),
+                variables=self.approvals.environment,
             ),
             is_program=self._is_program,
             is_path=lambda word: os.path.lexists(absolute(word, self._cwd)),
