@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import itertools
 import os
 import tempfile
@@ -176,7 +177,8 @@ class Machine:
                 await self.session.settle()
                 self.refreshed[len(self.sent) + len(self.model.requests)] = argument
             case "resume":
-                if self.session.thread.history.entries:
+                # A thread in which nothing was said, perhaps only started over, leaves no file to resume.
+                if glob.glob(f"{self.home}/sessions/**/*{self.session.thread_id}.jsonl", recursive=True):
                     await self.close()
                     await self.open(fork=argument)
 

@@ -8,7 +8,7 @@ import tempfile
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from spindle.errors import ModelError
@@ -77,6 +77,7 @@ def check(script: list[tuple[str, Any]], config: dict[str, Any] | None = None) -
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(more_actions, min_size=2, max_size=7))
+@example([("compact", "start over"), ("resume", False)])
 def test_every_request_of_every_thread_is_built_again_from_its_record(script: list[tuple[str, Any]]) -> None:
     check(script)
 
