@@ -41,4 +41,9 @@ def test_a_storm_of_sizes_in_tmux(tmux: Tmux) -> None:
     assert everything.count("the-draft") == 1 and everything.count("below the composer") == 1
     tmux.type("q")
     wait_for(lambda: "below the composer" not in tmux.screen, "the end")
-    assert tmux("display-message", "-p", "#{cursor_flag} #{cursor_x} #{alternate_on} #{wrap_flag}").split() == [*"1001"]
+
+    def state() -> list[str]:
+        return tmux("display-message", "-p", "#{cursor_flag} #{cursor_x} #{alternate_on} #{wrap_flag}").split()
+
+    # The last frame is taken away first, and the terminal given back after that.
+    wait_for(lambda: state() == [*"1001"], "a terminal as it was before")
