@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -352,18 +351,12 @@ def test_a_slow_reader_does_not_hold_the_turn_and_misses_nothing(client: Client,
 
 
 def test_a_handle_steers_and_gives_the_same_result_each_time(client: Client, workspace: Path) -> None:
-    gate = threading.Event()
-
-    def look(request: Any) -> Any:
-        gate.wait(20)
-        return run("true", "c1")
-
-    model = ScriptedModel(look, says("ok"))
+    model = ScriptedModel(run("until [ -e gate ]; do sleep 0.01; done", "c1"), says("ok"))
     thread = client(model_client=model).thread_start(cwd=workspace, **FULL)
     handle = thread.turn("go")
     assert not handle.done and handle.thread_id == thread.id
     handle.steer("and quickly")
-    gate.set()
+    (workspace / "gate").touch()
     assert handle.run() is handle.run() and handle.run().turn_id == handle.id and handle.done
     assert texts_of(model)[-1] == "and quickly"
     with pytest.raises(ThreadError, match="over"):

@@ -197,9 +197,11 @@ class ScriptedModel:
             if step.error is not None:
                 raise _copy(step.error)
             if step.item is not None:
+                pause_s = 0.0
                 for event in _item_events(step.item, f"{number}_{index}"):
                     if isinstance(event, (TextDelta, SummaryDelta)) and step.pace_s:
-                        await asyncio.sleep(step.pace_s)
+                        await asyncio.sleep(pause_s)
+                        pause_s = step.pace_s
                     yield event
             usage = step.usage or usage
             end_turn = end_turn if step.end_turn is None else step.end_turn
