@@ -99,9 +99,8 @@ def time_interrupt(bench: Bench, program: Program, state: str) -> float:
     with stubborn_server(answer) as port:
         home = bench.scratch / f"{program.name}-interrupt-{port}"
         home.mkdir()
-        (home / "config.toml").write_text(
-            CONFIG.format(model=program.model, port=port).replace("stream_max_retries = 0", "stream_max_retries = 3")
-        )
+        config = CONFIG.format(model=program.model, port=port, wire="responses")
+        (home / "config.toml").write_text(config.replace("stream_max_retries = 0", "stream_max_retries = 3"))
         with subprocess.Popen(
             [*program.command, "proto", "-a", policy, "-s", "danger-full-access"],
             cwd=bench.workspace,
