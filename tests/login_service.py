@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import fcntl
 import hashlib
 import json
+import os
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -28,6 +32,22 @@ CLIENT_ID = "app_EMoamEEZ73f0CkXaXp7hrann"
 def token(**claims: Any) -> str:
     """A token as login services make them: three parts, the middle one JSON."""
     return f"head.{base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b'=').decode()}.sig"
+
+
+@contextmanager
+def login_port() -> Iterator[None]:
+    """The port that the browser comes back to is a fixed one, so one test at a time uses it, whoever runs it."""
+    path = f"{tempfile.gettempdir()}/agent-conformance-login.lock"
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # it may belong to another user
+    except FileNotFoundError:
+        fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        os.fchmod(fd, 0o666)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def form_of(received: Received) -> dict[str, str]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +13,7 @@ from app_server.client import Client
 from app_server.conftest import Start
 from browser import visit
 from fake_server import message, turn
-from login_service import LoginService, token
-
-
-@contextmanager
-def login_port() -> Iterator[None]:
-    """The port that the browser comes back to is a fixed one."""
-    with open(f"{tempfile.gettempdir()}/agent-conformance-login.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+from login_service import LoginService, login_port, token
 
 
 @pytest.fixture

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,15 +15,7 @@ import pytest
 from browser import visit
 from fake_server import FakeServer, Turn, message, turn
 from installed import Spindle, finish, wait_for
-from login_service import LoginService, form_of
-
-
-@contextmanager
-def login_port() -> Iterator[None]:
-    """The port that the browser comes back to is a fixed one."""
-    with open(f"{tempfile.gettempdir()}/agent-conformance-login.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+from login_service import LoginService, form_of, login_port
 
 
 @pytest.fixture

@@ -86,8 +86,8 @@ async def test_an_item_may_be_given_verbatim(question) -> None:
 
 async def test_steps_and_pieces_may_take_their_time(question) -> None:
     started = time.monotonic()
-    await kinds(ScriptedModel(says("a b", delay_s=0.05, pace_s=0.05)), question)
-    assert time.monotonic() - started >= 0.14
+    await kinds(ScriptedModel(says("a b c", delay_s=0.05, pace_s=0.05)), question)
+    assert time.monotonic() - started >= 0.14  # once before, and twice between
 
 
 async def test_closing_is_seen() -> None:

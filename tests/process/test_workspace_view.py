@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -261,7 +262,7 @@ WORK = {
     ),
     "python": (
         sys.executable,
-        f"{sys.executable} -m venv --without-pip v && printf 'VALUE = 5\\n' > m.py "
+        f"{shlex.quote(sys.executable)} -m venv --without-pip v && printf 'VALUE = 5\\n' > m.py "
         "&& mv m.py $(v/bin/python -c 'import site; print(site.getsitepackages()[0])') "
         "&& v/bin/python -c 'import m, ssl, sqlite3, multiprocessing; print(m.VALUE)'",
     ),
@@ -326,7 +327,7 @@ async def test_a_local_package_is_installed_without_a_network(
     env = {**os.environ, "HOME": str(real_home)}
     boundary = boundary_of(NO_TEMP, cwd=str(work), env=env, home=str(tmp_path / "home"), fence=NARROW)
     script = (
-        f"export HOME={real_home} TMPDIR=$PWD; {sys.executable} -m venv v "
+        f"export HOME={real_home} TMPDIR=$PWD; {shlex.quote(sys.executable)} -m venv v "
         "&& v/bin/python -m pip install --no-index -q ./pack "
         "&& v/bin/python -c 'import pack; print(pack.VALUE, \"WELL\")'"
     )

@@ -7,6 +7,7 @@ and the repository brings along what it likes. The canary lies where no confined
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ from installed import Spindle, wait_for
 from threats.engine import ask, outputs
 
 WRITE = ("-s", "workspace-write")
+PYTHON = os.path.realpath(sys.executable)
+"""Not that of the clone: its path may have a blank in it, which the first line of a script cannot have."""
 SERVER = """
 import json, os, sys
 def touch():
@@ -97,7 +100,7 @@ def test_row_13_an_own_server_in_the_workspace_runs_inside_the_sandbox(
     script = spindle.workspace / "tools/server.py"
     script.parent.mkdir()
     script.write_text(SERVER.format(canary=str(canary)))
-    own_server(spindle, sys.executable, str(script))
+    own_server(spindle, PYTHON, str(script))
     if is_trusted:
         trust(spindle)
     said = one_run(spindle, server, *flags)
@@ -111,7 +114,7 @@ def test_row_13_a_server_outside_of_the_workspace_runs_as_ever(
     script = outside / "server.py"
     script.write_text(SERVER.format(canary=str(canary)))
     trust(spindle)
-    own_server(spindle, sys.executable, str(script), "--root", str(spindle.workspace), ".")
+    own_server(spindle, PYTHON, str(script), "--root", str(spindle.workspace), ".")
     said = one_run(spindle, server, *WRITE)
     assert canary.read_text() == f"{spindle.workspace}\n" and "sandbox, because" not in said
 
@@ -123,7 +126,7 @@ def test_row_13_a_yes_to_the_contents_lets_a_server_out_until_they_change(
     folder.mkdir()
     (folder / "server.py").write_text(SERVER.format(canary=str(canary)))
     (folder / "helper.py").write_text("")
-    own_server(spindle, sys.executable, str(folder / "server.py"))
+    own_server(spindle, PYTHON, str(folder / "server.py"))
     agreed = spindle("mcp", "trust", "tiny")
     assert agreed.code == 0 and "when they change, it runs inside the sandbox" in agreed.out, agreed.err
     for flags in ((), WRITE):
@@ -150,7 +153,7 @@ def test_row_13_an_agreed_server_of_a_project_that_the_model_rewrote_does_not_ru
     script = spindle.workspace / "server.py"
     script.write_text(HARMLESS.format(canary=str(canary)))
     (spindle.workspace / ".codex").mkdir()
-    entry = f'[mcp_servers.tiny]\ncommand = "{sys.executable}"\nargs = ["{script}"]\n'
+    entry = f'[mcp_servers.tiny]\ncommand = "{PYTHON}"\nargs = ["{script}"]\n'
     (spindle.workspace / ".codex/config.toml").write_text(entry)
     trust(spindle)
     assert spindle("mcp", "trust", "tiny").code == 0
@@ -168,7 +171,7 @@ def test_row_13_a_server_that_is_restarted_runs_inside_once_the_model_could_rewr
 ) -> None:
     script = spindle.workspace / "server.py"
     script.write_text(HARMLESS.format(canary=str(canary)))
-    own_server(spindle, sys.executable, str(script))
+    own_server(spindle, PYTHON, str(script))
     assert spindle("mcp", "trust", "tiny").code == 0
     evil = shlex.quote(SERVER.format(canary=str(canary)))
     server.script(
@@ -192,16 +195,16 @@ def test_row_13_there_is_no_way_around_by_links_interpreters_wrappers_or_the_sea
     harmless.write_text(HARMLESS.format(canary=str(canary)))
     interpreter = spindle.workspace / "bin/python3"
     interpreter.parent.mkdir()
-    interpreter.write_text(f"#!/bin/sh\nexec {sys.executable} {script}\n")
+    interpreter.write_text(f"#!/bin/sh\nexec {PYTHON} {script}\n")
     interpreter.chmod(0o755)
     match way:
         case "link outside":
             (outside / "server.py").symlink_to(script)
-            own_server(spindle, sys.executable, str(outside / "server.py"))
+            own_server(spindle, PYTHON, str(outside / "server.py"))
         case "interpreter":
             own_server(spindle, str(interpreter), str(harmless))
         case "wrapper":
-            own_server(spindle, "env", "A=1", "nice", "-n", "1", sys.executable, str(script))
+            own_server(spindle, "env", "A=1", "nice", "-n", "1", PYTHON, str(script))
         case "path entry":
             spindle.environment["PATH"] = f"{interpreter.parent}:{spindle.environment['PATH']}"
             own_server(spindle, "python3", str(harmless))
@@ -225,7 +228,7 @@ def fake_npx(folder: Path) -> None:
     (folder / "npx").write_text(
         '#!/bin/sh\n[ "$1" = -y ] && shift\nname=$1; shift\n'
         'if [ -x "node_modules/.bin/$name" ]; then exec "node_modules/.bin/$name" "$@"; fi\n'
-        f'exec {sys.executable} {folder}/$name "$@"\n'
+        f'exec {PYTHON} {folder}/$name "$@"\n'
     )
     (folder / "npx").chmod(0o755)
     (folder / "docs-server").write_text(HARMLESS.format(canary="/nowhere"))
@@ -240,20 +243,20 @@ def test_row_14_in_an_untrusted_folder_own_programs_find_nothing_of_the_reposito
     (spindle.workspace / "json.py").write_text(evil)
     planted = spindle.workspace / "node_modules/.bin/docs-server"
     planted.parent.mkdir(parents=True)
-    planted.write_text(f"#!{sys.executable}\n{evil}")
+    planted.write_text(f"#!{PYTHON}\n{evil}")
     planted.chmod(0o755)
     (outside / "modules").mkdir()
     (outside / "modules/docs_server.py").write_text(HARMLESS.format(canary="/nowhere"))
     fake_npx(outside / "bin")
     entry = f'env = {{ PYTHONPATH = ":{outside}/modules" }}'
-    own_server(spindle, sys.executable, "-m", "docs_server", more=entry)
+    own_server(spindle, PYTHON, "-m", "docs_server", more=entry)
     one_run(spindle, server, *flags)
     assert not canary.exists()
     (spindle.home / "config.toml").write_text(
         (spindle.home / "config.toml")
         .read_text()
         .replace('"-m", "docs_server"', '"-y", "docs-server", "."')
-        .replace(f'command = "{sys.executable}"', 'command = "npx"')
+        .replace(f'command = "{PYTHON}"', 'command = "npx"')
     )
     spindle.environment["PATH"] = f".::{outside}/bin:{spindle.environment['PATH']}"
     (spindle.workspace / "npx").symlink_to(planted)
@@ -270,7 +273,7 @@ def test_row_14_npx_and_modules_work_in_a_trusted_folder_and_what_is_planted_the
     if is_planted:
         planted = spindle.workspace / "node_modules/.bin/docs-server"
         planted.parent.mkdir(parents=True)
-        planted.write_text(f"#!{sys.executable}\n{SERVER.format(canary=str(canary))}")
+        planted.write_text(f"#!{PYTHON}\n{SERVER.format(canary=str(canary))}")
         planted.chmod(0o755)
     trust(spindle)
     own_server(spindle, "npx", "-y", "docs-server", str(spindle.workspace))
@@ -289,7 +292,7 @@ def test_row_14_a_folder_of_its_own_is_kept_and_a_trusted_one_is_the_working_fol
         assert done.code == 0, done.err
         return outputs(server)["c1"]
 
-    own_server(spindle, sys.executable, str(outside / "server.py"))
+    own_server(spindle, PYTHON, str(outside / "server.py"))
     assert "I am in /" in where() and str(spindle.workspace) not in where()
     trust(spindle)
     assert f"I am in {spindle.workspace}" in where()
@@ -363,12 +366,12 @@ def test_row_14_notify_finds_nothing_of_an_untrusted_repository(
     (outside / "notifier.py").write_text(f"open({str(done)!r}, 'w')")
     spindle.environment["PYTHONPATH"] = f":.:{outside}"
     spindle.environment["PATH"] = f".::{spindle.environment['PATH']}"
-    notifying(spindle, sys.executable, "-m", "notifier")
+    notifying(spindle, PYTHON, "-m", "notifier")
     plain_run(spindle, server, *flags)
     wait_for(done.exists, "the notify program")
     assert not canary.exists()
     config = spindle.home / "config.toml"
-    config.write_text(config.read_text().replace(f'["{sys.executable}", "-m", "notifier"]', '["notifier"]'))
+    config.write_text(config.read_text().replace(f'["{PYTHON}", "-m", "notifier"]', '["notifier"]'))
     assert "cannot be started" in plain_run(spindle, server, *flags) and not canary.exists()
 
 

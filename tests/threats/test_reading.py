@@ -143,7 +143,7 @@ def test_row_06_documents_of_folders_the_work_moves_to_are_judged_alike(tmp_path
         folder.mkdir(parents=True)
     (home / "auth.json").write_text("SECRET")
     (denied / "file").write_text("SECRET")
-    (project / "a/AGENTS.md").symlink_to("/proc/self/environ")
+    (project / "a/AGENTS.md").symlink_to("/proc/self/status")
     (project / "b/AGENTS.md").symlink_to(home / "auth.json")
     (project / "c/AGENTS.md").symlink_to(denied / "file")
     for name in "abc":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -138,7 +139,7 @@ def test_a_long_session(
     window: Window, spindle_cmd: list[str], server: FakeServer, workspace: Path, home: Path
 ) -> None:
     first_half(server)
-    window.enter(" ".join(spindle_cmd) + " -a on-request -s workspace-write")
+    window.enter(shlex.join(spindle_cmd) + " -a on-request -s workspace-write")
     window.wait_screen("Ask for anything")
     play_first_half(window, workspace)
     more_turns(window, server)
@@ -150,7 +151,7 @@ def test_a_long_session(
     check_once_and_in_order(first, said)
 
     server.script(says("answer-24"), says("answer-25"))
-    window.enter(" ".join(spindle_cmd) + " resume --last")
+    window.enter(shlex.join(spindle_cmd) + " resume --last")
     window.see(lambda: window.scrollback.count("answer-23 is what I say.") == 2, "what was said before")
     window.wait_screen("Ask for anything")
     for number in (24, 25):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import sys
 import time
@@ -88,7 +89,7 @@ def test_sigquit_is_a_way_out_like_the_others(tui: OpenTui) -> None:
 
 def editor(folder: Path, text: str) -> str:
     made = folder / "editor"
-    made.write_text(f"#!{sys.executable}\n{text}")
+    made.write_text(f"#!{os.path.realpath(sys.executable)}\n{text}")
     made.chmod(0o700)
     return str(made)
 
@@ -123,7 +124,7 @@ def test_a_stop_in_the_pager_leaves_the_main_screen_alone(
     server.script(turn(message("stays on the screen")))
     env = {**{name: value for name, value in environment.items() if name not in NOT_INHERITED}, "PS1": "shell$ "}
     with Tui(["bash", "--norc", "--noprofile", "-i"], cwd=workspace, env=env) as t:
-        t.wait_for("shell$").send(f"{' '.join(spindle_cmd)}\n").wait_for("Ask for anything")
+        t.wait_for("shell$").send(f"{shlex.join(spindle_cmd)}\n").wait_for("Ask for anything")
         pid = int(Path(f"/proc/{t.process.pid}/task/{t.process.pid}/children").read_text().split()[0])
         t.ready().submit("go").wait_for("Worked for").key("ctrl-t").wait_for("Transcript", where="screen")
         assert t.modes[1049]

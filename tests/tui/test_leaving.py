@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 from pathlib import Path
 
@@ -67,14 +68,14 @@ def test_a_terminal_that_is_gone_ends_it_with_its_commands(tui: OpenTui, server:
 def shell(spindle_cmd: list[str], workspace: Path, tui: OpenTui, environment: dict[str, str]) -> Tui:
     """A shell with job control in a terminal; `spindle` is the command."""
     given = {name: value for name, value in environment.items() if name not in NOT_INHERITED}
-    env = {**given, "PS1": "shell$ ", "SPINDLE": " ".join(spindle_cmd)}
+    env = {**given, "PS1": "shell$ ", "SPINDLE": shlex.join(spindle_cmd)}
     return Tui(["bash", "--norc", "--noprofile", "-i"], cwd=workspace, env=env)
 
 
 def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_brings_everything_back(shell: Tui, server: FakeServer) -> None:
     server.script(turn(message("after the pause")))
     with shell as t:
-        t.wait_for("shell$").send("$SPINDLE\n").wait_for("Ask for anything")
+        t.wait_for("shell$").send("eval $SPINDLE\n").wait_for("Ask for anything")
         t.ready().type("my draft")
         t.wait_for("my draft", where="screen").key("ctrl-z").wait_for("Stopped")
         with t.still():

@@ -92,9 +92,8 @@ async def test_the_last_answer_is_copied_by_the_terminal_or_by_a_program(
     assert desk.copied == [desk.seen.last_answer]
     assert desk.said[-1].startswith("Copied the last answer (2 lines, ") and desk.said[-1].isprintable()
     program = tmp_path / "wl-copy"
-    program.write_text(
-        f"#!{sys.executable}\nimport sys\nopen({str(tmp_path / 'got')!r}, 'w').write(sys.stdin.read())\n"
-    )
+    first_line = f"#!{os.path.realpath(sys.executable)}\n"
+    program.write_text(f"{first_line}import sys\nopen({str(tmp_path / 'got')!r}, 'w').write(sys.stdin.read())\n")
     program.chmod(0o755)
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
     monkeypatch.delenv("SSH_CONNECTION", raising=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 import termios
@@ -73,7 +74,7 @@ def test_every_way_out_leaves_it_sane(sit: Any, what: str) -> None:
 def test_ctrl_z_gives_the_terminal_to_the_shell_until_fg(tmp_path: Path) -> None:
     shell = ["bash", "--norc", "--noprofile", "-i"]
     with Tui(shell, cwd=tmp_path, env={"PS1": "$ ", "HISTFILE": "/dev/null"}) as t:
-        t.wait_for("$").send(" ".join(SITTING) + "\r")
+        t.wait_for("$").send(shlex.join(SITTING) + "\r")
         t.wait_for("below the composer").type("kept").wait_for("> kept")
         t.key("ctrl-z").wait_for("Stopped").wait_gone("below the composer")
         t.send("echo shell-$((40+2)) works\r").wait_for("shell-42 works")
