@@ -89,6 +89,10 @@ def random_step(rng: random.Random, *, ignores: bool = False) -> str:
     )
 
 
+OPENED: list[Recorder] = []
+"""Every recorder of the test that runs; `checkpoints/conftest.py` closes them, as the end of a process would."""
+
+
 class Bench:
     """A repository, the recorder of a thread that works in it, and what its turns have left."""
 
@@ -108,7 +112,8 @@ class Bench:
         self.recorder = self.new_recorder()
 
     def new_recorder(self) -> Recorder:
-        return Recorder(self.home, "thread", self.options, SystemClock())
+        OPENED.append(Recorder(self.home, "thread", self.options, SystemClock()))
+        return OPENED[-1]
 
     def restart(self) -> None:
         """Another process goes on with the thread."""
