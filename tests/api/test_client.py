@@ -402,7 +402,7 @@ def test_a_client_that_is_forgotten_warns_and_one_left_open_ends_with_the_progra
         "always::ResourceWarning",
     )
     assert done.stdout == "collected\nend\n"
-    assert done.stderr.count("ResourceWarning") == 1 and "never closed" in done.stderr
+    assert done.stderr.count("ResourceWarning: a client") == 1 and "never closed" in done.stderr
     assert not Path(f"/proc/{(workspace / 'pid').read_text().strip()}").exists()
 
 
