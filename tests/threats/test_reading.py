@@ -143,7 +143,9 @@ def test_row_06_documents_of_folders_the_work_moves_to_are_judged_alike(tmp_path
         folder.mkdir(parents=True)
     (home / "auth.json").write_text("SECRET")
     (denied / "file").write_text("SECRET")
-    (project / "a/AGENTS.md").symlink_to("/proc/self/status")
+    # A process that gave up rights may not read its own environment; the link to it is then left out for that.
+    environ = "/proc/self/environ" if os.access("/proc/self/environ", os.R_OK) else "/proc/self/status"
+    (project / "a/AGENTS.md").symlink_to(environ)
     (project / "b/AGENTS.md").symlink_to(home / "auth.json")
     (project / "c/AGENTS.md").symlink_to(denied / "file")
     for name in "abc":
