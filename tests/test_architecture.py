@@ -482,7 +482,7 @@ def test_asking_for_the_version_loads_nothing_but_the_version(
     done = subprocess.run(
         [*spindle_cmd, flag], env={**environment, **REPORTS_IMPORTS}, capture_output=True, text=True, check=True
     )
-    ours = {"spindle", "spindle.__main__", "__future__"}
+    ours = {"spindle", "spindle.__main__"}
     # Started by `python -m`, the interpreter needs its own module runner first.
     runner = imported_by("import runpy") if "-m" in spindle_cmd else set[str]()
     assert reported_imports(done.stderr) - imported_by("pass") - runner - ours == set()

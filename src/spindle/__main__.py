@@ -3,8 +3,6 @@
 Answers --version before anything is imported and hands all else to the command line in `frontends/cli.py`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
