@@ -15,7 +15,7 @@ import pytest
 
 import spindle
 from process.fences import READ_ONLY, WORKSPACE_WRITE
-from spindle.policy.sandbox import Boundary
+from spindle.policy.sandbox import Boundary, Fence
 from spindle.process import kill
 from spindle.process.table import MAX_LIVE, Command, LiveProcess, ProcessTable
 
@@ -152,7 +152,7 @@ def test_commands_die_with_an_agent_that_is_killed(
 ) -> None:
     script = f"""
 import asyncio, os, signal
-from spindle.policy.sandbox import Boundary
+from spindle.policy.sandbox import Boundary, Fence
 from spindle.process.table import Command, ProcessTable
 from spindle.protocol.clock import SystemClock
 from spindle.policy.sandbox import boundary_of
@@ -258,3 +258,25 @@ def test_a_signal_reaches_parents_before_their_children(monkeypatch: pytest.Monk
         for process in started:
             process.kill()
             process.wait()
+
+
+async def test_of_two_who_ask_whether_there_is_a_sandbox_the_first_goes_on_first(
+    table: ProcessTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a person gets the questions about two calls in another order than the model made them."""
+    pauses = iter([0.3, 0.0])
+
+    def look(fence: Fence) -> str | None:
+        time.sleep(next(pauses))
+        return None
+
+    monkeypatch.setattr("spindle.process.sandbox._tried", {})
+    monkeypatch.setattr("spindle.process.sandbox.problem_now", look)
+    went_on: list[str] = []
+
+    async def ask(name: str) -> None:
+        assert await table.sandbox_problem() is None
+        went_on.append(name)
+
+    await asyncio.gather(ask("first"), ask("second"))
+    assert went_on == ["first", "second"]

@@ -115,6 +115,7 @@ class ProcessTable:
         self.shell = shell
         self.watch: CommandWatch | None = None
         """Told of the commands that may write; set by the session."""
+        self._trying = asyncio.Lock()
         self.told_about_sandbox = False
         """The person knows that commands cannot be confined here; once is enough."""
         _tidy_up_after_a_crash(home)
@@ -245,7 +246,10 @@ class ProcessTable:
         """Why commands cannot be confined here, or None. Tried once per process."""
         from spindle.process import sandbox  # with the first command, as in `_launch`
 
-        return await sandbox.problem(fence)
+        # One after the other: of two calls, the first to ask goes on first, and so do their questions to a person. Each
+        # waits for a thread of its own otherwise, and nobody can say which of those ends first.
+        async with self._trying:
+            return await sandbox.problem(fence)
 
     async def aclose(self) -> None:
         """Kill everything, daemons included. Commands end with their thread."""
