@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from fake_server import FakeServer, Received, Turn, call, custom_call, message, reasoning, refuses, turn
 from sessions import Driver
@@ -296,7 +297,8 @@ def play(name: str) -> dict[str, bytes]:
     before = dict(os.environ)
     os.environ["CORPUS_KEY"] = "key-of-the-corpus"
     try:
-        with FakeServer() as server:
+        # The model is told the name of the person's shell, and not every person's is bash.
+        with FakeServer() as server, patch("spindle.workspace.shell._login_shell", lambda: "/bin/bash"):
             asyncio.run(_play(SCENES[name], server))
         assert not server.problems, server.problems
         paths = sorted((STAGE / "home").rglob("rollout-*.jsonl"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-import sys, threading
+import shlex, sys, threading
 from spindle import Spindle
 from spindle.testing import ScriptedModel, calls, says, temporary_home
 
@@ -19,7 +19,8 @@ def names():
     return {one.name.rstrip("0123456789") for one in threading.enumerate() if one is not threading.main_thread()}
 
 def client(home):
-    call = calls("exec_command", {"cmd": f"echo it runs; {sys.executable} -c \\"{CONNECT}\\" 2>&1 | tail -1"}, "c1")
+    python = shlex.quote(sys.executable)
+    call = calls("exec_command", {"cmd": f"echo it runs; {python} -c \\"{CONNECT}\\" 2>&1 | tail -1"}, "c1")
     return Spindle(home=home, model_client=ScriptedModel(call, says("done")))
 
 def run(one):
