@@ -13,7 +13,8 @@ from installed import wait_for
 from tui.tmux import Tmux
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-SITTING = [sys.executable, str(Path(__file__).with_name("sitting.py"))]
+# tmux hides the cursor of a window whose program has ended: it must not end before the test has looked.
+SITTING = ["sh", "-c", '"$@"; exec sleep 60', "sh", sys.executable, str(Path(__file__).with_name("sitting.py"))]
 
 
 @pytest.fixture
