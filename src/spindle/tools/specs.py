@@ -7,6 +7,7 @@ which holds all that it does and is loaded when it is first called.
 from __future__ import annotations
 
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from spindle.context.truncate import DEFAULT_LIMIT
@@ -39,10 +40,12 @@ class BuiltIn:
     def spec(self) -> dict[str, Any]:
         return function_spec(self.name, description(self.name), self._properties, self._required)
 
-    async def run(self, call: ToolCall, ctx: ToolContext) -> ToolResult:
+    @property
+    def run(self) -> Callable[[ToolCall, ToolContext], Awaitable[ToolResult]]:
+        """The function that answers its calls, loaded now."""
         module, _, function = self.runs.partition(":")
         __import__(f"spindle.tools.{module}")
-        return await getattr(sys.modules[f"spindle.tools.{module}"], function)(call, ctx)
+        return getattr(sys.modules[f"spindle.tools.{module}"], function)
 
 
 # ---- commands ----------------------------------------------------------------------------------------
