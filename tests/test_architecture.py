@@ -414,6 +414,71 @@ def test_the_way_of_a_message_is_short() -> None:
     assert len(hops) <= HOPS and lines <= HOP_LINES, f"{len(hops)} hops over {lines} lines"
 
 
+WALK = """
+import os, sys
+import spindle
+
+source = os.path.dirname(spindle.__file__) + os.sep
+walked = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+hops = set(sys.argv[2].split(","))
+
+
+def name_of(frame):
+    return f"{frame.f_code.co_filename.removeprefix(source)}:{frame.f_code.co_qualname}"
+
+
+def note(frame, event, _):
+    code = frame.f_code
+    # A coroutine that goes on counts as called again, on another line.
+    if event != "call" or not code.co_filename.startswith(source) or frame.f_lineno != code.co_firstlineno:
+        return
+    if name_of(frame) in hops:
+        above = []
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(source):
+                above.append(name_of(frame))
+            frame = frame.f_back
+        os.write(walked, (",".join(above) + "\\n").encode())
+
+
+from spindle.__main__ import run
+
+sys.argv = ["spindle", "exec", "hello"]
+sys.setprofile(note)
+run()
+"""
+"""Runs `spindle exec` and writes a line for each hop it takes: itself, and who of ours is above it on the stack."""
+
+
+@pytest.fixture
+def walked(environment: dict[str, str], server: FakeServer, workspace: Path, tmp_path: Path) -> list[list[str]]:
+    """The hops that a message with one command takes, one after the other, each with those who called it."""
+    hops = ",".join(f"{hop.file}:{hop.function}" for hop in listed_hops())
+    server.script(turn(call("exec_command", {"cmd": "echo printed by the command"}, "c1")), turn(message("done")))
+    done = subprocess.run(
+        [sys.executable, "-c", WALK, str(tmp_path / "walked"), hops],
+        cwd=workspace,
+        env={**environment, "PYTHONUTF8": "1", "PYTHONSAFEPATH": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0 and "printed by the command" in done.stderr, done.stderr[-2000:]
+    return [line.split(",") for line in (tmp_path / "walked").read_text().splitlines()]
+
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems have another fence")
+
+
+@ON_LINUX
+def test_a_message_takes_every_hop_in_this_order(walked: list[list[str]]) -> None:
+    taken = iter([hop for hop, *_ in walked])
+    # What was passed on the way to one hop cannot be the next one: the iterator goes on from there.
+    missed = [f"{hop.file}:{hop.function}" for hop in listed_hops() if f"{hop.file}:{hop.function}" not in taken]
+    assert missed[:1] == []
+
+
 def test_the_checks_of_functions_see_what_they_look_for() -> None:
     source = """
 class Room:
