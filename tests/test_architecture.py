@@ -479,6 +479,17 @@ def test_a_message_takes_every_hop_in_this_order(walked: list[list[str]]) -> Non
     assert missed[:1] == []
 
 
+@ON_LINUX
+def test_the_way_to_a_hop_leads_through_no_file_that_is_not_listed(walked: list[list[str]]) -> None:
+    """At least once for each hop; but features may stand around a call."""
+    files = {hop.file for hop in listed_hops()}
+    beside: dict[str, set[str]] = {}
+    for hop, *above in walked:
+        others = {name for name in above if name.split(":")[0] not in files and not name.endswith(".around_call")}
+        beside[hop] = min(others, beside.get(hop, others), key=len)
+    assert {hop: others for hop, others in beside.items() if others} == {}
+
+
 def test_the_checks_of_functions_see_what_they_look_for() -> None:
     source = """
 class Room:
